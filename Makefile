@@ -1,0 +1,60 @@
+# The words of this project. CI, the README and people use the same ones.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+SOURCES := $(shell find src -name '*.py' 2>/dev/null)
+
+.PHONY: demo test check fix docs bench mutate lock clean
+
+demo: $(READY)
+	@$(BIN)/mainspring demo
+
+test: check
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -q
+	@$(BIN)/coverage report
+
+check: $(READY)
+	@$(BIN)/ruff check -q .
+	@$(BIN)/ruff format -q --check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/basedpyright --level error > .venv/pyright.txt || { cat .venv/pyright.txt; exit 1; }
+	@$(BIN)/lint-imports --no-logo > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
+
+fix: $(READY)
+	@$(BIN)/ruff check -q --fix .
+	@$(BIN)/ruff format -q .
+
+# The pages that are written from the code and from the tests.
+docs: $(READY)
+	@$(BIN)/python scripts/loop_page.py
+	@$(BIN)/python scripts/checklist_page.py
+
+bench: $(READY)
+	@$(BIN)/python bench/core.py
+
+# How many deliberate bugs in core/ the tests notice (about five minutes).
+mutate: $(READY)
+	@$(BIN)/mutmut run; $(BIN)/mutmut results
+
+# Written with uv, which need not be installed otherwise.
+lock:
+	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
+	  --group dev pyproject.toml -o requirements-dev.lock
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants
+
+# A half-made environment never counts: `packages` and `ready` are written last.
+.venv/packages: requirements-dev.lock
+	@rm -rf .venv
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install -qq --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+# Bytecode is compiled here because this may run where Python is told not to write any at run time.
+$(READY): .venv/packages pyproject.toml $(SOURCES)
+	@test -x $(BIN)/mainspring -a $(READY) -nt pyproject.toml || \
+	  $(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q src
+	@touch $@
