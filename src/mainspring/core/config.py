@@ -1,0 +1,114 @@
+"""Config: everything that is fixed when a run starts. Thresholds are computed here, decisions are not made here."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from mainspring.core.errors import UsageError
+from mainspring.core.models import DEFAULT_MODEL, Model
+from mainspring.core.value import Value
+
+OUTPUT_RESERVE = 20_000  # D-24: room kept for the reply, at most
+AUTOCOMPACT_BUFFER_TOKENS = 13_000  # D-25
+MANUAL_COMPACT_BUFFER_TOKENS = 3_000  # D-26, D-27: so that a manual compaction still fits
+LOW_OUTPUT_CAP = 8_192  # settled 19: "8K"; only a cap this low is worth escalating
+ESCALATED_OUTPUT = 64_000  # B-07
+MAX_FALLBACKS = 5  # so that the longest possible run can be computed from the tables
+
+RESUME = (
+    "Output token limit hit. Resume directly: no apology, no recap of what you were doing. "
+    "Pick up in mid-thought if that is where the cut happened. Break the remaining work into smaller pieces."
+)
+
+
+class Source(StrEnum):
+    """Who asked for this run (A-10). A sub-agent's source is `agent:` and its id."""
+
+    REPL = "repl_main_thread"
+    SDK = "sdk"
+    COMPACT = "compact"
+    SESSION_MEMORY = "session_memory"
+
+
+class StopHooks(StrEnum):
+    """What happens to stop hooks after one of them objected (Z-11)."""
+
+    ONCE = "once"  # they do not run again until a tool result has arrived
+    CAPPED = "capped"  # they run again, and are told so, until the cap
+
+
+class Siblings(StrEnum):
+    """What a failing shell command does to its siblings (Z-29)."""
+
+    CASCADE = "cascade"
+    ISOLATE = "isolate"
+
+
+class Effort(StrEnum):
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"
+    MAX = "max"
+
+
+class Config(Value):
+    model: Model = DEFAULT_MODEL
+    fallbacks: tuple[Model, ...] = ()
+    source: str = Source.SDK
+    chain: str = ""  # A-28: which tree of agents this run belongs to,
+    depth: int = 0  # and how deep in it
+
+    max_turns: int = 10_000  # settled 17: law 1 holds for any model
+    max_tokens: int | None = None  # all tokens of the run, prompts included
+    token_budget: int | None = None  # "+500k": go on until that much was written
+    task_budget: int | None = None  # told to the model, which paces itself (A-13)
+    max_output: int | None = None  # the setting; else the model's own cap
+
+    thinking: bool = True
+    effort: Effort | None = None
+    structured_output: bool = False  # the run must end with a valid StructuredOutput call
+    auto_compact: bool = True
+    resume: str = RESUME  # Z-08
+
+    stop_hooks: StopHooks = StopHooks.ONCE
+    max_stop_blocks: int = 9  # Z-11, Z-12: objections in one run, in all
+    siblings: Siblings = Siblings.CASCADE
+    early_unsafe: bool = False  # Z-23: let an unsafe call start before the reply is complete
+
+    overload_tries: int = 10  # settled 9
+    overload_tries_before_fallback: int = 3
+    advise_after: int = 10  # settled 18: the same call with the same result, in a row
+    end_after: int = 20
+    patient_tools: tuple[str, ...] = ("Sleep", "BashOutput", "TaskOutput")  # may repeat themselves
+
+    def __post_init__(self) -> None:
+        if len(self.fallbacks) > MAX_FALLBACKS:
+            raise UsageError(f"'fallbacks' names {len(self.fallbacks)} models; at most {MAX_FALLBACKS} are tried")
+        if self.max_turns < 1:
+            raise UsageError(f"'max_turns' is {self.max_turns}; a run needs at least 1")
+        for name in ("max_tokens", "token_budget", "task_budget", "max_output"):
+            amount: int | None = getattr(self, name)
+            if amount is not None and amount < 1:
+                raise UsageError(f"'{name}' is {amount}; give a positive number, or leave it out for no limit")
+
+    @property
+    def is_subagent(self) -> bool:
+        return self.source.startswith("agent:")
+
+    def output_cap(self, model: Model) -> int:
+        return min(self.max_output or model.max_output, model.max_output)
+
+    def effective_window(self, model: Model) -> int:
+        return model.window - min(self.output_cap(model), OUTPUT_RESERVE)
+
+    def compact_at(self, model: Model) -> int:
+        return self.effective_window(model) - AUTOCOMPACT_BUFFER_TOKENS
+
+    def blocked_at(self, model: Model) -> int:
+        return self.effective_window(model) - MANUAL_COMPACT_BUFFER_TOKENS
+
+
+# Settled 21: what the REPL and `mainspring -p` do, and what programs written for the Claude Agent SDK expect.
+DEFAULT = Config(source=Source.REPL)
+COMPATIBLE = Config(stop_hooks=StopHooks.CAPPED, siblings=Siblings.ISOLATE)

@@ -1,0 +1,88 @@
+"""The one thing to do next, and which events may answer it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from mainspring.core import events
+from mainspring.core.config import Effort
+from mainspring.core.messages import ToolCall
+from mainspring.core.reasons import Cause, Terminal, Trouble
+from mainspring.core.value import Value
+
+
+class Priority(StrEnum):
+    """How far down the inbox a turn reaches (B-29)."""
+
+    NEXT = "next"
+    LATER = "later"  # the model sleeps: now is the time
+
+
+class PrepareContext(Value):
+    take: Priority = Priority.NEXT
+
+
+class TaskBudget(Value):
+    total: int
+    remaining: int  # smaller than the total once compaction took spent tokens out of the server's sight
+
+
+class Request(Value):
+    """How to ask. What to ask with, the view, is in the state: requests stay small in the journal."""
+
+    model: str
+    max_output: int
+    turn: int
+    source: str
+    chain: str
+    depth: int
+    overload_tries: int
+    thinking: int | None = None  # a token budget; None: adaptive, or off
+    adaptive: bool = False
+    effort: Effort | None = None
+    task_budget: TaskBudget | None = None
+    reserve: int = 0  # nano-dollars to set aside before the call starts
+
+
+class CallModel(Value):
+    request: Request
+
+
+class RunTools(Value):
+    calls: tuple[ToolCall, ...]
+    start: bool = True  # False: only finish what already runs, the run is about to end
+
+
+class RunStopHooks(Value):
+    active: bool = False  # they already objected to an earlier end of this run
+
+
+class How(StrEnum):
+    COLLAPSE = "collapse"  # drain one prepared collapse
+    STRIP_MEDIA = "strip_media"
+    SUMMARY = "summary"  # calls a model
+    TRIM = "trim"  # drops whole groups from the middle; needs no model
+
+
+class Compact(Value):
+    how: How
+    trouble: Trouble
+
+
+class Finish(Value):
+    terminal: Terminal
+    cause: Cause
+    detail: str = ""
+
+
+Effect = PrepareContext | CallModel | RunTools | RunStopHooks | Compact | Finish
+
+ANSWERS: dict[type[Effect] | type[None], tuple[type[events.Event], ...]] = {
+    type(None): (events.Submitted,),
+    PrepareContext: (events.ContextReady, events.Aborted),
+    CallModel: (events.Replied, events.CallFailed, events.Aborted),
+    RunTools: (events.ToolsDone, events.Aborted),
+    RunStopHooks: (events.HooksDone, events.Aborted),
+    Compact: (events.Compacted, events.Aborted),
+    Finish: (events.Submitted,),
+}

@@ -1,0 +1,215 @@
+"""Recovery: one table. A rung cannot be written without its limit, nor without what it may cost in model calls.
+
+A trouble climbs its row from the left. A rung that has nothing to offer returns None and the next one is tried; when
+none is left, the failure that was withheld until then is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from mainspring.core.config import ESCALATED_OUTPUT, LOW_OUTPUT_CAP, MAX_FALLBACKS, Config
+from mainspring.core.effects import How
+from mainspring.core.limits import LITTLE_OUTPUT
+from mainspring.core.messages import Origin, ToolResult, user
+from mainspring.core.moves import call_model, compact, fallbacks_used, keep, prepare, withdraw, worth_keeping
+from mainspring.core.reasons import Transition, Trouble
+from mainspring.core.state import State, Step, say
+from mainspring.core.updates import Update
+
+MAX_COMPACT_FAILURES = 3  # D-30: sessions stuck above the limit once burned 250,000 calls a day
+
+GO_ON = "Your reply was cut off by a connection error. Continue directly from where it stopped, without a recap."
+SAY_SOMETHING = "Your last reply held neither text nor a tool call. Answer the user, or call a tool."
+SEND_AGAIN = "Your last tool call could not be read. Send it again as a proper tool call with valid JSON input."
+GIVE_OUTPUT = "Finish by calling the StructuredOutput tool with your answer: the caller reads nothing else."
+
+
+class Scope(StrEnum):
+    """How long a use of a rung is remembered."""
+
+    PROGRESS = "until progress"  # a turn with tools, or a budget continuation
+    RUN = "for the run"
+
+
+class Rung(NamedTuple):
+    name: Transition
+    limit: int
+    act: Callable[[State, Trouble, Config], Step | None]
+    calls: int = 1  # model calls that one use may lead to, the retry included
+    scope: Scope = Scope.PROGRESS
+
+
+def climb(state: State, trouble: Trouble, config: Config) -> Step | None:
+    for rung in LADDER[trouble]:
+        if state.climbed.count((trouble, rung.name)) >= rung.limit:
+            continue
+        higher = replace(state, climbed=(*state.climbed, (trouble, rung.name)), transition=rung.name)
+        if decision := rung.act(higher, trouble, config):
+            return decision
+    return None
+
+
+def after_progress(state: State) -> State:
+    """The rungs are whole again, but for those that count for the run."""
+    kept = tuple([use for use in state.climbed if use in FOR_THE_RUN])
+    return replace(state, climbed=kept, max_output=None, brought_little=False)
+
+
+# --- the context is too big -------------------------------------------------------------------------
+
+
+def drain_collapse(state: State, trouble: Trouble, config: Config) -> Step | None:
+    return _shrink(state, How.COLLAPSE, trouble, config) if state.staged else None
+
+
+def strip_media(state: State, trouble: Trouble, config: Config) -> Step | None:
+    return _shrink(state, How.STRIP_MEDIA, trouble, config) if state.media else None
+
+
+def summarize(state: State, trouble: Trouble, config: Config) -> Step | None:
+    breaker_is_open = state.compaction.failures >= MAX_COMPACT_FAILURES
+    return None if breaker_is_open else _shrink(state, How.SUMMARY, trouble, config)
+
+
+def trim(state: State, trouble: Trouble, config: Config) -> Step | None:
+    return _shrink(state, How.TRIM, trouble, config)
+
+
+def _shrink(state: State, how: How, trouble: Trouble, config: Config) -> Step:
+    """Where the window filled up in mid-reply, what was said stays, and the model will be asked to resume."""
+    if trouble is Trouble.CONTEXT_WINDOW and worth_keeping(state.pending):
+        state, said = _keep_and_ask(state, config.resume)
+    else:
+        state, said = withdraw(state, trouble)
+    return compact(state, how, trouble).after(*said)
+
+
+# --- the reply is cut, empty or refused -------------------------------------------------------------
+
+
+def escalate_output(state: State, trouble: Trouble, config: Config) -> Step | None:
+    cap = state.max_output or config.output_cap(state.model)
+    escalated = min(ESCALATED_OUTPUT, state.model.max_output)
+    if cap > LOW_OUTPUT_CAP or escalated <= cap:
+        return None
+    return ask_the_same_again(replace(state, max_output=escalated), trouble, config)
+
+
+def ask_to_resume(state: State, trouble: Trouble, config: Config) -> Step | None:
+    brought_little = state.pending is not None and state.pending.usage.output < LITTLE_OUTPUT
+    if brought_little and state.brought_little:
+        return None  # diminishing returns (G-12)
+    state, said = _keep_and_ask(replace(state, brought_little=brought_little), config.resume)
+    return prepare(state).after(*said)
+
+
+def keep_and_go_on(state: State, trouble: Trouble, config: Config) -> Step | None:
+    """A stream that broke inside a tool call: the finished blocks are good, the call is not."""
+    inside_call = state.withheld is not None and state.withheld.inside_call
+    if not (inside_call and worth_keeping(state.pending)):
+        return None
+    state, said = _keep_and_ask(state, GO_ON)
+    return prepare(state).after(*said)
+
+
+def ask_the_same_again(state: State, trouble: Trouble, config: Config) -> Step | None:
+    state, gone = withdraw(state, trouble)
+    return call_model(state, config).after(*gone)
+
+
+def ask_for_more(state: State, trouble: Trouble, config: Config) -> Step | None:
+    state, gone = withdraw(state, trouble)
+    state, said = say(state, user(SAY_SOMETHING, Origin.RECOVERY))
+    return prepare(state).after(*gone, *said)
+
+
+def ask_for_a_proper_call(state: State, trouble: Trouble, config: Config) -> Step | None:
+    if state.pending is not None and state.pending.calls:
+        state, said = keep(state)  # the results that `keep` makes up tell the model what was wrong
+    else:
+        state, said = _keep_and_ask(state, SEND_AGAIN)
+    return prepare(state).after(*said)
+
+
+def let_it_go_on(state: State, trouble: Trouble, config: Config) -> Step | None:
+    """The server paused a long turn: hand it back as it is."""
+    state, said = keep(state)
+    return call_model(state, config).after(*said)
+
+
+def ask_for_output(state: State, trouble: Trouble, config: Config) -> Step | None:
+    if isinstance(state.history[-1], ToolResult):
+        return prepare(state)  # the result itself says what was wrong with the call
+    state, said = say(state, user(GIVE_OUTPUT, Origin.RECOVERY))
+    return prepare(state).after(*said)
+
+
+def fall_back(state: State, trouble: Trouble, config: Config) -> Step | None:
+    """To the next model of the chain. The primary is tried again when the next run begins."""
+    place = fallbacks_used(state) - 1  # this climb is counted already
+    if place >= len(config.fallbacks):
+        return None
+    state, gone = withdraw(state, trouble)
+    return prepare(replace(state, model=config.fallbacks[place], max_output=None)).after(*gone)
+
+
+def _keep_and_ask(state: State, words: str) -> tuple[State, tuple[Update, ...]]:
+    state, kept = keep(state)
+    state, asked = say(state, user(words, Origin.RECOVERY))
+    return state, (*kept, *asked)
+
+
+# --- the table --------------------------------------------------------------------------------------
+
+FALL_BACK = Rung(Transition.MODEL_FALLBACK, MAX_FALLBACKS, fall_back, scope=Scope.RUN)
+
+LADDER: dict[Trouble, tuple[Rung, ...]] = {
+    Trouble.NEAR_LIMIT: (
+        Rung(Transition.AUTO_COMPACT, 1, summarize),
+        Rung(Transition.AUTO_TRIM, 1, trim, calls=0),
+    ),
+    Trouble.PROMPT_TOO_LONG: (  # Z-06
+        Rung(Transition.COLLAPSE_DRAIN_RETRY, 3, drain_collapse),
+        Rung(Transition.STRIP_MEDIA_RETRY, 1, strip_media),
+        Rung(Transition.REACTIVE_COMPACT_RETRY, 1, summarize, calls=2),
+        Rung(Transition.TRIM_RETRY, 1, trim),
+    ),
+    Trouble.CONTEXT_WINDOW: (
+        Rung(Transition.CONTEXT_WINDOW_RETRY, 1, summarize, calls=2),
+        Rung(Transition.TRIM_RETRY, 1, trim),
+    ),
+    Trouble.MEDIA: (
+        Rung(Transition.STRIP_MEDIA_RETRY, 1, strip_media),
+        Rung(Transition.REACTIVE_COMPACT_RETRY, 1, summarize, calls=2),
+    ),
+    Trouble.MAX_OUTPUT: (  # Z-07
+        Rung(Transition.MAX_OUTPUT_TOKENS_ESCALATE, 1, escalate_output),
+        Rung(Transition.MAX_OUTPUT_TOKENS_RECOVERY, 3, ask_to_resume),
+    ),
+    Trouble.STREAM_CUT: (
+        Rung(Transition.TRUNCATED_RESPONSE_RECOVERY, 3, keep_and_go_on),
+        Rung(Transition.STREAM_RETRY, 2, ask_the_same_again),
+        FALL_BACK,
+    ),
+    Trouble.OVERLOADED: (FALL_BACK,),
+    Trouble.RATE_LIMIT: (FALL_BACK,),
+    Trouble.SERVER: (FALL_BACK,),
+    Trouble.NETWORK: (FALL_BACK,),
+    Trouble.EMPTY: (Rung(Transition.EMPTY_ANSWER_RETRY, 2, ask_for_more),),
+    Trouble.THINKING_ONLY: (Rung(Transition.THINKING_ONLY_RETRY, 2, ask_for_more),),
+    Trouble.MALFORMED_CALL: (Rung(Transition.MALFORMED_TOOL_USE_RETRY, 3, ask_for_a_proper_call),),
+    Trouble.REFUSAL: (Rung(Transition.REFUSAL_RETRY, 1, ask_the_same_again),),
+    Trouble.PAUSED: (Rung(Transition.PAUSE_TURN_CONTINUE, 10, let_it_go_on),),  # a server's own loop is as long
+    # After five failed attempts the run ends (stream-json 13): four of them may be tried again.
+    Trouble.STRUCTURED_OUTPUT: (Rung(Transition.STRUCTURED_OUTPUT_RETRY, 4, ask_for_output, scope=Scope.RUN),),
+    Trouble.AUTH: (),
+    Trouble.INVALID_REQUEST: (),
+    Trouble.FUNDS: (),
+}
+
+FOR_THE_RUN = {(trouble, rung.name) for trouble, rungs in LADDER.items() for rung in rungs if rung.scope is Scope.RUN}

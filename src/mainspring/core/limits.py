@@ -1,0 +1,74 @@
+"""Limits: the asked-for token budget and the progress guard. Numbers in, decisions out."""
+
+from __future__ import annotations
+
+from binascii import crc32
+from typing import NamedTuple
+
+import msgspec
+
+from mainspring.core.messages import ToolCall, ToolResult
+from mainspring.core.state import Budget, Repeat
+
+# --- "+500k": go on until that much was written (H-01 to H-07) ----------------------------------------
+
+COMPLETE_AT = (9, 10)  # H-04, Z-19: nine tenths of the budget count as all of it
+DIMINISHING_AFTER = 3  # H-05: from this many continuations on,
+LITTLE_OUTPUT = 500  # two in a row that brought fewer tokens than this are enough
+
+
+def budget_goes_on(budget: Budget, written: int, total: int) -> bool:
+    part, whole = COMPLETE_AT
+    little = written - budget.at < LITTLE_OUTPUT and budget.delta < LITTLE_OUTPUT
+    diminishing = budget.continuations >= DIMINISHING_AFTER and little
+    return written * whole < total * part and not diminishing
+
+
+def continued(budget: Budget, written: int) -> Budget:
+    return Budget(budget.continuations + 1, at=written, delta=written - budget.at)
+
+
+def nudge(written: int, total: int) -> str:
+    return (
+        f"You have written {written:,} of the {total:,} tokens asked for ({100 * written // total} %). "
+        "Keep working; do not sum up yet."
+    )
+
+
+def most_continuations(total: int) -> int:
+    """Of any two that follow each other, one must bring `LITTLE_OUTPUT`, so the budget itself bounds them."""
+    part, whole = COMPLETE_AT
+    return DIMINISHING_AFTER + 2 * (total * part // whole // LITTLE_OUTPUT + 1)
+
+
+# --- the progress guard (settled 18) ------------------------------------------------------------------
+
+ADVICE = (
+    "You have made the same tool call with the same input and got the same result {times} times in a row. "
+    "It will not change. Try something else, or tell the user what is in the way."
+)
+
+
+class Progress(NamedTuple):
+    repeat: Repeat
+    times: tuple[int, ...]  # for each call, how often it has now come in a row
+
+
+def watch(
+    repeat: Repeat, calls: tuple[ToolCall, ...], results: dict[str, ToolResult], patient: tuple[str, ...]
+) -> Progress:
+    """A call of a patient tool, such as Sleep, counts as another call in between."""
+    times: list[int] = []
+    for call in calls:
+        if call.name in patient:
+            repeat = Repeat()
+            continue
+        seen = fingerprint(call, results[call.id])
+        repeat = Repeat(seen, repeat.times + 1) if seen == repeat.fingerprint else Repeat(seen, 1)
+        times.append(repeat.times)
+    return Progress(repeat, tuple(times))
+
+
+def fingerprint(call: ToolCall, result: ToolResult) -> int:
+    """32 bits are plenty: a false end would need nineteen collisions in a row."""
+    return crc32(msgspec.json.encode((call.name, call.input, result.content, result.is_error)))

@@ -1,0 +1,137 @@
+"""Money: usage, prices, and the arithmetic of reserving before spending.
+
+Amounts are whole nano-dollars, because a cached token costs a fraction of a micro-dollar and sums of
+floats drift. The mutable ledger that a tree of agents shares lives in `engine/`; its arithmetic is here.
+"""
+
+from __future__ import annotations
+
+from mainspring.core.value import Value
+
+NANOS_PER_USD = 1_000_000_000
+
+
+class Usage(Value):
+    """What a model call consumed. The classes are disjoint: no token is counted in two of them."""
+
+    input: int = 0
+    cache_write: int = 0  # kept for five minutes
+    cache_write_1h: int = 0
+    cache_read: int = 0
+    output: int = 0
+
+    @property
+    def prompt(self) -> int:
+        return self.input + self.cache_write + self.cache_write_1h + self.cache_read
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.output
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.cache_write + other.cache_write,
+            self.cache_write_1h + other.cache_write_1h,
+            self.cache_read + other.cache_read,
+            self.output + other.output,
+        )
+
+
+class Price(Value):
+    """Nano-dollars per token, by class. `above` holds the prices of prompts longer than `above_tokens`."""
+
+    input: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    cache_read: int = 0
+    output: int = 0
+    above_tokens: int = 0
+    above: Price | None = None
+
+    def at(self, prompt_tokens: int) -> Price:
+        if self.above is not None and prompt_tokens > self.above_tokens:
+            return self.above
+        return self
+
+    @property
+    def dearest_input(self) -> int:
+        return max(self.input, self.cache_write, self.cache_write_1h)
+
+
+def cost(usage: Usage, price: Price) -> int:
+    rates = price.at(usage.prompt)
+    return (
+        usage.input * rates.input
+        + usage.cache_write * rates.cache_write
+        + usage.cache_write_1h * rates.cache_write_1h
+        + usage.cache_read * rates.cache_read
+        + usage.output * rates.output
+    )
+
+
+# --- before a call: what can be paid for ------------------------------------------------------------
+
+LEAST_OUTPUT = 1_000  # a reply shorter than this is seldom of use, so such a call is not started
+
+
+class Grant(Value):
+    """Leave to make one call: how much it may say, and what to set aside for it."""
+
+    max_output: int
+    reserve: int
+
+
+def grant(funds: int, prompt_tokens: int, wanted: int, price: Price) -> Grant | None:
+    """The largest call that `funds` can pay for even at its dearest; None if that would be too short.
+
+    The prompt is priced as if every token had to be written to the cache: a call that could exceed
+    the limit is not started (law 5).
+    """
+    rates = price.at(prompt_tokens)
+    prompt = prompt_tokens * rates.dearest_input
+    if rates.output:
+        wanted_or_paid_for = min(wanted, (funds - prompt) // rates.output)
+    else:
+        wanted_or_paid_for = wanted if funds >= prompt else 0
+    if wanted_or_paid_for < min(LEAST_OUTPUT, wanted):
+        return None
+    return Grant(wanted_or_paid_for, prompt + wanted_or_paid_for * rates.output)
+
+
+# --- accounts of a tree -----------------------------------------------------------------------------
+
+
+class Account(Value):
+    """One agent's money. `limit` None means that only its parents bound it."""
+
+    limit: int | None = None
+    spent: int = 0
+    reserved: int = 0
+
+    @property
+    def left(self) -> int | None:
+        return None if self.limit is None else self.limit - self.spent - self.reserved
+
+
+Lineage = tuple[Account, ...]  # an agent's account, its parent's, and so on up to the root
+
+
+def funds(lineage: Lineage) -> int | None:
+    """What an agent can still reserve: a child draws on the remainder of each of its parents."""
+    left = [account.left for account in lineage]
+    bounds = [amount for amount in left if amount is not None]
+    return min(bounds) if bounds else None
+
+
+def reserve(lineage: Lineage, amount: int) -> Lineage | None:
+    """Set `amount` aside in every account of the line, or in none."""
+    available = funds(lineage)
+    if available is not None and amount > available:
+        return None
+    return tuple(Account(a.limit, a.spent, a.reserved + amount) for a in lineage)
+
+
+def settle(lineage: Lineage, reserved: int, spent: int) -> Lineage:
+    """Give a reservation back and book what the call really cost."""
+    return tuple(Account(a.limit, a.spent + spent, a.reserved - reserved) for a in lineage)

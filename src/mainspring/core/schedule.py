@@ -1,0 +1,63 @@
+"""Which tool calls may start now, and which ones a failure takes along. Pure: the executor in `engine/` obeys."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from mainspring.core.config import Siblings
+from mainspring.core.value import Value
+
+MOST_AT_ONCE = 10  # F-06
+
+
+class Status(StrEnum):
+    QUEUED = "queued"
+    WAITING = "waiting"  # for a person's answer; keeps its place
+    EXECUTING = "executing"
+    COMPLETED = "completed"
+    YIELDED = "yielded"  # shown to the consumer
+
+
+RUNNING = frozenset({Status.WAITING, Status.EXECUTING})
+DONE = frozenset({Status.COMPLETED, Status.YIELDED})
+
+
+class Slot(Value):
+    """One call of a reply, in its order."""
+
+    id: str
+    safe: bool  # may run beside others
+    status: Status = Status.QUEUED
+    shell: bool = False
+    failed: bool = False  # an exit code that means "no match" or "differs" is no failure (Z-29)
+
+
+def startable(
+    slots: tuple[Slot, ...], *, reply_complete: bool, early_unsafe: bool = False, most: int = MOST_AT_ONCE
+) -> tuple[str, ...]:
+    """First in, first out, with one rule: nothing overtakes an unsafe call, and an unsafe call runs alone.
+
+    An unsafe one waits for the whole reply unless told otherwise: a reply may yet be withdrawn, a write cannot (Z-23).
+    """
+    running = sum(slot.status in RUNNING for slot in slots)
+    start: list[str] = []
+    for slot in slots:
+        if slot.status in DONE:
+            continue
+        if not slot.safe:
+            alone = running + len(start) == 0
+            may_start = slot.status is Status.QUEUED and alone and (reply_complete or early_unsafe)
+            return (slot.id,) if may_start else tuple(start)
+        if slot.status is Status.QUEUED and running + len(start) < most:
+            start.append(slot.id)
+    return tuple(start)
+
+
+def taken_along(slots: tuple[Slot, ...], failed_id: str, policy: Siblings) -> tuple[str, ...]:
+    """A failed shell command cancels shell commands still queued behind it, and nothing else (F-15, F-16)."""
+    places = {slot.id: place for place, slot in enumerate(slots)}
+    place = places[failed_id]
+    cause = slots[place]
+    if policy is Siblings.ISOLATE or not (cause.shell and cause.failed):
+        return ()
+    return tuple([slot.id for slot in slots[place + 1 :] if slot.shell and slot.status is Status.QUEUED])

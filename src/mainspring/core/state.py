@@ -1,0 +1,164 @@
+"""State: everything the loop remembers between steps, as one value. Step: what `step` returns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from mainspring.core.effects import Effect
+from mainspring.core.history import History
+from mainspring.core.messages import Assistant, Message, ToolResult, User
+from mainspring.core.models import DEFAULT_MODEL, Model
+from mainspring.core.money import Usage, cost
+from mainspring.core.reasons import Ending, Failure, Transition, Trouble
+from mainspring.core.updates import Appended, Update
+from mainspring.core.value import Stamp, Value
+from mainspring.core.view import Edit
+
+
+class Compaction(Value):
+    """What the breaker (D-30) and the refill detector (Z-13) watch."""
+
+    failures: int = 0  # summaries that failed, in a row
+    streak: int = 0  # compactions that came soon after one another
+    last_turn: int = 0  # 0: none yet
+
+
+class Budget(Value):
+    """The asked-for token budget: how often the model was told to go on, and what that brought (H-05)."""
+
+    continuations: int = 0
+    at: int = 0  # output tokens at the last look
+    delta: int = 0  # what the last look found new
+
+
+class Repeat(Value):
+    """The last tool call and its result, as a fingerprint, and how often they came in a row."""
+
+    fingerprint: int = 0
+    times: int = 0
+
+
+class Totals(Value):
+    """Sums over the run."""
+
+    usage: Usage = Usage()
+    cost: int = 0
+    calls: int = 0  # model calls that the loop asked for, summaries included
+    messages: int = 0  # user-role messages after the prompt
+
+
+Climbed = tuple[Trouble, Transition]
+
+
+class State(Value):
+    # the conversation
+    history: History
+    edits: tuple[Edit, ...] = ()
+    # this run
+    model: Model = DEFAULT_MODEL
+    prompt_id: str = ""  # of the message that began the run
+    started: int = 0
+    turn: int = 1
+    totals: Totals = Totals()
+    transition: Transition | None = None  # why we went round again; tests assert on it
+    # the context, as last reported
+    tokens: int = 0
+    funds: int | None = None
+    staged: int = 0
+    media: int = 0
+    # recovery
+    climbed: tuple[Climbed, ...] = ()  # rungs used: since the last progress, or in the whole run
+    withheld: Failure | None = None  # not shown while we recover
+    pending: Assistant | None = None  # the reply or the part of one that the failure left
+    max_output: int | None = None  # raised after the output limit was hit, until the next turn
+    brought_little: bool = False  # the last reply that hit the output limit was short all the same
+    compaction: Compaction = Compaction()
+    # limits
+    budget: Budget = Budget()
+    task_spent: int = 0  # of the task budget, taken out of sight by compaction
+    repeat: Repeat = Repeat()
+    stop_hook_active: bool = False
+    stop_blocks: int = 0
+    output: dict[str, Any] | None = None
+    ending: Ending | None = None  # decided, once the tools that run are done
+    # the machine
+    now: Stamp = Stamp()
+    waiting_for: Effect | None = None
+
+
+class Step(NamedTuple):
+    state: State
+    effect: Effect
+    updates: tuple[Update, ...] = ()
+
+    def after(self, *earlier: Update) -> Step:
+        """The same step, with what was to be shown before it."""
+        return self._replace(updates=(*earlier, *self.updates)) if earlier else self
+
+
+def remember(state: State, *messages: Message) -> State:
+    """Take up messages that were journaled and shown when they happened."""
+    said = sum(not isinstance(message, Assistant) for message in messages)
+    totals = replace(state.totals, messages=state.totals.messages + said) if said else state.totals
+    return replace(state, history=state.history.append(*messages), totals=totals)
+
+
+def say(state: State, *messages: User | ToolResult) -> tuple[State, tuple[Update, ...]]:
+    """Add messages that the core itself made: stamped here, and shown."""
+    at = len(state.history)
+    stamped = [replace(m, id=state.now.derive(at + n), at=state.now.at) for n, m in enumerate(messages)]
+    return remember(state, *stamped), tuple([Appended(message) for message in stamped])
+
+
+def account(state: State, usage: Usage, funds: int | None) -> State:
+    """Book what a call to the model in force consumed."""
+    totals = state.totals
+    spent = totals.cost + cost(usage, state.model.price)
+    return replace(state, totals=replace(totals, usage=totals.usage + usage, cost=spent), funds=funds)
+
+
+# --- checkpoints ------------------------------------------------------------------------------------
+
+CHECKPOINT_VERSION = 1
+
+
+class Checkpoint(Value):
+    """A state without its messages: small, whatever the length of the history (settled 6)."""
+
+    version: int
+    length: int  # messages in the history
+    last_id: str  # the id of the last one
+    state: State
+
+
+def checkpoint(state: State) -> Checkpoint:
+    length = len(state.history)
+    last_id = state.history[-1].id if length else ""
+    return Checkpoint(CHECKPOINT_VERSION, length, last_id, replace(state, history=History()))
+
+
+def restore(saved: Checkpoint, history: History) -> State:
+    return replace(saved.state, history=history)
+
+
+def _no_messages(_: object) -> list[object]:
+    return []
+
+
+def _no_history(_type: type, _data: object) -> History:
+    return History()
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_no_messages)
+_decoder = msgspec.json.Decoder(Checkpoint, dec_hook=_no_history)
+
+
+def encode_checkpoint(saved: Checkpoint) -> bytes:
+    return _encoder.encode(saved)
+
+
+def decode_checkpoint(data: bytes) -> Checkpoint:
+    return _decoder.decode(data)

@@ -1,0 +1,109 @@
+"""What the model sees of a history: a pure function of the history and the edits made to it.
+
+Context layers never touch a message. They leave edits, which name messages by id; the full history stays
+for the journal, for a fork and for people (settled 1).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, assert_never
+
+from msgspec.structs import replace
+
+from mainspring.core.history import History
+from mainspring.core.messages import Content, Message, ToolResult, User
+from mainspring.core.value import Value
+
+
+class Drop(Value):
+    """These messages leave the view."""
+
+    ids: tuple[str, ...]
+
+
+class Replace(Value):
+    """This tool result stands with other content, in its place and with its pair."""
+
+    id: str
+    content: tuple[Content, ...]
+
+
+class Fold(Value):
+    """The span from `first` to `last` stands as one summary. A later fold swallows the earlier ones it covers."""
+
+    first: str
+    last: str
+    summary: User
+
+
+Edit = Drop | Replace | Fold
+
+
+def view(history: History, edits: tuple[Edit, ...]) -> tuple[Message, ...]:
+    """Total: an edit that names messages which this history does not hold does what it still can."""
+    if not edits:
+        return tuple(history)
+    spans = _spans(history, edits)
+    dropped = {gone for edit in edits if isinstance(edit, Drop) for gone in edit.ids}
+    replaced = {edit.id: edit.content for edit in edits if isinstance(edit, Replace)}
+    seen: list[Message] = []
+    covered_until = 0
+    for position in range(len(history) + 1):
+        for span in [span for span in spans if span.start == position]:
+            covered_until = span.end
+            if span.fold.summary.id not in dropped:
+                seen.append(span.fold.summary)
+        if position < covered_until or position == len(history):
+            continue
+        message = history[position]
+        if message.id in dropped:
+            continue
+        if isinstance(message, ToolResult) and message.id in replaced:
+            message = replace(message, content=replaced[message.id])
+        seen.append(message)
+    return tuple(seen)
+
+
+def prune(history: History, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """Fewer edits, same view: forgets those about messages that a fold has swallowed.
+
+    It keeps the edits, and with them a checkpoint, as small as the window, whatever the session's length.
+    """
+    spans = _spans(history, edits)
+    live = [span.fold for span in spans]
+    covered = {history[position].id for span in spans for position in range(span.start, span.end)}
+    return tuple([edit for edit in edits if _matters(edit, live, covered)])
+
+
+def _matters(edit: Edit, live: list[Fold], covered: set[str]) -> bool:
+    match edit:
+        case Fold():
+            return edit in live
+        case Replace():
+            return edit.id not in covered
+        case Drop():
+            return not covered.issuperset(edit.ids)
+        case _:
+            assert_never(edit)
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int  # exclusive
+    fold: Fold
+
+
+def _spans(history: History, edits: tuple[Edit, ...]) -> list[_Span]:
+    """Where the folds that still count stand, in order."""
+    folds = [edit for edit in edits if isinstance(edit, Fold)]
+    ends = {end for fold in folds for end in (fold.first, fold.last)}
+    places = {message.id: place for place, message in enumerate(history) if message.id in ends} if ends else {}
+    spans: list[_Span] = []
+    for fold in folds:
+        # A history that was loaded from a checkpoint may begin after the span, or in the middle of it:
+        # then the summary stands at the front, for whatever of its span is there.
+        new = _Span(places.get(fold.first, 0), places.get(fold.last, -1) + 1, fold)
+        if new.end >= new.start:  # else its end is not here: better too much in view than a hole
+            spans = [span for span in spans if not (new.start <= span.start and span.end <= new.end > 0)]
+            spans.append(new)
+    return sorted(spans, key=lambda span: span.start)
