@@ -1,0 +1,91 @@
+"""Law 1: every run ends, and the number of model calls is known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from msgspec.structs import replace
+
+from core.adversary import Stepper, World, bound, meet, shifting_worlds, worlds
+from mainspring.core.config import Config
+from mainspring.core.events import Compacted, Event, HooksDone
+from mainspring.core.reasons import Terminal, Transition
+from mainspring.core.state import Compaction, State, Step
+from mainspring.core.step import step
+
+
+class Tally:
+    """What the worlds came to; each must end, in silence about what it recovered from, within its bound."""
+
+    def __init__(self, met: Iterable[World]) -> None:
+        self.count, self.longest, self.most, self.tightest = 0, 0, 0, 0.0
+        self.terminals: set[Terminal | None] = set()
+        for world in met:
+            outcome, promised = meet(world), bound(world)
+            assert outcome.ended, f"never ends: {world.names}"
+            assert not outcome.shown_and_recovered, f"a failure was shown and then recovered from: {world.names}"
+            assert outcome.calls <= promised, f"{outcome.calls} calls, promised {promised}: {world.names}"
+            self.count += 1
+            self.longest, self.most = max(self.longest, outcome.steps), max(self.most, outcome.calls)
+            self.tightest = max(self.tightest, outcome.calls / promised)
+            self.terminals.add(outcome.terminal)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.count:,} end; the longest took {self.longest} steps, the dearest {self.most} model calls, "
+            f"at most {self.tightest:.0%} of the bound"
+        )
+
+
+@pytest.mark.covers("A-23", "A-24", "G-15", "G-16", "C-18", "G-25")
+def test_every_constant_environment_ends_within_the_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    tally = Tally(worlds())
+    with capsys.disabled():
+        print(f"\nconstant adversaries: {tally}")
+    assert tally.count > 50_000
+    ends_of_others = {Terminal.ABORTED_STREAMING, Terminal.ABORTED_TOOLS, Terminal.HOOK_STOPPED}
+    assert tally.terminals == set(Terminal) - ends_of_others
+
+
+@pytest.mark.covers("A-23", "G-15")
+def test_every_environment_that_shifts_ends_within_the_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    tally = Tally(shifting_worlds())
+    with capsys.disabled():
+        print(f"\nshifting adversaries: {tally}")
+    assert tally.count > 4_000
+
+
+# --- tests of the test: with a historical mistake put back in, it must notice -------------------------
+
+
+def forgets_its_guards_after_a_block(state: State, event: Event, config: Config) -> Step:
+    """Claude Code once reset its guard in the retry that a blocking stop hook caused."""
+    next_ = step(state, event, config)
+    if isinstance(event, HooksDone) and next_.state.transition is Transition.STOP_HOOK_BLOCKING:
+        forgetful = replace(next_.state, climbed=(), stop_blocks=0, stop_hook_active=False)
+        return next_._replace(state=forgetful)
+    return next_
+
+
+def compacts_without_guard(state: State, event: Event, config: Config) -> Step:
+    """A compaction that says it worked and freed nothing, tried again for as long as the context is full."""
+    next_ = step(state, event, config)
+    if isinstance(event, Compacted):
+        return next_._replace(state=replace(next_.state, climbed=(), compaction=Compaction()))
+    return next_
+
+
+@pytest.mark.covers("G-14", "D-30")
+@pytest.mark.parametrize("mistake", [forgets_its_guards_after_a_block, compacts_without_guard])
+def test_a_historical_mistake_is_noticed(mistake: Stepper, capsys: pytest.CaptureFixture[str]) -> None:
+    endless = [world for world in some(worlds()) if not meet(world, mistake).ended]
+    with capsys.disabled():
+        print(f"\nwith the mistake put back, {len(endless)} environments never end")
+    assert endless
+
+
+def some(all_worlds: Iterable[World]) -> list[World]:
+    """The plain configurations: endless runs are slow, and a few dozen are proof enough."""
+    chosen = [w for w in all_worlds if w.names[0] == "plain" and w.names[2] in ("text", "prompt_too_long")]
+    return [world for world in chosen if world.names[7:] == ("None", "None")]

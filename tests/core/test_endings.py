@@ -1,0 +1,287 @@
+"""One exact test for each terminal and each cause (settled 20)."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from core.play import CONFIG, FULL, Answer, Play, failure, reply
+from mainspring.core.config import Source
+from mainspring.core.events import CallFailed, ContextReady, Replied, ToolsDone, Verdict
+from mainspring.core.messages import Defect, Stop, Thinking, ToolCall, result
+from mainspring.core.money import Usage
+from mainspring.core.pairing import NeverRan
+from mainspring.core.reasons import GIVE_UP, SUBTYPES, Cause, Subtype, Terminal, Trouble
+from mainspring.core.updates import Failed, MaxTurnsReached, Result, Tombstone
+
+
+@pytest.mark.covers("A-04", "C-06", "M-07", "M-09", "M-10", "M-19", "H-14", "E-14", "Q-01")
+def test_completed_end_turn_with_the_whole_result() -> None:
+    play = Play([reply("look", "1"), reply("edit", "2"), reply("done")])
+    assert play.result == Result(
+        Terminal.COMPLETED,
+        Cause.END_TURN,
+        Subtype.SUCCESS,
+        text="done",
+        stop=Stop.END_TURN,
+        turns=3,
+        model_calls=3,
+        messages=2,
+        usage=Usage(input=300, output=30),
+        cost=300 * 1_000 + 30 * 5_000,
+        duration=play.events[-1].stamp.at - play.events[0].stamp.at,
+    )
+    assert play.result.num_turns == 3
+    assert play.result.duration > 0
+
+
+@pytest.mark.covers("H-12", "C-06")
+def test_completed_token_budget_when_the_run_has_used_its_tokens() -> None:
+    play = Play([reply("", "1"), reply("", "2")], config=replace(CONFIG, max_tokens=220))
+    assert play.ending == ("completed", "token_budget")
+    assert play.result.usage.total == 220
+    within = Play([reply("", "1"), reply("", "2"), reply("done")], config=replace(CONFIG, max_tokens=221))
+    assert within.ending == ("completed", "end_turn")
+
+
+@pytest.mark.covers("G-11", "M-10")
+def test_completed_output_limit_keeps_the_text_and_shows_the_failure() -> None:
+    play = Play([reply(f"part {n}", stop=Stop.MAX_TOKENS, output=9_000) for n in range(4)])
+    assert play.ending == ("completed", "output_limit")
+    assert play.result.subtype == "success"
+    assert play.result.stop == "max_tokens"
+    assert play.result.text == "part 3"
+    assert [update.failure.kind for update in play.updates if isinstance(update, Failed)] == [Trouble.MAX_OUTPUT]
+
+
+@pytest.mark.covers("M-10")
+def test_completed_refusal_after_one_retry() -> None:
+    play = Play([reply("no", stop=Stop.REFUSAL, id="m1"), reply("still no", stop=Stop.REFUSAL, id="m2")])
+    assert play.ending == ("completed", "refusal")
+    assert (play.result.subtype, play.result.stop, play.result.text) == ("success", "refusal", "still no")
+    assert play.said == ["assistant: still no"]
+
+
+def test_a_refusal_with_a_call_ends_without_starting_it() -> None:
+    play = Play([reply("no", "1", stop=Stop.REFUSAL)])
+    assert play.ending == ("completed", "refusal")
+    assert play.said == ["assistant: no <1>", f"synthetic <1>: {NeverRan.STOPPED}"]
+
+
+@pytest.mark.covers("H-09", "H-11", "H-13", "M-07")
+def test_completed_budget_usd_before_a_call_that_could_exceed_it() -> None:
+    play = Play([], contexts=[ContextReady(100, funds=100)])
+    assert play.ending == ("completed", "budget_usd")
+    assert play.result.subtype == "error_max_budget_usd"
+    assert play.result.model_calls == 0
+
+
+@pytest.mark.covers("H-09")
+def test_completed_budget_usd_when_the_ledger_refuses_the_reservation() -> None:
+    play = Play([failure(Trouble.FUNDS)], contexts=[ContextReady(100, funds=10**12)])
+    assert play.ending == ("completed", "budget_usd")
+
+
+@pytest.mark.covers("H-10")
+@pytest.mark.parametrize(("funds", "ends"), [(0, True), (-5, True), (1, False), (None, False)])
+def test_a_budget_end_starts_nothing_new_and_uses_the_results_that_exist(funds: int | None, ends: bool) -> None:
+    early = (result("1", "read early"),)
+    replies: list[Answer] = [Replied(reply("", "1", "2"), funds=funds)]
+    play = Play(replies if ends else [*replies, reply("done")], tools=[early])
+    if ends:
+        assert play.ending == ("completed", "budget_usd")
+        assert play.said[1:] == ["result <1>: read early", f"synthetic <2>: {NeverRan.STOPPED}"]
+    else:
+        assert play.ending == ("completed", "end_turn")
+
+
+@pytest.mark.covers("M-07", "M-16")
+def test_completed_structured_output_after_five_failed_attempts() -> None:
+    play = Play([reply("words")] * 5, config=replace(CONFIG, structured_output=True))
+    assert play.ending == ("completed", "structured_output")
+    assert play.result.subtype == "error_max_structured_output_retries"
+
+
+def test_invalid_outputs_count_with_missing_ones() -> None:
+    wrong = [reply("", ToolCall(str(n), "StructuredOutput", {})) for n in range(3)]
+    refused = [(result(str(n), "no", is_error=True),) for n in range(3)]
+    config = replace(CONFIG, structured_output=True)
+    play = Play([*wrong, reply("words"), reply("words")], tools=refused, config=config)
+    assert play.ending == ("completed", "structured_output")
+
+
+def test_completed_empty_answer() -> None:
+    play = Play([reply(id="m1"), reply(id="m2"), reply(id="m3")])
+    assert play.ending == ("completed", "empty_answer")
+    assert play.result.subtype == "error_during_execution"
+    assert [u.id for u in play.updates if isinstance(u, Tombstone)] == ["m1", "m2", "m3"]
+
+
+def test_completed_empty_answer_when_the_model_only_thinks() -> None:
+    play = Play([reply(blocks=(Thinking("hm"),))] * 3)
+    assert play.ending == ("completed", "empty_answer")
+
+
+def test_completed_no_progress_when_the_server_pauses_for_ever() -> None:
+    play = Play([reply(f"{n}", stop=Stop.PAUSE_TURN) for n in range(11)])
+    assert play.ending == ("completed", "no_progress")
+    assert play.result.text == "10"
+
+
+@pytest.mark.covers("C-03")
+@pytest.mark.parametrize(
+    "kind",
+    [Trouble.RATE_LIMIT, Trouble.OVERLOADED, Trouble.AUTH, Trouble.INVALID_REQUEST, Trouble.SERVER, Trouble.NETWORK],
+)
+def test_model_error(kind: Trouble) -> None:
+    broken = failure(kind)
+    play = Play([broken])
+    assert play.ending == ("model_error", kind)
+    assert play.result.subtype == "error_during_execution"
+    assert play.result.detail == f"{kind} happened"
+    assert play.shown == [Failed(broken)]
+
+
+@pytest.mark.covers("C-03", "E-11", "E-12")
+def test_model_error_of_a_cut_stream_keeps_its_own_cause_and_the_finished_text() -> None:
+    cut = CallFailed(failure(Trouble.OVERLOADED), kept=reply("half", id="m"), usage=Usage(input=7))
+    play = Play([cut] * 3)
+    assert play.ending == ("model_error", "overloaded")
+    assert play.said == ["assistant: half"]
+    assert play.result.usage == Usage(input=21)
+    assert play.shown == [Tombstone("m", Trouble.STREAM_CUT)] * 2 + [Failed(cut.failure)]
+
+
+def test_model_error_malformed_tool_use() -> None:
+    broken = ToolCall("1", "Edit", {}, Defect.MALFORMED)
+    play = Play([reply("", replace(broken, id=str(n))) for n in range(4)])
+    assert play.ending == ("model_error", "malformed_tool_use")
+    assert play.said[-1] == f"synthetic <3>: {NeverRan.MALFORMED}"
+
+
+@pytest.mark.covers("C-05", "G-04", "E-12", "E-13")
+def test_prompt_too_long_is_shown_only_when_the_ladder_ends() -> None:
+    too_long = failure(Trouble.PROMPT_TOO_LONG)
+    play = Play([too_long] * 3)
+    assert play.ending == ("prompt_too_long", "window")
+    assert play.shown[-1] == Failed(too_long)
+    assert sum(isinstance(update, Failed) for update in play.updates) == 1
+
+
+def test_prompt_too_long_after_a_context_window_stop() -> None:
+    play = Play([reply(f"{n}", stop=Stop.CONTEXT_WINDOW) for n in range(3)])
+    assert play.ending == ("prompt_too_long", "window")
+    assert play.result.text == "2"
+
+
+@pytest.mark.covers("D-30", "G-15", "B-04")
+def test_the_breaker_opens_after_three_failed_summaries_in_a_row() -> None:
+    turns = 5
+    replies = [reply("", str(n)) for n in range(turns)]
+    play = Play(
+        [*replies, reply("done")],
+        contexts=[FULL] * 20,
+        compactions=[False] * 20,
+        config=replace(CONFIG, max_turns=20),
+    )
+    assert [how for how, _ in play.compacts].count("summary") == 3
+    assert [how for how, _ in play.compacts].count("trim") == turns + 1
+    assert play.state.compaction.failures == 3
+
+
+@pytest.mark.covers("D-30")
+def test_a_summary_that_works_closes_the_breaker_again() -> None:
+    # two failures, then one that works; each failed summary is followed by a trim
+    outcomes = [False, False, False, False, True]
+    play = Play([reply("", "1"), reply("", "2"), reply("done")], contexts=[FULL] * 9, compactions=outcomes)
+    assert play.state.compaction.failures == 0
+
+
+@pytest.mark.covers("D-29", "G-08")
+def test_three_compactions_without_progress_end_the_run() -> None:
+    # every turn fills the window again at once
+    contexts = [FULL, 100] * 3 + [FULL]
+    play = Play([reply("", str(n)) for n in range(3)], contexts=contexts)
+    assert play.ending == ("prompt_too_long", "refill")
+    assert play.result.detail == "the context is full again, soon after 3 compactions in a row"
+    assert len(play.compacts) == 3
+
+
+def test_compactions_with_turns_between_them_go_on_for_ever() -> None:
+    pause = [100] * 2
+    contexts = [FULL, 100, *pause] * 8
+    play = Play([*[reply("", str(n)) for n in range(23)], reply("done")], contexts=contexts)
+    assert play.ending == ("completed", "end_turn")
+    assert len(play.compacts) == 8
+    assert play.state.compaction.streak == 1
+
+
+@pytest.mark.covers("C-02", "G-07")
+def test_image_error() -> None:
+    media = failure(Trouble.MEDIA)
+    play = Play([media] * 3, contexts=[ContextReady(100, media=1)] * 3)
+    assert play.ending == ("image_error", "media")
+
+
+@pytest.mark.covers("C-01", "D-26")
+@pytest.mark.parametrize(("tokens", "ends"), [(176_999, False), (177_000, True), (190_000, True)])
+def test_blocking_limit(tokens: int, ends: bool) -> None:
+    config = replace(CONFIG, auto_compact=False)
+    play = Play([] if ends else [reply("done")], contexts=[tokens], config=config)
+    assert play.ending == (("blocking_limit", "window") if ends else ("completed", "end_turn"))
+    assert play.result.detail == (f"{tokens:,} tokens in context" if ends else "")
+
+
+@pytest.mark.covers("C-01")
+def test_with_auto_compaction_the_blocking_limit_never_ends_a_run() -> None:
+    play = Play([reply("done")], contexts=[199_000] * 3)
+    assert play.ending == ("completed", "end_turn")
+
+
+@pytest.mark.covers("A-11", "A-10")
+@pytest.mark.parametrize("auto", [True, False])
+def test_the_run_that_writes_a_summary_is_exempt(auto: bool) -> None:
+    config = replace(CONFIG, source=Source.COMPACT, auto_compact=auto)
+    play = Play([reply("summary")], contexts=[199_000], config=config)
+    assert play.ending == ("completed", "end_turn")
+    assert play.compacts == []
+
+
+@pytest.mark.covers("C-10", "B-32", "H-08", "M-07", "B-10", "A-22", "A-23", "A-24")
+def test_max_turns_runs_the_tools_of_the_last_call() -> None:
+    play = Play([reply("", "1"), reply("", "2")], config=replace(CONFIG, max_turns=2))
+    assert play.ending == ("max_turns", "limit")
+    assert play.result.subtype == "error_max_turns"
+    assert (play.result.turns, play.result.model_calls, play.result.num_turns) == (2, 2, 3)
+    assert play.said[-1] == "result <2>: did 2"
+    assert play.updates[-2:] == [MaxTurnsReached(2, 2), play.result]
+
+
+@pytest.mark.covers("C-09", "I-10", "I-03")
+def test_hook_stopped_answers_what_never_ran() -> None:
+    play = Play([reply("", "1", "2")], tools=[ToolsDone((result("1", "ok"),), stopped="not on my watch")])
+    assert play.ending == ("hook_stopped", "hook")
+    assert (play.result.detail, play.result.subtype) == ("not on my watch", "success")
+    assert play.said[1:] == ["result <1>: ok", f"synthetic <2>: {NeverRan.STOPPED}"]
+
+
+@pytest.mark.covers("C-07", "I-09")
+def test_stop_hook_prevented() -> None:
+    play = Play([reply("done")], hooks=[Verdict(blocks=("fix it",), prevent="enough")])
+    assert play.ending == ("stop_hook_prevented", "hook")
+    assert (play.result.detail, play.result.text) == ("enough", "done")
+    assert play.said == ["assistant: done"]
+
+
+@pytest.mark.covers("C-18")
+def test_the_tables_of_endings_are_whole() -> None:
+    assert len(Terminal) == 10
+    assert set(SUBTYPES) == set(Cause)
+    assert set(Trouble) - set(GIVE_UP) == {Trouble.NEAR_LIMIT, Trouble.STREAM_CUT}
+
+
+@pytest.mark.covers("G-13")
+def test_no_stop_hooks_after_a_failure() -> None:
+    play = Play([failure(Trouble.SERVER)], hooks=["never asked"])
+    assert [type(effect).__name__ for effect in play.effects] == ["PrepareContext", "CallModel", "Finish"]
+    assert next(play.hooks) == "never asked"

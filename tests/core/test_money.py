@@ -1,0 +1,193 @@
+"""Money: reserved before it is spent (law 5), and the sums of a tree."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from core.play import CONFIG, MODEL, Play, failure, reply
+from mainspring.core.events import Aborted, CallFailed, Compacted, ContextReady, Replied
+from mainspring.core.models import MODELS, UNKNOWN, model_named, per_million
+from mainspring.core.money import Account, Grant, Lineage, Price, Usage, cost, funds, grant, reserve, settle
+from mainspring.core.reasons import AbortReason, Trouble
+
+PRICE = Price(1_000, 1_250, 2_000, 100, 5_000)
+
+
+@pytest.mark.covers("H-14")
+def test_cost_by_disjoint_classes() -> None:
+    usage = Usage(input=1, cache_write=10, cache_write_1h=100, cache_read=1_000, output=10_000)
+    assert (usage.prompt, usage.total) == (1_111, 11_111)
+    assert cost(usage, PRICE) == 1_000 + 12_500 + 200_000 + 100_000 + 50_000_000
+    assert usage + usage == Usage(2, 20, 200, 2_000, 20_000)
+
+
+def test_a_long_prompt_may_have_its_own_price() -> None:
+    haiku = MODELS["claude-haiku-5-5"].price
+    assert cost(Usage(input=100_000, output=1), haiku) == 100_000 * 100 + 500
+    assert cost(Usage(input=100_001, output=1), haiku) == 100_001 * 500 + 2_500
+    assert haiku.at(100_000) is haiku
+    assert haiku.at(100_001) is haiku.above
+
+
+def test_published_prices_become_nano_dollars() -> None:
+    assert per_million(3, 15) == Price(3_000, 3_750, 6_000, 300, 15_000)
+    assert per_million(0.1, 0.5).cache_read == 10
+    assert MODELS["claude-opus-5-5"].price == Price(4_000, 5_000, 8_000, 200, 20_000)
+
+
+@pytest.mark.covers("K-06")
+def test_models_are_found_by_name_also_with_a_date() -> None:
+    assert model_named("claude-haiku-4-5").thinking_budget == 8_000
+    assert model_named("claude-sonnet-4-5").thinking_budget == 16_000
+    assert model_named("claude-opus-4-5").thinking_budget == 32_000
+    dated = model_named("claude-haiku-4-5-20251001")
+    assert dated == replace(MODELS["claude-haiku-4-5"], name="claude-haiku-4-5-20251001")
+    assert model_named("claude-haiku-4-5x") == replace(UNKNOWN, name="claude-haiku-4-5x")
+    assert model_named("llama") == replace(UNKNOWN, name="llama")
+    assert all(name == model.name for name, model in MODELS.items())
+    assert UNKNOWN.price.output == max(model.price.output for model in MODELS.values())
+
+
+# --- before a call ----------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("H-09", "H-12")
+@pytest.mark.parametrize(
+    ("available", "granted"),
+    [
+        (10**9, Grant(64_000, 100 * 2_000 + 64_000 * 5_000)),  # enough for all that was wanted
+        (100 * 2_000 + 10_000 * 5_000, Grant(10_000, 100 * 2_000 + 10_000 * 5_000)),  # lowered to what is paid for
+        (100 * 2_000 + 1_000 * 5_000, Grant(1_000, 100 * 2_000 + 1_000 * 5_000)),
+        (100 * 2_000 + 1_000 * 5_000 - 1, None),  # below 1,000 tokens it is not worth starting
+        (0, None),
+        (-1, None),
+    ],
+)
+def test_a_grant_is_what_can_be_paid_for_at_the_dearest(available: int, granted: Grant | None) -> None:
+    assert grant(available, 100, 64_000, PRICE) == granted
+
+
+def test_a_short_reply_that_was_asked_for_is_granted() -> None:
+    assert grant(10**9, 0, 10, PRICE) == Grant(10, 50_000)
+    assert grant(49_999, 0, 10, PRICE) is None
+
+
+def test_a_free_model_costs_nothing() -> None:
+    assert grant(0, 100, 64_000, Price()) == Grant(64_000, 0)
+    assert grant(0, 100, 64_000, Price(input=1)) is None
+    assert grant(100, 100, 64_000, Price(input=1)) == Grant(64_000, 100)
+
+
+@pytest.mark.covers("H-09")
+def test_the_request_carries_what_to_reserve() -> None:
+    play = Play([reply("done")], contexts=[ContextReady(100, funds=100 * 2_000 + 2_000 * 5_000)])
+    request = play.requests[0].request
+    assert (request.max_output, request.reserve) == (2_000, 10_200_000)
+    free = Play([reply("done")]).requests[0].request
+    assert (free.max_output, free.reserve) == (64_000, 0)
+
+
+def test_a_retry_is_granted_from_the_newest_balance() -> None:
+    rich, poor = 10**9, 100 * 2_000 + 5_000 * 5_000
+    cut = CallFailed(failure(Trouble.SERVER), kept=reply("x"), funds=poor)
+    play = Play([cut, reply("done")], contexts=[ContextReady(100, funds=rich)])
+    assert [call.request.max_output for call in play.requests] == [64_000, 5_000]
+
+
+def test_a_compaction_can_use_up_the_rest() -> None:
+    spent = Compacted(before=170_000, after=1_000, usage=Usage(input=9), cost=77, funds=1)
+    play = Play([], contexts=[ContextReady(170_000, funds=10**9), ContextReady(1_000, funds=1)], compactions=[spent])
+    assert play.ending == ("completed", "budget_usd")
+    assert (play.result.usage, play.result.cost) == (Usage(input=9), 77)
+
+
+def test_a_failed_compaction_is_paid_for_too() -> None:
+    spent = Compacted(before=170_000, failed="no", usage=Usage(input=9), cost=77)
+    play = Play([reply("done")], contexts=[170_000], compactions=[spent, True])
+    assert play.result.cost == 77 + cost(Usage(input=100, output=10), MODEL.price)
+
+
+def test_the_price_of_the_model_in_force_counts() -> None:
+    cheap = replace(MODEL, name="cheap", price=Price(1, 1, 1, 1, 1))
+    config = replace(CONFIG, fallbacks=(cheap,))
+    failed = CallFailed(failure(Trouble.OVERLOADED), usage=Usage(input=10))
+    play = Play([failed, reply("done")], config=config)
+    assert play.result.cost == 10 * 1_000 + 110
+
+
+def test_an_interrupted_call_is_booked_by_estimate_and_leaves_the_balance() -> None:
+    abort = Aborted(AbortReason.HARD, usage=Usage(output=2))
+    play = Play([abort], contexts=[ContextReady(100, funds=10**9)])
+    assert (play.result.cost, play.state.funds) == (10_000, 10**9)
+
+
+def test_a_reply_reports_the_balance_and_the_size_of_the_context() -> None:
+    play = Play([Replied(reply("done"), funds=5)], contexts=[ContextReady(100, funds=10**9)])
+    assert (play.state.funds, play.state.tokens) == (5, 110)
+    silent = replace(reply("done"), usage=Usage())
+    assert Play([silent], contexts=[123]).state.tokens == 123  # a server that reports no usage
+
+
+# --- the accounts of a tree -------------------------------------------------------------------------
+
+
+@pytest.mark.covers("H-09")
+def test_a_child_draws_on_what_its_parents_have_left() -> None:
+    root, child, grandchild = Account(100), Account(None), Account(30)
+    assert funds((grandchild, child, root)) == 30
+    assert funds((child, root)) == 100
+    assert funds((Account(), Account())) is None
+    assert funds(()) is None
+    assert Account(100, spent=60, reserved=30).left == 10
+
+
+def test_a_reservation_stands_in_every_account_or_in_none() -> None:
+    line: Lineage = (Account(30), Account(100))
+    held = reserve(line, 30)
+    assert held == (Account(30, 0, 30), Account(100, 0, 30))
+    assert reserve(held, 1) is None
+    assert settle(held, 30, 12) == (Account(30, 12, 0), Account(100, 12, 0))
+    assert reserve((Account(),), 10**15) == (Account(None, 0, 10**15),)
+
+
+@given(
+    limit=st.integers(0, 1_000),
+    limits=st.lists(st.none() | st.integers(0, 1_000), min_size=3, max_size=3),
+    moves=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 400), st.integers(0, 100)), max_size=40),
+)
+def test_a_tree_never_spends_more_than_its_limit(
+    limit: int, limits: list[int | None], moves: list[tuple[int, int, int]]
+) -> None:
+    """A parent and three children reserve and settle in any order; a call never costs more than it reserved."""
+    root = Account(limit)
+    children = [Account(own) for own in limits]
+    held: list[tuple[int, int]] = []
+    spent = 0
+    for who, amount, share in moves:
+        if held and amount % 2:
+            payer, reserved = held.pop()
+            real = reserved * share // 100
+            spent += real
+            line = settle(lineage(payer, children, root), reserved, real)
+        else:
+            payer = who
+            booked = reserve(lineage(payer, children, root), amount)
+            if booked is None:
+                continue
+            held.append((payer, amount))
+            line = booked
+        root = line[-1]
+        if payer < 3:
+            children[payer] = line[0]
+        assert root.spent == spent
+        assert root.reserved == sum(reserved for _, reserved in held)
+        assert root.spent + root.reserved <= limit
+        for child in children:
+            assert child.left is None or child.left >= 0
+
+
+def lineage(who: int, children: list[Account], root: Account) -> Lineage:
+    return (children[who], root) if who < 3 else (root,)

@@ -1,0 +1,122 @@
+"""Every call has exactly one result (F-20), and a state survives being stored."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from core.play import CONFIG, FULL, Play, failure, reply
+from mainspring.core.errors import ProtocolError
+from mainspring.core.events import Aborted, CallFailed, ToolsDone
+from mainspring.core.history import History
+from mainspring.core.messages import ToolCall, result, user
+from mainspring.core.pairing import NeverRan, open_calls, unpaired
+from mainspring.core.reasons import AbortReason, Trouble
+from mainspring.core.state import State, checkpoint, decode_checkpoint, encode_checkpoint, restore
+from mainspring.core.view import Drop
+
+
+@pytest.mark.covers("F-11")
+def test_results_stand_in_the_order_of_the_calls_whatever_finished_first() -> None:
+    late_first = (result("2", "fast"), result("1", "slow"))
+    play = Play([reply("", "1", "2"), reply("done")], tools=[late_first])
+    assert play.said[1:3] == ["result <1>: slow", "result <2>: fast"]
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        (result("9", "whose?"),),
+        (result("1", "once"), result("1", "twice")),
+    ],
+    ids=["unknown", "twice"],
+)
+def test_results_that_do_not_fit_are_a_bug(results: tuple[object, ...]) -> None:
+    with pytest.raises(ProtocolError, match="do not fit the calls"):
+        Play([reply("", "1")], tools=[results])  # type: ignore[list-item]
+
+
+@pytest.mark.covers("F-20", "F-21")
+def test_calls_that_a_crash_left_open_are_closed_when_the_next_run_begins() -> None:
+    crashed = Play([reply("done")])
+    dangling = reply("", "1", "2")
+    crashed.state = replace(
+        crashed.state, history=crashed.state.history.append(dangling, result("1", "known"), user("memo"))
+    )
+    play = Play([reply("on")], after=crashed)
+    assert [m.text for m in play.state.history][-3:] == [NeverRan.LOST, "go", "on"]
+    assert unpaired(play.state.history) == ()
+
+
+def test_open_calls_looks_at_the_last_reply_only() -> None:
+    assert open_calls(History()) == ()
+    assert open_calls(History([user("hi")])) == ()
+    assert open_calls(History([reply("", "1"), reply("text")])) == ()
+    one, two = (ToolCall(id, "Read", {"path": id}) for id in "12")
+    assert open_calls(History([reply("", "1", "2")])) == (one, two)
+    assert open_calls(History([reply("", "1", "2"), result("1", "x"), user("hi")])) == (two,)
+
+
+def test_unpaired_names_what_is_wrong() -> None:
+    assert unpaired(()) == ()
+    assert unpaired((reply("", "1"), result("1", "x"))) == ()
+    assert unpaired((reply("", "1", "2"), result("2", "x"))) == ("1",)
+    assert unpaired((result("1", "x"), user("hi"))) == ("1",)
+    assert unpaired((reply("", "1"), result("1", "x"), result("1", "y"))) == ("1",)
+    assert unpaired((reply("", "1"), reply("", "1"))) == ("1", "1")
+
+
+@pytest.mark.covers("F-20", "F-21")
+@pytest.mark.parametrize(
+    "play",
+    [
+        Play([reply("", "1", "2")], tools=[ToolsDone((), stopped="no")]),
+        Play([reply("", "1")], config=replace(CONFIG, max_turns=1)),
+        Play([Aborted(AbortReason.PARENT, reply("", "1", "2"))]),
+        Play([CallFailed(failure(Trouble.SERVER), kept=reply("", "1")), reply("done")]),
+        Play([CallFailed(failure(Trouble.AUTH), kept=reply("", "1")), failure(Trouble.AUTH)]),
+    ],
+    ids=["hook", "turns", "abort", "cut", "failure that keeps a call"],
+)
+def test_pairs_in_every_ending(play: Play) -> None:
+    assert unpaired(play.state.history) == ()
+
+
+# --- checkpoints ------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("A-27", "B-01")
+@pytest.mark.parametrize(
+    "play",
+    [
+        Play([reply("", "1"), reply("done?"), reply("done")], hooks=["no"]),
+        Play(
+            [failure(Trouble.OVERLOADED), reply("done")],
+            config=replace(CONFIG, fallbacks=(replace(CONFIG.model, name="b"),)),
+        ),
+        Play(
+            [reply("", ToolCall("1", "StructuredOutput", {"a": [1, None]}))],
+            config=replace(CONFIG, structured_output=True),
+        ),
+        Play([reply("done")], contexts=[FULL, 100]),
+    ],
+)
+def test_a_state_survives_being_stored_at_every_step(play: Play) -> None:
+    from mainspring.core.step import step
+
+    state = play.before
+    for event in play.events:
+        state = step(state, event, play.config).state
+        stored = encode_checkpoint(checkpoint(state))
+        assert restore(decode_checkpoint(stored), state.history) == state
+    assert state == play.state
+
+
+def test_a_checkpoint_knows_where_it_stands_and_holds_no_message() -> None:
+    play = Play([reply("a long answer that is not in the checkpoint", "1"), reply("done", id="last")])
+    saved = checkpoint(replace(play.state, edits=(Drop(("x",)),)))
+    assert (saved.version, saved.length, saved.last_id) == (1, 4, "last")
+    assert len(saved.state.history) == 0
+    stored = encode_checkpoint(saved)
+    assert b"long answer" not in stored
+    assert checkpoint(State(History())).last_id == ""

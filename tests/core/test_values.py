@@ -1,0 +1,264 @@
+"""Histories, ids, configuration, errors, redaction: the small parts."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.play import CONFIG, MODEL, TINY, Play, failure, reply
+from mainspring.core.config import AUTOCOMPACT_BUFFER_TOKENS, MANUAL_COMPACT_BUFFER_TOKENS, Config, Effort
+from mainspring.core.errors import MainspringError, ProtocolError, ProviderError, ToolError, UsageError
+from mainspring.core.events import Aborted, ContextReady, Replied, Submitted
+from mainspring.core.history import History
+from mainspring.core.messages import Image, RedactedThinking, Text, Thinking, ToolCall, User, result, user
+from mainspring.core.models import MODELS, Model
+from mainspring.core.reasons import AbortReason, Failure, Trouble
+from mainspring.core.redact import redact
+from mainspring.core.state import State
+from mainspring.core.step import step
+from mainspring.core.updates import Result
+from mainspring.core.value import Stamp
+
+# --- History ----------------------------------------------------------------------------------------
+
+A, B, C = user("a"), user("b"), user("c")
+
+
+@pytest.mark.covers("B-02", "B-26")
+def test_a_history_grows_and_what_it_was_stays() -> None:
+    empty = History()
+    one = empty.append(A)
+    two = one.append(B)
+    assert (list(empty), list(one), list(two)) == ([], [A], [A, B])
+    assert (len(empty), len(one), len(two)) == (0, 1, 2)
+    assert two.append() is two
+    assert list(two.newest_first()) == [B, A]
+    assert repr(two) == "History(2 messages)"
+
+
+@pytest.mark.covers("A-08")
+def test_a_fork_leaves_the_other_branch_alone() -> None:
+    trunk = History([A])
+    left = trunk.append(B)
+    right = trunk.append(C)
+    assert (list(left), list(right), list(trunk)) == ([A, B], [A, C], [A])
+    assert list(right.append(A)) == [A, C, A]
+
+
+def test_messages_are_reached_by_position_within_the_history_only() -> None:
+    short = History([A])
+    short.append(B)
+    assert (short[0], short[-1]) == (A, A)
+    for position in (1, -2):
+        with pytest.raises(IndexError, match=f"message {position} of a history of 1"):
+            short[position]
+
+
+def test_histories_are_equal_by_content() -> None:
+    assert History([A, B]) == History([A]).append(B)
+    assert History([A]) != History([B])
+    assert History([A]) != History([A, A])
+    trunk = History([A])
+    assert trunk.append(B).append(A) == History([A, B, A])
+    longer = trunk.append(C)
+    assert longer == longer.append()
+    assert trunk.append(B) == trunk.append(B)  # one extended the list, the other had to copy it
+    assert trunk.append(B) != trunk.append(C)
+    assert (History() == []) is False
+    with pytest.raises(TypeError):
+        hash(History())
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.text(max_size=3)), max_size=40))
+def test_any_forest_of_forks_behaves_like_tuples(moves: list[tuple[int, str]]) -> None:
+    branches: list[tuple[History, tuple[User, ...]]] = [(History(), ())]
+    for which, text in moves:
+        history, model = branches[which % len(branches)]
+        message = user(text)
+        branches.append((history.append(message), (*model, message)))
+    for history, model in branches:
+        assert tuple(history) == model
+        assert tuple(history.newest_first()) == model[::-1]
+        assert history == History(model)
+
+
+# --- ids --------------------------------------------------------------------------------------------
+
+
+def test_a_derived_id_is_still_a_uuid_and_unlike_its_neighbours() -> None:
+    stamp = Stamp(str(uuid.uuid4()), 5)
+    ids = [stamp.derive(n) for n in range(300)]
+    assert all(str(uuid.UUID(made)) == made for made in ids)
+    assert len(set(ids)) == 300
+    assert Stamp("00000001").derive(2) == "00000003"
+    assert Stamp("aa-ffffffff").derive(1) == "aa-00000000"
+    assert Stamp().derive(7) == "00000007"
+
+
+def test_what_the_core_says_is_stamped_by_the_event_and_its_place() -> None:
+    play = Play([reply("done?"), reply("done")], hooks=["no"])
+    hook = play.state.history[2]
+    blamed = play.events[3].stamp
+    assert (hook.id, hook.at) == (f"{int(blamed.id, 16) + 2:08x}", blamed.at)
+    ids = [message.id for message in play.state.history]
+    assert len(set(ids)) == len(ids)
+
+
+# --- Config -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("D-24", "D-25", "D-26", "D-27", "D-28")
+@pytest.mark.parametrize(
+    ("model", "setting", "compact_at", "blocked_at"),
+    [
+        (MODEL, None, 167_000, 177_000),
+        (MODEL, 8_000, 179_000, 189_000),  # a smaller cap reserves less
+        (MODEL, 100_000, 167_000, 177_000),
+        (TINY, None, 67_000, 77_000),
+        (MODELS["claude-sonnet-5-5"], None, 967_000, 977_000),
+    ],
+)
+def test_thresholds(model: Model, setting: int | None, compact_at: int, blocked_at: int) -> None:
+    config = Config(model=model, max_output=setting)
+    assert (config.compact_at(model), config.blocked_at(model)) == (compact_at, blocked_at)
+    assert (AUTOCOMPACT_BUFFER_TOKENS, MANUAL_COMPACT_BUFFER_TOKENS) == (13_000, 3_000)
+
+
+def test_the_output_cap_is_the_setting_within_what_the_model_can() -> None:
+    assert Config(max_output=4_000).output_cap(MODEL) == 4_000
+    assert Config(max_output=999_999).output_cap(MODEL) == 64_000
+    assert Config().output_cap(TINY) == 32_000
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"fallbacks": (MODEL,) * 6}, "'fallbacks' names 6 models; at most 5 are tried"),
+        ({"max_turns": 0}, "'max_turns' is 0; a run needs at least 1"),
+        ({"token_budget": 0}, "'token_budget' is 0; give a positive number, or leave it out for no limit"),
+        ({"max_tokens": -1}, "'max_tokens' is -1;"),
+        ({"task_budget": 0}, "'task_budget' is 0;"),
+        ({"max_output": 0}, "'max_output' is 0;"),
+    ],
+)
+def test_a_wrong_setting_is_named(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{message}"):
+        Config(**wrong)  # type: ignore[arg-type]
+    Config(fallbacks=(MODEL,) * 5, max_turns=1, token_budget=1, max_tokens=1, task_budget=1, max_output=1)
+
+
+@pytest.mark.covers("A-26")
+def test_a_config_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        CONFIG.max_turns = 3  # type: ignore[misc]
+
+
+# --- requests ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("B-18", "A-28", "A-10", "A-09", "K-05", "K-06", "K-08", "A-26")
+def test_a_request_says_how_to_ask() -> None:
+    thinker = MODELS["claude-opus-4-5"]
+    config = Config(model=thinker, source="agent:7", chain="c1", depth=2, effort=Effort.XHIGH)
+    request = Play([reply("done")], config=config).requests[0].request
+    assert (request.model, request.turn, request.source) == ("claude-opus-4-5", 1, "agent:7")
+    assert (request.chain, request.depth, request.effort) == ("c1", 2, "xhigh")
+    assert (request.thinking, request.adaptive, request.overload_tries) == (32_000, False, 10)
+
+
+@pytest.mark.covers("K-05")
+@pytest.mark.parametrize(
+    ("model", "on", "thinking", "adaptive"),
+    [
+        (MODELS["claude-sonnet-5-5"], True, None, True),
+        (MODELS["claude-sonnet-5-5"], False, None, False),
+        (MODELS["claude-haiku-4-5"], True, 8_000, False),
+        (MODELS["claude-haiku-4-5"], False, None, False),
+        (MODEL, True, None, False),
+    ],
+)
+def test_thinking_by_model(model: Model, on: bool, thinking: int | None, adaptive: bool) -> None:
+    request = Play([reply("done")], config=Config(model=model, thinking=on)).requests[0].request
+    assert (request.thinking, request.adaptive) == (thinking, adaptive)
+
+
+# --- messages, errors, protocol ---------------------------------------------------------------------
+
+
+def test_the_text_of_a_message_is_its_text_blocks() -> None:
+    blocks = (Thinking("hm"), Text("a"), RedactedThinking("x"), ToolCall("1", "Read", {}), Text("b"))
+    assert reply(blocks=blocks).text == "ab"
+    assert result("1", "ok").text == "ok"
+    assert User((Text("see "), Image("image/png", "AA=="), Text("this"))).text == "see this"
+
+
+def test_the_family_of_errors() -> None:
+    assert all(issubclass(kind, MainspringError) for kind in (UsageError, ProviderError, ToolError, ProtocolError))
+    failed = Failure(Trouble.AUTH, "no key")
+    assert (str(ProviderError(failed)), ProviderError(failed).failure) == ("no key", failed)
+    assert str(ProviderError(Failure(Trouble.AUTH))) == "auth"
+
+
+def test_an_event_that_nobody_waits_for_is_a_bug_and_says_so() -> None:
+    with pytest.raises(ProtocolError, match="Replied while waiting for an answer to None"):
+        step(State(History()), Replied(reply("hi")), CONFIG)
+    play = Play([reply("hi")])
+    with pytest.raises(ProtocolError, match="ContextReady while waiting for an answer to Finish"):
+        step(play.state, ContextReady(1), CONFIG)
+
+
+# --- redaction --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("key sk-ant-api03-abcdefghijklmnop1234", "key [redacted]"),
+        ("sk-short is fine", "sk-short is fine"),
+        ("ghp_abcdefghijklmnopqrst and gho_abcdefghijklmnopqrst1", "[redacted] and [redacted]"),
+        ("github_pat_11ABCDEFG0abcdefghijkl", "[redacted]"),
+        ("glpat-abcdefghij_klmnop", "[redacted]"),
+        ("xoxb-123456789012-abc", "[redacted]"),
+        ("AKIAIOSFODNN7EXAMPLE!", "[redacted]!"),
+        ("AIzaSyA-abcdefghijklmnopqrstuvwxyz01234", "[redacted]"),
+        ("hf_abcdefghijklmnopqrstuv", "[redacted]"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.sig", "[redacted]"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "[redacted]"),
+        ("-----BEGIN PRIVATE KEY-----\ncut off", "[redacted]"),
+        ("Authorization: Bearer abcdef123456", "Authorization: Bearer [redacted]"),
+        ("x-api-key: abc", "x-api-key: [redacted]"),
+        ('{"api_key": "abcdefgh"}', '{"api_key": "[redacted]"}'),
+        ("DB_PASSWORD=hunter22", "DB_PASSWORD=[redacted]"),
+        ("token: short", "token: short"),
+        ("https://user:pa55@host/x", "https://user:[redacted]@host/x"),
+        ("nothing to hide: tokens used 1234567", "nothing to hide: tokens used 1234567"),
+    ],
+)
+def test_secrets_leave_a_text(text: str, clean: str) -> None:
+    assert redact(text) == clean
+
+
+def test_known_values_go_first_and_the_longest_before_the_shorter() -> None:
+    assert redact("correct horse battery", ("horse", "correct horse")) == "[redacted] battery"
+    assert redact("abcdef abcdefghi", ("abcdef", "abcdefghi")) == "[redacted] [redacted]"
+    assert redact("a b c", ("a",)) == "a b c"  # too short to be a secret
+
+
+@given(st.text(max_size=200), st.lists(st.text(min_size=6, max_size=20), max_size=3))
+def test_no_known_value_survives(text: str, known: list[str]) -> None:
+    secrets = tuple(secret for secret in known if secret not in "[redacted]")
+    clean = redact("".join(secret + text for secret in secrets), secrets)
+    assert not any(secret in clean.replace("[redacted]", "\0") for secret in secrets)
+
+
+def test_a_result_of_a_run_that_said_nothing_has_no_text() -> None:
+    first = Play([reply("earlier answer")])
+    play = Play([failure(Trouble.AUTH)], after=first)
+    assert (play.result.text, play.result.stop) == ("", None)  # the earlier run's answer is not this one's
+    silent = step(State(History()), Submitted(()), CONFIG)
+    ended = step(silent.state, Aborted(AbortReason.SUBMIT), CONFIG).updates[-1]
+    assert isinstance(ended, Result)
+    assert (ended.text, ended.stop) == ("", None)

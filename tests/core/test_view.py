@@ -1,0 +1,122 @@
+"""What the model sees: a pure function of history and edits (settled 1)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from core.play import FULL, Play, compacted, reply
+from mainspring.core.events import ContextReady, Shrunk
+from mainspring.core.history import History
+from mainspring.core.messages import Origin, Text, User, result, user
+from mainspring.core.updates import Boundary
+from mainspring.core.view import Drop, Edit, Fold, Replace, prune, view
+
+
+def message(id: str) -> User:
+    return replace(user(f"text of {id}"), id=id)
+
+
+def summary(id: str) -> User:
+    return replace(user(f"summary {id}", Origin.SUMMARY), id=id)
+
+
+LETTERS = History([message(letter) for letter in "abcdefgh"])
+
+
+def seen(*edits: Edit, history: History = LETTERS) -> str:
+    return " ".join(m.id for m in view(history, edits))
+
+
+@pytest.mark.covers("D-20", "L-09", "B-26")
+def test_the_view_shrinks_and_the_history_does_not() -> None:
+    assert seen() == "a b c d e f g h"
+    assert seen(Drop(("b", "c"))) == "a d e f g h"
+    assert seen(Fold("a", "d", summary("S"))) == "S e f g h"
+    assert seen(Fold("c", "d", summary("S"))) == "a b S e f g h"
+    assert len(LETTERS) == 8
+
+
+def test_a_replaced_result_keeps_its_place_and_its_pair() -> None:
+    long = replace(result("call", "100 KB of log", is_error=True), id="r")
+    history = History([message("a"), long, message("b")])
+    short = (Text("[Old tool result cleared]"),)
+    assert view(history, (Replace("r", short),)) == (message("a"), replace(long, content=short), message("b"))
+    assert view(history, (Replace("r", (Text("first"),)), Replace("r", short)))[1].text == "[Old tool result cleared]"
+    assert view(history, (Replace("a", short),))[0] == message("a")  # only results are replaced
+
+
+def test_a_later_fold_swallows_the_earlier_ones_it_covers() -> None:
+    first, second = Fold("a", "c", summary("S")), Fold("a", "f", summary("T"))
+    assert seen(first, second) == "T g h"
+    assert seen(Fold("c", "d", summary("S")), second) == "T g h"
+    assert seen(Fold("a", "b", summary("S")), Fold("d", "e", summary("T"))) == "S c T f g h"
+    assert seen(first, Fold("c", "e", summary("T"))) == "S T f g h"  # overlapping: both are told
+    assert seen(first, Drop(("S",))) == "d e f g h"
+    assert seen(Drop(("b", "e")), first) == "S d f g h"
+
+
+def test_a_history_that_begins_after_or_within_a_fold() -> None:
+    tail = History([message(letter) for letter in "fgh"])
+    assert seen(Fold("a", "d", summary("S")), history=tail) == "S f g h"
+    assert seen(Fold("a", "g", summary("S")), history=tail) == "S h"
+    assert seen(Fold("a", "b", summary("S")), Fold("c", "d", summary("T")), history=tail) == "S T f g h"
+    assert seen(Fold("a", "b", summary("S")), Fold("a", "f", summary("T")), history=tail) == "T g h"
+    assert seen(Fold("g", "z", summary("S")), history=tail) == "f g h"  # its end is unknown: no hole
+    assert seen(Fold("a", "d", summary("S")), history=History()) == "S"
+    assert seen(Drop(("z",)), Replace("z", ()), history=tail) == "f g h"
+
+
+def test_pruning_forgets_what_a_fold_has_swallowed() -> None:
+    early, late = Fold("a", "b", summary("S")), Fold("a", "d", summary("T"))
+    edits = (early, Drop(("b", "c")), Drop(("c", "e")), Replace("d", ()), Replace("f", ()), late)
+    assert prune(LETTERS, edits) == (Drop(("c", "e")), Replace("f", ()), late)
+    assert prune(LETTERS, ()) == ()
+
+
+edit_strategy = st.one_of(
+    st.builds(Drop, st.lists(st.sampled_from("abcdefghSz"), max_size=3).map(tuple)),
+    st.builds(Replace, st.sampled_from("abcdefghz"), st.just((Text("short"),))),
+    st.builds(Fold, st.sampled_from("abcdefghz"), st.sampled_from("abcdefghz"), st.sampled_from("STUV").map(summary)),
+)
+
+
+@given(st.lists(edit_strategy, max_size=6).map(tuple), st.integers(0, 8), st.integers(0, 8))
+def test_any_edits_on_any_part_of_a_history(edits: tuple[Edit, ...], start: int, end: int) -> None:
+    """Total, never a message twice, order kept, and pruning changes nothing."""
+    results = [replace(result("x", "long"), id=letter) if letter in "beg" else message(letter) for letter in "abcdefgh"]
+    history = History(results[start:end])
+    now = view(history, edits)
+    originals = [m.id for m in now if m.id.islower()]
+    assert originals == sorted(set(originals))
+    assert set(originals) <= {m.id for m in history}
+    assert view(history, prune(history, edits)) == now
+
+
+# --- edits in the loop ------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("B-26", "D-07")
+def test_edits_of_the_layers_are_kept_and_each_is_shown() -> None:
+    ready = ContextReady(100, edits=(Drop(("a",)),), injected=(message("memo"),), shrunk=(Shrunk("snip", 900),))
+    play = Play([reply("", "1"), reply("done")], contexts=[ready, ContextReady(100, edits=(Drop(("b",)),))])
+    assert play.state.edits == (Drop(("a",)), Drop(("b",)))
+    assert play.shown == [Boundary("snip", freed=900)]
+    assert play.said[0] == "prompt: text of memo"
+    assert play.result.messages == 1  # the tool result; what was injected does not count as a turn
+
+
+def test_the_edits_of_a_compaction_are_pruned_and_survive_the_run() -> None:
+    first = Play([reply("", "1"), reply("done")])
+    prompt = first.state.history[0].id
+    fold = Fold(prompt, "r-1", summary("S"))
+    early = ContextReady(FULL, edits=(Replace("r-1", ()),))
+    second = Play(
+        [reply("more")], contexts=[early, 100], compactions=[replace(compacted(), edits=(fold,))], after=first
+    )
+    assert second.state.edits == (fold,)
+    assert view(second.state.history, second.state.edits)[0] == fold.summary
+    third = Play([reply("on")], after=second)
+    assert third.state.edits == (fold,)
