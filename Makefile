@@ -4,25 +4,36 @@ BIN := .venv/bin
 READY := .venv/ready
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: demo test check fix docs bench mutate lock clean
+.PHONY: demo test check fix docs fuzz bench mutate lock clean
 
 demo: $(READY)
 	@$(BIN)/mainspring demo
 
+# The long plays run by themselves: measuring coverage would make them five times longer and tell nothing new.
+PLAYS := tests/core/test_adversaries.py tests/core/test_random_play.py
+
 test: check
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -q
+	@$(BIN)/coverage run -m pytest -q $(PLAYS:%=--ignore=%)
+	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report
+	@$(BIN)/coverage report --include 'src/mainspring/core/*' --fail-under 100 > .venv/core-coverage.txt \
+	  || { cat .venv/core-coverage.txt; exit 1; }
+	@$(BIN)/pytest -q $(PLAYS)
+
+# The property tests with new examples, and many of them.
+fuzz: $(READY)
+	@HYPOTHESIS_PROFILE=explore $(BIN)/pytest -q $(PLAYS:%=--ignore=%) tests/core
 
 check: $(READY)
-	@$(BIN)/ruff check -q .
+	@$(BIN)/ruff check -q --output-format concise .
 	@$(BIN)/ruff format -q --check .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/basedpyright --level error > .venv/pyright.txt || { cat .venv/pyright.txt; exit 1; }
 	@$(BIN)/lint-imports --no-logo > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
 
 fix: $(READY)
-	@$(BIN)/ruff check -q --fix .
+	@$(BIN)/ruff check -q --output-format concise --fix .
 	@$(BIN)/ruff format -q .
 
 # The pages that are written from the code and from the tests.

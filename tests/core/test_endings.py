@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from core.play import CONFIG, FULL, Answer, Play, failure, reply
 from mainspring.core.config import Source
+from mainspring.core.effects import Finish
 from mainspring.core.events import CallFailed, ContextReady, Replied, ToolsDone, Verdict
 from mainspring.core.messages import Defect, Stop, Thinking, ToolCall, result
 from mainspring.core.money import Usage
@@ -85,9 +86,9 @@ def test_completed_budget_usd_when_the_ledger_refuses_the_reservation() -> None:
 @pytest.mark.covers("H-10")
 @pytest.mark.parametrize(("funds", "ends"), [(0, True), (-5, True), (1, False), (None, False)])
 def test_a_budget_end_starts_nothing_new_and_uses_the_results_that_exist(funds: int | None, ends: bool) -> None:
-    early = (result("1", "read early"),)
+    early, late = result("1", "read early"), result("2", "read late")
     replies: list[Answer] = [Replied(reply("", "1", "2"), funds=funds)]
-    play = Play(replies if ends else [*replies, reply("done")], tools=[early])
+    play = Play(replies if ends else [*replies, reply("done")], tools=[(early,) if ends else (early, late)])
     if ends:
         assert play.ending == ("completed", "budget_usd")
         assert play.said[1:] == ["result <1>: read early", f"synthetic <2>: {NeverRan.STOPPED}"]
@@ -139,6 +140,7 @@ def test_model_error(kind: Trouble) -> None:
     assert play.ending == ("model_error", kind)
     assert play.result.subtype == "error_during_execution"
     assert play.result.detail == f"{kind} happened"
+    assert play.effects[-1] == Finish(Terminal.MODEL_ERROR, Cause(kind), f"{kind} happened")
     assert play.shown == [Failed(broken)]
 
 

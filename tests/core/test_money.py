@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from core.play import CONFIG, MODEL, Play, failure, reply
 from mainspring.core.events import Aborted, CallFailed, Compacted, ContextReady, Replied
@@ -35,6 +35,7 @@ def test_a_long_prompt_may_have_its_own_price() -> None:
 def test_published_prices_become_nano_dollars() -> None:
     assert per_million(3, 15) == Price(3_000, 3_750, 6_000, 300, 15_000)
     assert per_million(0.1, 0.5).cache_read == 10
+    assert all(isinstance(rate, int) for model in MODELS.values() for rate in astuple(model.price)[:5])
     assert MODELS["claude-opus-5-5"].price == Price(4_000, 5_000, 8_000, 200, 20_000)
 
 
@@ -73,6 +74,13 @@ def test_a_grant_is_what_can_be_paid_for_at_the_dearest(available: int, granted:
 def test_a_short_reply_that_was_asked_for_is_granted() -> None:
     assert grant(10**9, 0, 10, PRICE) == Grant(10, 50_000)
     assert grant(49_999, 0, 10, PRICE) is None
+    assert grant(0, 100, 1, Price(input=1)) is None
+
+
+def test_a_grant_is_a_whole_number_of_tokens_at_the_price_of_that_prompt() -> None:
+    assert grant(10_003_333, 0, 64_000, PRICE) == Grant(2_000, 10_000_000)
+    haiku = MODELS["claude-haiku-5-5"].price
+    assert grant(10**12, 100_001, 1_000, haiku) == Grant(1_000, 100_001 * 1_000 + 1_000 * 2_500)
 
 
 def test_a_free_model_costs_nothing() -> None:
@@ -102,6 +110,12 @@ def test_a_compaction_can_use_up_the_rest() -> None:
     play = Play([], contexts=[ContextReady(170_000, funds=10**9), ContextReady(1_000, funds=1)], compactions=[spent])
     assert play.ending == ("completed", "budget_usd")
     assert (play.result.usage, play.result.cost) == (Usage(input=9), 77)
+
+
+def test_a_failed_compaction_can_use_up_the_rest_too() -> None:
+    spent = Compacted(before=170_000, failed="no", cost=77, funds=1)
+    play = Play([], contexts=[ContextReady(170_000, funds=10**9)], compactions=[spent, spent])
+    assert play.ending == ("completed", "budget_usd")
 
 
 def test_a_failed_compaction_is_paid_for_too() -> None:

@@ -9,10 +9,11 @@ from core.play import CONFIG, FULL, Play, failure, reply
 from mainspring.core.errors import ProtocolError
 from mainspring.core.events import Aborted, CallFailed, ToolsDone
 from mainspring.core.history import History
-from mainspring.core.messages import ToolCall, result, user
+from mainspring.core.messages import Stop, ToolCall, result, user
 from mainspring.core.pairing import NeverRan, open_calls, unpaired
 from mainspring.core.reasons import AbortReason, Trouble
 from mainspring.core.state import State, checkpoint, decode_checkpoint, encode_checkpoint, restore
+from mainspring.core.updates import Appended, Tombstone
 from mainspring.core.view import Drop
 
 
@@ -34,6 +35,11 @@ def test_results_stand_in_the_order_of_the_calls_whatever_finished_first() -> No
 def test_results_that_do_not_fit_are_a_bug(results: tuple[object, ...]) -> None:
     with pytest.raises(ProtocolError, match="do not fit the calls"):
         Play([reply("", "1")], tools=[results])  # type: ignore[list-item]
+
+
+def test_a_call_that_was_to_run_and_has_no_result_is_a_bug() -> None:
+    with pytest.raises(ProtocolError, match="1 results for 2 calls that were to run"):
+        Play([reply("", "1", "2")], tools=[(result("1", "x"),)])
 
 
 @pytest.mark.covers("F-20", "F-21")
@@ -120,3 +126,28 @@ def test_a_checkpoint_knows_where_it_stands_and_holds_no_message() -> None:
     stored = encode_checkpoint(saved)
     assert b"long answer" not in stored
     assert checkpoint(State(History())).last_id == ""
+
+
+def test_a_made_up_result_is_a_stamped_error_and_each_is_shown() -> None:
+    play = Play([Aborted(AbortReason.SUBMIT, reply("", "1", "2"))])
+    event = play.events[-1].stamp
+    made = [
+        replace(
+            result(call, NeverRan.INTERRUPTED, is_error=True, synthetic=True),
+            id=f"{int(event.id, 16) + place:08x}",
+            at=event.at,
+        )
+        for call, place in (("1", 2), ("2", 3))
+    ]
+    assert list(play.state.history)[2:] == made
+    assert play.shown == [Appended(message) for message in made]
+
+
+def test_a_withdrawn_or_kept_reply_is_no_longer_pending_and_a_recovered_failure_no_longer_withheld() -> None:
+    play = Play(
+        [reply(), reply(stop=Stop.PAUSE_TURN, id="p"), failure(Trouble.PROMPT_TOO_LONG), reply("", "1"), reply("done")]
+    )
+    assert (play.state.pending, play.state.withheld) == (None, None)
+    assert Tombstone("p", Trouble.EMPTY) in play.shown
+    in_tools = Play([failure(Trouble.PROMPT_TOO_LONG), reply("", "1")], tools=[Aborted(AbortReason.HARD)])
+    assert in_tools.state.withheld is None

@@ -10,7 +10,7 @@ from mainspring.core.config import RESUME
 from mainspring.core.effects import CallModel, Compact, How, PrepareContext, Priority, RunTools
 from mainspring.core.events import CallFailed, ContextReady
 from mainspring.core.ladder import GIVE_OUTPUT, GO_ON, LADDER, SAY_SOMETHING, SEND_AGAIN
-from mainspring.core.messages import Defect, Stop, Thinking, ToolCall, result
+from mainspring.core.messages import Defect, Origin, Stop, Thinking, ToolCall, result, user
 from mainspring.core.pairing import NeverRan
 from mainspring.core.reasons import Transition, Trouble
 from mainspring.core.updates import Appended, Boundary, RequestStarted, Tombstone
@@ -351,6 +351,7 @@ def test_empty_answer_retry() -> None:
     play = Play([reply(id="m1"), reply("here")])
     assert play.transitions == [Transition.EMPTY_ANSWER_RETRY]
     assert play.shown[0] == Tombstone("m1", Trouble.EMPTY)
+    assert appended(play) == [("recovery", SAY_SOMETHING)]
     assert play.said == [f"recovery: {SAY_SOMETHING}", "assistant: here"]
 
 
@@ -459,3 +460,19 @@ def test_when_no_compaction_helps_the_failure_comes_out() -> None:
     assert play.transitions == [Transition.REACTIVE_COMPACT_RETRY, Transition.TRIM_RETRY]
     assert play.ending == ("prompt_too_long", "window")
     assert play.result.model_calls == 2  # the failed call and the failed summary
+
+
+@pytest.mark.covers("B-17", "B-21", "B-23", "B-25")
+def test_the_phases_of_a_turn_in_their_order() -> None:
+    """Pre-flight, call, recovery, tools, results with what was queued meanwhile, and the check whether to go on."""
+    memo = replace(user("a file changed", Origin.ATTACHMENT), id="memo")
+    play = Play(
+        [PROMPT_TOO_LONG, reply("look", "1"), reply("done")],
+        contexts=[100, 100, ContextReady(100, injected=(memo,))],
+    )
+    assert [type(effect).__name__ for effect in play.effects] == [
+        *("PrepareContext", "CallModel", "Compact"),
+        *("PrepareContext", "CallModel", "RunTools"),
+        *("PrepareContext", "CallModel", "RunStopHooks", "Finish"),
+    ]
+    assert play.said == ["assistant: look <1>", "result <1>: did 1", "attachment: a file changed", "assistant: done"]

@@ -95,7 +95,7 @@ def test_a_derived_id_is_still_a_uuid_and_unlike_its_neighbours() -> None:
     assert len(set(ids)) == 300
     assert Stamp("00000001").derive(2) == "00000003"
     assert Stamp("aa-ffffffff").derive(1) == "aa-00000000"
-    assert Stamp().derive(7) == "00000007"
+    assert Stamp("not a uuid").derive(7) == "not a uuid.7"
 
 
 def test_what_the_core_says_is_stamped_by_the_event_and_its_place() -> None:
@@ -205,6 +205,9 @@ def test_the_family_of_errors() -> None:
 def test_an_event_that_nobody_waits_for_is_a_bug_and_says_so() -> None:
     with pytest.raises(ProtocolError, match="Replied while waiting for an answer to None"):
         step(State(History()), Replied(reply("hi")), CONFIG)
+    for kind in (Trouble.NEAR_LIMIT, Trouble.STREAM_CUT):
+        with pytest.raises(ProtocolError, match=f"'{kind}' is for the core to find"):
+            Play([failure(kind)])
     play = Play([reply("hi")])
     with pytest.raises(ProtocolError, match="ContextReady while waiting for an answer to Finish"):
         step(play.state, ContextReady(1), CONFIG)
@@ -244,6 +247,7 @@ def test_secrets_leave_a_text(text: str, clean: str) -> None:
 def test_known_values_go_first_and_the_longest_before_the_shorter() -> None:
     assert redact("correct horse battery", ("horse", "correct horse")) == "[redacted] battery"
     assert redact("abcdef abcdefghi", ("abcdef", "abcdefghi")) == "[redacted] [redacted]"
+    assert redact("azzzzzzb", ("zzzzzz", "azzzzzzb")) == "[redacted]"
     assert redact("a b c", ("a",)) == "a b c"  # too short to be a secret
 
 
@@ -258,7 +262,7 @@ def test_a_result_of_a_run_that_said_nothing_has_no_text() -> None:
     first = Play([reply("earlier answer")])
     play = Play([failure(Trouble.AUTH)], after=first)
     assert (play.result.text, play.result.stop) == ("", None)  # the earlier run's answer is not this one's
-    silent = step(State(History()), Submitted(()), CONFIG)
+    silent = step(first.state, Submitted(()), CONFIG)  # to go on without a new word is a run too
     ended = step(silent.state, Aborted(AbortReason.SUBMIT), CONFIG).updates[-1]
     assert isinstance(ended, Result)
     assert (ended.text, ended.stop) == ("", None)

@@ -54,7 +54,9 @@ def test_a_later_fold_swallows_the_earlier_ones_it_covers() -> None:
     assert seen(Fold("c", "d", summary("S")), second) == "T g h"
     assert seen(Fold("a", "b", summary("S")), Fold("d", "e", summary("T"))) == "S c T f g h"
     assert seen(first, Fold("c", "e", summary("T"))) == "S T f g h"  # overlapping: both are told
+    assert seen(first, Fold("a", "b", summary("T"))) == "S T d e f g h"  # a later, shorter one uncovers nothing
     assert seen(first, Drop(("S",))) == "d e f g h"
+    assert seen(first, Fold("a", "c", summary("T"))) == "T d e f g h"
     assert seen(Drop(("b", "e")), first) == "S d f g h"
 
 
@@ -74,6 +76,8 @@ def test_pruning_forgets_what_a_fold_has_swallowed() -> None:
     edits = (early, Drop(("b", "c")), Drop(("c", "e")), Replace("d", ()), Replace("f", ()), late)
     assert prune(LETTERS, edits) == (Drop(("c", "e")), Replace("f", ()), late)
     assert prune(LETTERS, ()) == ()
+    middle = Fold("c", "d", summary("S"))
+    assert prune(LETTERS, (Replace("a", ()), Replace("c", ()), middle)) == (Replace("a", ()), middle)
 
 
 edit_strategy = st.one_of(

@@ -9,7 +9,7 @@ def most_model_calls(config: Config) -> int:
     """Each call but the first follows from a turn, a budget continuation, a stop hook's objection or a rung.
 
     Turns, continuations and objections are limited for the run. Rungs are limited for the run too, or between
-    two pieces of progress, which are turns and continuations. The chain of fallbacks is walked once, whatever drives it.
+    two pieces of progress, which are turns and continuations. The chain of fallbacks is walked once.
     """
     continuations = most_continuations(config.token_budget) if config.token_budget else 0
     pieces = config.max_turns + continuations

@@ -56,6 +56,8 @@ def climb(state: State, trouble: Trouble, config: Config) -> Step | None:
 
 def after_progress(state: State) -> State:
     """The rungs are whole again, but for those that count for the run."""
+    if not state.climbed:
+        return state  # nothing was used, so nothing was changed
     kept = tuple([use for use in state.climbed if use in FOR_THE_RUN])
     return replace(state, climbed=kept, max_output=None, brought_little=False)
 

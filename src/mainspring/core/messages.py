@@ -112,7 +112,7 @@ class Assistant(Stamped):
 
     @property
     def runnable(self) -> tuple[ToolCall, ...]:
-        return tuple([call for call in self.calls if call.defect is None])
+        return tuple([block for block in self.blocks if isinstance(block, ToolCall) and block.defect is None])
 
 
 class ToolResult(Stamped):

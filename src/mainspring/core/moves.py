@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 import msgspec
 from msgspec.structs import replace
 
 from mainspring.core.config import Config
 from mainspring.core.effects import CallModel, Compact, Finish, How, PrepareContext, Priority, Request, TaskBudget
-from mainspring.core.messages import Assistant, Stop, User
+from mainspring.core.history import History
+from mainspring.core.messages import Assistant, Stop
 from mainspring.core.money import grant
 from mainspring.core.pairing import NeverRan, answer
 from mainspring.core.reasons import GIVE_UP, SUBTYPES, Cause, Ending, Failure, Terminal, Transition, Trouble
-from mainspring.core.state import State, Step
+from mainspring.core.state import State, Step, accept
 from mainspring.core.updates import Failed, RequestStarted, Result, Tombstone, Update
 
 REFILL_STREAK = 3  # Z-13: this many compactions in quick succession,
@@ -19,7 +23,7 @@ REFILL_TURNS = 3  # each less than this many turns after the one before, and the
 
 
 def prepare(state: State, transition: Transition | None = None, take: Priority = Priority.NEXT) -> Step:
-    return Step(replace(state, transition=transition or state.transition), PrepareContext(take))
+    return Step(replace(state, transition=transition) if transition else state, PrepareContext(take))
 
 
 def call_model(state: State, config: Config) -> Step:
@@ -91,7 +95,7 @@ def keep(state: State) -> tuple[State, tuple[Update, ...]]:
     reply = state.pending
     if reply is None or not worth_keeping(reply):
         return withdraw(state, Trouble.EMPTY)
-    state = replace(state, history=state.history.append(reply), pending=None)
+    state = accept(replace(state, pending=None), reply)
     return answer(state, reply.calls, (), NeverRan.STOPPED)
 
 
@@ -130,20 +134,18 @@ def finish(state: State, ending: Ending, detail: str = "") -> Step:
         cost=state.totals.cost,
         duration=state.now.at - state.started,
     )
-    return Step(replace(state, ending=None, withheld=None), Finish(ending.terminal, ending.cause, detail), (result,))
+    return Step(state, Finish(ending.terminal, ending.cause, detail), (result,))
 
 
 def last_words(state: State) -> tuple[str, Stop | None]:
-    """The last text of this run, and why its last reply stopped. Looks no further back than the prompt."""
+    """The last text of this run, and why its last reply stopped. The replies of earlier runs are not looked at."""
     stop: Stop | None = None
-    for message in state.history.newest_first():
-        match message:
-            case Assistant():
-                stop = stop or message.stop
-                if message.text:
-                    return message.text, stop
-            case User() if message.id == state.prompt_id:
-                break
-            case _:
-                pass
+    for reply in islice(replies(state.history), state.totals.replies):
+        stop = stop or reply.stop
+        if reply.text:
+            return reply.text, stop
     return "", stop
+
+
+def replies(history: History) -> Iterator[Assistant]:
+    return (message for message in history.newest_first() if isinstance(message, Assistant))

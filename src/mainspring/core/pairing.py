@@ -31,6 +31,8 @@ def answer(
     found = {result.call_id: result for result in results}
     if len(found) != len(results) or not found.keys() <= {call.id for call in calls}:
         raise ProtocolError(f"results for {[r.call_id for r in results]} do not fit the calls {[c.id for c in calls]}")
+    if calls and len(found) == len(calls):
+        return remember(state, *[found[call.id] for call in calls]), ()
     shown: tuple[Update, ...] = ()
     for call in calls:
         if call.id in found:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mainspring.core.effects import Effect
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, Message, ToolResult, User
+from mainspring.core.messages import Assistant, ToolResult, User
 from mainspring.core.models import DEFAULT_MODEL, Model
 from mainspring.core.money import Usage, cost
 from mainspring.core.reasons import Ending, Failure, Transition, Trouble
@@ -48,6 +48,7 @@ class Totals(Value):
     cost: int = 0
     calls: int = 0  # model calls that the loop asked for, summaries included
     messages: int = 0  # user-role messages after the prompt
+    replies: int = 0  # replies that became part of the conversation
 
 
 Climbed = tuple[Trouble, Transition]
@@ -59,7 +60,6 @@ class State(Value):
     edits: tuple[Edit, ...] = ()
     # this run
     model: Model = DEFAULT_MODEL
-    prompt_id: str = ""  # of the message that began the run
     started: int = 0
     turn: int = 1
     totals: Totals = Totals()
@@ -96,14 +96,19 @@ class Step(NamedTuple):
 
     def after(self, *earlier: Update) -> Step:
         """The same step, with what was to be shown before it."""
-        return self._replace(updates=(*earlier, *self.updates)) if earlier else self
+        return Step(self.state, self.effect, (*earlier, *self.updates)) if earlier else self
 
 
-def remember(state: State, *messages: Message) -> State:
-    """Take up messages that were journaled and shown when they happened."""
-    said = sum(not isinstance(message, Assistant) for message in messages)
-    totals = replace(state.totals, messages=state.totals.messages + said) if said else state.totals
+def remember(state: State, *messages: User | ToolResult) -> State:
+    """Take up what was said to the model, journaled and shown when it happened."""
+    totals = replace(state.totals, messages=state.totals.messages + len(messages))
     return replace(state, history=state.history.append(*messages), totals=totals)
+
+
+def accept(state: State, reply: Assistant) -> State:
+    """A reply becomes part of the conversation. It was shown while it streamed."""
+    totals = replace(state.totals, replies=state.totals.replies + 1)
+    return replace(state, history=state.history.append(reply), totals=totals)
 
 
 def say(state: State, *messages: User | ToolResult) -> tuple[State, tuple[Update, ...]]:

@@ -49,7 +49,7 @@ from mainspring.core.reasons import (
     Transition,
     Trouble,
 )
-from mainspring.core.state import Compaction, State, Step, account, say
+from mainspring.core.state import Compaction, State, Step, accept, account, say
 from mainspring.core.updates import Boundary, MaxTurnsReached, Update
 from mainspring.core.view import prune
 
@@ -83,7 +83,7 @@ def step(state: State, event: Event, config: Config) -> Step:
             next_ = on_abort(state, event)
         case _:
             assert_never(event)
-    return next_._replace(state=replace(next_.state, waiting_for=next_.effect))
+    return Step(replace(next_.state, waiting_for=next_.effect), next_.effect, next_.updates)
 
 
 # --- a run begins -----------------------------------------------------------------------------------
@@ -93,8 +93,7 @@ def on_submitted(state: State, event: Submitted, config: Config) -> Step:
     """Only the conversation outlives a run: counters, rungs and the model start afresh."""
     fresh = State(state.history, state.edits, model=config.model, started=event.stamp.at, now=event.stamp)
     fresh, closed = answer(fresh, open_calls(fresh.history), (), NeverRan.LOST)
-    prompt_id = event.messages[0].id if event.messages else ""
-    return prepare(replace(fresh, history=fresh.history.append(*event.messages), prompt_id=prompt_id)).after(*closed)
+    return prepare(replace(fresh, history=fresh.history.append(*event.messages))).after(*closed)
 
 
 # --- the context is ready, or was compacted ---------------------------------------------------------
@@ -150,9 +149,9 @@ def brought_room(how: How, event: Compacted) -> bool:
 
 def compacted(past: Compaction, turn: int) -> Compaction:
     """A second compaction within a turn is part of the first; one that comes soon after lengthens the streak."""
-    soon = past.last_turn > 0 and turn - past.last_turn < REFILL_TURNS
+    soon = turn - past.last_turn < REFILL_TURNS
     streak = past.streak + (turn != past.last_turn) if soon else 1
-    return Compaction(failures=0, streak=streak, last_turn=turn)
+    return Compaction(streak=streak, last_turn=turn)
 
 
 def climb_on(state: State, trouble: Trouble, config: Config) -> Step:
@@ -184,8 +183,7 @@ def on_reply(state: State, event: Replied, config: Config) -> Step:
         return run_tools(state, reply)
     if trouble := diagnose(reply):
         return recover(replace(state, pending=reply), Failure(trouble), trouble, config)
-    state = replace(state, history=state.history.append(reply), withheld=None)
-    return natural_end(state, config)
+    return natural_end(accept(replace(state, withheld=None), reply), config)
 
 
 def diagnose(reply: Assistant) -> Trouble | None:
@@ -203,7 +201,7 @@ def run_tools(state: State, reply: Assistant) -> Step:
     ending = GIVE_UP[Trouble.REFUSAL] if reply.stop is Stop.REFUSAL else None
     if state.funds is not None and state.funds <= 0:
         ending = GIVE_UP[Trouble.FUNDS]
-    state = replace(state, history=state.history.append(reply), withheld=None, ending=ending)
+    state = accept(replace(state, withheld=None, ending=ending), reply)
     return Step(state, RunTools(reply.runnable, start=ending is None))
 
 
@@ -211,6 +209,8 @@ def on_failure(state: State, event: CallFailed, config: Config) -> Step:
     """Withheld by construction: a failure is an event, and becomes an update only when no rung is left."""
     state = account(state, event.usage, event.funds)
     failure, kept = event.failure, event.kept
+    if failure.kind not in GIVE_UP:
+        raise ProtocolError(f"'{failure.kind}' is for the core to find, not for a provider to report")
     if kept is not None and kept.runnable:
         return run_tools(state, kept)  # finished calls are good, and may have run already
     cut = kept is not None and failure.kind in PASSING
@@ -227,6 +227,9 @@ def recover(state: State, failure: Failure, trouble: Trouble, config: Config) ->
 
 def on_tools(state: State, done: ToolsDone, config: Config) -> Step:
     reply = last_reply(state)
+    ends = state.ending is not None or done.stopped is not None
+    if not ends and len(done.results) < len(reply.runnable):
+        raise ProtocolError(f"{len(done.results)} results for {len(reply.runnable)} calls that were to run")
     state, said = answer(state, reply.calls, done.results, NeverRan.STOPPED)
     return after_tools(state, reply, done, config).after(*said)
 
@@ -338,7 +341,7 @@ def on_abort(state: State, event: Aborted) -> Step:
     if in_tools:
         calls = last_reply(state).calls
     elif event.partial is not None and event.partial.blocks:
-        state = replace(state, history=state.history.append(event.partial))
+        state = accept(state, event.partial)
         calls = event.partial.calls
     state, closed = answer(state, calls, event.results, NeverRan.INTERRUPTED)
     words = INTERRUPTED[event.reason][in_tools]

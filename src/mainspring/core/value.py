@@ -25,10 +25,13 @@ class Stamp(Value):
         """The id of a message that the core makes while it handles this event.
 
         The core has no source of ids, so it counts up the last eight hex digits of the event's own id
-        by the place the message takes in the history: unique, and a uuid stays a uuid.
+        by the place the message takes in the history: a uuid stays a uuid, and as unique as it was.
         """
-        head, tail = self.id[:-8], self.id[-8:] or "0"
-        return f"{head}{(int(tail, 16) + position) & 0xFFFF_FFFF:08x}"
+        head, tail = self.id[:-8], self.id[-8:]
+        try:
+            return f"{head}{(int(tail, 16) + position) & 0xFFFF_FFFF:08x}"
+        except ValueError:  # not a uuid
+            return f"{self.id}.{position}"
 
 
 class Stamped(Value, kw_only=True):

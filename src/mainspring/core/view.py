@@ -50,7 +50,7 @@ def view(history: History, edits: tuple[Edit, ...]) -> tuple[Message, ...]:
     covered_until = 0
     for position in range(len(history) + 1):
         for span in [span for span in spans if span.start == position]:
-            covered_until = span.end
+            covered_until = max(covered_until, span.end)
             if span.fold.summary.id not in dropped:
                 seen.append(span.fold.summary)
         if position < covered_until or position == len(history):
