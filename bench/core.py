@@ -1,0 +1,394 @@
+"""What the core costs, beside what it may cost. Run it with `make bench`; it fails when an aim is missed.
+
+Times are minima over repeats: what else the machine does can only add to a time, never take from it. Where an aim must
+hold on any machine it is a ratio of two figures of the same run, measured in turns. `bench/README.md` says how to read
+the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter_ns
+from typing import NamedTuple, TypeVar
+
+from mainspring.core.config import Config
+from mainspring.core.events import Compacted, ContextReady, Event, HooksDone, Replied, Submitted, ToolsDone
+from mainspring.core.history import History
+from mainspring.core.messages import Assistant, Message, Stop, Text, ToolCall, ToolResult, User
+from mainspring.core.money import Usage
+from mainspring.core.state import State, checkpoint, encode_checkpoint
+from mainspring.core.step import step
+from mainspring.core.value import Stamp
+from mainspring.core.view import Fold
+
+SHORT, LONG = 10, 10_000  # messages; the ratios compare these two
+SIZES = (SHORT, 100, 1_000, LONG)
+REPEATS = 1_000  # enough for minima that differ by 2 % from run to run, on a machine that is not quite idle
+CONFIG = Config()
+
+Key = TypeVar("Key", int, str)
+
+
+class Figure(NamedTuple):
+    name: str
+    value: float
+    unit: str
+    aim: float | None = None  # at most; None: only shown
+
+    @property
+    def missed(self) -> bool:
+        return self.aim is not None and self.value > self.aim
+
+
+# --- a session like those that people have ------------------------------------------------------------------
+
+RESULT = Text("x" * 2_000)  # a screen of a file; the progress guard takes a fingerprint of it
+USAGE = Usage(input=400, cache_read=40_000, output=300)
+
+
+def call(turn: int, number: int) -> ToolCall:
+    return ToolCall(f"call-{turn}-{number}", "Read", {"path": f"src/file_{turn}_{number}.py", "limit": 2_000})
+
+
+def reply(turn: int) -> Assistant:
+    blocks = (Text("Let me look at both files."), call(turn, 0), call(turn, 1))
+    return Assistant(blocks, stop=Stop.TOOL_USE, usage=USAGE, id=f"reply-{turn}")
+
+
+def results(turn: int) -> tuple[ToolResult, ...]:
+    return tuple([ToolResult(call(turn, n).id, (RESULT,), id=f"result-{turn}-{n}") for n in (0, 1)])
+
+
+def stamp(turn: int) -> Stamp:
+    return Stamp(f"{turn:032x}", turn)
+
+
+def prompt() -> Submitted:
+    return Submitted((User((Text("Please mend the tests."),), id="prompt"),), stamp=stamp(1))
+
+
+def turn_with_calls(turn: int) -> tuple[Event, ...]:
+    at = stamp(turn)
+    return ContextReady(40_000, stamp=at), Replied(reply(turn), stamp=at), ToolsDone(results(turn), stamp=at)
+
+
+def last_turn() -> tuple[Event, ...]:
+    said = Assistant((Text("Done."),), usage=USAGE, id="last")
+    return ContextReady(40_000), Replied(said), HooksDone()
+
+
+def turns(count: int) -> list[Event]:
+    return [event for turn in range(1, count + 1) for event in turn_with_calls(turn)]
+
+
+def past(length: int) -> list[Message]:
+    """A prompt and then turns of three messages, which makes 10, 100, 1,000 and so on come out whole."""
+    messages: list[Message] = [User((Text("Hello."),), id="first")]
+    for turn in range((length - 1) // 3):
+        messages += [reply(-turn), *results(-turn)]
+    assert len(messages) == length
+    return messages
+
+
+def begun(messages: Iterable[Message]) -> State:
+    return step(State(History(messages)), prompt(), CONFIG).state
+
+
+def played(state: State, events: Iterable[Event]) -> State:
+    for event in events:
+        state = step(state, event, CONFIG).state
+    return state
+
+
+# --- steps: how long they take -----------------------------------------------------------------------------
+
+Times = dict[str, float]  # microseconds, by the kind of event
+
+TURN = ("ContextReady", "Replied", "ToolsDone")  # the steps of an ordinary turn
+SHORT_RUN = (prompt(), *turns(4), *last_turn())
+KINDS = ("Submitted", *TURN * 4, "ContextReady", "Replied, no calls", "HooksDone")
+
+
+def time_steps(messages: list[Message], best: Times) -> None:
+    """One short run on top of these messages. Each step is timed by itself, and the best time of its kind is kept."""
+    state = State(History(messages))
+    for kind, event in zip(KINDS, SHORT_RUN, strict=True):
+        start = perf_counter_ns()
+        after = step(state, event, CONFIG)
+        best[kind] = min(best.get(kind, float("inf")), (perf_counter_ns() - start) / 1_000)
+        state = after.state
+
+
+def mean_of_turn(best: Times) -> float:
+    return sum(best[kind] for kind in TURN) / len(TURN)
+
+
+STEP_AIM = 15.0  # microseconds, where the yardstick takes
+REFERENCE = 25.0  # microseconds; a slower machine, or a slow hour of this one, is given more in proportion
+
+
+def yardstick() -> None:
+    """Plain work of the interpreter, timed beside the steps: it tells the machine's speed from the code's."""
+    total = 0
+    for number in range(1_000):
+        total += number
+
+
+def step_figures() -> Iterator[Figure]:
+    """The sizes take turns within each repeat, so that a slow moment of the machine does not fall on one of them."""
+    sessions = {length: past(length) for length in SIZES}
+    best: dict[int, Times] = {length: {} for length in SIZES}
+    speed = float("inf")
+    for _ in range(REPEATS):
+        speed = min(speed, best_time(yardstick, repeats=1))
+        for length, messages in sessions.items():
+            time_steps(messages, best[length])
+    yield Figure("yardstick: a thousand additions", speed, "us")
+    aim = STEP_AIM * max(1.0, speed / REFERENCE)
+    for kind in dict.fromkeys(KINDS):
+        yield Figure(f"step: {kind}", best[1_000][kind], "us", aim)
+    yield Figure("step: mean of a turn's three", mean_of_turn(best[1_000]), "us", aim)
+    for length in SIZES:
+        yield Figure(f"step: mean at {length:,} messages", mean_of_turn(best[length]), "us")
+    yield ratio("step: flatness", mean_of_turn(best[LONG]), mean_of_turn(best[SHORT]), aim=1.3)
+    yield Figure(f"step: mean in a session of {LONG:,}", mean_of_session(), "us")
+
+
+def mean_of_session() -> float:
+    """A session from its first message to its last, which also shows the list's rare growth.
+
+    It is timed in pieces of a millisecond and the best time of each piece is kept: the list grows at the same places
+    each time, while the machine's other work comes at any.
+    """
+    events = [prompt(), *turns(LONG // 3)]
+    pieces = [events[start : start + 100] for start in range(0, len(events), 100)]
+    best = [float("inf")] * len(pieces)
+    for _ in range(REPEATS // 100):
+        state = State(History())
+        for place, piece in enumerate(pieces):
+            start = perf_counter_ns()
+            state = played(state, piece)
+            best[place] = min(best[place], (perf_counter_ns() - start) / 1_000)
+    return sum(best) / len(events)
+
+
+def ratio(name: str, long: float, short: float, aim: float) -> Figure:
+    return Figure(f"{name}, {LONG:,} / {SHORT:,}", long / short, "x", aim)
+
+
+def best_time(work: Callable[[], object], repeats: int = REPEATS) -> float:
+    return best_times({"": work}, repeats)[""]
+
+
+def best_times(works: dict[Key, Callable[[], object]], repeats: int = REPEATS) -> dict[Key, float]:
+    """In microseconds. The works take turns, so that a slow moment of the machine does not fall on one of them."""
+    best = dict.fromkeys(works, float("inf"))
+    for _ in range(repeats):
+        for key, work in works.items():
+            start = perf_counter_ns()
+            work()
+            best[key] = min(best[key], (perf_counter_ns() - start) / 1_000)
+    return best
+
+
+def compaction_figures() -> Iterator[Figure]:
+    """The one step that may look at the whole history: it forgets the edits that a summary has swallowed."""
+    for length in (SHORT, LONG):
+        state, done = full_of(length)
+        time = best_time(partial(step, state, done, CONFIG), REPEATS // 5)
+        yield Figure(f"step: Compacted at {length:,} messages", time, "us")
+
+
+def full_of(length: int) -> tuple[State, Compacted]:
+    """A state that waits for a compaction, and one that folds half of its messages."""
+    messages = past(length)
+    tokens = CONFIG.compact_at(CONFIG.model)
+    fold = Fold(messages[0].id, messages[length // 2].id, User((Text("They worked."),), id="summary"))
+    return played(begun(messages), [ContextReady(tokens)]), Compacted((fold,), before=tokens, after=tokens // 2)
+
+
+# --- memory -------------------------------------------------------------------------------------------------
+
+MEMORY_TURNS = 400  # the list of 10,000 grows once on the way, by an eighth; spread over 1,200 steps it is 8 bytes each
+
+
+def bytes_per_step(length: int) -> float:
+    """What a step adds to the memory of a driver that keeps every state.
+
+    Keeping them all is the point: if a step copied the history, the copy would be freed with its state, and only
+    someone who keeps the states would notice. All messages are made before the first reading, so they do not count;
+    tracing begins before them, so that the list which outgrows its place counts for what it gained, not as new.
+    """
+    tracemalloc.start()
+    try:
+        state, events = begun(past(length)), turns(MEMORY_TURNS)
+        kept = [state] * len(events)
+        before, _ = tracemalloc.get_traced_memory()
+        for place, event in enumerate(events):
+            kept[place] = state = step(state, event, CONFIG).state
+        after, _ = tracemalloc.get_traced_memory()
+        return (after - before) / len(events)
+    finally:
+        tracemalloc.stop()
+
+
+def memory_figures() -> Iterator[Figure]:
+    short, long = bytes_per_step(SHORT), bytes_per_step(LONG)
+    yield Figure(f"memory of a step at {SHORT:,} messages", short, "bytes", aim=2_048)
+    yield Figure(f"memory of a step at {LONG:,} messages", long, "bytes", aim=2_048)
+    yield ratio("memory of a step", long, short, aim=1.5)
+
+
+# --- checkpoints and histories ----------------------------------------------------------------------------------
+
+
+def saved(state: State) -> bytes:
+    return encode_checkpoint(checkpoint(state))
+
+
+def checkpoint_figures() -> Iterator[Figure]:
+    states = {length: played(begun(past(length)), turns(2)) for length in (SHORT, LONG)}
+    sizes = {length: len(saved(state)) for length, state in states.items()}
+    times = best_times({length: partial(saved, state) for length, state in states.items()}, 20 * REPEATS)
+    for length in states:
+        yield Figure(f"checkpoint at {length:,} messages", times[length], "us")
+    yield ratio("checkpoint, time", times[LONG], times[SHORT], aim=1.3)
+    for length in states:
+        yield Figure(f"checkpoint at {length:,} messages", sizes[length], "bytes")
+    yield ratio("checkpoint, size", sizes[LONG], sizes[SHORT], aim=1.05)
+
+
+APPENDS = 100  # in one measurement: a single one takes little longer than reading the clock
+
+
+class Growing:
+    """A history that is appended to for as long as it is measured. It soon has room, so its rare growth is left out."""
+
+    def __init__(self, length: int) -> None:
+        self.messages = past(length)
+        self.message = reply(0)
+
+    def restart(self) -> None:
+        self.history = History(self.messages).append(self.message)
+
+    def append_all(self) -> None:
+        for _ in range(APPENDS):
+            self.history = self.history.append(self.message)
+
+
+def history_figures() -> Iterator[Figure]:
+    histories = {length: Growing(length) for length in (SHORT, LONG)}
+    times = dict.fromkeys(histories, float("inf"))
+    for _ in range(3 * REPEATS):
+        for length, growing in histories.items():
+            growing.restart()
+            times[length] = min(times[length], best_time(growing.append_all, repeats=1) / APPENDS)
+    for length in histories:
+        yield Figure(f"History.append at {length:,}", times[length], "us")
+    yield ratio("History.append", times[LONG], times[SHORT], aim=1.3)
+    trunk = History(past(LONG))
+    trunk.append(reply(0))  # whoever appends to the trunk after this makes a fork
+    yield Figure(f"fork of {LONG:,}", best_time(partial(trunk.append, reply(0))), "us")
+
+
+# --- import ---------------------------------------------------------------------------------------------------
+
+
+def import_figures() -> Iterator[Figure]:
+    """In fresh interpreters, over the one package that the core needs anyway."""
+    with TemporaryDirectory() as cache:
+        # Compiling is no part of it, also where Python is told to write no bytecode.
+        settings = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": cache}
+        times = best_times(
+            {module: partial(import_afresh, module, settings) for module in ("msgspec", "mainspring.core")}, repeats=10
+        )
+    yield Figure("import msgspec, with the interpreter's start", times["msgspec"] / 1_000, "ms")
+    yield Figure("import mainspring.core, over that", (times["mainspring.core"] - times["msgspec"]) / 1_000, "ms")
+
+
+def import_afresh(module: str, settings: dict[str, str]) -> None:
+    subprocess.run([sys.executable, "-c", f"import {module}"], check=True, env=settings)
+
+
+# --- instructions, if asked for -----------------------------------------------------------------------------------
+
+FEW, MANY = 200, 1_200  # steps; valgrind makes them fifty times slower
+
+
+def play_for_callgrind(steps: int) -> None:
+    """All events are made in either case, so that the two runs differ by the steps alone."""
+    events = turns(MANY // 3)
+    played(begun(past(1_000)), events[:steps])
+
+
+def instructions(steps: int) -> int:
+    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={os.devnull}"]
+    own = [sys.executable, str(Path(__file__)), "--play", str(steps)]
+    settings = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run([*command, *own], check=True, capture_output=True, text=True, env=settings)
+    found = re.search(r"Collected\s*:\s*(\d+)", done.stderr)
+    if found is None:
+        raise RuntimeError(f"no count in what valgrind said: {done.stderr}")
+    return int(found[1])
+
+
+def callgrind_figures() -> Iterator[Figure]:
+    if shutil.which("valgrind") is None:
+        print("valgrind is not installed, so no instructions are counted")
+        return
+    yield Figure("instructions of a step", (instructions(MANY) - instructions(FEW)) / (MANY - FEW), "")
+
+
+# --- the table ------------------------------------------------------------------------------------------------------
+
+
+def row(figure: Figure) -> str:
+    value = f"{figure.value:,.0f}" if figure.unit in ("bytes", "") else f"{figure.value:,.2f}"
+    aim = "" if figure.aim is None else f"{figure.aim:,.4g}"
+    return f"{figure.name:<44} {value:>10} {figure.unit:<6} {aim:>8} {'MISSED' if figure.missed else ''}".rstrip()
+
+
+def show(figures: Iterable[Figure]) -> bool:
+    """Whether every aim was met."""
+    print(f"{'figure':<44} {'value':>10} {'':<6} {'at most':>8}")
+    met = True
+    for figure in figures:
+        print(row(figure), flush=True)
+        met = met and not figure.missed
+    return met
+
+
+def all_figures(*, count_instructions: bool) -> Iterator[Figure]:
+    yield from step_figures()
+    yield from compaction_figures()
+    yield from memory_figures()
+    yield from checkpoint_figures()
+    yield from history_figures()
+    yield from import_figures()
+    if count_instructions:
+        yield from callgrind_figures()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What the core costs, beside what it may cost.")
+    parser.add_argument("--callgrind", action="store_true", help="also count instructions, with valgrind")
+    parser.add_argument("--play", type=int, metavar="STEPS", help="only play that many steps; --callgrind uses it")
+    options = parser.parse_args()
+    if options.play is not None:
+        play_for_callgrind(options.play)
+        return
+    sys.exit(0 if show(all_figures(count_instructions=options.callgrind)) else 1)
+
+
+if __name__ == "__main__":
+    main()
