@@ -11,7 +11,7 @@ from mainspring.core.config import Config
 from mainspring.core.effects import TaskBudget
 from mainspring.core.ladder import LADDER
 from mainspring.core.limits import ADVICE, budget_goes_on, continued, fingerprint, most_continuations, nudge, watch
-from mainspring.core.messages import Stop, ToolCall, result
+from mainspring.core.messages import Image, Stop, ToolCall, result
 from mainspring.core.reasons import Trouble
 from mainspring.core.state import Budget, Repeat
 
@@ -155,6 +155,9 @@ def test_a_fingerprint_sees_name_input_result_and_error() -> None:
         fingerprint(SAME, result("1", "a", is_error=True)),
     }
     assert len(prints) == 5
+    assert fingerprint(SAME, result("1", "\udcff")) != fingerprint(SAME, result("1", "a"))  # half a character
+    picture, other = (replace(result("1", ""), content=(Image("image/png", data),)) for data in ("AA==", "AB=="))
+    assert fingerprint(SAME, picture) != fingerprint(SAME, other)
     assert fingerprint(SAME, result("1", "a")) == fingerprint(replace(SAME, id="2"), result("2", "a"))
 
 

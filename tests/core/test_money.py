@@ -9,6 +9,7 @@ from msgspec.structs import astuple, replace
 
 from core.play import CONFIG, MODEL, Play, failure, reply
 from mainspring.core.events import Aborted, CallFailed, Compacted, ContextReady, Replied
+from mainspring.core.messages import Stop
 from mainspring.core.models import MODELS, UNKNOWN, model_named, per_million
 from mainspring.core.money import Account, Grant, Lineage, Price, Usage, cost, funds, grant, reserve, settle
 from mainspring.core.reasons import AbortReason, Trouble
@@ -35,6 +36,7 @@ def test_a_long_prompt_may_have_its_own_price() -> None:
 def test_published_prices_become_nano_dollars() -> None:
     assert per_million(3, 15) == Price(3_000, 3_750, 6_000, 300, 15_000)
     assert per_million(0.1, 0.5).cache_read == 10
+    assert isinstance(per_million(3, 15).cache_write, int)
     assert all(isinstance(rate, int) for model in MODELS.values() for rate in astuple(model.price)[:5])
     assert MODELS["claude-opus-5-5"].price == Price(4_000, 5_000, 8_000, 200, 20_000)
 
@@ -103,6 +105,18 @@ def test_a_retry_is_granted_from_the_newest_balance() -> None:
     cut = CallFailed(failure(Trouble.SERVER), kept=reply("x"), funds=poor)
     play = Play([cut, reply("done")], contexts=[ContextReady(100, funds=rich)])
     assert [call.request.max_output for call in play.requests] == [64_000, 5_000]
+
+
+def test_a_balance_that_is_not_reported_stays_as_it_was() -> None:
+    """A driver that leaves the balance out must not lift the limit."""
+    limited = ContextReady(100, funds=10**9)
+    refused = Play([reply("no", stop=Stop.REFUSAL), reply("done")], contexts=[limited])
+    cut = Play([CallFailed(failure(Trouble.SERVER), kept=reply("x")), reply("done")], contexts=[limited])
+    silent = [ContextReady(170_000, funds=10**9)]
+    full = Play([reply("done")], contexts=silent, compactions=[False, False])
+    for play in (refused, cut, full):
+        assert all(call.request.reserve > 0 for call in play.requests)
+        assert play.state.funds == 10**9
 
 
 def test_a_compaction_can_use_up_the_rest() -> None:

@@ -149,5 +149,6 @@ def test_a_withdrawn_or_kept_reply_is_no_longer_pending_and_a_recovered_failure_
     )
     assert (play.state.pending, play.state.withheld) == (None, None)
     assert Tombstone("p", Trouble.EMPTY) in play.shown
+    assert Play([reply(), reply("done")]).state.pending is None
     in_tools = Play([failure(Trouble.PROMPT_TOO_LONG), reply("", "1")], tools=[Aborted(AbortReason.HARD)])
     assert in_tools.state.withheld is None

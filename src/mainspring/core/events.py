@@ -44,7 +44,7 @@ class ContextReady(Happened):
 
 class Replied(Happened):
     reply: Assistant
-    funds: int | None = None
+    funds: int | None = None  # None, here and below: as last reported
 
 
 class CallFailed(Happened):

@@ -122,7 +122,8 @@ def account(state: State, usage: Usage, funds: int | None) -> State:
     """Book what a call to the model in force consumed."""
     totals = state.totals
     spent = totals.cost + cost(usage, state.model.price)
-    return replace(state, totals=replace(totals, usage=totals.usage + usage, cost=spent), funds=funds)
+    totals = replace(totals, usage=totals.usage + usage, cost=spent)
+    return replace(state, totals=totals, funds=state.funds if funds is None else funds)
 
 
 # --- checkpoints ------------------------------------------------------------------------------------

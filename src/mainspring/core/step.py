@@ -131,7 +131,7 @@ def on_compacted(state: State, event: Compacted, config: Config) -> Step:
     assert isinstance(asked, Compact)
     totals = state.totals
     totals = replace(totals, usage=totals.usage + event.usage, cost=totals.cost + event.cost)
-    state = replace(state, totals=totals, funds=event.funds)
+    state = replace(state, totals=totals, funds=state.funds if event.funds is None else event.funds)
     if not brought_room(asked.how, event):
         failures = state.compaction.failures + (asked.how is How.SUMMARY)
         return climb_on(replace(state, compaction=replace(state.compaction, failures=failures)), asked.trouble, config)
@@ -335,7 +335,7 @@ INTERRUPTED: dict[AbortReason, tuple[str, str]] = {
 
 def on_abort(state: State, event: Aborted) -> Step:
     """What was shown stays, what ran keeps its result, what never ran is answered (J-02, settled 14)."""
-    state = account(state, event.usage, state.funds)
+    state = account(state, event.usage, None)
     in_tools = isinstance(state.waiting_for, RunTools)
     calls: tuple[ToolCall, ...] = ()
     if in_tools:
