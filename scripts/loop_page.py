@@ -377,10 +377,10 @@ NUMBERS: tuple[Number, ...] = (
     Number("config", "LOW_OUTPUT_CAP", "an output cap above this is not raised after a cut reply"),
     Number("config", "ESCALATED_OUTPUT", "the cap it is raised to, if the model allows it"),
     Number("config", "MAX_FALLBACKS", "models in the chain to fall back to, at most"),
-    Number("ladder", "MAX_COMPACT_FAILURES", "failed summaries in a row, after which no more are tried"),
-    Number("step", "LEAST_FREED", "percent that a summary or a trim must free, or it has failed"),
-    Number("moves", "REFILL_STREAK", "compactions in quick succession after which the next one ends the run"),
-    Number("moves", "REFILL_TURNS", "turns within which a compaction counts as soon after the one before"),
+    Number("compaction", "MAX_FAILURES", "failed summaries in a row, after which no more are tried"),
+    Number("compaction", "LEAST_FREED", "percent of the view that each way must free, or it has failed"),
+    Number("compaction", "REFILL_STREAK", "compactions in quick succession after which the next one ends the run"),
+    Number("compaction", "REFILL_TURNS", "turns within which a compaction counts as soon after the one before"),
     Number("limits", "COMPLETE_AT", "the part of an asked-for token budget that counts as all of it"),
     Number("limits", "DIMINISHING_AFTER", "continuations after which two that brought little end the run"),
     Number("limits", "LITTLE_OUTPUT", "output tokens below which a continuation brought little"),
@@ -398,6 +398,8 @@ SETTINGS: dict[str, str] = {
 
 
 def amount(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {number}" for name, number in value.items())
     match value:
         case int():
             return f"{value:,}"

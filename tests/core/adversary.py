@@ -5,6 +5,7 @@ Random play does not find death spirals: a random world relents. These do not.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import NamedTuple
@@ -27,8 +28,9 @@ from mainspring.core.events import (
     Verdict,
 )
 from mainspring.core.history import History
+from mainspring.core.ladder import LADDER, Scope
 from mainspring.core.messages import Assistant, Defect, Stop, Thinking, ToolCall, user
-from mainspring.core.reasons import Terminal, Trouble
+from mainspring.core.reasons import Terminal, Transition, Trouble
 from mainspring.core.state import State, Step
 from mainspring.core.step import step
 from mainspring.core.updates import Failed, Result
@@ -55,7 +57,7 @@ REPORTED = (
 
 
 def _model_outcomes() -> dict[str, Replied | CallFailed]:
-    malformed, cut = ToolCall("x", "Edit", {}, Defect.MALFORMED), ToolCall("x", "Edit", {}, Defect.CUT)
+    malformed, cut = ToolCall("m", "Edit", {}, Defect.MALFORMED), ToolCall("c", "Edit", {}, Defect.CUT)
     output = ToolCall("x", "StructuredOutput", {})
     replies = {
         "text": reply("hello"),
@@ -174,13 +176,14 @@ def worlds() -> Iterator[World]:
 
 def shifting_worlds() -> Iterator[World]:
     """Worlds that alternate between two answers, and one that runs through all of them, round and round."""
-    config = replace(CONFIG, max_turns=3, fallbacks=(SMALL,), max_output=8_000)
+    once = replace(CONFIG, max_turns=3, fallbacks=(SMALL,), max_output=8_000)
+    capped = replace(once, stop_hooks=StopHooks.CAPPED)
     context = ContextReady(FULL, staged=1, media=1)
-    for first, second in product(MODEL, MODEL):
+    for first, second, config in product(MODEL, MODEL, (once, capped)):
         yield World((first, second), config, context, (MODEL[first], MODEL[second]), compacted(), HOOKS["block"])
     ends = {"prevent", "auth", "invalid_request", "funds", "refused with a call"}
     all_in_turn = tuple(answer for name, answer in MODEL.items() if name.split(" ")[0] not in ends)
-    yield World(("all in turn",), config, context, all_in_turn, compacted(), HOOKS["block"])
+    yield World(("all in turn",), capped, context, all_in_turn, compacted(), HOOKS["block"])
 
 
 class Outcome(NamedTuple):
@@ -189,22 +192,45 @@ class Outcome(NamedTuple):
     calls: int
     terminal: Terminal | None
     shown_and_recovered: bool = False
+    overused: str = ""  # a rung that was used more often than its limit says
+
+
+LIMITS = {(trouble, rung.name): rung for trouble, row in LADDER.items() for rung in row}
+
+
+class Watch:
+    """Counts the uses of rungs from outside, so that a core which forgets its own count is found out."""
+
+    def __init__(self) -> None:
+        self.uses: Counter[tuple[Trouble, Transition]] = Counter()
+        self.overused = ""
+
+    def see(self, was: State, now: State) -> None:
+        if now.turn > was.turn or now.budget.continuations > was.budget.continuations:
+            self.uses = Counter({use: n for use, n in self.uses.items() if LIMITS[use].scope is Scope.RUN})
+        for use in now.climbed[len(was.climbed) :]:
+            self.uses[use] += 1
+            if self.uses[use] > LIMITS[use].limit:
+                self.overused = f"{use[1]} for {use[0]}"
 
 
 def meet(world: World, stepper: Stepper = step) -> Outcome:
-    state, event = State(History()), Submitted((user("go"),))
-    next_ = stepper(state, event, world.config)
+    watch = Watch()
+    was = State(History())
+    next_ = stepper(was, Submitted((user("go"),)), world.config)
     for number in range(1, MOST_STEPS):
+        watch.see(was, next_.state)
         failed = any(isinstance(update, Failed) for update in next_.updates)
         if isinstance(next_.effect, Finish):
             last = next_.updates[-1]
             assert isinstance(last, Result)
-            return Outcome(True, number, last.model_calls, last.terminal)
+            return Outcome(True, number, last.model_calls, last.terminal, overused=watch.overused)
         if failed:
             return Outcome(True, number, 0, None, shown_and_recovered=True)
-        answer = world.answer(next_.effect, next_.state.totals.calls)
-        next_ = stepper(next_.state, replace(answer, stamp=Stamp(f"{number:08x}", number)), world.config)
-    return Outcome(False, MOST_STEPS, next_.state.totals.calls, None)
+        was = next_.state
+        answer = world.answer(next_.effect, was.totals.calls)
+        next_ = stepper(was, replace(answer, stamp=Stamp(f"{number:08x}", number)), world.config)
+    return Outcome(False, MOST_STEPS, next_.state.totals.calls, None, overused=watch.overused)
 
 
 def bound(world: World) -> int:

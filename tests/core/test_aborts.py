@@ -28,7 +28,9 @@ def test_aborted_streaming_keeps_the_partial_text_and_the_early_results() -> Non
         f"synthetic <2>: {NeverRan.INTERRUPTED}",
         "interruption: [Request interrupted by user]",
     ]
-    assert play.result.usage == Usage(input=50, output=5)  # an estimate, booked all the same
+    assert play.result.usage == Usage(input=50, output=5)  # an estimate, booked all the same,
+    assert play.result.estimated  # and marked so
+    assert play.result.stop == "unfinished"
     assert play.result.text == "let me"
     assert [type(update) for update in play.shown] == [Appended, Appended]
 
@@ -52,6 +54,8 @@ def test_a_submitted_message_is_its_own_explanation() -> None:
     assert streaming.said == ["assistant: half"]
     tools = Play([reply("", "1")], tools=[Aborted(AbortReason.SUBMIT)])
     assert tools.ending == ("aborted_tools", "submit")
+    assert not tools.result.estimated
+    assert streaming.result.stop == "unfinished"  # whatever the driver said
     assert tools.said[-1] == f"synthetic <1>: {NeverRan.INTERRUPTED}"
 
 

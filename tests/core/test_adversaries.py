@@ -7,11 +7,12 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from core.adversary import Stepper, World, bound, meet, shifting_worlds, worlds
+from core.adversary import World, bound, meet, shifting_worlds, worlds
+from mainspring.core.compaction import Compaction
 from mainspring.core.config import Config
 from mainspring.core.events import Compacted, Event, HooksDone
 from mainspring.core.reasons import Terminal, Transition
-from mainspring.core.state import Compaction, State, Step
+from mainspring.core.state import State, Step
 from mainspring.core.step import step
 
 
@@ -25,6 +26,7 @@ class Tally:
             outcome, promised = meet(world), bound(world)
             assert outcome.ended, f"never ends: {world.names}"
             assert not outcome.shown_and_recovered, f"a failure was shown and then recovered from: {world.names}"
+            assert not outcome.overused, f"{outcome.overused} more often than its limit: {world.names}"
             assert outcome.calls <= promised, f"{outcome.calls} calls, promised {promised}: {world.names}"
             self.count += 1
             self.longest, self.most = max(self.longest, outcome.steps), max(self.most, outcome.calls)
@@ -60,11 +62,10 @@ def test_every_environment_that_shifts_ends_within_the_bound(capsys: pytest.Capt
 
 
 def forgets_its_guards_after_a_block(state: State, event: Event, config: Config) -> Step:
-    """Claude Code once reset its guard in the retry that a blocking stop hook caused."""
+    """Claude Code once reset its guards of recovery in the retry that a blocking stop hook caused."""
     next_ = step(state, event, config)
     if isinstance(event, HooksDone) and next_.state.transition is Transition.STOP_HOOK_BLOCKING:
-        forgetful = replace(next_.state, climbed=(), stop_blocks=0, stop_hook_active=False)
-        return next_._replace(state=forgetful)
+        return next_._replace(state=replace(next_.state, climbed=()))
     return next_
 
 
@@ -76,16 +77,19 @@ def compacts_without_guard(state: State, event: Event, config: Config) -> Step:
     return next_
 
 
-@pytest.mark.covers("G-14", "D-30")
-@pytest.mark.parametrize("mistake", [forgets_its_guards_after_a_block, compacts_without_guard])
-def test_a_historical_mistake_is_noticed(mistake: Stepper, capsys: pytest.CaptureFixture[str]) -> None:
-    endless = [world for world in some(worlds()) if not meet(world, mistake).ended]
+@pytest.mark.covers("G-14")
+def test_the_forgotten_guards_are_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Our cap on objections ends such a run all the same, but its rungs are used again and again on the way."""
+    overused = [world for world in shifting_worlds() if meet(world, forgets_its_guards_after_a_block).overused]
     with capsys.disabled():
-        print(f"\nwith the mistake put back, {len(endless)} environments never end")
+        print(f"\nwith guards forgotten after a stop hook, {len(overused)} environments use a rung too often")
+    assert overused
+
+
+@pytest.mark.covers("D-30")
+def test_the_unguarded_compaction_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = [world for world in worlds() if world.names[0] == "plain" and world.names[2] == "text"]
+    endless = [world for world in plain if not meet(world, compacts_without_guard).ended]
+    with capsys.disabled():
+        print(f"\nwith compaction unguarded, {len(endless)} environments never end")
     assert endless
-
-
-def some(all_worlds: Iterable[World]) -> list[World]:
-    """The plain configurations: endless runs are slow, and a few dozen are proof enough."""
-    chosen = [w for w in all_worlds if w.names[0] == "plain" and w.names[2] in ("text", "prompt_too_long")]
-    return [world for world in chosen if world.names[7:] == ("None", "None")]

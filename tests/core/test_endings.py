@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from core.play import CONFIG, FULL, Answer, Play, failure, reply
 from mainspring.core.config import Source
-from mainspring.core.effects import Finish
-from mainspring.core.events import CallFailed, ContextReady, Replied, ToolsDone, Verdict
+from mainspring.core.effects import Compact, Finish, How
+from mainspring.core.events import CallFailed, Compacted, ContextReady, Replied, ToolsDone, Verdict
 from mainspring.core.messages import Defect, Stop, Thinking, ToolCall, result
 from mainspring.core.money import Usage
 from mainspring.core.pairing import NeverRan
-from mainspring.core.reasons import GIVE_UP, SUBTYPES, Cause, Subtype, Terminal, Trouble
+from mainspring.core.reasons import GIVE_UP, SUBTYPES, Cause, Failure, Subtype, Terminal, Trouble
 from mainspring.core.updates import Failed, MaxTurnsReached, Result, Tombstone
 
 
@@ -101,6 +101,14 @@ def test_completed_structured_output_after_five_failed_attempts() -> None:
     play = Play([reply("words")] * 5, config=replace(CONFIG, structured_output=True))
     assert play.ending == ("completed", "structured_output")
     assert play.result.subtype == "error_max_structured_output_retries"
+
+
+def test_completed_structured_output_after_five_invalid_calls() -> None:
+    wrong = [reply("", ToolCall(str(n), "StructuredOutput", {"n": n})) for n in range(5)]
+    refused = [(result(str(n), "no", is_error=True),) for n in range(5)]
+    play = Play(wrong, tools=refused, config=replace(CONFIG, structured_output=True))
+    assert play.ending == ("completed", "structured_output")
+    assert play.result.turns == 5
 
 
 def test_invalid_outputs_count_with_missing_ones() -> None:
@@ -199,7 +207,6 @@ def test_a_summary_that_works_closes_the_breaker_again() -> None:
     assert play.state.compaction.failures == 0
 
 
-@pytest.mark.covers("D-29", "G-08")
 def test_three_compactions_without_progress_end_the_run() -> None:
     # every turn fills the window again at once
     contexts = [FULL, 100] * 3 + [FULL]
@@ -287,3 +294,87 @@ def test_no_stop_hooks_after_a_failure() -> None:
     play = Play([failure(Trouble.SERVER)], hooks=["never asked"])
     assert [type(effect).__name__ for effect in play.effects] == ["PrepareContext", "CallModel", "Finish"]
     assert next(play.hooks) == "never asked"
+
+
+@pytest.mark.covers("D-30")
+def test_a_trim_that_works_does_not_close_the_breaker() -> None:
+    """Every fourth turn the window is full, the summary fails and the trim works: three summaries, and no more."""
+    contexts = [context for _ in range(10) for context in (FULL, 100, 100, 100, 100)]
+    play = Play(
+        [*[reply("", str(n)) for n in range(39)], reply("done")],
+        contexts=contexts,
+        compactions=[False, True] * 3 + [True] * 20,
+    )
+    assert [how for how, _ in play.compacts].count("summary") == 3
+    assert play.state.compaction.failures == 3
+
+
+@pytest.mark.covers("D-29")
+def test_between_the_two_thresholds_reactive_compaction_does_the_work() -> None:
+    """Auto-compaction is off, the context stands in the gap, and the model says that it is too long."""
+    config = replace(CONFIG, auto_compact=False)
+    play = Play([failure(Trouble.PROMPT_TOO_LONG), reply("done")], contexts=[FULL, 20_000], config=config)
+    assert play.compacts == [("summary", "prompt_too_long")]
+
+
+def test_a_refill_that_began_with_a_failure_shows_it() -> None:
+    too_long = failure(Trouble.PROMPT_TOO_LONG)
+    turns = [answer for n in range(3) for answer in (too_long, reply("", str(n)))]
+    play = Play([*turns, too_long])
+    assert play.ending == ("prompt_too_long", "refill")
+    assert play.updates[-2] == Failed(too_long)
+
+
+def test_continuations_count_as_time_for_the_refill_detector() -> None:
+    config = replace(CONFIG, token_budget=500_000)
+    play = Play([reply("more", output=600)] * 3, contexts=[FULL, 100] * 3 + [FULL], config=config)
+    assert play.ending == ("prompt_too_long", "refill")
+
+
+def test_a_summary_without_money_is_not_started() -> None:
+    play = Play([], contexts=[ContextReady(FULL, funds=0), ContextReady(100, funds=0)])
+    assert play.compacts == [("trim", "near_limit")]  # that costs nothing
+    assert play.ending == ("completed", "budget_usd")
+    assert play.result.model_calls == 0
+
+
+def test_a_summary_reserves_its_money() -> None:
+    play = Play([reply("done")], contexts=[ContextReady(FULL, funds=10**12), 100])
+    assert play.effects[1] == Compact(How.SUMMARY, Trouble.NEAR_LIMIT, FULL * 2_000 + 20_000 * 5_000)
+
+
+@pytest.mark.covers("H-12")
+def test_the_token_limit_holds_for_every_retry() -> None:
+    play = Play([reply("x", stop=Stop.PAUSE_TURN)], config=replace(CONFIG, max_tokens=100))
+    assert play.ending == ("completed", "token_budget")
+
+
+@pytest.mark.covers("H-01", "H-06")
+def test_only_what_the_model_wrote_for_the_user_counts_as_written() -> None:
+    summary = Compacted(before=FULL, after=100, usage=Usage(output=900))
+    config = replace(CONFIG, token_budget=1_000)
+    withdrawn = reply(output=900)
+    play = Play(
+        [withdrawn, reply("a", output=600), reply("b", output=600)],
+        contexts=[FULL, 100],
+        compactions=[summary],
+        config=config,
+    )
+    assert [str(t) for t in play.transitions] == ["auto_compact", "empty_answer_retry", "token_budget_continuation"]
+    assert play.state.totals.written == 1_200
+
+
+@pytest.mark.covers("M-10")
+def test_a_reply_that_was_withdrawn_still_says_why_it_stopped() -> None:
+    refused = Play([reply(stop=Stop.REFUSAL, id="m1"), reply(stop=Stop.REFUSAL, id="m2")])
+    assert (refused.ending, refused.result.stop) == (("completed", "refusal"), "refusal")
+    assert refused.shown[-2:] == [Tombstone("m2", Trouble.REFUSAL), Failed(Failure(Trouble.REFUSAL))]
+
+
+@pytest.mark.covers("H-08")
+def test_turns_with_an_invalid_output_count_as_turns() -> None:
+    wrong = ToolCall("o", "StructuredOutput", {})
+    config = replace(CONFIG, structured_output=True, max_turns=1)
+    refused = (result("o", "no", is_error=True), result("1", "ok"))
+    play = Play([reply("", wrong, "1")], tools=[refused], config=config)
+    assert play.ending == ("max_turns", "limit")

@@ -9,7 +9,7 @@ from core.play import CONFIG, FULL, Play, failure, reply
 from mainspring.core.errors import ProtocolError
 from mainspring.core.events import Aborted, CallFailed, ToolsDone
 from mainspring.core.history import History
-from mainspring.core.messages import Stop, ToolCall, result, user
+from mainspring.core.messages import Defect, Stop, ToolCall, result, user
 from mainspring.core.pairing import NeverRan, open_calls, unpaired
 from mainspring.core.reasons import AbortReason, Trouble
 from mainspring.core.state import State, checkpoint, decode_checkpoint, encode_checkpoint, restore
@@ -113,8 +113,9 @@ def test_a_state_survives_being_stored_at_every_step(play: Play) -> None:
     state = play.before
     for event in play.events:
         state = step(state, event, play.config).state
-        stored = encode_checkpoint(checkpoint(state))
-        assert restore(decode_checkpoint(stored), state.history) == state
+        saved = decode_checkpoint(encode_checkpoint(checkpoint(state)))
+        assert saved is not None
+        assert restore(saved, state.history) == state
     assert state == play.state
 
 
@@ -128,13 +129,37 @@ def test_a_checkpoint_knows_where_it_stands_and_holds_no_message() -> None:
     assert checkpoint(State(History())).last_id == ""
 
 
+def test_a_checkpoint_of_another_version_or_of_another_place_is_not_taken() -> None:
+    play = Play([reply("done", id="last")])
+    stored = encode_checkpoint(checkpoint(play.state))
+    assert decode_checkpoint(stored.replace(b'"version":1', b'"version":99')) is None
+    saved = decode_checkpoint(stored)
+    assert saved is not None
+    tail = History([play.state.history[-1]])  # loaded from the middle on
+    assert list(restore(saved, tail).history) == list(tail)
+    for elsewhere in (History(), History([user("other")])):
+        with pytest.raises(ProtocolError, match="was taken at message 'last', the history ends at ''"):
+            restore(saved, elsewhere)
+
+
+def test_a_call_id_used_twice_in_a_reply_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="uses a call id twice"):
+        Play([reply("", "a", "a")])
+
+
+def test_a_result_for_a_call_that_was_not_to_run_is_a_bug() -> None:
+    broken = ToolCall("2", "Edit", {}, Defect.MALFORMED)
+    with pytest.raises(ProtocolError, match="do not fit the calls"):
+        Play([reply("", "1", broken)], tools=[(result("1", "x"), result("2", "y"))])
+
+
 def test_a_made_up_result_is_a_stamped_error_and_each_is_shown() -> None:
     play = Play([Aborted(AbortReason.SUBMIT, reply("", "1", "2"))])
     event = play.events[-1].stamp
     made = [
         replace(
             result(call, NeverRan.INTERRUPTED, is_error=True, synthetic=True),
-            id=f"{int(event.id, 16) + place:08x}",
+            id=f"{event.id}.{place}",
             at=event.at,
         )
         for call, place in (("1", 2), ("2", 3))
@@ -148,7 +173,7 @@ def test_a_withdrawn_or_kept_reply_is_no_longer_pending_and_a_recovered_failure_
         [reply(), reply(stop=Stop.PAUSE_TURN, id="p"), failure(Trouble.PROMPT_TOO_LONG), reply("", "1"), reply("done")]
     )
     assert (play.state.pending, play.state.withheld) == (None, None)
-    assert Tombstone("p", Trouble.EMPTY) in play.shown
+    assert Tombstone("p", Trouble.PAUSED) in play.shown
     assert Play([reply(), reply("done")]).state.pending is None
     in_tools = Play([failure(Trouble.PROMPT_TOO_LONG), reply("", "1")], tools=[Aborted(AbortReason.HARD)])
     assert in_tools.state.withheld is None

@@ -35,6 +35,7 @@ def slots(spec: str) -> tuple[Slot, ...]:
         ("r1. w2", True, "w2"),
         ("r1! w2", True, "w2"),
         ("r1 w2", True, "r1"),
+        ("R1 r2 w3", True, "r2"),
         ("w1 r2", True, "w1"),  # nothing overtakes an unsafe call
         ("w1 r2", False, ""),
         ("W1 r2 r3", True, ""),

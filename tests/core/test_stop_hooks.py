@@ -60,8 +60,8 @@ def test_capped_they_run_again_and_are_told_so_until_the_cap() -> None:
 def test_all_objections_of_one_round_reach_the_model() -> None:
     play = Play([reply("done?"), reply("done!")], hooks=[Verdict(("lint", "types"))])
     assert play.said[1:3] == ["hook: lint", "hook: types"]
-    event = int(play.events[3].stamp.id, 16)
-    assert [play.state.history[place].id for place in (2, 3)] == [f"{event + 2:08x}", f"{event + 3:08x}"]
+    event = play.events[3].stamp.id
+    assert [play.state.history[place].id for place in (2, 3)] == [f"{event}.2", f"{event}.3"]
     assert play.state.stop_blocks == 1
 
 

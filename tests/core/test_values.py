@@ -7,6 +7,7 @@ import uuid
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.play import CONFIG, MODEL, TINY, Play, failure, reply
 from mainspring.core.config import AUTOCOMPACT_BUFFER_TOKENS, MANUAL_COMPACT_BUFFER_TOKENS, Config, Effort
@@ -93,16 +94,24 @@ def test_a_derived_id_is_still_a_uuid_and_unlike_its_neighbours() -> None:
     ids = [stamp.derive(n) for n in range(300)]
     assert all(str(uuid.UUID(made)) == made for made in ids)
     assert len(set(ids)) == 300
-    assert Stamp("00000001").derive(2) == "00000003"
-    assert Stamp("aa-ffffffff").derive(1) == "aa-00000000"
+    assert all(uuid.UUID(made).version == 8 for made in ids)  # never one of the driver's own
     assert Stamp("not a uuid").derive(7) == "not a uuid.7"
+
+
+def test_ids_of_a_source_that_counts_do_not_meet() -> None:
+    def counted(number: int) -> str:
+        return f"00000000-0000-4000-8000-{number:012x}"
+
+    derived = [Stamp(counted(event)).derive(place) for event, place in ((1, 1), (2, 3), (3, 4), (4, 9))]
+    assert len({*derived, *map(counted, range(20))}) == 24
+    assert Stamp(counted(0xFFFF_FFFF)).derive(1) == "00000000-0000-8000-8000-000000000000"
 
 
 def test_what_the_core_says_is_stamped_by_the_event_and_its_place() -> None:
     play = Play([reply("done?"), reply("done")], hooks=["no"])
     hook = play.state.history[2]
     blamed = play.events[3].stamp
-    assert (hook.id, hook.at) == (f"{int(blamed.id, 16) + 2:08x}", blamed.at)
+    assert (hook.id, hook.at) == (f"{blamed.id}.2", blamed.at)
     ids = [message.id for message in play.state.history]
     assert len(set(ids)) == len(ids)
 
@@ -118,6 +127,8 @@ def test_what_the_core_says_is_stamped_by_the_event_and_its_place() -> None:
         (MODEL, 8_000, 179_000, 189_000),  # a smaller cap reserves less
         (MODEL, 100_000, 167_000, 177_000),
         (TINY, None, 67_000, 77_000),
+        (Model("local", 32_000, 32_000), None, 21_029, 24_534),  # a small window keeps its proportions
+        (Model("pocket", 8_000, 8_000), None, 5_258, 6_134),
         (MODELS["claude-sonnet-5-5"], None, 967_000, 977_000),
     ],
 )
@@ -178,6 +189,9 @@ def test_a_request_says_how_to_ask() -> None:
         (MODELS["claude-haiku-4-5"], True, 8_000, False),
         (MODELS["claude-haiku-4-5"], False, None, False),
         (MODEL, True, None, False),
+        (replace(MODELS["claude-opus-4-5"], max_output=8_192), True, 7_192, False),  # it must leave room for the answer
+        (replace(MODELS["claude-opus-4-5"], max_output=2_023), True, None, False),
+        (replace(MODELS["claude-opus-4-5"], max_output=2_024), True, 1_024, False),
     ],
 )
 def test_thinking_by_model(model: Model, on: bool, thinking: int | None, adaptive: bool) -> None:
@@ -236,6 +250,10 @@ def test_an_event_that_nobody_waits_for_is_a_bug_and_says_so() -> None:
         ('{"api_key": "abcdefgh"}', '{"api_key": "[redacted]"}'),
         ("DB_PASSWORD=hunter22", "DB_PASSWORD=[redacted]"),
         ("token: short", "token: short"),
+        ("AWS_SECRET_ACCESS_KEY=abcdefgh", "AWS_SECRET_ACCESS_KEY=[redacted]"),
+        ('aws_secret_access_key = "ab/cd+ef gh"', 'aws_secret_access_key = "[redacted]"'),
+        ("password='my secret pass word'", "password='[redacted]'"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIE", "[redacted]"),
         ("https://user:pa55@host/x", "https://user:[redacted]@host/x"),
         ("nothing to hide: tokens used 1234567", "nothing to hide: tokens used 1234567"),
     ],

@@ -12,12 +12,12 @@ from mainspring.core.reasons import Failure, Transition
 from mainspring.core.updates import (
     Appended,
     Boundary,
+    Decided,
     Failed,
     MaxTurnsReached,
     RequestStarted,
     Result,
     Tombstone,
-    Update,
 )
 
 WIDTH = 80
@@ -88,7 +88,7 @@ class Screen:
 
     # --- what the loop decided ------------------------------------------------------------------------------
 
-    def update(self, update: Update) -> None:
+    def update(self, update: Decided) -> None:
         match update:
             case RequestStarted():
                 self.request(update)

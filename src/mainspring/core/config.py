@@ -13,7 +13,7 @@ AUTOCOMPACT_BUFFER_TOKENS = 13_000  # D-25
 MANUAL_COMPACT_BUFFER_TOKENS = 3_000  # D-26, D-27: so that a manual compaction still fits
 LOW_OUTPUT_CAP = 8_192  # settled 19: "8K"; only a cap this low is worth escalating
 ESCALATED_OUTPUT = 64_000  # B-07
-MAX_FALLBACKS = 5  # so that the longest possible run can be computed from the tables
+MAX_FALLBACKS = 5  # ours: more than anyone names, and the longest possible run stays a number
 
 RESUME = (
     "Output token limit hit. Resume directly: no apology, no recap of what you were doing. "
@@ -33,7 +33,7 @@ class Source(StrEnum):
 class StopHooks(StrEnum):
     """What happens to stop hooks after one of them objected (Z-11)."""
 
-    ONCE = "once"  # they do not run again until a tool result has arrived
+    ONCE = "once"  # they do not run again until there was progress: a tool result, or a budget continuation
     CAPPED = "capped"  # they run again, and are told so, until the cap
 
 
@@ -99,14 +99,16 @@ class Config(Value):
     def output_cap(self, model: Model) -> int:
         return min(self.max_output or model.max_output, model.max_output)
 
+    # The divisors only matter for windows below 100,000 tokens, where the fixed numbers would leave no room to work in.
+
     def effective_window(self, model: Model) -> int:
-        return model.window - min(self.output_cap(model), OUTPUT_RESERVE)
+        return model.window - min(self.output_cap(model), OUTPUT_RESERVE, model.window // 5)
 
     def compact_at(self, model: Model) -> int:
-        return self.effective_window(model) - AUTOCOMPACT_BUFFER_TOKENS
+        return self.effective_window(model) - min(AUTOCOMPACT_BUFFER_TOKENS, model.window // 7)
 
     def blocked_at(self, model: Model) -> int:
-        return self.effective_window(model) - MANUAL_COMPACT_BUFFER_TOKENS
+        return self.effective_window(model) - min(MANUAL_COMPACT_BUFFER_TOKENS, model.window // 30)
 
 
 # Settled 21: what the REPL and `mainspring -p` do, and what programs written for the Claude Agent SDK expect.

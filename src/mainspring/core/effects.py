@@ -67,6 +67,7 @@ class How(StrEnum):
 class Compact(Value):
     how: How
     trouble: Trouble
+    reserve: int = 0  # nano-dollars to set aside for the model that writes a summary
 
 
 class Finish(Value):

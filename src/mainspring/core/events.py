@@ -39,7 +39,7 @@ class ContextReady(Happened):
     funds: int | None = None  # what the ledger can still reserve; None: no limit
     staged: int = 0  # prepared collapses that could be drained
     media: int = 0  # images and documents in view
-    model: Model | None = None  # the user chose another one since the run began
+    model: Model | None = None  # the one the user chose, if not the configuration's
 
 
 class Replied(Happened):
@@ -65,7 +65,7 @@ class Compacted(Happened):
 
 
 class ToolsDone(Happened):
-    results: tuple[ToolResult, ...]
+    results: tuple[ToolResult, ...]  # of every call that was started
     stopped: str | None = None  # a hook or a denial ended the run, and why
 
 
@@ -83,7 +83,7 @@ class HooksDone(Happened):
 class Aborted(Happened):
     reason: AbortReason
     partial: Assistant | None = None  # what was shown of a reply, finished or not
-    results: tuple[ToolResult, ...] = ()  # of calls that did finish
+    results: tuple[ToolResult, ...] = ()  # of every call that was started, whether it finished or not
     usage: Usage = Usage()  # an estimate (settled 14)
 
 

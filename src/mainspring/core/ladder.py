@@ -12,16 +12,15 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from mainspring.core.compaction import breaker_is_open
 from mainspring.core.config import ESCALATED_OUTPUT, LOW_OUTPUT_CAP, MAX_FALLBACKS, Config
 from mainspring.core.effects import How
 from mainspring.core.limits import LITTLE_OUTPUT
-from mainspring.core.messages import Origin, ToolResult, user
-from mainspring.core.moves import call_model, compact, fallbacks_used, keep, prepare, withdraw, worth_keeping
+from mainspring.core.messages import Origin, user
+from mainspring.core.moves import call_model, compact, fallbacks_used, keep, prepare, take_in, withdraw, worth_keeping
 from mainspring.core.reasons import Transition, Trouble
-from mainspring.core.state import State, Step, say
-from mainspring.core.updates import Update
-
-MAX_COMPACT_FAILURES = 3  # D-30: sessions stuck above the limit once burned 250,000 calls a day
+from mainspring.core.state import State, Step, clock, say
+from mainspring.core.updates import Decided
 
 GO_ON = "Your reply was cut off by a connection error. Continue directly from where it stopped, without a recap."
 SAY_SOMETHING = "Your last reply held neither text nor a tool call. Answer the user, or call a tool."
@@ -46,12 +45,17 @@ class Rung(NamedTuple):
 
 def climb(state: State, trouble: Trouble, config: Config) -> Step | None:
     for rung in LADDER[trouble]:
-        if state.climbed.count((trouble, rung.name)) >= rung.limit:
-            continue
-        higher = replace(state, climbed=(*state.climbed, (trouble, rung.name)), transition=rung.name)
-        if decision := rung.act(higher, trouble, config):
+        higher = use(state, trouble, rung)
+        if higher is not None and (decision := rung.act(higher, trouble, config)):
             return decision
     return None
+
+
+def use(state: State, trouble: Trouble, rung: Rung) -> State | None:
+    """The state after one more use of a rung; None if it is used up."""
+    if state.climbed.count((trouble, rung.name)) >= rung.limit:
+        return None
+    return replace(state, climbed=(*state.climbed, (trouble, rung.name)), transition=rung.name)
 
 
 def after_progress(state: State) -> State:
@@ -74,21 +78,23 @@ def strip_media(state: State, trouble: Trouble, config: Config) -> Step | None:
 
 
 def summarize(state: State, trouble: Trouble, config: Config) -> Step | None:
-    breaker_is_open = state.compaction.failures >= MAX_COMPACT_FAILURES
-    return None if breaker_is_open else _shrink(state, How.SUMMARY, trouble, config)
+    return None if breaker_is_open(state.compaction) else _shrink(state, How.SUMMARY, trouble, config)
 
 
 def trim(state: State, trouble: Trouble, config: Config) -> Step | None:
-    return _shrink(state, How.TRIM, trouble, config)
+    """Near the limit only in place of a summary, never on top of one: then the model is asked first (Z-01, D-32)."""
+    on_top = trouble is Trouble.NEAR_LIMIT and state.compaction.last == clock(state)
+    return None if on_top else _shrink(state, How.TRIM, trouble, config)
 
 
-def _shrink(state: State, how: How, trouble: Trouble, config: Config) -> Step:
+def _shrink(state: State, how: How, trouble: Trouble, config: Config) -> Step | None:
     """Where the window filled up in mid-reply, what was said stays, and the model will be asked to resume."""
     if trouble is Trouble.CONTEXT_WINDOW and worth_keeping(state.pending):
-        state, said = _keep_and_ask(state, config.resume)
+        state, said = _keep_and_ask(state, trouble, config.resume)
     else:
         state, said = withdraw(state, trouble)
-    return compact(state, how, trouble).after(*said)
+    decision = compact(state, how, trouble)
+    return decision and decision.after(*said)
 
 
 # --- the reply is cut, empty or refused -------------------------------------------------------------
@@ -106,7 +112,7 @@ def ask_to_resume(state: State, trouble: Trouble, config: Config) -> Step | None
     brought_little = state.pending is not None and state.pending.usage.output < LITTLE_OUTPUT
     if brought_little and state.brought_little:
         return None  # diminishing returns (G-12)
-    state, said = _keep_and_ask(replace(state, brought_little=brought_little), config.resume)
+    state, said = _keep_and_ask(replace(state, brought_little=brought_little), trouble, config.resume)
     return prepare(state).after(*said)
 
 
@@ -115,7 +121,7 @@ def keep_and_go_on(state: State, trouble: Trouble, config: Config) -> Step | Non
     inside_call = state.withheld is not None and state.withheld.inside_call
     if not (inside_call and worth_keeping(state.pending)):
         return None
-    state, said = _keep_and_ask(state, GO_ON)
+    state, said = _keep_and_ask(state, trouble, GO_ON)
     return prepare(state).after(*said)
 
 
@@ -132,21 +138,21 @@ def ask_for_more(state: State, trouble: Trouble, config: Config) -> Step | None:
 
 def ask_for_a_proper_call(state: State, trouble: Trouble, config: Config) -> Step | None:
     if state.pending is not None and state.pending.calls:
-        state, said = keep(state)  # the results that `keep` makes up tell the model what was wrong
+        state, said = keep(state, trouble)  # the results that `keep` makes up tell the model what was wrong
     else:
-        state, said = _keep_and_ask(state, SEND_AGAIN)
+        state, said = _keep_and_ask(state, trouble, SEND_AGAIN)
     return prepare(state).after(*said)
 
 
 def let_it_go_on(state: State, trouble: Trouble, config: Config) -> Step | None:
-    """The server paused a long turn: hand it back as it is."""
-    state, said = keep(state)
+    """The server paused a long turn: hand it back as it is, also if it has only thought so far."""
+    if state.pending is None or not state.pending.blocks:
+        return ask_the_same_again(state, trouble, config)
+    state, said = take_in(state, state.pending)
     return call_model(state, config).after(*said)
 
 
 def ask_for_output(state: State, trouble: Trouble, config: Config) -> Step | None:
-    if isinstance(state.history[-1], ToolResult):
-        return prepare(state)  # the result itself says what was wrong with the call
     state, said = say(state, user(GIVE_OUTPUT, Origin.RECOVERY))
     return prepare(state).after(*said)
 
@@ -160,8 +166,8 @@ def fall_back(state: State, trouble: Trouble, config: Config) -> Step | None:
     return prepare(replace(state, model=config.fallbacks[place], max_output=None)).after(*gone)
 
 
-def _keep_and_ask(state: State, words: str) -> tuple[State, tuple[Update, ...]]:
-    state, kept = keep(state)
+def _keep_and_ask(state: State, trouble: Trouble, words: str) -> tuple[State, tuple[Decided, ...]]:
+    state, kept = keep(state, trouble)
     state, asked = say(state, user(words, Origin.RECOVERY))
     return state, (*kept, *asked)
 
@@ -170,6 +176,7 @@ def _keep_and_ask(state: State, words: str) -> tuple[State, tuple[Update, ...]]:
 
 FALL_BACK = Rung(Transition.MODEL_FALLBACK, MAX_FALLBACKS, fall_back, scope=Scope.RUN)
 
+# Limits that the requirements do not name are ours: a second or third try cures what can be cured by trying again.
 LADDER: dict[Trouble, tuple[Rung, ...]] = {
     Trouble.NEAR_LIMIT: (
         Rung(Transition.AUTO_COMPACT, 1, summarize),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 from zlib import crc32
 
-import msgspec
-
 from mainspring.core.messages import Text, ToolCall, ToolResult
 from mainspring.core.state import Budget, Repeat
+from mainspring.core.value import as_json
 
 # --- "+500k": go on until that much was written (H-01 to H-07) ----------------------------------------
 
@@ -49,9 +48,6 @@ ADVICE = (
 )
 
 
-_encode = msgspec.json.Encoder().encode
-
-
 class Progress(NamedTuple):
     repeat: Repeat
     times: tuple[int, ...]  # for each call, how often it has now come in a row
@@ -74,7 +70,7 @@ def watch(
 
 def fingerprint(call: ToolCall, result: ToolResult) -> int:
     """32 bits are plenty: a false end would need nineteen collisions in a row."""
-    seen = crc32(_encode((call.name, call.input, result.is_error)))
+    seen = crc32(as_json((call.name, call.input, result.is_error)))
     for part in result.content:
         seen = crc32((part.text if isinstance(part, Text) else part.data).encode(errors="replace"), seen)
     return seen

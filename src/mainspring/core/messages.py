@@ -36,6 +36,13 @@ class RedactedThinking(Value):
     data: str
 
 
+class ServerBlock(Value):
+    """A block of the server's own tools, handed back as it came: we neither read nor run it."""
+
+    kind: str
+    json: str
+
+
 class Defect(StrEnum):
     """Why a call cannot be run as it stands."""
 
@@ -51,7 +58,7 @@ class ToolCall(Value):
 
 
 Content = Text | Image | Document
-Block = Text | Thinking | RedactedThinking | ToolCall
+Block = Text | Thinking | RedactedThinking | ServerBlock | ToolCall
 
 
 def text_of(parts: tuple[Content | Block, ...]) -> str:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 
-import msgspec
 from msgspec.structs import replace
 
-from mainspring.core.config import Config
+from mainspring.core.compaction import refills
+from mainspring.core.config import OUTPUT_RESERVE, Config
 from mainspring.core.effects import CallModel, Compact, Finish, How, PrepareContext, Priority, Request, TaskBudget
-from mainspring.core.history import History
-from mainspring.core.messages import Assistant, Stop
-from mainspring.core.money import grant
+from mainspring.core.messages import Assistant
+from mainspring.core.models import Model
+from mainspring.core.money import LEAST_OUTPUT, grant
 from mainspring.core.pairing import NeverRan, answer
 from mainspring.core.reasons import GIVE_UP, SUBTYPES, Cause, Ending, Failure, Terminal, Transition, Trouble
-from mainspring.core.state import State, Step, accept
-from mainspring.core.updates import Failed, RequestStarted, Result, Tombstone, Update
+from mainspring.core.state import State, Step, accept, clock
+from mainspring.core.updates import Decided, Failed, RequestStarted, Result, Tombstone
+from mainspring.core.value import as_json
 
-REFILL_STREAK = 3  # Z-13: this many compactions in quick succession,
-REFILL_TURNS = 3  # each less than this many turns after the one before, and the next one ends the run
+LEAST_THINKING = 1_024
 
 
 def prepare(state: State, transition: Transition | None = None, take: Priority = Priority.NEXT) -> Step:
@@ -27,8 +26,10 @@ def prepare(state: State, transition: Transition | None = None, take: Priority =
 
 
 def call_model(state: State, config: Config) -> Step:
+    if config.max_tokens is not None and state.totals.usage.total >= config.max_tokens:
+        return finish(state, Ending(Terminal.COMPLETED, Cause.TOKEN_BUDGET))
     model = state.model
-    max_output, reserve = state.max_output or config.output_cap(model), 0
+    max_output, reserve = min(state.max_output or config.output_cap(model), model.max_output), 0
     if state.funds is not None:
         granted = grant(state.funds, state.tokens, max_output, model.price)
         if granted is None:
@@ -42,7 +43,7 @@ def call_model(state: State, config: Config) -> Step:
         chain=config.chain,
         depth=config.depth,
         overload_tries=overload_tries(state, config),
-        thinking=(model.thinking_budget or None) if config.thinking else None,
+        thinking=thinking_budget(model, max_output) if config.thinking else None,
         adaptive=config.thinking and model.adaptive_thinking,
         effort=config.effort,
         task_budget=task_budget(state, config),
@@ -50,6 +51,12 @@ def call_model(state: State, config: Config) -> Step:
     )
     state = replace(state, totals=replace(state.totals, calls=state.totals.calls + 1))
     return Step(state, CallModel(request), (RequestStarted(state.turn, model.name, state.transition),))
+
+
+def thinking_budget(model: Model, max_output: int) -> int | None:
+    """The model's share for thinking (K-06). The API wants at least 1,024 tokens, and fewer than the whole reply."""
+    budget = min(model.thinking_budget, max_output - LEAST_OUTPUT)
+    return budget if budget >= LEAST_THINKING else None
 
 
 def overload_tries(state: State, config: Config) -> int:
@@ -70,17 +77,22 @@ def task_budget(state: State, config: Config) -> TaskBudget | None:
     return TaskBudget(config.task_budget, max(0, config.task_budget - state.task_spent))
 
 
-def compact(state: State, how: How, trouble: Trouble) -> Step:
-    if how in (How.SUMMARY, How.TRIM) and refills(state):
+def compact(state: State, how: How, trouble: Trouble) -> Step | None:
+    """None: there is no money for a summary."""
+    if refills(state.compaction, how, clock(state)):
         detail = f"the context is full again, soon after {state.compaction.streak} compactions in a row"
-        return finish(state, Ending(Terminal.PROMPT_TOO_LONG, Cause.REFILL), detail)
-    calls = state.totals.calls + (how is How.SUMMARY)
-    return Step(replace(state, totals=replace(state.totals, calls=calls)), Compact(how, trouble))
-
-
-def refills(state: State) -> bool:
-    done = state.compaction
-    return done.streak >= REFILL_STREAK and state.turn - done.last_turn < REFILL_TURNS
+        shown = (Failed(state.withheld),) if state.withheld else ()
+        return finish(state, Ending(Terminal.PROMPT_TOO_LONG, Cause.REFILL), detail).after(*shown)
+    if how is not How.SUMMARY:
+        return Step(state, Compact(how, trouble))
+    reserve = 0
+    if state.funds is not None:
+        granted = grant(state.funds, state.tokens, OUTPUT_RESERVE, state.model.price)
+        if granted is None:
+            return None
+        reserve = granted.reserve
+    calls = state.totals.calls + 1
+    return Step(replace(state, totals=replace(state.totals, calls=calls)), Compact(how, trouble, reserve))
 
 
 # --- a reply that something is wrong with -------------------------------------------------------------
@@ -90,25 +102,29 @@ def worth_keeping(reply: Assistant | None) -> bool:
     return reply is not None and bool(reply.text.strip() or reply.calls)
 
 
-def keep(state: State) -> tuple[State, tuple[Update, ...]]:
-    """The pending reply becomes part of the conversation, its unfit calls answered; an empty one is withdrawn."""
-    reply = state.pending
-    if reply is None or not worth_keeping(reply):
-        return withdraw(state, Trouble.EMPTY)
+def keep(state: State, trouble: Trouble) -> tuple[State, tuple[Decided, ...]]:
+    """The pending reply becomes part of the conversation, unless it says nothing: then it is withdrawn."""
+    if state.pending is None or not worth_keeping(state.pending):
+        return withdraw(state, trouble)
+    return take_in(state, state.pending)
+
+
+def take_in(state: State, reply: Assistant) -> tuple[State, tuple[Decided, ...]]:
+    """A reply without a call to run becomes part of the conversation, its unfit calls answered."""
     state = accept(replace(state, pending=None), reply)
     return answer(state, reply.calls, (), NeverRan.STOPPED)
 
 
-def withdraw(state: State, why: Trouble) -> tuple[State, tuple[Update, ...]]:
+def withdraw(state: State, trouble: Trouble) -> tuple[State, tuple[Decided, ...]]:
     """Whatever was shown of the pending reply never happened."""
     if state.pending is None:
         return state, ()
-    return replace(state, pending=None), (Tombstone(state.pending.id, why),)
+    return replace(state, pending=None), (Tombstone(state.pending.id, trouble),)
 
 
 def give_up(state: State, failure: Failure) -> Step:
     """No rung is left: now the failure is shown. Stop hooks do not run after it (G-13)."""
-    state, said = keep(state)
+    state, said = keep(state, failure.kind)
     return finish(state, GIVE_UP[failure.kind], failure.detail).after(*said, Failed(failure))
 
 
@@ -116,36 +132,27 @@ def give_up(state: State, failure: Failure) -> Step:
 
 
 def finish(state: State, ending: Ending, detail: str = "") -> Step:
-    text, stop = last_words(state)
-    if state.output is not None:
-        text = msgspec.json.encode(state.output).decode()
+    output = state.output
     result = Result(
         terminal=ending.terminal,
         cause=ending.cause,
         subtype=SUBTYPES[ending.cause],
         detail=detail,
-        text=text,
-        stop=stop,
-        output=state.output,
+        text=last_words(state) if output is None else as_json(output).decode(),
+        stop=state.stop,
+        output=output,
         turns=state.turn,
         model_calls=state.totals.calls,
         messages=state.totals.messages,
         usage=state.totals.usage,
         cost=state.totals.cost,
+        estimated=state.totals.estimated,
         duration=state.now.at - state.started,
     )
     return Step(state, Finish(ending.terminal, ending.cause, detail), (result,))
 
 
-def last_words(state: State) -> tuple[str, Stop | None]:
-    """The last text of this run, and why its last reply stopped. The replies of earlier runs are not looked at."""
-    stop: Stop | None = None
-    for reply in islice(replies(state.history), state.totals.replies):
-        stop = stop or reply.stop
-        if reply.text:
-            return reply.text, stop
-    return "", stop
-
-
-def replies(history: History) -> Iterator[Assistant]:
-    return (message for message in history.newest_first() if isinstance(message, Assistant))
+def last_words(state: State) -> str:
+    """The last text of this run. The replies of earlier runs are not looked at."""
+    replies = (message for message in state.history.newest_first() if isinstance(message, Assistant))
+    return next((reply.text for reply in islice(replies, state.totals.replies) if reply.text), "")

@@ -8,7 +8,7 @@ from mainspring.core.errors import ProtocolError
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Defect, Message, ToolCall, ToolResult, result
 from mainspring.core.state import State, remember, say
-from mainspring.core.updates import Update
+from mainspring.core.updates import Decided
 
 
 class NeverRan(StrEnum):
@@ -17,7 +17,7 @@ class NeverRan(StrEnum):
     INTERRUPTED = "The call was interrupted before it ran. It had no effect."
     STOPPED = "The run ended before this call was started. It had no effect."
     LOST = "The session ended before this call's outcome was recorded. Whether it had an effect is not known."
-    CUT = "The output limit cut this call off, so it was not run. Send it again, in smaller pieces if it is long."
+    CUT = "This call was cut off, so it was not run. Send it again, in smaller pieces if it is long."
     MALFORMED = "The input of this call was not valid JSON for its schema, so it was not run. Send it again, corrected."
 
 
@@ -26,14 +26,14 @@ DEFECTS = {Defect.CUT: NeverRan.CUT, Defect.MALFORMED: NeverRan.MALFORMED}
 
 def answer(
     state: State, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...], why: NeverRan
-) -> tuple[State, tuple[Update, ...]]:
+) -> tuple[State, tuple[Decided, ...]]:
     """Put one result per call into the history, in the order of the calls; make up those that are missing."""
     found = {result.call_id: result for result in results}
-    if len(found) != len(results) or not found.keys() <= {call.id for call in calls}:
+    if len(found) != len(results) or not found.keys() <= {call.id for call in calls if call.defect is None}:
         raise ProtocolError(f"results for {[r.call_id for r in results]} do not fit the calls {[c.id for c in calls]}")
     if calls and len(found) == len(calls):
         return remember(state, *[found[call.id] for call in calls]), ()
-    shown: tuple[Update, ...] = ()
+    shown: tuple[Decided, ...] = ()
     for call in calls:
         if call.id in found:
             state = remember(state, found[call.id])

@@ -5,6 +5,9 @@ import re
 REDACTED = "[redacted]"
 SHORTEST_KNOWN = 6  # a shorter value would blot out ordinary words
 
+# A variable or a field by whose name its value is a secret.
+_NAMED = r"\b[A-Z0-9_]*(?:api_?key|token|secret|passw(?:or)?d)[A-Z0-9_]*['\"]?\s*[:=]\s*"
+
 # What must stand before a secret is kept in a group, so that the reader still sees what was there.
 PATTERNS: tuple[re.Pattern[str], ...] = tuple(
     re.compile(pattern)
@@ -18,10 +21,12 @@ PATTERNS: tuple[re.Pattern[str], ...] = tuple(
         r"()\bAIza[A-Za-z0-9_-]{30,}",
         r"()\bhf_[A-Za-z0-9]{20,}",
         r"()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",  # a signed token
-        r"()-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
+        r"()-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
         r"(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}",
         r"(?i)(\bx-api-key['\"]?\s*[:=]\s*['\"]?)[^\s'\",;]+",
-        r"(?i)(\b[A-Z0-9_]*(?:api_?key|token|secret|passw(?:or)?d)['\"]?\s*[:=]\s*['\"]?)[^\s'\",;]{6,}",
+        rf"(?i)({_NAMED}\")[^\"\n]{{6,}}(?=\")",
+        rf"(?i)({_NAMED}')[^'\n]{{6,}}(?=')",
+        rf"(?i)({_NAMED})[^\s'\",;]{{6,}}",
         r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)",  # the password of a URL
     )
 )

@@ -7,23 +7,17 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from mainspring.core.compaction import Compaction
 from mainspring.core.effects import Effect
+from mainspring.core.errors import ProtocolError
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, ToolResult, User
+from mainspring.core.messages import Assistant, Stop, ToolResult, User
 from mainspring.core.models import DEFAULT_MODEL, Model
 from mainspring.core.money import Usage, cost
 from mainspring.core.reasons import Ending, Failure, Transition, Trouble
-from mainspring.core.updates import Appended, Update
+from mainspring.core.updates import Appended, Decided
 from mainspring.core.value import Stamp, Value
 from mainspring.core.view import Edit
-
-
-class Compaction(Value):
-    """What the breaker (D-30) and the refill detector (Z-13) watch."""
-
-    failures: int = 0  # summaries that failed, in a row
-    streak: int = 0  # compactions that came soon after one another
-    last_turn: int = 0  # 0: none yet
 
 
 class Budget(Value):
@@ -48,7 +42,9 @@ class Totals(Value):
     cost: int = 0
     calls: int = 0  # model calls that the loop asked for, summaries included
     messages: int = 0  # user-role messages after the prompt
-    replies: int = 0  # replies that became part of the conversation
+    replies: int = 0  # replies that became part of the conversation,
+    written: int = 0  # and the output tokens of those
+    estimated: bool = False
 
 
 Climbed = tuple[Trouble, Transition]
@@ -60,6 +56,8 @@ class State(Value):
     edits: tuple[Edit, ...] = ()
     # this run
     model: Model = DEFAULT_MODEL
+    chosen: Model | None = None  # by the user, when last heard of: a fallback may have moved on since
+    stop: Stop | None = None  # why the last reply stopped, kept or not
     started: int = 0
     turn: int = 1
     totals: Totals = Totals()
@@ -92,9 +90,9 @@ class State(Value):
 class Step(NamedTuple):
     state: State
     effect: Effect
-    updates: tuple[Update, ...] = ()
+    updates: tuple[Decided, ...] = ()
 
-    def after(self, *earlier: Update) -> Step:
+    def after(self, *earlier: Decided) -> Step:
         """The same step, with what was to be shown before it."""
         return Step(self.state, self.effect, (*earlier, *self.updates)) if earlier else self
 
@@ -107,23 +105,29 @@ def remember(state: State, *messages: User | ToolResult) -> State:
 
 def accept(state: State, reply: Assistant) -> State:
     """A reply becomes part of the conversation. It was shown while it streamed."""
-    totals = replace(state.totals, replies=state.totals.replies + 1)
-    return replace(state, history=state.history.append(reply), totals=totals)
+    totals = state.totals
+    totals = replace(totals, replies=totals.replies + 1, written=totals.written + reply.usage.output)
+    return replace(state, history=state.history.append(reply), totals=totals, stop=reply.stop)
 
 
-def say(state: State, *messages: User | ToolResult) -> tuple[State, tuple[Update, ...]]:
+def say(state: State, *messages: User | ToolResult) -> tuple[State, tuple[Decided, ...]]:
     """Add messages that the core itself made: stamped here, and shown."""
     at = len(state.history)
     stamped = [replace(m, id=state.now.derive(at + n), at=state.now.at) for n, m in enumerate(messages)]
     return remember(state, *stamped), tuple([Appended(message) for message in stamped])
 
 
-def account(state: State, usage: Usage, funds: int | None) -> State:
-    """Book what a call to the model in force consumed."""
+def account(state: State, usage: Usage, funds: int | None = None, spent: int | None = None) -> State:
+    """Book what a call consumed: at the price of the model in force, unless it is known what was `spent`."""
     totals = state.totals
-    spent = totals.cost + cost(usage, state.model.price)
-    totals = replace(totals, usage=totals.usage + usage, cost=spent)
+    now_spent = totals.cost + (cost(usage, state.model.price) if spent is None else spent)
+    totals = replace(totals, usage=totals.usage + usage, cost=now_spent)
     return replace(state, totals=totals, funds=state.funds if funds is None else funds)
+
+
+def clock(state: State) -> int:
+    """Time as compaction counts it: what the run has done so far, in turns and continuations."""
+    return state.turn + state.budget.continuations
 
 
 # --- checkpoints ------------------------------------------------------------------------------------
@@ -147,7 +151,15 @@ def checkpoint(state: State) -> Checkpoint:
 
 
 def restore(saved: Checkpoint, history: History) -> State:
+    """The state with its messages again. The history may begin later than the session, but must end where it did."""
+    last_id = history[-1].id if len(history) else ""
+    if last_id != saved.last_id:
+        raise ProtocolError(f"the checkpoint was taken at message '{saved.last_id}', the history ends at '{last_id}'")
     return replace(saved.state, history=history)
+
+
+class _Versioned(Value, tag="Checkpoint"):
+    version: int
 
 
 def _no_messages(_: object) -> list[object]:
@@ -166,5 +178,8 @@ def encode_checkpoint(saved: Checkpoint) -> bytes:
     return _encoder.encode(saved)
 
 
-def decode_checkpoint(data: bytes) -> Checkpoint:
+def decode_checkpoint(data: bytes) -> Checkpoint | None:
+    """None for a version that this code does not know: such a state is rebuilt from the records."""
+    if msgspec.json.decode(data, type=_Versioned).version != CHECKPOINT_VERSION:
+        return None
     return _decoder.decode(data)

@@ -13,8 +13,9 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from mainspring.core.compaction import REWRITES, after_failure, after_success, brought_room
 from mainspring.core.config import Config, Source, StopHooks
-from mainspring.core.effects import ANSWERS, Compact, How, Priority, RunStopHooks, RunTools
+from mainspring.core.effects import ANSWERS, Compact, Priority, RunStopHooks, RunTools
 from mainspring.core.errors import ProtocolError
 from mainspring.core.events import (
     Aborted,
@@ -27,16 +28,10 @@ from mainspring.core.events import (
     Submitted,
     ToolsDone,
 )
-from mainspring.core.ladder import after_progress, climb
+from mainspring.core.ladder import LADDER, after_progress, climb, use
 from mainspring.core.limits import ADVICE, budget_goes_on, continued, nudge, watch
-from mainspring.core.messages import Assistant, Origin, Stop, Thinking, ToolCall, ToolResult, user
-from mainspring.core.moves import (
-    REFILL_TURNS,
-    call_model,
-    finish,
-    give_up,
-    prepare,
-)
+from mainspring.core.messages import Assistant, Origin, RedactedThinking, Stop, Thinking, ToolCall, ToolResult, user
+from mainspring.core.moves import call_model, finish, give_up, prepare
 from mainspring.core.pairing import NeverRan, answer, open_calls
 from mainspring.core.reasons import (
     GIVE_UP,
@@ -49,13 +44,11 @@ from mainspring.core.reasons import (
     Transition,
     Trouble,
 )
-from mainspring.core.state import Compaction, State, Step, accept, account, say
-from mainspring.core.updates import Boundary, MaxTurnsReached, Update
+from mainspring.core.state import State, Step, accept, account, clock, say
+from mainspring.core.updates import Boundary, Decided, MaxTurnsReached
 from mainspring.core.view import prune
 
-# Percent of the view: a compaction that frees less has failed, whatever it says. Media may weigh little and still be
-# what the model choked on.
-LEAST_FREED: dict[How, int] = {How.COLLAPSE: 1, How.STRIP_MEDIA: 0, How.SUMMARY: 10, How.TRIM: 10}
+(INSIST,) = LADDER[Trouble.STRUCTURED_OUTPUT]
 STRUCTURED_OUTPUT = "StructuredOutput"  # the tool whose valid call ends a run that must give structured output
 SLEEP = "Sleep"
 
@@ -108,15 +101,14 @@ def on_context(state: State, ready: ContextReady, config: Config) -> Step:
         funds=ready.funds,
         staged=ready.staged,
         media=ready.media,
-        model=ready.model or state.model,
     )
+    if ready.model is not None and ready.model != state.chosen:
+        state = replace(state, model=ready.model, chosen=ready.model, max_output=None)
     seen = tuple([Boundary(part.layer, freed=part.freed) for part in ready.shrunk])
     return before_call(state, config).after(*seen)
 
 
 def before_call(state: State, config: Config) -> Step:
-    if config.max_tokens is not None and state.totals.usage.total >= config.max_tokens:
-        return finish(state, Ending(Terminal.COMPLETED, Cause.TOKEN_BUDGET))
     if config.source == Source.COMPACT:
         return call_model(state, config)  # A-11: it must run above the limits that it is there to cure
     if config.auto_compact and state.tokens >= config.compact_at(state.model):
@@ -129,29 +121,19 @@ def before_call(state: State, config: Config) -> Step:
 def on_compacted(state: State, event: Compacted, config: Config) -> Step:
     asked = state.waiting_for
     assert isinstance(asked, Compact)
-    totals = state.totals
-    totals = replace(totals, usage=totals.usage + event.usage, cost=totals.cost + event.cost)
-    state = replace(state, totals=totals, funds=state.funds if event.funds is None else event.funds)
+    state = account(state, event.usage, event.funds, event.cost)
+    past = state.compaction
     if not brought_room(asked.how, event):
-        failures = state.compaction.failures + (asked.how is How.SUMMARY)
-        return climb_on(replace(state, compaction=replace(state.compaction, failures=failures)), asked.trouble, config)
-    state = replace(state, edits=prune(state.history, (*state.edits, *event.edits)))
-    if asked.how in (How.SUMMARY, How.TRIM):
-        state = replace(
-            state, compaction=compacted(state.compaction, state.turn), task_spent=state.task_spent + event.before
-        )
+        # What was staged did not help, and would not at a second try.
+        state = replace(state, compaction=after_failure(past, asked.how), staged=0)
+        return climb_on(state, asked.trouble, config)
+    state = replace(
+        state,
+        edits=prune(state.history, (*state.edits, *event.edits)),
+        compaction=after_success(past, asked.how, clock(state)),
+        task_spent=state.task_spent + event.before * (asked.how in REWRITES),
+    )
     return prepare(state).after(Boundary(asked.how, event.before, event.after, event.before - event.after))
-
-
-def brought_room(how: How, event: Compacted) -> bool:
-    return not event.failed and 100 * (event.before - event.after) >= LEAST_FREED[how] * event.before
-
-
-def compacted(past: Compaction, turn: int) -> Compaction:
-    """A second compaction within a turn is part of the first; one that comes soon after lengthens the streak."""
-    soon = turn - past.last_turn < REFILL_TURNS
-    streak = past.streak + (turn != past.last_turn) if soon else 1
-    return Compaction(streak=streak, last_turn=turn)
 
 
 def climb_on(state: State, trouble: Trouble, config: Config) -> Step:
@@ -178,7 +160,7 @@ STOPS: dict[Stop, Trouble] = {
 def on_reply(state: State, event: Replied, config: Config) -> Step:
     reply = event.reply
     state = account(state, reply.usage, event.funds)
-    state = replace(state, tokens=reply.usage.total or state.tokens)
+    state = replace(state, tokens=reply.usage.total or state.tokens, stop=reply.stop)
     if reply.runnable:
         return run_tools(state, reply)
     if trouble := diagnose(reply):
@@ -193,11 +175,14 @@ def diagnose(reply: Assistant) -> Trouble | None:
         return Trouble.MALFORMED_CALL
     if reply.text.strip():
         return None
-    return Trouble.THINKING_ONLY if any(isinstance(block, Thinking) for block in reply.blocks) else Trouble.EMPTY
+    thought = any(isinstance(block, Thinking | RedactedThinking) for block in reply.blocks)
+    return Trouble.THINKING_ONLY if thought else Trouble.EMPTY
 
 
 def run_tools(state: State, reply: Assistant) -> Step:
     """A reply with a call to run is progress, however it stopped, unless it is a refusal or the money is gone."""
+    if len({call.id for call in reply.calls}) != len(reply.calls):
+        raise ProtocolError("the reply uses a call id twice; ids are made unique where a reply comes in")
     ending = GIVE_UP[Trouble.REFUSAL] if reply.stop is Stop.REFUSAL else None
     if state.funds is not None and state.funds <= 0:
         ending = GIVE_UP[Trouble.FUNDS]
@@ -227,11 +212,15 @@ def recover(state: State, failure: Failure, trouble: Trouble, config: Config) ->
 
 def on_tools(state: State, done: ToolsDone, config: Config) -> Step:
     reply = last_reply(state)
-    ends = state.ending is not None or done.stopped is not None
-    if not ends and len(done.results) < len(reply.runnable):
-        raise ProtocolError(f"{len(done.results)} results for {len(reply.runnable)} calls that were to run")
+    ran, ends = reply.runnable, state.ending is not None or done.stopped is not None
+    if len(done.results) < len(ran) and not ends:
+        raise ProtocolError(f"{len(done.results)} results for {len(ran)} calls that were to run")
     state, said = answer(state, reply.calls, done.results, NeverRan.STOPPED)
-    return after_tools(state, reply, done, config).after(*said)
+    if state.ending is not None:
+        return finish(state, state.ending).after(*said)
+    if done.stopped is not None:
+        return finish(state, Ending(Terminal.HOOK_STOPPED, Cause.HOOK), done.stopped).after(*said)
+    return after_tools(state, ran, {result.call_id: result for result in done.results}, config).after(*said)
 
 
 def last_reply(state: State) -> Assistant:
@@ -240,15 +229,12 @@ def last_reply(state: State) -> Assistant:
     return reply
 
 
-def after_tools(state: State, reply: Assistant, done: ToolsDone, config: Config) -> Step:
-    if state.ending is not None:
-        return finish(state, state.ending)
-    if done.stopped is not None:
-        return finish(state, Ending(Terminal.HOOK_STOPPED, Cause.HOOK), done.stopped)
-    results = {result.call_id: result for result in done.results}
-    ran = tuple([call for call in reply.runnable if call.id in results])
-    if config.structured_output and (decision := take_output(state, ran, results, config)):
-        return decision
+def after_tools(state: State, ran: tuple[ToolCall, ...], results: dict[str, ToolResult], config: Config) -> Step:
+    if config.structured_output:
+        judged = judge_output(state, ran, results)
+        if isinstance(judged, Step):
+            return judged
+        state = judged
     progress = watch(state.repeat, ran, results, config.patient_tools)
     state = after_progress(replace(state, repeat=progress.repeat, stop_hook_active=False))
     if config.end_after in progress.times:
@@ -260,8 +246,19 @@ def after_tools(state: State, reply: Assistant, done: ToolsDone, config: Config)
     return next_turn(state, ran, config.advise_after if config.advise_after in progress.times else None)
 
 
+def judge_output(state: State, ran: tuple[ToolCall, ...], results: dict[str, ToolResult]) -> Step | State:
+    """A valid StructuredOutput call ends the run at once (stream-json 13); an invalid one is a failed attempt."""
+    given = [call for call in ran if call.name == STRUCTURED_OUTPUT]
+    for call in given:
+        if not results[call.id].is_error:
+            return finish(replace(state, output=call.input), Ending(Terminal.COMPLETED, Cause.END_TURN))
+    if not given:
+        return state
+    return use(state, Trouble.STRUCTURED_OUTPUT, INSIST) or finish(state, GIVE_UP[Trouble.STRUCTURED_OUTPUT])
+
+
 def next_turn(state: State, ran: tuple[ToolCall, ...], advise: int | None) -> Step:
-    said: tuple[Update, ...] = ()
+    said: tuple[Decided, ...] = ()
     if advise is not None:
         state, said = say(state, user(ADVICE.format(times=advise), Origin.ADVICE))
     slept = any(call.name == SLEEP for call in ran)
@@ -269,25 +266,12 @@ def next_turn(state: State, ran: tuple[ToolCall, ...], advise: int | None) -> St
     return prepare(replace(state, turn=state.turn + 1), Transition.NEXT_TURN, take).after(*said)
 
 
-def take_output(state: State, ran: tuple[ToolCall, ...], results: dict[str, ToolResult], config: Config) -> Step | None:
-    """A valid StructuredOutput call ends the run at once; an invalid one may be tried again, within its limit."""
-    calls = [call for call in ran if call.name == STRUCTURED_OUTPUT]
-    for call in calls:
-        if not results[call.id].is_error:
-            return finish(replace(state, output=call.input), Ending(Terminal.COMPLETED, Cause.END_TURN))
-    return insist_on_output(state, config) if calls else None
-
-
-def insist_on_output(state: State, config: Config) -> Step:
-    return climb(state, Trouble.STRUCTURED_OUTPUT, config) or finish(state, GIVE_UP[Trouble.STRUCTURED_OUTPUT])
-
-
 # --- the model has no more to say -------------------------------------------------------------------
 
 
 def natural_end(state: State, config: Config) -> Step:
     if config.structured_output:
-        return insist_on_output(state, config)
+        return climb(state, Trouble.STRUCTURED_OUTPUT, config) or finish(state, GIVE_UP[Trouble.STRUCTURED_OUTPUT])
     if hooks_may_object(state, config):
         return Step(state, RunStopHooks(state.stop_hook_active))
     return conclude(state, config)
@@ -314,7 +298,7 @@ def on_hooks(state: State, event: HooksDone, config: Config) -> Step:
 def conclude(state: State, config: Config) -> Step:
     if config.token_budget is None or config.is_subagent:  # H-03, H-07
         return finish(state, Ending(Terminal.COMPLETED, Cause.END_TURN))
-    written = state.totals.usage.output
+    written = state.totals.written
     if not budget_goes_on(state.budget, written, config.token_budget):
         return finish(state, Ending(Terminal.COMPLETED, Cause.TOKEN_BUDGET))
     state = after_progress(replace(state, budget=continued(state.budget, written), stop_hook_active=False))
@@ -335,13 +319,15 @@ INTERRUPTED: dict[AbortReason, tuple[str, str]] = {
 
 def on_abort(state: State, event: Aborted) -> Step:
     """What was shown stays, what ran keeps its result, what never ran is answered (J-02, settled 14)."""
-    state = account(state, event.usage, None)
+    state = account(state, event.usage)
+    if event.usage.total:
+        state = replace(state, totals=replace(state.totals, estimated=True))
     in_tools = isinstance(state.waiting_for, RunTools)
     calls: tuple[ToolCall, ...] = ()
     if in_tools:
         calls = last_reply(state).calls
     elif event.partial is not None and event.partial.blocks:
-        state = accept(state, event.partial)
+        state = accept(state, replace(event.partial, stop=Stop.UNFINISHED))
         calls = event.partial.calls
     state, closed = answer(state, calls, event.results, NeverRan.INTERRUPTED)
     words = INTERRUPTED[event.reason][in_tools]

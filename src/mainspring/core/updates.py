@@ -1,13 +1,86 @@
-"""What the consumer sees of the core's decisions. The driver adds what it sees itself: deltas, blocks, results."""
+"""What the consumer sees: first what the driver shows as it happens, then what the core decides."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
-from mainspring.core.messages import Stop, ToolResult, User
+from mainspring.core.messages import Block, Stop, ToolCall, ToolResult, User
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Cause, Failure, Subtype, Terminal, Transition, Trouble
 from mainspring.core.value import Value
+
+# --- shown by the driver when it happens ------------------------------------------------------------
+
+
+class Kind(StrEnum):
+    TEXT = "text"
+    THINKING = "thinking"
+    INPUT = "input"  # a tool call's input, as JSON text; nothing is run before its block is finished
+
+
+class Delta(Value):
+    """A piece of a block that is still being written."""
+
+    reply_id: str
+    index: int  # of the block
+    kind: Kind
+    text: str
+
+
+class BlockDone(Value):
+    """A finished block of a reply. It may yet be withdrawn, by a tombstone with the reply's id."""
+
+    reply_id: str
+    index: int
+    block: Block
+
+
+class CallStarted(Value):
+    call: ToolCall
+
+
+class CallDone(Value):
+    """A call's outcome, as soon as it is there: later calls may be done earlier."""
+
+    result: ToolResult
+
+
+class Asked(Value):
+    """A call waits for a person."""
+
+    id: str
+    call_id: str
+    question: str
+
+
+class Answered(Value):
+    id: str
+    answer: str
+
+
+class Injected(Value):
+    """A message that entered the conversation from outside: an attachment, or a command that was queued."""
+
+    message: User
+
+
+class Retrying(Value):
+    """The provider waits before it tries again; also a sign of life during a long wait (G-24)."""
+
+    failure: Failure
+    attempt: int
+    delay: int  # milliseconds
+
+
+class ToolSummary(Value):
+    """What a batch of calls came to, in a few words (B-31)."""
+
+    text: str
+    call_ids: tuple[str, ...]
+
+
+# --- decided by the core ----------------------------------------------------------------------------
 
 
 class RequestStarted(Value):
@@ -66,6 +139,7 @@ class Result(Value):
     messages: int = 0  # user-role messages of this run, the prompt not counted: see `num_turns`
     usage: Usage = Usage()
     cost: int = 0  # nano-dollars
+    estimated: bool = False  # usage and cost hold an estimate: a call was interrupted
     duration: int = 0  # milliseconds
 
     @property
@@ -74,4 +148,6 @@ class Result(Value):
         return 1 + self.messages
 
 
-Update = RequestStarted | Appended | Boundary | Tombstone | MaxTurnsReached | Failed | Result
+Shown = Delta | BlockDone | CallStarted | CallDone | Asked | Answered | Injected | Retrying | ToolSummary
+Decided = RequestStarted | Appended | Boundary | Tombstone | MaxTurnsReached | Failed | Result
+Update = Shown | Decided

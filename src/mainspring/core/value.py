@@ -2,6 +2,7 @@
 
 from typing import dataclass_transform
 
+import msgspec
 from msgspec import Struct, field
 
 
@@ -15,6 +16,17 @@ class Value(Struct, frozen=True, gc=False, tag=True):
     """
 
 
+def as_json(value: object) -> bytes:
+    """JSON; for what is no Unicode, such as half a character, something that still tells values apart."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return repr(value).encode()
+
+
+UUID_LENGTH = 36
+
+
 class Stamp(Value):
     """Where a record stands: an id and a time in milliseconds, both made by the driver, never by the core."""
 
@@ -24,14 +36,14 @@ class Stamp(Value):
     def derive(self, position: int) -> str:
         """The id of a message that the core makes while it handles this event.
 
-        The core has no source of ids, so it counts up the last eight hex digits of the event's own id
-        by the place the message takes in the history: a uuid stays a uuid, and as unique as it was.
+        The core has no source of ids, so it counts up the end of the event's own id by the place that the message
+        takes in the history. A uuid stays a uuid, but of version 8, "made by its application": the driver makes none
+        of those, so the two kinds never meet. Of two events the later one also adds the larger place.
         """
-        head, tail = self.id[:-8], self.id[-8:]
-        try:
-            return f"{head}{(int(tail, 16) + position) & 0xFFFF_FFFF:08x}"
-        except ValueError:  # not a uuid
+        if len(self.id) != UUID_LENGTH:
             return f"{self.id}.{position}"
+        tail = (int(self.id[-8:], 16) + position) & 0xFFFF_FFFF
+        return f"{self.id[:14]}8{self.id[15:28]}{tail:08x}"
 
 
 class Stamped(Value, kw_only=True):

@@ -46,10 +46,13 @@ def view(history: History, edits: tuple[Edit, ...]) -> tuple[Message, ...]:
     spans = _spans(history, edits)
     dropped = {gone for edit in edits if isinstance(edit, Drop) for gone in edit.ids}
     replaced = {edit.id: edit.content for edit in edits if isinstance(edit, Replace)}
+    starting: dict[int, list[_Span]] = {}
+    for span in spans:
+        starting.setdefault(span.start, []).append(span)
     seen: list[Message] = []
     covered_until = 0
     for position in range(len(history) + 1):
-        for span in [span for span in spans if span.start == position]:
+        for span in starting.get(position, ()):
             covered_until = max(covered_until, span.end)
             if span.fold.summary.id not in dropped:
                 seen.append(span.fold.summary)

@@ -1,0 +1,55 @@
+"""What keeps compaction honest: did it bring room, does it keep failing, does the window keep filling up again?"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mainspring.core.effects import How
+from mainspring.core.events import Compacted
+from mainspring.core.value import Value
+
+MAX_FAILURES = 3  # D-30: sessions stuck above the limit once burned 250,000 calls a day
+REFILL_STREAK = 3  # Z-13: this many compactions in quick succession,
+REFILL_TURNS = 3  # each less than this many turns after the one before, and the next one ends the run
+
+# Percent of the view that must be gone, or it was no compaction, whatever it says. A tenth is what makes a summary
+# worth its price; a prepared collapse is free. Media may weigh little and still be what the model choked on.
+LEAST_FREED: dict[How, int] = {How.COLLAPSE: 1, How.STRIP_MEDIA: 0, How.SUMMARY: 10, How.TRIM: 10}
+
+REWRITES = frozenset({How.SUMMARY, How.TRIM})  # the ones that take most of the conversation out of sight
+
+
+class Compaction(Value):
+    """What is remembered of the compactions of a run. Times count turns and budget continuations."""
+
+    failures: int = 0  # summaries that failed, in a row
+    streak: int = 0  # rewrites that came soon after one another
+    last: int = 0  # the time of the last rewrite
+
+
+def brought_room(how: How, event: Compacted) -> bool:
+    if event.failed:
+        return False
+    freed = event.before - event.after
+    return 100 * freed >= LEAST_FREED[how] * event.before and (freed > 0 or how is How.STRIP_MEDIA)
+
+
+def after_failure(past: Compaction, how: How) -> Compaction:
+    return replace(past, failures=past.failures + (how is How.SUMMARY))
+
+
+def after_success(past: Compaction, how: How, now: int) -> Compaction:
+    """A second rewrite at the same time is part of the first. Only a summary shows that summaries work."""
+    if how not in REWRITES:
+        return past
+    soon = now - past.last < REFILL_TURNS
+    streak = past.streak + (now != past.last) if soon else 1
+    return Compaction(0 if how is How.SUMMARY else past.failures, streak, now)
+
+
+def breaker_is_open(past: Compaction) -> bool:
+    return past.failures >= MAX_FAILURES
+
+
+def refills(past: Compaction, how: How, now: int) -> bool:
+    return how in REWRITES and past.streak >= REFILL_STREAK and now - past.last < REFILL_TURNS
