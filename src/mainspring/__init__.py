@@ -1,1 +1,22 @@
+"""The agent loop as a library. The public names are listed here and imported when they are used."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mainspring.engine.plain import Tool, open_run
+
 __version__ = "0.1.0.dev0"
+
+__all__ = ["Tool", "__version__", "open_run"]
+
+_PLACES = {"Tool": "mainspring.engine.plain", "open_run": "mainspring.engine.plain"}
+
+
+def __getattr__(name: str) -> object:
+    """So that `import mainspring`, and with it `mainspring --version`, costs nothing."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'mainspring' has no attribute '{name}'")
+    from importlib import import_module
+
+    value: object = getattr(import_module(_PLACES[name]), name)
+    return value

@@ -1,0 +1,70 @@
+"""A bounded way from one producer to one consumer, closable from both ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+CAPACITY = 16  # about one terminal frame of updates; more would only delay the moment the loop feels a slow reader
+
+
+class Channel(Generic[T]):
+    """The producer pushes without waiting and asks for room between its effects (settled 16).
+
+    So a socket is always read at its own speed, one reply deep at most, while a slow consumer still slows the loop.
+    """
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._items: deque[T] = deque()
+        self._capacity = capacity
+        self._closed = False  # by the producer: nothing more will come
+        self._left = False  # by the consumer: nobody listens
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+
+    # --- the producer's end ---
+
+    def push(self, item: T) -> None:
+        if not self._left:
+            self._items.append(item)
+            _wake(self._reader)
+
+    async def room(self) -> None:
+        """Wait until the consumer has caught up, or has left."""
+        while len(self._items) >= self._capacity and not self._left:
+            self._writer = asyncio.get_running_loop().create_future()
+            await self._writer
+
+    def close(self) -> None:
+        self._closed = True
+        _wake(self._reader)
+
+    # --- the consumer's end ---
+
+    def leave(self) -> None:
+        self._left = True
+        self._items.clear()
+        _wake(self._writer)
+        _wake(self._reader)
+
+    def __aiter__(self) -> Channel[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        while not self._items:
+            if self._closed or self._left:
+                raise StopAsyncIteration
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        item = self._items.popleft()
+        if self._writer is not None and len(self._items) <= self._capacity // 2:
+            _wake(self._writer)
+        return item
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,98 @@
+"""Everything that touches the world, as one protocol. Tests pass a scripted one (`mainspring.testing.World`)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from mainspring.core.effects import Compact, Request, RunStopHooks
+from mainspring.core.events import Shrunk, Verdict
+from mainspring.core.history import History
+from mainspring.core.messages import ToolCall, ToolResult, User
+from mainspring.core.money import Usage
+from mainspring.core.state import State
+from mainspring.core.value import Value
+from mainspring.core.view import Edit
+from mainspring.providers.base import Batch
+from mainspring.sessions.records import Journal
+
+
+class Prepared(Value):
+    """What the context layers made of the conversation."""
+
+    tokens: int
+    edits: tuple[Edit, ...] = ()
+    attachments: tuple[User, ...] = ()
+    shrunk: tuple[Shrunk, ...] = ()
+    staged: int = 0
+    media: int = 0
+
+
+class Summary(Value):
+    """What a compaction came to."""
+
+    edits: tuple[Edit, ...] = ()
+    before: int = 0
+    after: int = 0
+    usage: Usage = Usage()
+    cost: int = 0
+    failed: str = ""
+
+
+class Outcome(Value):
+    """What a tool call came to."""
+
+    result: ToolResult
+    failed: bool = False  # a shell command that failed, as opposed to one that found nothing (Z-29)
+    stop: str | None = None  # a hook or a denial ends the run, and why
+
+
+class Question(Value):
+    id: str
+    call_id: str
+    text: str
+
+
+class Asking(Protocol):
+    """What a running call may ask of the engine."""
+
+    async def ask(self, text: str) -> str:
+        """Wait for a person. The call keeps its place; an abort withdraws the question."""
+        ...
+
+
+class Deps(Protocol):
+    """The four seams that tests replace most come first (A-25)."""
+
+    def stream(self, request: Request, history: History, edits: tuple[Edit, ...]) -> AsyncGenerator[Batch, None]: ...
+
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+        """Run the context layers; `queued` will be in the next request too, so it counts."""
+        ...
+
+    async def summarize(self, state: State, effect: Compact) -> Summary: ...
+
+    def new_id(self) -> str: ...
+
+    def now(self) -> int:
+        """Milliseconds."""
+        ...
+
+    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome: ...
+
+    def is_concurrent(self, call: ToolCall) -> bool: ...
+
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict: ...
+
+    async def ask(self, question: Question) -> str: ...
+
+    async def recall(self, state: State) -> tuple[User, ...]:
+        """Memory that may help; asked for while the model talks, used only if it is there in time (B-30)."""
+        ...
+
+    async def sum_up(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> str | None:
+        """What a batch of calls came to, in a few words (B-31)."""
+        ...
+
+    @property
+    def journal(self) -> Journal: ...

@@ -1,0 +1,139 @@
+"""The plainest world that is real: a provider, tools that are functions, the system's clock and ids, a journal in memory.
+
+No context layers, no permissions, no hooks: those come with the packages that bring them. A long conversation is not
+compacted here; it runs into the model's window and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from typing import Any, NamedTuple
+
+from mainspring.core.config import Config
+from mainspring.core.effects import Compact, Request, RunStopHooks
+from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.events import Verdict
+from mainspring.core.history import History
+from mainspring.core.messages import Message, ToolCall, ToolResult, User, result
+from mainspring.core.state import State
+from mainspring.core.view import Edit, view
+from mainspring.engine.deps import Asking, Outcome, Prepared, Question, Summary
+from mainspring.engine.run import Run
+from mainspring.engine.session import Session
+from mainspring.providers.base import Batch, Provider
+from mainspring.sessions.records import Journal, MemoryJournal
+
+CHARS_PER_TOKEN = 3  # English has rather more, code about as many: the estimate errs on the high side (D-31)
+
+Act = Callable[..., Awaitable[str]]
+
+
+class Tool(NamedTuple):
+    """A function that the model may call. What it raises as `ToolError` the model sees as the result."""
+
+    name: str
+    run: Act
+    concurrent: bool = False  # may run beside others, and while the model still talks
+
+
+class Plain:
+    """`Deps` from a provider and some functions."""
+
+    def __init__(self, provider: Provider, tools: Iterable[Tool] = (), *, journal: Journal | None = None) -> None:
+        self._provider = provider
+        self._tools = {tool.name: tool for tool in tools}
+        self._journal: Journal = journal or MemoryJournal()
+
+    def stream(self, request: Request, history: History, edits: tuple[Edit, ...]) -> AsyncGenerator[Batch, None]:
+        return self._provider.stream(request, history, edits)
+
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+        if state.totals.replies and not queued:
+            return Prepared(state.tokens + estimate(since_the_last_reply(state)))
+        return Prepared(estimate((*view(state.history, state.edits), *queued)))
+
+    async def summarize(self, state: State, effect: Compact) -> Summary:  # noqa: ARG002  # nothing to do it with
+        return Summary(failed="there are no context layers in this run")
+
+    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:  # noqa: ARG002  # plain functions do not ask
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return refused(call, f"there is no tool '{call.name}'; there are {', '.join(self._tools) or 'none'}")
+        try:
+            return Outcome(result(call.id, await tool.run(**call.input)))
+        except ToolError as error:
+            return refused(call, str(error))
+
+    def is_concurrent(self, call: ToolCall) -> bool:
+        return call.name in self._tools and self._tools[call.name].concurrent
+
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:  # noqa: ARG002  # there are none
+        return Verdict()
+
+    async def ask(self, question: Question) -> str:
+        raise UsageError(f"'{question.text}' was asked, and this run has nobody to answer")
+
+    async def recall(self, state: State) -> tuple[User, ...]:  # noqa: ARG002  # there is no memory
+        return ()
+
+    async def sum_up(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> str | None:  # noqa: ARG002
+        return None
+
+    @property
+    def journal(self) -> Journal:
+        return self._journal
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def new_id(self) -> str:
+        """A random uuid (version 4). `uuid` itself takes as long to import as the whole core."""
+        hexed = bytearray(os.urandom(16))
+        hexed[6] = hexed[6] & 0x0F | 0x40
+        hexed[8] = hexed[8] & 0x3F | 0x80
+        text = hexed.hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def refused(call: ToolCall, why: str) -> Outcome:
+    return Outcome(result(call.id, why, is_error=True), failed=True)
+
+
+def estimate(messages: Iterable[Message]) -> int:
+    return sum(size(message) for message in messages) // CHARS_PER_TOKEN
+
+
+def size(message: Message) -> int:
+    return len(message.text) + (0 if isinstance(message, User | ToolResult) else sum(map(size_of, message.calls)))
+
+
+def size_of(call: ToolCall) -> int:
+    return len(call.name) + sum(len(str(value)) for value in call.input.values())
+
+
+def since_the_last_reply(state: State) -> list[Message]:
+    added: list[Message] = []
+    for message in state.history.newest_first():
+        if not isinstance(message, User | ToolResult):
+            break
+        added.append(message)
+    return added
+
+
+def open_run(
+    prompt: str,
+    *,
+    provider: Provider,
+    tools: Iterable[Tool] = (),
+    config: Config | None = None,
+    journal: Journal | None = None,
+    **settings: Any,
+) -> Run:
+    """A run of its own session: `async with open_run(...) as run: async for update in run: ...`, then `run.result`.
+
+    `settings` are fields of `Config`, for those who need only one or two.
+    """
+    chosen = config or Config(**settings)
+    return Session(Plain(provider, tools, journal=journal), chosen).run(prompt)

@@ -1,0 +1,178 @@
+"""One model call, from stream items to blocks, calls and a reply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from mainspring.core.effects import CallModel
+from mainspring.core.errors import ProviderError
+from mainspring.core.events import CallFailed, Event, Replied
+from mainspring.core.messages import Assistant, Block, Stop, Text, ToolCall
+from mainspring.core.money import Usage, cost
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.state import State
+from mainspring.core.updates import BlockDone, Delta, Kind, Retrying, Update
+from mainspring.engine.deps import Deps
+from mainspring.engine.executor import Executor
+from mainspring.engine.shared import Shared
+from mainspring.providers.base import Batch, Ended, Finished, Piece, Retry, Started
+from mainspring.sessions.records import BlockRecord, DeltaRecord, NoteRecord
+
+CHARS_PER_TOKEN = 3  # rather fewer than there are, so that the estimate for an aborted call errs high
+
+NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
+NO_FUNDS = Failure(Trouble.FUNDS, "the ledger refused the reservation")
+
+
+class Draft:
+    """A reply as it arrives."""
+
+    def __init__(self, reply_id: str, model: str, at: int) -> None:
+        self.reply_id = reply_id
+        self.model = model
+        self.at = at
+        self.usage = Usage()
+        self.handed_on = False  # something of it was shown: from now on a failure is the core's business
+        self.blocks: list[Block] = []
+        self.open_kind: Kind | None = None
+        self.open_text: list[str] = []
+        self.written = 0  # characters
+
+    def piece(self, piece: Piece) -> None:
+        self.handed_on = True
+        self.open_kind = piece.kind
+        self.open_text.append(piece.text)
+        self.written += len(piece.text)
+
+    def block(self, block: Block) -> None:
+        self.handed_on = True
+        self.blocks.append(block)
+        self.open_kind = None
+        self.open_text = []
+
+    def close_text(self) -> Text | None:
+        """Text that was being written when the stream ended becomes a block: it was shown."""
+        if self.open_kind is not Kind.TEXT:
+            return None
+        text = Text("".join(self.open_text))
+        self.block(text)
+        return text
+
+    def reply(self, stop: Stop, usage: Usage, model: str = "") -> Assistant:
+        return Assistant(tuple(self.blocks), model or self.model, stop, usage, id=self.reply_id, at=self.at)
+
+    @property
+    def estimate(self) -> Usage:
+        """What a call that has no end cost, as far as can be told (settled 14)."""
+        return replace(self.usage, output=max(self.usage.output, self.written // CHARS_PER_TOKEN))
+
+
+class Sampler:
+    """Performs `CallModel`. What it has collected so far is what an interrupt leaves."""
+
+    def __init__(
+        self, deps: Deps, shared: Shared, executor: Executor, show: Callable[[Update], None], *, deltas: bool
+    ) -> None:
+        self._deps = deps
+        self._shared = shared
+        self._executor = executor
+        self._show = show
+        self._deltas = deltas
+        self._draft: Draft | None = None
+
+    async def call(self, effect: CallModel, state: State) -> Event:
+        request, ledger = effect.request, self._shared.ledger
+        if not ledger.reserve(request.reserve):
+            return CallFailed(NO_FUNDS, funds=ledger.funds)
+        draft = self._draft = Draft(self._deps.new_id(), request.model, self._deps.now())
+        spent = Usage()
+        try:
+            event = await self._stream(effect, state, draft)
+            spent = event.reply.usage if isinstance(event, Replied) else event.usage
+        except BaseException:
+            spent = draft.estimate
+            raise
+        finally:
+            ledger.settle(request.reserve, cost(spent, state.model.price))
+        self._draft = None
+        return replace(event, funds=ledger.funds)
+
+    async def _stream(self, effect: CallModel, state: State, draft: Draft) -> Replied | CallFailed:
+        try:
+            async with aclosing(self._deps.stream(effect.request, state.history, state.edits)) as stream:
+                async for batch in stream:
+                    if ended := await self._take(batch, draft):
+                        return Replied(draft.reply(ended.stop, ended.usage, ended.model))
+        except ProviderError as error:
+            return self._failed(error.failure, draft)
+        return self._failed(NO_END, draft)
+
+    def _failed(self, failure: Failure, draft: Draft) -> CallFailed:
+        inside_call = failure.inside_call or draft.open_kind is Kind.INPUT
+        kept = draft.reply(Stop.UNFINISHED, draft.estimate) if draft.handed_on else None
+        usage = draft.estimate if draft.handed_on else draft.usage
+        return CallFailed(replace(failure, inside_call=inside_call), kept, usage)
+
+    async def _take(self, batch: Batch, draft: Draft) -> Ended | None:
+        """Hand on what one read of the socket brought. Deltas are journaled together, before the first is shown."""
+        if self._deltas:
+            await self._journal_deltas(batch, draft)
+        for item in batch:
+            match item:
+                case Piece():
+                    draft.piece(item)
+                    if self._deltas:
+                        self._show(Delta(draft.reply_id, len(draft.blocks), item.kind, item.text))
+                case Finished():
+                    await self._finish_block(item.block, draft)
+                case Started():
+                    draft.usage = item.usage
+                case Ended():
+                    return item
+                case Retry():
+                    words = f"{item.failure.kind}, attempt {item.attempt}, waits {item.delay} ms"
+                    await self._deps.journal.append(NoteRecord("retry", words, self._deps.now()))
+                    self._show(Retrying(item.failure, item.attempt, item.delay))
+                case _:
+                    assert_never(item)
+        return None
+
+    async def _journal_deltas(self, batch: Batch, draft: Draft) -> None:
+        text = "".join([item.text for item in batch if isinstance(item, Piece)])
+        if text:
+            await self._deps.journal.append(DeltaRecord(draft.reply_id, len(draft.blocks), text, self._deps.now()))
+
+    async def _finish_block(self, block: Block, draft: Draft) -> None:
+        if isinstance(block, ToolCall):
+            block = unique(block, self._shared.call_ids, self._deps.new_id)
+        index = len(draft.blocks)
+        await self._deps.journal.append(BlockRecord(draft.reply_id, index, block, self._deps.now()))
+        draft.block(block)
+        self._show(BlockDone(draft.reply_id, index, block))
+        if isinstance(block, ToolCall) and block.defect is None:
+            self._executor.offer(block)
+
+    async def interrupted(self) -> tuple[Assistant | None, Usage]:
+        """What an interrupt left: the part that was shown, and what it cost."""
+        draft, self._draft = self._draft, None
+        if draft is None:
+            return None, Usage()
+        if not draft.handed_on:
+            return None, draft.usage
+        index, text = len(draft.blocks), draft.close_text()
+        if text is not None:
+            await self._deps.journal.append(BlockRecord(draft.reply_id, index, text, self._deps.now()))
+            self._show(BlockDone(draft.reply_id, index, text))
+        return draft.reply(Stop.UNFINISHED, draft.estimate), draft.estimate
+
+
+def unique(call: ToolCall, taken: set[str], new_id: Callable[[], str]) -> ToolCall:
+    """Some servers use an id twice. The second call gets one of its own, so that both can be answered."""
+    if not call.id or call.id in taken:
+        call = replace(call, id=f"toolu_{new_id()}")
+    taken.add(call.id)
+    return call

@@ -1,0 +1,1 @@
+"""Models: one wire protocol per file."""

@@ -1,0 +1,142 @@
+"""A model that follows a script: for the demo, for tests, and for trying the loop without a key.
+
+    model = Scripted([
+        says("Let me look.", call("Read", file_path="a.py")),
+        fails(Trouble.OVERLOADED),
+        says("Done."),
+    ])
+
+A reply may have a pace: so many milliseconds before each batch of its pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from itertools import count
+from typing import Any
+
+from mainspring.core.effects import Request
+from mainspring.core.errors import ProviderError
+from mainspring.core.history import History
+from mainspring.core.messages import Block, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
+from mainspring.core.money import Usage
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.updates import Kind
+from mainspring.core.value import Value
+from mainspring.core.view import Edit
+from mainspring.providers.base import Batch, Ended, Finished, Item, Piece, Retry, Started
+
+USAGE = Usage(input=100, output=20)
+PIECE = 12  # characters of a text that come at once: about three tokens
+
+
+class Pause(Value):
+    """Time passes in mid-reply."""
+
+    milliseconds: int
+
+
+class Break(Value):
+    """The stream breaks off here, within the block that comes next if `inside` says so."""
+
+    failure: Failure
+
+
+Part = Block | Pause | Break | Item
+
+
+class Reply(Value):
+    """One answer of the script."""
+
+    parts: tuple[Part, ...]
+    stop: Stop | None = None  # None: what the parts suggest
+    usage: Usage = USAGE
+    pace: int = 0  # milliseconds before each batch
+
+
+_numbers = count(1)
+
+
+def call(name: str, id: str = "", /, **input: Any) -> ToolCall:
+    return ToolCall(id or f"call_{next(_numbers)}", name, input)
+
+
+def says(*parts: str | Part, stop: Stop | None = None, usage: Usage = USAGE, pace: int = 0) -> Reply:
+    return Reply(tuple(Text(part) if isinstance(part, str) else part for part in parts), stop, usage, pace)
+
+
+def fails(kind: Trouble, detail: str = "", *after: str | Part) -> Reply:
+    """A reply that fails after the given parts, or at once."""
+    failure = Failure(kind, detail or f"scripted: {kind}")
+    return says(*after, Break(failure))
+
+
+class Scripted:
+    """Plays its replies in order. It keeps the requests it was sent; asked once too often, it says so."""
+
+    def __init__(self, replies: Iterable[Reply]) -> None:
+        self.replies = list(replies)
+        self.requests: list[Request] = []
+
+    @property
+    def left_over(self) -> int:
+        return len(self.replies) - len(self.requests)
+
+    async def stream(
+        self,
+        request: Request,
+        history: History,  # noqa: ARG002  # a script does not listen
+        edits: tuple[Edit, ...],  # noqa: ARG002
+    ) -> AsyncGenerator[Batch, None]:
+        self.requests.append(request)
+        if self.left_over < 0:
+            raise ProviderError(Failure(Trouble.INVALID_REQUEST, "the script has no more replies"))
+        reply = self.replies[len(self.requests) - 1]
+        for part in batches(reply, request.model):
+            wait = part.milliseconds if isinstance(part, Pause) else reply.pace
+            if wait:
+                await asyncio.sleep(wait / 1_000)
+            if isinstance(part, Break):
+                raise ProviderError(part.failure)
+            if not isinstance(part, Pause):
+                yield part
+
+
+def batches(reply: Reply, model: str) -> list[Batch | Pause | Break]:
+    made: list[Batch | Pause | Break] = []
+    spoken = [part for part in reply.parts if not isinstance(part, Pause | Break | Retry)]
+    begun = False
+    for part in reply.parts:
+        match part:
+            case Pause() | Break():
+                made.append(part)
+            case Retry():
+                made.append((part,))
+            case _:
+                if not begun:
+                    made.append((Started(Usage(input=reply.usage.input)),))
+                    begun = True
+                made.extend(pieces(part))
+    calls = any(isinstance(part, ToolCall) for part in spoken)
+    ended = Ended(reply.stop or (Stop.TOOL_USE if calls else Stop.END_TURN), reply.usage, model)
+    return [*made, (ended,)]
+
+
+def pieces(part: Block | Item) -> list[Batch]:
+    """A block as it would stream: some deltas, then the block itself."""
+    match part:
+        case Text():
+            return [*deltas(Kind.TEXT, part.text), (Finished(part),)]
+        case Thinking():
+            return [*deltas(Kind.THINKING, part.text), (Finished(part),)]
+        case ToolCall():
+            return [*deltas(Kind.INPUT, str(part.input)), (Finished(part),)]
+        case RedactedThinking() | ServerBlock():
+            return [(Finished(part),)]
+        case _:
+            return [(part,)]
+
+
+def deltas(kind: Kind, text: str) -> list[Batch]:
+    return [(Piece(kind, text[start : start + PIECE]),) for start in range(0, len(text), PIECE)]

@@ -1,0 +1,1 @@
+"""What happened, kept: records and journals."""

@@ -1,0 +1,112 @@
+"""What a journal keeps (settled 4). Events are enough for replay; the rest is for resume, for traces and for people."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mainspring.core.events import Event
+from mainspring.core.messages import Block, ToolCall, ToolResult, User
+from mainspring.core.state import Checkpoint
+from mainspring.core.value import Value
+
+
+class EventRecord(Value):
+    """Something happened that the core decides on."""
+
+    event: Event
+
+
+class BlockRecord(Value):
+    """A block of a reply is finished."""
+
+    reply_id: str
+    index: int
+    block: Block
+    at: int
+
+
+class DeltaRecord(Value):
+    """Pieces of a block, as one read of the socket brought them."""
+
+    reply_id: str
+    index: int
+    text: str
+    at: int
+
+
+class IntentRecord(Value):
+    """A call is about to run."""
+
+    call: ToolCall
+    at: int
+
+
+class OutcomeRecord(Value):
+    result: ToolResult
+
+
+class SaidRecord(Value):
+    """A message entered the conversation that is neither a reply nor a result of a tool that ran."""
+
+    message: User | ToolResult
+
+
+class DecisionRecord(Value):
+    """Someone decided about a call: a rule, a hook, a person."""
+
+    call_id: str
+    decision: str
+    reason: str
+    at: int
+
+
+class CheckpointRecord(Value):
+    checkpoint: Checkpoint
+
+
+class NoteRecord(Value):
+    """Anything else worth knowing later: a wait, a change of policy, a command that was queued."""
+
+    kind: str
+    text: str
+    at: int
+
+
+Record = (
+    EventRecord
+    | BlockRecord
+    | DeltaRecord
+    | IntentRecord
+    | OutcomeRecord
+    | SaidRecord
+    | DecisionRecord
+    | CheckpointRecord
+    | NoteRecord
+)
+
+
+class Journal(Protocol):
+    """Append-only. What `append` has returned from is kept; nothing is acted on or shown before that."""
+
+    async def append(self, record: Record) -> None: ...
+
+    async def sync(self) -> None:
+        """Return when everything appended would survive a loss of power."""
+        ...
+
+
+class MemoryJournal:
+    """A journal that lives as long as its process: for tests, and for runs that need no tomorrow."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    async def append(self, record: Record) -> None:
+        self.records.append(record)
+
+    async def sync(self) -> None:
+        pass
+
+    @property
+    def events(self) -> list[Event]:
+        return [record.event for record in self.records if isinstance(record, EventRecord)]

@@ -1,0 +1,24 @@
+"""For testing what is built on mainspring: a scripted world, a virtual clock, conformance suites.
+
+Nothing in mainspring imports this package.
+"""
+
+from mainspring.providers.scripted import Break, Pause, Reply, Scripted, call, fails, says
+from mainspring.testing.clock import Stuck, VirtualLoop, virtually
+from mainspring.testing.world import Act, LeftOver, World
+
+__all__ = [
+    "Act",
+    "Break",
+    "LeftOver",
+    "Pause",
+    "Reply",
+    "Scripted",
+    "Stuck",
+    "VirtualLoop",
+    "World",
+    "call",
+    "fails",
+    "says",
+    "virtually",
+]

@@ -1,0 +1,134 @@
+"""A scripted world: `Deps` without a network, a model, a disk or a clock.
+
+    world = World([says("Let me look.", call("Read")), says("Done.")])
+    run = Session(world, Config()).run("go")
+
+Tools are told what to do by their input: `call("Read", ms=50)` takes fifty milliseconds. A step of a script that is
+left over is a failure: `world.check()` says which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from itertools import count
+from typing import Any
+
+from mainspring.core.effects import Compact, Request, RunStopHooks
+from mainspring.core.events import Verdict
+from mainspring.core.history import History
+from mainspring.core.messages import ToolCall, ToolResult, User, result
+from mainspring.core.state import State
+from mainspring.core.view import Edit
+from mainspring.engine.deps import Asking, Outcome, Prepared, Question, Summary
+from mainspring.providers.base import Batch
+from mainspring.providers.scripted import Reply, Scripted
+from mainspring.sessions.records import Journal, MemoryJournal
+
+SAFE = ("Read", "Grep", "Glob", "WebFetch")
+
+Act = Callable[[ToolCall, Asking], Any]
+
+
+class LeftOver(AssertionError):  # noqa: N818  # it reads as what it says
+    """A script was longer than what happened."""
+
+
+class World:
+    """Everything is in order unless the script says otherwise."""
+
+    def __init__(  # noqa: PLR0913  # one script per kind of thing that can happen
+        self,
+        replies: Iterable[Reply] = (),
+        *,
+        contexts: Iterable[Prepared] = (),
+        summaries: Iterable[Summary] = (),
+        hooks: Iterable[Verdict] = (),
+        answers: Iterable[str] = (),
+        safe: tuple[str, ...] = SAFE,
+        journal: Journal | None = None,
+    ) -> None:
+        self.model = Scripted(replies)
+        self.contexts, self.summaries = list(contexts), list(summaries)
+        self.hooks, self.answers = list(hooks), list(answers)
+        self.safe = safe
+        self.ran: list[tuple[str, int, int]] = []  # call id, from, until: in milliseconds
+        self.memory: tuple[User, ...] = ()
+        self.summary_of_tools: str | None = None
+        self.summary_takes = 0  # milliseconds
+        self._journal: Journal = journal or MemoryJournal()
+        self._numbers = count(1)
+
+    def check(self) -> None:
+        scripts = {
+            "replies": self.model.left_over,
+            "contexts": len(self.contexts),
+            "summaries": len(self.summaries),
+            "hooks": len(self.hooks),
+            "answers": len(self.answers),
+        }
+        left = ", ".join(f"{number} {name}" for name, number in scripts.items() if number > 0)
+        if left:
+            raise LeftOver(f"the script still holds {left}")
+
+    # --- Deps ---
+
+    def stream(self, request: Request, history: History, edits: tuple[Edit, ...]) -> AsyncGenerator[Batch, None]:
+        return self.model.stream(request, history, edits)
+
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:  # noqa: ARG002  # scripted
+        return self.contexts.pop(0) if self.contexts else Prepared(100)
+
+    async def summarize(self, state: State, effect: Compact) -> Summary:  # noqa: ARG002  # scripted
+        return self.summaries.pop(0) if self.summaries else Summary(before=100_000, after=10_000)
+
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:  # noqa: ARG002  # scripted
+        return self.hooks.pop(0) if self.hooks else Verdict()
+
+    async def ask(self, question: Question) -> str:
+        if not self.answers:
+            await asyncio.get_running_loop().create_future()  # nobody is there, for ever
+        return self.answers.pop(0) if self.answers else question.text
+
+    async def recall(self, state: State) -> tuple[User, ...]:  # noqa: ARG002  # scripted
+        found, self.memory = self.memory, ()
+        return found
+
+    async def sum_up(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> str | None:  # noqa: ARG002
+        if self.summary_takes:
+            await asyncio.sleep(self.summary_takes / 1_000)
+        return self.summary_of_tools
+
+    def is_concurrent(self, call: ToolCall) -> bool:
+        return call.name in self.safe
+
+    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
+        begun = self.now()
+        try:
+            return await self._act(call, asking)
+        finally:
+            self.ran.append((call.id, begun, self.now()))
+
+    async def _act(self, call: ToolCall, asking: Asking) -> Outcome:
+        told = call.input
+        if told.get("ms"):
+            await asyncio.sleep(told["ms"] / 1_000)
+        if "ask" in told:
+            return Outcome(result(call.id, await asking.ask(told["ask"])))
+        if "raises" in told:
+            raise RuntimeError(told["raises"])
+        failed = bool(told.get("fails"))
+        text = told.get("text", f"{call.name} is done")
+        return Outcome(result(call.id, text, is_error=failed), failed=failed, stop=told.get("stop"))
+
+    @property
+    def journal(self) -> Journal:
+        return self._journal
+
+    def now(self) -> int:
+        return round(asyncio.get_running_loop().time() * 1_000)
+
+    def new_id(self) -> str:
+        """Ids that count up, in the form of uuids; each event's own range, so that derived ids never meet."""
+        number = next(self._numbers)
+        return f"{number:08x}-0000-4000-8000-000000000000"

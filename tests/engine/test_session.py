@@ -1,0 +1,368 @@
+"""The outer layer: many runs over one history, an inbox, money and policy (A-15 to A-20, A-31, A-32)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from core.play import SMALL, TINY, line
+from msgspec.structs import replace
+
+from engine.stage import CONFIG, Stage, assert_clean, assert_in_order
+from mainspring.core.config import Config
+from mainspring.core.effects import Priority
+from mainspring.core.errors import UsageError
+from mainspring.core.events import ContextReady
+from mainspring.core.messages import Origin, user
+from mainspring.core.reasons import AbortReason, Terminal
+from mainspring.core.updates import CallStarted, Delta, Injected, Result, ToolSummary, Update
+from mainspring.engine.ledger import Ledger
+from mainspring.engine.run import Run
+from mainspring.engine.session import Session
+from mainspring.engine.shared import Command, Policy
+from mainspring.sessions.records import CheckpointRecord, EventRecord, MemoryJournal, NoteRecord, Record
+from mainspring.testing import LeftOver, Pause, Stuck, World, call, says, virtually
+
+
+async def to_the_end(run: Run) -> list[Update]:
+    async with run:
+        return [update async for update in run]
+
+
+@pytest.mark.covers("A-15", "A-18", "A-20", "A-31", "A-32")
+def test_many_runs_over_one_history() -> None:
+    async def main() -> None:
+        session = Session(World([says("one"), says("two", call("Read", "r")), says("three")]), CONFIG)
+        await to_the_end(session.run("first"))
+        last = (await to_the_end(session.run("second")))[-1]
+        assert [line(m) for m in session.state.history] == [
+            "prompt: first",
+            "assistant: one",
+            "prompt: second",
+            "assistant: two <r>",
+            "result <r>: Read is done",
+            "assistant: three",
+        ]
+        assert isinstance(last, Result)
+        assert (last.turns, last.model_calls) == (2, 2)  # of this run alone
+        assert_in_order(session)
+
+    virtually(main())
+
+
+@pytest.mark.covers("A-06", "P-09")
+def test_nothing_happens_before_the_first_update_is_asked_for() -> None:
+    async def main() -> None:
+        world = World([says("never")])
+        session = Session(world, CONFIG)
+        async with session.run("go") as run:
+            await asyncio.sleep(1)
+            with pytest.raises(UsageError, match="the run has no result yet"):
+                assert run.result
+        assert world.model.requests == []
+        assert world.journal.records == []  # type: ignore[attr-defined]
+
+    virtually(main())
+
+
+def test_two_runs_at_once_are_refused() -> None:
+    async def main() -> None:
+        session = Session(World([says("one"), says("two")]), CONFIG)
+        async with session.run("go") as run:
+            with pytest.raises(UsageError, match="a run of this session is under way"):
+                session.run("too")
+            async for _ in run:
+                pass
+        await to_the_end(session.run("now"))
+
+    virtually(main())
+
+
+@pytest.mark.covers("A-03")
+def test_a_slow_consumer_slows_the_loop_and_misses_nothing() -> None:
+    turns = 40
+    fast = Stage(World([*[says("x", call("Read", text=str(n))) for n in range(turns)], says("end")]))
+
+    async def main() -> None:
+        world = World([*[says("x", call("Read", text=str(n))) for n in range(turns)], says("end")])
+        session = Session(world, CONFIG)
+        seen: list[Update] = []
+        async with session.run("go") as run:
+            async for update in run:
+                seen.append(update)
+                await asyncio.sleep(1)
+                ahead = len(world.model.requests) - sum(type(u).__name__ == "RequestStarted" for u in seen)
+                assert ahead <= 4  # sixteen updates are about three turns
+        assert [type(update) for update in seen] == [type(update) for update in fast.updates]
+
+    virtually(main())
+
+
+# --- the inbox --------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("A-16", "B-28")
+def test_what_is_typed_during_a_turn_reaches_the_next_one_and_is_completed_with_the_run() -> None:
+    async def main() -> None:
+        world = World([says(call("Read", "r", ms=5)), says("seen")])
+        session = Session(world, CONFIG)
+        updates: list[Update] = []
+        async with session.run("go") as run:
+            async for update in run:
+                updates.append(update)
+                if isinstance(update, CallStarted):
+                    await session.submit("also look at b.py")
+        assert [u.message.text for u in updates if isinstance(u, Injected)] == ["also look at b.py"]
+        assert [line(m) for m in session.state.history][3] == "prompt: also look at b.py"
+        assert [command.text for command in session.completed_commands] == ["also look at b.py"]
+        assert session.shared.inbox.waiting() == ()
+        assert_in_order(session)
+
+    virtually(main())
+
+
+@pytest.mark.covers("B-29", "N-07")
+def test_a_later_command_waits_for_a_turn_that_sleeps() -> None:
+    async def main() -> None:
+        world = World([says(call("Read", "r")), says(call("Sleep", "s")), says("done")])
+        session = Session(world, CONFIG)
+        await session.submit("no hurry", Priority.LATER)
+        await session.submit("soon")
+        updates = await to_the_end(session.run("go"))
+        order = [
+            u.message.text if isinstance(u, Injected) else u.call.id
+            for u in updates
+            if isinstance(u, Injected | CallStarted)
+        ]
+        assert order == ["soon", "r", "s", "no hurry"]
+
+    virtually(main())
+
+
+@pytest.mark.covers("A-17")
+def test_a_command_is_never_lost_by_an_abort_and_not_completed_by_leaving() -> None:
+    async def main() -> None:
+        class SlowContext(World):
+            async def shrink(self, state, queued):  # type: ignore[no-untyped-def]
+                if len(self.model.requests) == 1:
+                    await asyncio.sleep(10)
+                return await super().shrink(state, queued)
+
+        world = SlowContext([says(call("Read", "r")), says("later")])
+        session = Session(world, CONFIG)
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, CallStarted):
+                    await session.submit("do not forget")
+                    asyncio.get_running_loop().call_later(5, run.interrupt, AbortReason.SUBMIT)
+        assert run.result.terminal is Terminal.ABORTED_STREAMING
+        assert [c.text for c in session.shared.inbox.waiting()] == ["do not forget"]
+        assert session.completed_commands == []
+        await to_the_end(session.run(()))  # go on without a new prompt
+        assert [line(m) for m in session.state.history][-2:] == ["prompt: do not forget", "assistant: later"]
+        assert [c.text for c in session.completed_commands] == ["do not forget"]
+
+    virtually(main())
+
+
+def test_the_inbox_keeps_the_order_of_arrival() -> None:
+    from mainspring.engine.shared import Inbox
+
+    inbox = Inbox()
+    first, second, third = Command("1", "a"), Command("2", "b", Priority.LATER), Command("3", "c")
+    for command in (first, second, third):
+        inbox.put(command)
+    assert inbox.waiting() == (first, second, third)
+    assert inbox.waiting(Priority.NEXT) == (first, third)
+    inbox.take((first,))
+    assert inbox.waiting() == (second, third)
+
+
+# --- policy, money, checkpoints ---------------------------------------------------------------------
+
+
+def test_a_change_of_model_takes_effect_at_the_next_call_and_is_journaled() -> None:
+    async def main() -> None:
+        world = World([says(call("Read", "r")), says("done")])
+        session = Session(world, CONFIG)
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, CallStarted):
+                    await session.change(Policy(model=SMALL))
+        assert [request.model for request in world.model.requests] == ["big", "small"]
+        notes = [record for record in world.journal.records if isinstance(record, NoteRecord)]  # type: ignore[attr-defined]
+        assert [note.kind for note in notes] == ["policy"]
+        assert "small" in notes[0].text
+
+    virtually(main())
+
+
+@pytest.mark.covers("H-09")
+def test_a_child_draws_on_its_parents_ledger() -> None:
+    async def main() -> None:
+        root = Ledger(limit=10**9)
+        child = Session(World([says("done")]), CONFIG, ledger=root.child())
+        await to_the_end(child.run("go"))
+        assert root.account.spent == child.shared.ledger.account.spent == 100 * 1_000 + 20 * 5_000
+        assert root.account.reserved == 0
+        broke = Session(World([]), CONFIG, ledger=root.child(limit=1))
+        last = (await to_the_end(broke.run("go")))[-1]
+        assert isinstance(last, Result)
+        assert last.cause == "budget_usd"
+
+    virtually(main())
+
+
+def test_a_reservation_that_a_sibling_took_first_ends_the_run() -> None:
+    """Between the decision and the call a sibling spends the rest: the ledger has the last word."""
+    root = Ledger(limit=400_000_000)
+    sibling = root.child()
+
+    class Racing(MemoryJournal):
+        async def append(self, record: Record) -> None:
+            await super().append(record)
+            if isinstance(record, EventRecord) and isinstance(record.event, ContextReady):
+                assert sibling.reserve(399_999_999)  # the balance in this event is out of date now
+
+    async def main() -> None:
+        world = World([], journal=Racing())
+        session = Session(world, CONFIG, ledger=root.child())
+        last = (await to_the_end(session.run("go")))[-1]
+        assert isinstance(last, Result)
+        assert last.cause == "budget_usd"
+        assert world.model.requests == []
+
+    virtually(main())
+
+
+@pytest.mark.covers("L-03")
+def test_a_checkpoint_every_fifty_turns_and_a_sync_before_the_result() -> None:
+    class Synced(MemoryJournal):
+        syncs = 0
+
+        async def sync(self) -> None:
+            self.syncs += 1
+
+    async def main() -> None:
+        journal = Synced()
+        world = World([*[says(call("Read", text=str(n))) for n in range(120)], says("done")], journal=journal)
+        session = Session(world, CONFIG)
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, Result):
+                    assert journal.syncs == 1
+        points = [record.checkpoint.state.turn for record in journal.records if isinstance(record, CheckpointRecord)]
+        assert points == [50, 100, 121]
+
+    virtually(main())
+
+
+# --- side jobs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("B-30", "N-20")
+def test_memory_is_looked_for_while_the_model_talks_and_used_only_if_it_is_there() -> None:
+    async def main() -> None:
+        class Remembering(World):
+            takes = 0.0
+
+            async def recall(self, state):  # type: ignore[no-untyped-def]
+                await asyncio.sleep(self.takes)
+                return (user("remember the style guide", Origin.ATTACHMENT),)
+
+        async def turns(takes: float) -> list[str]:
+            world = Remembering([says(call("Read", "r"), Pause(50)), says("done", pace=10)])
+            world.takes = takes
+            session = Session(world, CONFIG)
+            await to_the_end(session.run("go"))
+            assert_clean()
+            return [line(m) for m in session.state.history]
+
+        assert "attachment: remember the style guide" in await turns(0.01)
+        assert "attachment: remember the style guide" not in await turns(9.0)
+
+    virtually(main())
+
+
+def test_a_side_job_that_fails_is_silent() -> None:
+    class Failing(World):
+        async def recall(self, state):  # type: ignore[no-untyped-def]
+            raise RuntimeError("no index")
+
+        async def sum_up(self, calls, results):  # type: ignore[no-untyped-def]
+            raise RuntimeError("no small model")
+
+    stage = Stage(Failing([says(call("Read", "r"), pace=1), says("done", pace=1)]))
+    assert stage.ending == ("completed", "end_turn")
+    assert not any(isinstance(update, ToolSummary) for update in stage.updates)
+
+
+def test_side_jobs_are_bounded_and_end_with_the_run() -> None:
+    async def main() -> None:
+        from mainspring.engine.background import Background, settled
+
+        jobs = Background(most=2)
+        started = [jobs.start(asyncio.sleep(9, "slow")) for _ in range(3)]
+        assert [task is not None for task in started] == [True, True, False]
+        assert settled(started[0]) is None
+        assert settled(None) is None
+        await jobs.end()
+        assert settled(started[0]) is None
+        quick = jobs.start(asyncio.sleep(0, "quick"))
+        await asyncio.sleep(1)
+        assert settled(quick) == "quick"
+        assert_clean()
+
+    virtually(main())
+
+
+# --- the scripted world itself ----------------------------------------------------------------------
+
+
+def test_a_step_left_over_is_a_failure() -> None:
+    async def main() -> None:
+        world = World([says("one"), says("two")], hooks=[], answers=["yes"])
+        await to_the_end(Session(world, CONFIG).run("go"))
+        with pytest.raises(LeftOver, match="1 replies, 1 answers"):
+            world.check()
+
+    virtually(main())
+
+
+def test_asked_once_too_often_the_script_says_so() -> None:
+    stage = Stage(World([says(call("Read", "r"))]))
+    assert stage.result.detail == "the script has no more replies"
+    assert stage.ending == ("model_error", "invalid_request")
+
+
+def test_waiting_for_nothing_is_an_error_and_not_a_hang() -> None:
+    async def main() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(Stuck):
+        virtually(main())
+
+
+def test_no_deltas_for_those_who_take_none() -> None:
+    async def main() -> None:
+        world = World([says("a long enough text to have several deltas")])
+        session = Session(world, CONFIG)
+        updates = await to_the_end(session.run("go", deltas=False))
+        assert not any(isinstance(update, Delta) for update in updates)
+        assert not any(type(record).__name__ == "DeltaRecord" for record in world.journal.records)  # type: ignore[attr-defined]
+
+    virtually(main())
+
+
+def test_a_session_goes_on_after_max_turns_with_a_higher_limit() -> None:
+    async def main() -> None:
+        world = World([says(call("Read", "r")), says("done")])
+        session = Session(world, Config(model=TINY, max_turns=1))
+        first = (await to_the_end(session.run("go")))[-1]
+        assert isinstance(first, Result)
+        assert first.terminal is Terminal.MAX_TURNS
+        last = (await to_the_end(session.run((), config=replace(session.config, max_turns=5))))[-1]
+        assert isinstance(last, Result)
+        assert last.text == "done"
+
+    virtually(main())
