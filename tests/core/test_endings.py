@@ -214,6 +214,7 @@ def test_three_compactions_without_progress_end_the_run() -> None:
     assert play.ending == ("prompt_too_long", "refill")
     assert play.result.detail == "the context is full again, soon after 3 compactions in a row"
     assert len(play.compacts) == 3
+    assert play.updates[-1:] == [update for update in play.updates if isinstance(update, Failed | Result)]
 
 
 def test_compactions_with_turns_between_them_go_on_for_ever() -> None:
@@ -329,6 +330,9 @@ def test_continuations_count_as_time_for_the_refill_detector() -> None:
     config = replace(CONFIG, token_budget=500_000)
     play = Play([reply("more", output=600)] * 3, contexts=[FULL, 100] * 3 + [FULL], config=config)
     assert play.ending == ("prompt_too_long", "refill")
+    spaced = [FULL, 100, 100, 100] * 5
+    calm = Play([reply("more", output=25_000)] * 18, contexts=spaced, config=config)
+    assert calm.ending == ("completed", "token_budget")
 
 
 def test_a_summary_without_money_is_not_started() -> None:

@@ -155,7 +155,8 @@ def test_a_fingerprint_sees_name_input_result_and_error() -> None:
         fingerprint(SAME, result("1", "a", is_error=True)),
     }
     assert len(prints) == 5
-    odd = replace(SAME, input={"path": "\udcff"})
+    odd, odder = (replace(SAME, input={"path": path}) for path in ("\udcff", "\udcfe"))
+    assert fingerprint(odd, result("1", "a")) != fingerprint(odder, result("1", "a"))
     assert fingerprint(odd, result("1", "a")) != fingerprint(SAME, result("1", "a"))
     assert fingerprint(SAME, result("1", "\udcff")) != fingerprint(SAME, result("1", "a"))  # half a character
     picture, other = (replace(result("1", ""), content=(Image("image/png", data),)) for data in ("AA==", "AB=="))

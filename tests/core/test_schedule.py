@@ -53,6 +53,12 @@ def test_which_calls_may_start(spec: str, reply_complete: bool, expected: str) -
     assert startable(slots(spec), reply_complete=reply_complete) == tuple(expected.split())
 
 
+@pytest.mark.covers("F-02")
+def test_the_classic_way_starts_everything_after_the_reply() -> None:
+    assert startable(slots("r1 r2"), reply_complete=False, early_safe=False) == ()
+    assert startable(slots("r1 r2"), reply_complete=True, early_safe=False) == ("r1", "r2")
+
+
 @pytest.mark.covers("F-08")
 def test_an_unsafe_call_may_start_early_if_told_so() -> None:
     assert startable(slots("w1 r2"), reply_complete=False, early_unsafe=True) == ("w1",)

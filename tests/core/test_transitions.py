@@ -181,6 +181,13 @@ def test_output_recovery_ends_early_when_it_brings_little() -> None:
     assert more.transitions == [Transition.MAX_OUTPUT_TOKENS_RECOVERY] * 3
 
 
+def test_a_reply_that_spent_all_its_output_on_thinking_is_withdrawn_and_asked_to_go_on() -> None:
+    thought = reply(blocks=(Thinking("hm"),), stop=Stop.MAX_TOKENS, output=64_000, id="m1")
+    play = Play([thought, reply("done")])
+    assert play.shown[0] == Tombstone("m1", Trouble.MAX_OUTPUT)
+    assert play.said == [f"recovery: {RESUME}", "assistant: done"]
+
+
 def test_a_cut_call_is_never_run_and_the_model_is_told() -> None:
     cut = ToolCall("2", "Write", {}, Defect.CUT)
     play = Play([reply("writing", cut, stop=Stop.MAX_TOKENS, output=9_000), reply("done")])

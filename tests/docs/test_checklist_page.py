@@ -17,7 +17,7 @@ def test_the_page_is_current() -> None:
     assert current, "docs/checklist.md is out of date: run `make docs`"
 
 
-def test_every_number_of_the_core_has_a_test() -> None:
+def test_every_number_of_finished_work_has_a_test() -> None:
     assert checklist_page.missing(ROOT) == []
 
 

@@ -20,7 +20,7 @@ from mainspring.providers.base import Batch, Retry
 from mainspring.testing import Break, Pause, World, call, fails, says
 
 
-@pytest.mark.covers("Q-01", "B-31", "B-08", "A-01", "A-21", "E-01", "F-25")
+@pytest.mark.covers("A-19", "Q-01", "B-31", "B-08", "A-01", "A-21", "E-01", "F-25")
 def test_null_pointer_read_edit_done() -> None:
     """Q-01: three calls, two tools, one question, a summary that resolves while the next reply streams."""
     world = World(
@@ -95,7 +95,16 @@ def test_failing_tests() -> None:
     assert stage.result.turns == 4
 
 
-@pytest.mark.covers("Q-03", "F-01", "F-04", "F-05", "F-07", "F-08", "F-09", "F-10", "F-12", "F-19", "P-08")
+@pytest.mark.covers("F-02")
+def test_the_classic_way_runs_batches_after_the_reply() -> None:
+    reply = says(call("Read", "r1", ms=100), Pause(10), call("Read", "r2", ms=100), call("Edit", "w", ms=5), Pause(40))
+    stage = Stage(World([reply, says("Done.")]), config=replace(CONFIG, early_safe=False))
+    assert stage.world.ran == [("r1", 50, 150), ("r2", 50, 150), ("w", 150, 155)]
+
+
+@pytest.mark.covers(
+    "B-19", "B-20", "E-03", "Q-03", "F-01", "F-04", "F-05", "F-07", "F-08", "F-09", "F-10", "F-12", "F-19", "P-08"
+)
 def test_three_reads_and_two_writes_to_the_millisecond() -> None:
     """Q-03. Reads start at the end of their block, while the model still talks; writes after the reply, one by one."""
     reply = says(

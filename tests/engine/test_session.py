@@ -181,6 +181,7 @@ def test_the_inbox_keeps_the_order_of_arrival() -> None:
 # --- policy, money, checkpoints ---------------------------------------------------------------------
 
 
+@pytest.mark.covers("B-03")
 def test_a_change_of_model_takes_effect_at_the_next_call_and_is_journaled() -> None:
     async def main() -> None:
         world = World([says(call("Read", "r")), says("done")])

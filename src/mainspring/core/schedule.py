@@ -33,7 +33,12 @@ class Slot(Value):
 
 
 def startable(
-    slots: tuple[Slot, ...], *, reply_complete: bool, early_unsafe: bool = False, most: int = MOST_AT_ONCE
+    slots: tuple[Slot, ...],
+    *,
+    reply_complete: bool,
+    early_safe: bool = True,
+    early_unsafe: bool = False,
+    most: int = MOST_AT_ONCE,
 ) -> tuple[str, ...]:
     """First in, first out, with one rule: nothing overtakes an unsafe call, and an unsafe call runs alone.
 
@@ -48,7 +53,8 @@ def startable(
             alone = running + len(start) == 0
             may_start = slot.status is Status.QUEUED and alone and (reply_complete or early_unsafe)
             return (slot.id,) if may_start else tuple(start)
-        if slot.status is Status.QUEUED and running + len(start) < most:
+        in_time = reply_complete or early_safe
+        if slot.status is Status.QUEUED and in_time and running + len(start) < most:
             start.append(slot.id)
     return tuple(start)
 

@@ -122,9 +122,13 @@ class Executor:
     def _start_what_may_start(self) -> None:
         if self._stopped is not None:
             return
-        slots = tuple(self._slots.values())
-        early = self._config.early_unsafe
-        for call_id in startable(slots, reply_complete=self._reply_complete, early_unsafe=early):
+        may_start = startable(
+            tuple(self._slots.values()),
+            reply_complete=self._reply_complete,
+            early_safe=self._config.early_safe,
+            early_unsafe=self._config.early_unsafe,
+        )
+        for call_id in may_start:
             self._set(call_id, Status.EXECUTING)
             task = asyncio.get_running_loop().create_task(self._run(self._calls[call_id]))
             self._tasks[call_id] = task

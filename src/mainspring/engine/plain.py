@@ -1,4 +1,4 @@
-"""The plainest world that is real: a provider, tools that are functions, the system's clock and ids, a journal in memory.
+"""The plainest world that is real: a provider, functions as tools, the system's clock and ids, a journal in memory.
 
 No context layers, no permissions, no hooks: those come with the packages that bring them. A long conversation is not
 compacted here; it runs into the model's window and says so.

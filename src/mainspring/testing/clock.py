@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super()._run_once()  # type: ignore[misc]  # asyncio's own, and the only place where a round can be counted
 
     def pending_timers(self) -> int:
-        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        timers = cast("list[asyncio.TimerHandle]", getattr(self, "_scheduled"))  # noqa: B009  # asyncio's own
         return sum(not timer.cancelled() for timer in timers)
 
 

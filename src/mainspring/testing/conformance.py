@@ -1,0 +1,108 @@
+"""What every provider must do, as a suite that anyone who writes one can run.
+
+    class TestMine(ProviderConformance):
+        def provider(self, replies): ...      # a provider that will be given these replies by its server
+
+Each test asks for a reply and looks at the items that come, without regard for how they are cut into batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from contextlib import aclosing
+
+from mainspring.core.effects import Request
+from mainspring.core.errors import ProviderError
+from mainspring.core.history import History
+from mainspring.core.messages import Stop, Text, Thinking, ToolCall, user
+from mainspring.core.money import Usage
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.updates import Kind
+from mainspring.providers.base import Ended, Finished, Item, Piece, Provider, Started
+from mainspring.providers.scripted import Break, Pause, Reply, says
+
+REQUEST = Request("some-model", 1_000, 1, "sdk", "", 0, overload_tries=1)
+HISTORY = History([user("go")])
+
+
+async def items(provider: Provider) -> list[Item]:
+    collected: list[Item] = []
+    async with aclosing(provider.stream(REQUEST, HISTORY, ())) as stream:
+        async for batch in stream:
+            assert isinstance(batch, tuple), "a batch is a tuple: what one read brought"
+            collected.extend(batch)
+    return collected
+
+
+class ProviderConformance:
+    """Subclass it, say how to get a provider, and let pytest collect it."""
+
+    @abstractmethod
+    def provider(self, replies: list[Reply]) -> Provider: ...
+
+    def play(self, *replies: Reply) -> list[Item]:
+        return asyncio.run(items(self.provider(list(replies))))
+
+    def test_a_reply_begins_once_and_ends_once(self) -> None:
+        got = self.play(says("Hello."))
+        assert isinstance(got[0], Started)
+        assert isinstance(got[-1], Ended)
+        assert sum(isinstance(item, Started | Ended) for item in got) == 2
+
+    def test_the_pieces_of_a_block_make_the_block(self) -> None:
+        got = self.play(says("A text that is long enough for several pieces."))
+        pieces = "".join(item.text for item in got if isinstance(item, Piece) and item.kind is Kind.TEXT)
+        assert [item.block for item in got if isinstance(item, Finished)] == [Text(pieces)]
+
+    def test_blocks_come_finished_and_in_order(self) -> None:
+        blocks = (Thinking("hm", "signature"), Text("So:"), ToolCall("c1", "Read", {"file_path": "a"}))
+        got = self.play(says(*blocks))
+        assert tuple(item.block for item in got if isinstance(item, Finished)) == blocks
+
+    def test_a_call_comes_before_the_end_of_the_reply(self) -> None:
+        got = self.play(says(ToolCall("c1", "Read", {}), "and more text"))
+        finished = [n for n, item in enumerate(got) if isinstance(item, Finished)]
+        assert finished[0] < len(got) - 2
+
+    def test_the_end_carries_the_stop_reason_and_the_usage(self) -> None:
+        usage = Usage(input=7, output=3)
+        ended = self.play(says("cut", stop=Stop.MAX_TOKENS, usage=usage))[-1]
+        assert isinstance(ended, Ended)
+        assert (ended.stop, ended.usage) == (Stop.MAX_TOKENS, usage)
+
+    def test_a_call_stops_for_tool_use(self) -> None:
+        ended = self.play(says(ToolCall("c1", "Read", {})))[-1]
+        assert isinstance(ended, Ended)
+        assert ended.stop is Stop.TOOL_USE
+
+    def test_a_failure_after_something_was_handed_on_is_raised_with_its_kind(self) -> None:
+        broken = says("half a", Break(Failure(Trouble.OVERLOADED, "try later")), "never")
+        raised: list[Trouble] = []
+        try:
+            self.play(broken)
+        except ProviderError as error:
+            raised.append(error.failure.kind)
+        assert raised == [Trouble.OVERLOADED], "the stream broke off, and nobody said so"
+
+    def test_closing_the_stream_early_leaves_nothing_running(self) -> None:
+        async def main() -> None:
+            async with aclosing(
+                self.provider([says("first", Pause(60_000), "never")]).stream(REQUEST, HISTORY, ())
+            ) as stream:
+                async for _ in stream:
+                    break
+            await asyncio.sleep(0)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+        asyncio.run(main())
+
+    def test_cancelling_a_waiting_stream_ends_at_once(self) -> None:
+        async def main() -> None:
+            waiting = asyncio.get_running_loop().create_task(items(self.provider([says(Pause(60_000), "never")])))
+            await asyncio.sleep(0.01)
+            waiting.cancel()
+            await asyncio.wait({waiting}, timeout=1)
+            assert waiting.cancelled()
+
+        asyncio.run(main())

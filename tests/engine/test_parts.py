@@ -1,0 +1,258 @@
+"""The parts of the engine by themselves: channel, ledger, the plain world, the scripted model, the public door."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+import mainspring
+from engine.stage import CONFIG, assert_clean
+from mainspring.core.config import Config
+from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.messages import RedactedThinking, ServerBlock, Thinking, user
+from mainspring.core.models import Model
+from mainspring.core.reasons import Terminal, Trouble
+from mainspring.core.updates import CallDone, Delta, Update
+from mainspring.engine.channel import Channel
+from mainspring.engine.deps import Deps, Question
+from mainspring.engine.executor import Executor
+from mainspring.engine.ledger import Ledger
+from mainspring.engine.plain import Plain, Tool
+from mainspring.engine.session import Session
+from mainspring.providers.base import Provider
+from mainspring.providers.scripted import Reply
+from mainspring.testing import Scripted, World, call, fails, says, virtually
+from mainspring.testing.conformance import ProviderConformance
+
+
+class TestScripted(ProviderConformance):
+    def provider(self, replies: list[Reply]) -> Provider:
+        return Scripted(replies)
+
+
+# --- the channel ------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("A-03")
+def test_the_channel_hands_on_everything_in_order_and_makes_the_producer_wait() -> None:
+    async def main() -> None:
+        channel: Channel[int] = Channel(capacity=4)
+        made: list[int] = []
+
+        async def produce() -> None:
+            for number in range(20):
+                await channel.room()
+                channel.push(number)
+                made.append(number)
+            channel.close()
+
+        producer = asyncio.get_running_loop().create_task(produce())
+        await asyncio.sleep(1)
+        assert made == [0, 1, 2, 3]
+        seen = []
+        async for number in channel:
+            seen.append(number)
+            assert len(made) - len(seen) <= 4
+        assert seen == list(range(20))
+        await producer
+
+    virtually(main())
+
+
+def test_a_reader_that_leaves_frees_the_producer_and_ends_the_iteration() -> None:
+    async def main() -> None:
+        channel: Channel[int] = Channel(capacity=1)
+        channel.push(1)
+        waiting = asyncio.get_running_loop().create_task(channel.room())
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        channel.leave()
+        await waiting
+        channel.push(2)
+        assert [item async for item in channel] == []
+
+    virtually(main())
+
+
+def test_a_waiting_reader_hears_of_the_close() -> None:
+    async def main() -> None:
+        channel: Channel[int] = Channel()
+        loop = asyncio.get_running_loop()
+        loop.call_later(1, channel.push, 7)
+        loop.call_later(2, channel.close)
+        assert [item async for item in channel] == [7]
+        assert loop.time() == 2
+
+    virtually(main())
+
+
+# --- the ledger -------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("H-09")
+def test_the_ledger_of_a_tree() -> None:
+    root = Ledger(limit=100)
+    child = root.child(limit=60)
+    grandchild = child.child()
+    assert grandchild.funds == 60
+    assert grandchild.reserve(50)
+    assert (root.funds, child.funds) == (50, 10)
+    assert not child.reserve(11)
+    assert root.reserve(50)
+    assert not child.reserve(1)
+    grandchild.settle(50, 20)
+    assert (root.account.spent, child.account.spent, grandchild.account.spent) == (20, 20, 20)
+    assert child.funds == 30
+    assert Ledger().funds is None
+
+
+# --- the plain world and the public door ------------------------------------------------------------
+
+
+async def shout(text: str) -> str:
+    if not text:
+        raise ToolError("'text' is empty; give a word to shout")
+    return text.upper()
+
+
+SHOUT = Tool("Shout", shout, concurrent=True)
+
+
+@pytest.mark.covers("A-02", "A-04")
+def test_open_run_is_all_it_takes() -> None:
+    async def main() -> None:
+        model = Scripted([says("Listen.", call("Shout", text="hey")), says("Done.")])
+        updates: list[Update] = []
+        async with mainspring.open_run("go", provider=model, tools=[SHOUT], max_turns=3) as run:
+            async for update in run:
+                updates.append(update)
+        assert [update.result.text for update in updates if isinstance(update, CallDone)] == ["HEY"]
+        assert "".join(u.text for u in updates if isinstance(u, Delta) and u.kind == "text") == "Listen.Done."
+        assert run.result.terminal is Terminal.COMPLETED
+        assert run.result.text == "Done."
+
+    asyncio.run(main())
+
+
+def test_wrong_calls_are_results_that_name_the_way_out() -> None:
+    async def main() -> None:
+        model = Scripted(
+            [says(call("Whisper", text="hey"), call("Shout", text=""), call("Shout", loud=True)), says("Oh.")]
+        )
+        session = Session(Plain(model, [SHOUT]), CONFIG)
+        async with session.run("go") as run:
+            async for _ in run:
+                pass
+        texts = [message.text for message in session.state.history]
+        assert texts[2] == "there is no tool 'Whisper'; there are Shout"
+        assert texts[3] == "'text' is empty; give a word to shout"
+        assert "unexpected keyword argument 'loud'" in texts[4]
+
+    asyncio.run(main())
+
+
+def test_the_plain_world_estimates_tokens_from_the_last_count_and_says_when_the_window_is_full() -> None:
+    async def main() -> None:
+        model = Scripted([says("x", call("Shout", text="a" * 90_000)), fails(Trouble.PROMPT_TOO_LONG)])
+        config = Config(model=Model("small", 50_000, 8_000))
+        session = Session(Plain(model, [SHOUT]), config)
+        async with session.run("go") as run:
+            async for _ in run:
+                pass
+        assert session.state.tokens == 120 + 30_000  # what the server counted, and the result since then
+        assert run.result.terminal is Terminal.PROMPT_TOO_LONG
+
+    asyncio.run(main())
+
+
+def test_the_plain_world_has_real_ids_and_nobody_to_ask() -> None:
+    deps = Plain(Scripted([]))
+    assert uuid.UUID(deps.new_id()).version == 4
+    assert len({deps.new_id() for _ in range(1_000)}) == 1_000
+    assert deps.now() > 1_700_000_000_000
+    with pytest.raises(UsageError, match="'sure\\?' was asked, and this run has nobody to answer"):
+        asyncio.run(deps.ask(Question("1", "2", "sure?")))
+
+
+def test_the_public_names_are_these_and_cost_nothing_until_used() -> None:
+    assert sorted(mainspring.__all__) == ["Tool", "__version__", "open_run"]
+    with pytest.raises(AttributeError, match="module 'mainspring' has no attribute 'nonsense'"):
+        mainspring.nonsense  # noqa: B018
+    heavy = ("asyncio", "msgspec", "mainspring.core")
+    code = f"import sys, mainspring; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
+
+
+# --- the executor and its seam ----------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-03", "F-12")
+def test_the_states_of_a_call() -> None:
+    async def main() -> None:
+        world = World([])
+        states: dict[str, list[str]] = {}
+
+        def look(update: Update) -> None:
+            for slot in executor._slots.values():
+                seen = states.setdefault(slot.id, [])
+                if not seen or seen[-1] != slot.status:
+                    seen.append(slot.status)
+
+        world.answers = ["yes"]
+        executor = Executor(world, CONFIG, look)
+        calls = (call("Read", "r", ms=5, ask="?"), call("Edit", "w", ms=5))
+        for offered in calls:
+            executor.offer(offered)
+        results, stopped = await executor.finish(calls, start=True)
+        assert [one.call_id for one in results] == ["r", "w"]
+        assert stopped is None
+        assert states["r"] == ["executing", "waiting", "executing", "completed", "yielded"]
+        assert states["w"] == ["queued", "executing", "completed"]  # yielded when there was nothing more to show
+
+    virtually(main())
+
+
+@pytest.mark.covers("A-25", "A-30")
+def test_the_scripted_and_the_plain_world_are_the_same_seam() -> None:
+    """mypy holds both to the protocol; here we see that neither lacks a name."""
+    seams: list[Deps] = [World([]), Plain(Scripted([]))]
+    names = {name for name in dir(Deps) if not name.startswith("_")}
+    assert names >= {"stream", "shrink", "summarize", "new_id"}  # the four that tests replace most
+    for seam in seams:
+        assert names <= set(dir(seam))
+
+
+# --- the scripted model -----------------------------------------------------------------------------
+
+
+def test_every_kind_of_block_can_be_scripted() -> None:
+    async def main() -> None:
+        blocks = (Thinking("hm", "s"), RedactedThinking("x"), ServerBlock("web_search", "{}"))
+        session = Session(World([says(*blocks, "Done.")]), CONFIG)
+        async with session.run("go") as run:
+            async for _ in run:
+                pass
+        assert session.state.history[1].blocks[:3] == blocks  # type: ignore[union-attr]
+        assert_clean()
+
+    virtually(main())
+
+
+def test_a_prompt_may_be_messages_with_ids_of_their_own() -> None:
+    async def main() -> None:
+        from msgspec.structs import replace
+
+        session = Session(World([says("Done.")]), CONFIG)
+        async with session.run((replace(user("one"), id="mine"), user("two"))) as run:
+            async for _ in run:
+                pass
+        first, second = list(session.state.history)[:2]
+        assert first.id == "mine"
+        assert second.id
+
+    virtually(main())
