@@ -30,7 +30,7 @@ def test_every_row_has_a_known_owner_and_group_and_a_number_of_its_own() -> None
 
 # --- a small project ----------------------------------------------------------------------------------
 
-ROWS = "id\towner\ttext\nA-01\tcore\tOne path\nA-02\tengine\tA generator\nA-03\tcore\tBackpressure\n"
+ROWS = "id\towner\ttext\nA-01\tcore\tOne path\nA-02\tfleet\tA generator\nA-03\tcore\tBackpressure\n"
 
 
 def project(root: Path, **tests: str) -> Path:
@@ -58,7 +58,7 @@ def test_a_number_without_a_test_is_missing_or_owned_by_later_work(tmp_path: Pat
     page = checklist_page.build(root)
     assert "- 0 of 3 are shown by tests.\n- 1 are owned by later work." in page
     assert "- 2 belong to work that is done (core) and have no test yet.\n" in page
-    assert "| A-01 | One path | **missing** |\n| A-02 | A generator | later: engine |\n" in page
+    assert "| A-01 | One path | **missing** |\n| A-02 | A generator | later: fleet |\n" in page
 
 
 def test_marks_count_on_modules_classes_functions_and_parameters(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_test_of_a_part_does_not_close_what_later_work_owns(tmp_path: Path) ->
     root = project(tmp_path, test_m='@pytest.mark.covers("A-02")\ndef test_part(): ...')
     page = checklist_page.build(root)
     assert "- 0 of 3 are shown by tests.\n- 1 are owned by later work." in page
-    assert "| A-02 | A generator | `tests/deep/test_m.py::test_part`<br>the rest later: engine |" in page
+    assert "| A-02 | A generator | `tests/deep/test_m.py::test_part`<br>the rest later: fleet |" in page
 
 
 def test_only_the_first_tests_of_a_number_are_named(tmp_path: Path) -> None:
