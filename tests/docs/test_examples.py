@@ -29,7 +29,7 @@ def test_the_readme_runs_and_prints_what_its_comments_say(tmp_path: Path) -> Non
     blocks = PYTHON_BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     assert blocks
     for block in blocks:
-        said = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
+        said = re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE)
         assert run("-c", block, cwd=tmp_path) == said
 
 
