@@ -26,6 +26,7 @@ from mainspring.core.updates import (
     Failed,
     Injected,
     MaxTurnsReached,
+    ReplyDone,
     RequestStarted,
     Result,
     Retrying,
@@ -112,7 +113,7 @@ def assert_in_order(session: Session) -> None:
 
 def short(update: Update) -> str:
     match update:
-        case Delta():
+        case Delta() | ReplyDone():
             return ""
         case BlockDone():
             block = update.block

@@ -13,6 +13,7 @@ import mainspring
 from engine.stage import CONFIG, assert_clean
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.history import History
 from mainspring.core.messages import RedactedThinking, ServerBlock, Thinking, user
 from mainspring.core.models import Model
 from mainspring.core.reasons import Terminal, Trouble
@@ -23,6 +24,7 @@ from mainspring.engine.executor import Executor
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.plain import Plain, Tool
 from mainspring.engine.session import Session
+from mainspring.engine.shared import Shared
 from mainspring.providers.base import Provider
 from mainspring.providers.scripted import Reply
 from mainspring.testing import Scripted, World, call, fails, says, virtually
@@ -196,21 +198,22 @@ def test_the_states_of_a_call() -> None:
     async def main() -> None:
         world = World([])
         states: dict[str, list[str]] = {}
+        crashes: list[BaseException] = []
 
         def look(update: Update) -> None:
-            for slot in executor._slots.values():
-                seen = states.setdefault(slot.id, [])
-                if not seen or seen[-1] != slot.status:
-                    seen.append(slot.status)
+            for job in executor._jobs.values():
+                seen = states.setdefault(job.call.id, [])
+                if not seen or seen[-1] != job.slot.status:
+                    seen.append(job.slot.status)
 
         world.answers = ["yes"]
-        executor = Executor(world, CONFIG, look)
+        executor = Executor(world, CONFIG, Shared(History()), look, crashes.append)
         calls = (call("Read", "r", ms=5, ask="?"), call("Edit", "w", ms=5))
         for offered in calls:
             executor.offer(offered)
         results, stopped = await executor.finish(calls, start=True)
         assert [one.call_id for one in results] == ["r", "w"]
-        assert stopped is None
+        assert (stopped, crashes) == (None, [])
         assert states["r"] == ["executing", "waiting", "executing", "completed", "yielded"]
         assert states["w"] == ["queued", "executing", "completed"]  # yielded when there was nothing more to show
 

@@ -20,7 +20,7 @@ from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Command, Policy
-from mainspring.sessions.records import CheckpointRecord, EventRecord, MemoryJournal, NoteRecord, Record
+from mainspring.sessions.records import CheckpointRecord, EventRecord, MemoryJournal, PolicyRecord, Record
 from mainspring.testing import LeftOver, Pause, Stuck, World, call, says, virtually
 
 
@@ -57,7 +57,7 @@ def test_nothing_happens_before_the_first_update_is_asked_for() -> None:
         session = Session(world, CONFIG)
         async with session.run("go") as run:
             await asyncio.sleep(1)
-            with pytest.raises(UsageError, match="the run has no result yet"):
+            with pytest.raises(UsageError, match="the run has no result"):
                 assert run.result
         assert world.model.requests == []
         assert world.journal.records == []  # type: ignore[attr-defined]
@@ -68,12 +68,39 @@ def test_nothing_happens_before_the_first_update_is_asked_for() -> None:
 def test_two_runs_at_once_are_refused() -> None:
     async def main() -> None:
         session = Session(World([says("one"), says("two")]), CONFIG)
-        async with session.run("go") as run:
+        async with session.run("go") as run, session.run("too") as second:
+            await run.__anext__()
             with pytest.raises(UsageError, match="a run of this session is under way"):
-                session.run("too")
+                await second.__anext__()
             async for _ in run:
                 pass
         await to_the_end(session.run("now"))
+        assert [line(m) for m in session.state.history][2:] == ["prompt: now", "assistant: two"]
+
+    virtually(main())
+
+
+def test_a_run_is_used_in_its_block_once_and_by_one_reader() -> None:
+    async def main() -> None:
+        session = Session(World([says("one", pace=5)]), CONFIG)
+        with pytest.raises(UsageError, match="a run is iterated inside its block"):
+            await session.run("go").__anext__()
+        run = session.run("go")
+        async with run:
+            await run.__anext__()
+            reader = asyncio.get_running_loop().create_task(run.__anext__())
+            await asyncio.sleep(0)
+            with pytest.raises(UsageError, match="somebody else is reading this run"):
+                await run.__anext__()
+            await reader
+            async for _ in run:
+                pass
+            assert [update async for update in run] == []  # after the end there is nothing more
+        with pytest.raises(UsageError, match="a run is entered once"):
+            await run.__aenter__()
+        with pytest.raises(UsageError, match="a run is iterated inside its block"):
+            await run.__anext__()
+        assert len(session.state.history) == 2
 
     virtually(main())
 
@@ -191,9 +218,8 @@ def test_a_change_of_model_takes_effect_at_the_next_call_and_is_journaled() -> N
                 if isinstance(update, CallStarted):
                     await session.change(Policy(model=SMALL))
         assert [request.model for request in world.model.requests] == ["big", "small"]
-        notes = [record for record in world.journal.records if isinstance(record, NoteRecord)]  # type: ignore[attr-defined]
-        assert [note.kind for note in notes] == ["policy"]
-        assert "small" in notes[0].text
+        changes = [record for record in world.journal.records if isinstance(record, PolicyRecord)]  # type: ignore[attr-defined]
+        assert [change.model for change in changes] == [SMALL]
 
     virtually(main())
 

@@ -74,6 +74,7 @@ class Config(Value):
     stop_hooks: StopHooks = StopHooks.ONCE
     max_stop_blocks: int = 9  # Z-11, Z-12: objections in one run, in all
     siblings: Siblings = Siblings.CASCADE
+    shell_tools: tuple[str, ...] = ("Bash",)  # the ones whose failure can take siblings along
     early_safe: bool = True  # F-01, F-02: safe calls start while the model still talks
     early_unsafe: bool = False  # Z-23: let an unsafe call start before the reply is complete
 

@@ -19,9 +19,11 @@ class Happened(Value, kw_only=True):
 
 
 class Submitted(Happened):
-    """A run begins."""
+    """A run begins, whatever became of the one before it."""
 
     messages: tuple[User, ...]
+    partial: Assistant | None = None  # what a run that broke off had shown of a reply,
+    results: tuple[ToolResult, ...] = ()  # and what its calls had come to
 
 
 class Shrunk(Value):

@@ -44,7 +44,7 @@ from mainspring.core.reasons import (
     Transition,
     Trouble,
 )
-from mainspring.core.state import State, Step, accept, account, clock, say
+from mainspring.core.state import State, Step, Totals, accept, account, clock, say
 from mainspring.core.updates import Boundary, Decided, MaxTurnsReached
 from mainspring.core.view import prune
 
@@ -83,10 +83,17 @@ def step(state: State, event: Event, config: Config) -> Step:
 
 
 def on_submitted(state: State, event: Submitted, config: Config) -> Step:
-    """Only the conversation outlives a run: counters, rungs and the model start afresh."""
-    fresh = State(state.history, state.edits, model=config.model, started=event.stamp.at, now=event.stamp)
-    fresh, closed = answer(fresh, open_calls(fresh.history), (), NeverRan.LOST)
-    return prepare(replace(fresh, history=fresh.history.append(*event.messages))).after(*closed)
+    """Only the conversation outlives a run: counters, rungs and the model start afresh.
+
+    What a run that broke off left open is closed first, with what is known of it.
+    """
+    history = state.history
+    if event.partial is not None and event.partial.blocks:
+        history = history.append(replace(event.partial, stop=Stop.UNFINISHED))
+    fresh = State(history, state.edits, model=config.model, started=event.stamp.at, now=event.stamp)
+    fresh, closed = answer(fresh, open_calls(history), event.results, NeverRan.LOST)
+    fresh = replace(fresh, history=fresh.history.append(*event.messages), totals=Totals())
+    return prepare(fresh).after(*closed)
 
 
 # --- the context is ready, or was compacted ---------------------------------------------------------

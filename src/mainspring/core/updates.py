@@ -36,12 +36,20 @@ class BlockDone(Value):
     block: Block
 
 
+class ReplyDone(Value):
+    """A reply is complete, and why it stopped. It may yet be withdrawn."""
+
+    reply_id: str
+    stop: Stop
+    usage: Usage
+
+
 class CallStarted(Value):
     call: ToolCall
 
 
 class CallDone(Value):
-    """A call's outcome, as soon as it is there: later calls may be done earlier."""
+    """A call's outcome, as soon as it is there: later calls may be done earlier, and cancelled ones never started."""
 
     result: ToolResult
 
@@ -148,6 +156,6 @@ class Result(Value):
         return 1 + self.messages
 
 
-Shown = Delta | BlockDone | CallStarted | CallDone | Asked | Answered | Injected | Retrying | ToolSummary
+Shown = Delta | BlockDone | ReplyDone | CallStarted | CallDone | Asked | Answered | Injected | Retrying | ToolSummary
 Decided = RequestStarted | Appended | Boundary | Tombstone | MaxTurnsReached | Failed | Result
 Update = Shown | Decided

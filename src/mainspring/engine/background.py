@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from mainspring.engine.endings import end_all, look_at
+
 MOST = 8  # more than this and new jobs are refused: they are never worth slowing the run for
 
 T = TypeVar("T")
@@ -27,14 +29,10 @@ class Background:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # looked at, so that asyncio does not complain
+        look_at(task)
 
     async def end(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await end_all(tuple(self._tasks))
 
 
 def settled(task: asyncio.Task[T] | None) -> T | None:

@@ -7,12 +7,12 @@ from typing import Protocol
 
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.events import Shrunk, Verdict
-from mainspring.core.history import History
 from mainspring.core.messages import ToolCall, ToolResult, User
 from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.value import Value
 from mainspring.core.view import Edit
+from mainspring.engine.shared import Policy
 from mainspring.providers.base import Batch
 from mainspring.sessions.records import Journal
 
@@ -56,6 +56,11 @@ class Question(Value):
 class Asking(Protocol):
     """What a running call may ask of the engine."""
 
+    @property
+    def policy(self) -> Policy:
+        """As it is now: it may have changed since the run began."""
+        ...
+
     async def ask(self, text: str) -> str:
         """Wait for a person. The call keeps its place; an abort withdraws the question."""
         ...
@@ -64,7 +69,9 @@ class Asking(Protocol):
 class Deps(Protocol):
     """The four seams that tests replace most come first (A-25)."""
 
-    def stream(self, request: Request, history: History, edits: tuple[Edit, ...]) -> AsyncGenerator[Batch, None]: ...
+    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
+        """See `Provider.stream`. The policy says which tools the model may be told of."""
+        ...
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
         """Run the context layers; `queued` will be in the next request too, so it counts."""

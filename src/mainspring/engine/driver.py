@@ -13,20 +13,22 @@ from msgspec.structs import replace
 
 from mainspring.core.config import Config
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, RunStopHooks, RunTools
-from mainspring.core.events import Aborted, Compacted, ContextReady, Event, HooksDone, Submitted, ToolsDone
-from mainspring.core.messages import ToolCall, ToolResult, User
+from mainspring.core.errors import MainspringError
+from mainspring.core.events import Aborted, Compacted, ContextReady, Event, HooksDone, Replied, Submitted, ToolsDone
+from mainspring.core.messages import Assistant, ToolCall, ToolResult, User
 from mainspring.core.reasons import AbortReason
 from mainspring.core.state import State, checkpoint
 from mainspring.core.step import step
-from mainspring.core.updates import Appended, Injected, Result, ToolSummary, Update
+from mainspring.core.updates import Appended, Decided, Injected, ReplyDone, Result, ToolSummary, Update
 from mainspring.core.value import Stamp
 from mainspring.engine.background import Background, settled
 from mainspring.engine.channel import Channel
 from mainspring.engine.deps import Deps
+from mainspring.engine.endings import GRACE, end_all, look_at
 from mainspring.engine.executor import Executor
 from mainspring.engine.sampling import Sampler
 from mainspring.engine.shared import Command, Shared
-from mainspring.sessions.records import CheckpointRecord, EventRecord, NoteRecord, SaidRecord
+from mainspring.sessions.records import CheckpointRecord, CommandState, EventRecord, SaidRecord, ToolSummaryRecord
 
 CHECKPOINT_TURNS = 50  # settled 6
 
@@ -38,45 +40,61 @@ class Driver:
         self, state: State, config: Config, deps: Deps, shared: Shared, channel: Channel[Update], *, deltas: bool = True
     ) -> None:
         self.state = state
-        self.result: Result | None = None
-        self.started_commands: list[Command] = []
+        self.result: Result | None = None  # once it was shown
+        self.salvaged: tuple[Assistant | None, tuple[ToolResult, ...]] = (None, ())  # what a crash left unsaid
+        self.commands: list[Command] = []  # the queued ones that this run took up
         self._config = config
         self._deps = deps
         self._shared = shared
         self._channel = channel
         self._background = Background()
-        self._executor = Executor(deps, config, channel.push)
+        self._executor = Executor(deps, config, shared, channel.push, self._crashed)
         self._sampler = Sampler(deps, shared, self._executor, channel.push, deltas=deltas)
         self._memory: asyncio.Task[tuple[User, ...]] | None = None
+        self._taken: tuple[Command, ...] = ()  # into the context that is being prepared
         self._abort: AbortReason | None = None
+        self._crash: BaseException | None = None
         self._work: asyncio.Task[Event] | None = None
+        self._over: asyncio.Future[None] | None = None  # the work is done, or no longer waited for
+        self._patience: asyncio.TimerHandle | None = None
 
-    async def run(self, messages: tuple[User, ...]) -> None:
+    async def run(self, submitted: Submitted) -> None:
         try:
-            event: Event = Submitted(messages)
-            while True:
-                effect = await self._decide(event)
-                if isinstance(effect, Finish):
-                    return
-                event = await self._perform(effect)
+            effect = await self._decide(submitted)
+            while not isinstance(effect, Finish):
+                effect = await self._decide(await self._perform(effect))
         finally:
             await self._end()
-
-    def interrupt(self, reason: AbortReason) -> None:
-        """Takes effect at once, wherever the run is; the first reason counts."""
-        self._abort = self._abort or reason
-        if self._work is not None:
-            self._work.cancel()
 
     async def _end(self) -> None:
         """Nothing that this run started outlives it, however it ends."""
         try:
-            await self._executor.stop()
+            self.salvaged = (self._sampler.salvage(), await self._executor.stop())
         finally:
             try:
                 await self._background.end()
             finally:
                 self._channel.close()
+
+    def interrupt(self, reason: AbortReason) -> None:
+        """Takes effect at once, wherever the run is; the first reason counts."""
+        if self._abort is None:
+            self._abort = reason
+            self._stop_work()
+
+    def _crashed(self, error: BaseException) -> None:
+        """A call could not be journaled: nothing may go on."""
+        self._crash = self._crash or error
+        self._stop_work()
+
+    def _stop_work(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
+            self._patience = self._patience or asyncio.get_running_loop().call_later(GRACE, self._give_up, self._work)
+
+    def _give_up(self, work: asyncio.Task[Event]) -> None:
+        if work is self._work and self._over is not None and not self._over.done():
+            self._over.set_result(None)
 
     # --- what happened, and what to do about it ---
 
@@ -85,33 +103,60 @@ class Driver:
         await self._deps.journal.append(EventRecord(event))
         turn = self.state.turn
         self.state, effect, updates = step(self.state, event, self._config)
+        if isinstance(event, ContextReady):
+            await self._show_injected(event)
+        if isinstance(event, Replied):
+            self._channel.push(ReplyDone(event.reply.id, event.reply.stop, event.reply.usage))
         if self.state.turn != turn and self.state.turn % CHECKPOINT_TURNS == 0:
             await self._deps.journal.append(CheckpointRecord(checkpoint(self.state)))
         for update in updates:
             await self._show(update)
         return effect
 
-    async def _show(self, update: Update) -> None:
+    async def _show_injected(self, ready: ContextReady) -> None:
+        """Only now are queued commands taken from the inbox: an abort before this loses none."""
+        for message in ready.injected:
+            await self._deps.journal.append(SaidRecord(message))
+            self._channel.push(Injected(message))
+        taken, self._taken = self._taken, ()
+        self._shared.inbox.take(taken)
+        self.commands.extend(taken)
+        for command in taken:
+            await self._deps.journal.append(command.record(CommandState.STARTED, self._deps.now()))
+
+    async def _show(self, update: Decided) -> None:
         if isinstance(update, Appended):
             await self._deps.journal.append(SaidRecord(update.message))
         if isinstance(update, Result):
-            self.result = update
             await self._deps.journal.append(CheckpointRecord(checkpoint(self.state)))
             await self._deps.journal.sync()  # L-03: nothing is outstanding when the result is seen
+            self.result = update
         self._channel.push(update)
 
     # --- performing, and being interrupted ---
 
     async def _perform(self, effect: Effect) -> Event:
-        if self._abort is None:
-            self._work = asyncio.get_running_loop().create_task(self._do(effect))
+        if self._abort is None and self._crash is None:
+            loop = asyncio.get_running_loop()
+            self._over = loop.create_future()
+            work = self._work = loop.create_task(self._do(effect))
+            work.add_done_callback(self._give_up)
             try:
-                return await self._work
-            except asyncio.CancelledError:
-                if self._abort is None:  # not by `interrupt`: whoever owns this run ends it
-                    raise
+                await self._over
+            except asyncio.CancelledError:  # whoever owns this run ends it
+                await end_all((work,))
+                raise
             finally:
                 self._work = None
+                if self._patience is not None:
+                    self._patience.cancel()
+            if work.done() and not work.cancelled():
+                return work.result()
+            work.add_done_callback(look_at)
+        if self._crash is not None:
+            raise self._crash
+        if self._abort is None:
+            raise MainspringError(f"'{type(effect).__name__}' was cancelled from within")
         return await self._aborted(self._abort)
 
     async def _aborted(self, reason: AbortReason) -> Aborted:
@@ -139,38 +184,32 @@ class Driver:
                 assert_never(effect)
 
     async def _prepare(self, effect: PrepareContext) -> ContextReady:
-        """Commands are only looked at until the context is ready: an abort meanwhile must not lose them."""
         commands = self._shared.inbox.waiting(effect.take)
         queued = (*self._remembered(), *[command.message(self._deps.now()) for command in commands])
         prepared = await self._deps.shrink(self.state, queued)
-        injected = tuple([self._stamped(message) for message in (*prepared.attachments, *queued)])
-        for message in injected:
-            await self._deps.journal.append(SaidRecord(message))
-            self._channel.push(Injected(message))
-        self._shared.inbox.take(commands)
-        self.started_commands.extend(commands)
+        self._taken = commands
         return ContextReady(
             prepared.tokens,
             edits=prepared.edits,
-            injected=injected,
+            injected=tuple([self._stamped(message) for message in (*prepared.attachments, *queued)]),
             shrunk=prepared.shrunk,
             funds=self._shared.ledger.funds,
             staged=prepared.staged,
             media=prepared.media,
-            model=self._shared.policy.model,
+            model=self._shared.policy.model or self._config.model,
         )
 
     async def _run_tools(self, effect: RunTools) -> ToolsDone:
-        results, stopped = await self._executor.finish(effect.calls, start=effect.start)
-        if effect.start and stopped is None:
+        results, why = await self._executor.finish(effect.calls, start=effect.start)
+        if effect.start and why is None:
             self._background.start(self._sum_up(effect.calls, results))
-        return ToolsDone(results, stopped)
+        return ToolsDone(results, why)
 
     async def _compact(self, effect: Compact) -> Compacted:
         ledger = self._shared.ledger
         if not ledger.reserve(effect.reserve):
             return Compacted(failed="the ledger refused the reservation", funds=ledger.funds)
-        spent = 0
+        spent = effect.reserve  # if it does not come to an end, nobody knows better
         try:
             made = await self._deps.summarize(self.state, effect)
             spent = made.cost
@@ -198,5 +237,6 @@ class Driver:
         """In a few words, while the next reply streams (B-31)."""
         text = await self._deps.sum_up(calls, results)
         if text:
-            await self._deps.journal.append(NoteRecord("tool_summary", text, self._deps.now()))
-            self._channel.push(ToolSummary(text, tuple([call.id for call in calls])))
+            ids = tuple([call.id for call in calls])
+            await self._deps.journal.append(ToolSummaryRecord(text, ids, self._deps.now()))
+            self._channel.push(ToolSummary(text, ids))

@@ -17,50 +17,75 @@ from mainspring.core.messages import ToolCall, ToolResult, result
 from mainspring.core.schedule import Slot, Status, startable, taken_along
 from mainspring.core.updates import Answered, Asked, CallDone, CallStarted, Update
 from mainspring.engine.deps import Deps, Outcome, Question
-from mainspring.sessions.records import IntentRecord, NoteRecord, OutcomeRecord
+from mainspring.engine.endings import GRACE, look_at
+from mainspring.engine.shared import Policy, Shared
+from mainspring.sessions.records import AnsweredRecord, AskedRecord, IntentRecord, NoteRecord, OutcomeRecord
 
 CANCELLED = "Not run: an earlier command of the same reply failed."
 INTERRUPTED = "The call was interrupted while it ran. What it did until then is not known."
 ABANDONED = "The call was interrupted and did not end. It may still be running."
 CRASHED = "The tool itself failed: {error}"
 
-SHELL_TOOLS = ("Bash",)
-GRACE = 2.0  # seconds that a cancelled call has to end
 
+class Job:
+    """One call on its way: where it stands, and the handle by which its tool may ask a person."""
 
-class Running:
-    """One call in progress: the handle by which a tool may ask a person."""
-
-    def __init__(self, executor: Executor, call: ToolCall) -> None:
+    def __init__(self, executor: Executor, call: ToolCall, slot: Slot) -> None:
         self._executor = executor
-        self._call = call
+        self.call = call
+        self.slot = slot
+        self.task: asyncio.Task[None] | None = None
+        self.cancelled = False  # by us: the tool did not end by itself
+        self.recording = False  # the tool is done and its outcome is being written: too late to cancel
+        self.abandoned = False  # we no longer wait for it
+        self.result: ToolResult | None = None
+
+    @property
+    def policy(self) -> Policy:
+        return self._executor.policy
 
     async def ask(self, text: str) -> str:
-        return await self._executor.ask(self._call, text)
+        return await self._executor.ask(self, text)
+
+    def set(self, status: Status, *, failed: bool = False) -> None:
+        self.slot = replace(self.slot, status=status, failed=failed)
+
+    def cancel(self) -> None:
+        if self.task is not None and not self.recording:
+            self.cancelled = True
+            self.task.cancel()
 
 
 class Executor:
-    def __init__(self, deps: Deps, config: Config, show: Callable[[Update], None]) -> None:
+    def __init__(
+        self,
+        deps: Deps,
+        config: Config,
+        shared: Shared,
+        show: Callable[[Update], None],
+        on_crash: Callable[[BaseException], None],
+    ) -> None:
         self._deps = deps
         self._config = config
+        self._shared = shared
         self._show = show
-        self._calls: dict[str, ToolCall] = {}
-        self._slots: dict[str, Slot] = {}  # in the order of the reply
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._completing: set[str] = set()  # the tool is done, its outcome is being recorded: too late to cancel
-        self._results: dict[str, ToolResult] = {}
+        self._on_crash = on_crash
+        self._jobs: dict[str, Job] = {}  # in the order of the reply
         self._reply_complete = False
-        self._stopped: str | None = None  # nothing new starts once this is set
+        self._halted = False  # nothing new starts
+        self._why: str | None = None  # what a hook or a denial said when it ended the run
         self._changed: asyncio.Future[None] | None = None
-        self._crash: BaseException | None = None
+
+    @property
+    def policy(self) -> Policy:
+        return self._shared.policy
 
     # --- while the model talks ---
 
     def offer(self, call: ToolCall) -> None:
         """A call's block is finished: it may start, if the rule lets it."""
-        self._calls[call.id] = call
-        shell = call.name in SHELL_TOOLS
-        self._slots[call.id] = Slot(call.id, safe=self._deps.is_concurrent(call), shell=shell)
+        slot = Slot(call.id, safe=self._deps.is_concurrent(call), shell=call.name in self._config.shell_tools)
+        self._jobs[call.id] = Job(self, call, slot)
         self._start_what_may_start()
 
     # --- when the reply is complete ---
@@ -68,126 +93,149 @@ class Executor:
     async def finish(self, calls: tuple[ToolCall, ...], *, start: bool) -> tuple[tuple[ToolResult, ...], str | None]:
         """Run what is left, or only wait for what runs; the results in the order of the calls, and why it stopped."""
         self._reply_complete = True
-        if start:
-            for call in calls:
-                if call.id not in self._slots:
-                    self.offer(call)
-            self._start_what_may_start()
-        else:
-            self._stopped = self._stopped or "ending"
-        while self._tasks:
+        if not start:
+            self._halt()
+        self._start_what_may_start()
+        while self._running():
             await self._change()
-        self._raise_crash()
-        results = tuple([self._results[call.id] for call in calls if call.id in self._results])
-        stopped = self._stopped if start else None
+        results = tuple([job.result for call in calls if (job := self._jobs.get(call.id)) and job.result])
+        why = self._why
         self._clear()
-        return results, stopped
+        return results, why
 
     async def stop(self) -> tuple[ToolResult, ...]:
-        """End everything now. Returns what finished, and for what was running that it was interrupted."""
-        self._stopped = self._stopped or "interrupted"
-        for call_id, task in self._tasks.items():
-            if call_id not in self._completing:
-                task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=GRACE)
-            await asyncio.sleep(0)  # what a task's end leads to comes one round after it
-        for call_id in tuple(self._tasks):
-            await self._abandon(call_id)
-        self._raise_crash()
-        results = tuple(self._results.values())
+        """End everything now. Returns what every call that was started came to."""
+        self._halt()
+        for job in self._running():
+            job.cancel()
+        grace = asyncio.get_running_loop().call_later(GRACE / (1 + self._config.depth), self._abandon)
+        try:
+            while self._running():
+                await self._change()
+        finally:
+            grace.cancel()
+        for job in [job for job in self._jobs.values() if job.abandoned and job.result is None]:
+            await self._record(job, Outcome(result(job.call.id, ABANDONED, is_error=True)))
+        results = tuple([job.result for job in self._jobs.values() if job.result is not None])
         self._clear()
         return results
 
-    async def _abandon(self, call_id: str) -> None:
-        """A tool that does not end when it is told to: the run must."""
-        del self._tasks[call_id]
-        await self._complete(self._calls[call_id], Outcome(result(call_id, ABANDONED, is_error=True)))
-
     def _clear(self) -> None:
-        self._calls, self._slots, self._results, self._completing = {}, {}, {}, set()
-        self._reply_complete, self._stopped = False, None
+        self._jobs = {}
+        self._reply_complete, self._halted, self._why = False, False, None
 
-    def _raise_crash(self) -> None:
-        if self._crash is not None:
-            crash, self._crash = self._crash, None
-            raise crash
+    def _running(self) -> list[Job]:
+        return [job for job in self._jobs.values() if job.task is not None and not job.abandoned]
 
     async def _change(self) -> None:
         self._changed = asyncio.get_running_loop().create_future()
         await self._changed
 
+    def _wake(self) -> None:
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
+
+    def _halt(self) -> None:
+        """Start nothing new, and withdraw the questions: nobody needs their answers (settled 11)."""
+        self._halted = True
+        for job in self._running():
+            if job.slot.status is Status.WAITING:
+                job.cancel()
+
+    def _abandon(self) -> None:
+        """Tools that do not end when they are told to: the run must. An outcome that is being written is waited for."""
+        for job in self._running():
+            job.abandoned = not job.recording
+        self._wake()
+
     # --- one call ---
 
     def _start_what_may_start(self) -> None:
-        if self._stopped is not None:
+        if self._halted:
             return
         may_start = startable(
-            tuple(self._slots.values()),
+            tuple([job.slot for job in self._jobs.values()]),
             reply_complete=self._reply_complete,
             early_safe=self._config.early_safe,
             early_unsafe=self._config.early_unsafe,
         )
         for call_id in may_start:
-            self._set(call_id, Status.EXECUTING)
-            task = asyncio.get_running_loop().create_task(self._run(self._calls[call_id]))
-            self._tasks[call_id] = task
-            task.add_done_callback(partial(self._ended, call_id))
+            job = self._jobs[call_id]
+            job.set(Status.EXECUTING)
+            job.task = asyncio.get_running_loop().create_task(self._run(job))
+            job.task.add_done_callback(partial(self._ended, job))
 
-    async def _run(self, call: ToolCall) -> None:
-        await self._deps.journal.append(IntentRecord(call, self._deps.now()))
-        self._show(CallStarted(call))
+    async def _run(self, job: Job) -> None:
+        await self._deps.journal.append(IntentRecord(job.call, self._deps.now()))
+        self._show(CallStarted(job.call))
         try:
-            outcome = await self._deps.run_tool(call, Running(self, call))
-        except asyncio.CancelledError:  # by `stop`: nobody else holds these tasks
-            outcome = Outcome(result(call.id, INTERRUPTED, is_error=True))
+            outcome = stamped(await self._deps.run_tool(job.call, job), job.call, self._deps)
+        except asyncio.CancelledError as error:
+            words = INTERRUPTED if job.cancelled else CRASHED.format(error=repr(error))
+            outcome = Outcome(result(job.call.id, words, is_error=True))
         except Exception as error:  # noqa: BLE001  # whatever a tool does wrong, the model must hear of it
             words = CRASHED.format(error=f"{type(error).__name__}: {error}")
-            outcome = Outcome(result(call.id, words, is_error=True), failed=True)
-        self._completing.add(call.id)
-        await self._complete(call, outcome)
+            outcome = Outcome(result(job.call.id, words, is_error=True))
+        if job.abandoned:
+            text = f"'{job.call.id}' ended after it was given up: {outcome.result.text}"
+            await self._deps.journal.append(NoteRecord("late", text, self._deps.now()))
+            return
+        await self._record(job, outcome)
+        await self._take_along(job, outcome)
 
-    async def _complete(self, call: ToolCall, outcome: Outcome) -> None:
-        stamped = replace(outcome.result, call_id=call.id, id=self._deps.new_id(), at=self._deps.now())
-        await self._deps.journal.append(OutcomeRecord(stamped))
-        self._results[call.id] = stamped
-        self._set(call.id, Status.COMPLETED, failed=outcome.failed)
-        self._show(CallDone(stamped))
-        self._set(call.id, Status.YIELDED)
-        self._stopped = self._stopped or outcome.stop
-        if outcome.failed:
-            await self._cancel_siblings(call.id)
+    async def _record(self, job: Job, outcome: Outcome) -> None:
+        job.recording = True
+        made = stamped(outcome, job.call, self._deps).result
+        await self._deps.journal.append(OutcomeRecord(made))
+        job.result = made
+        job.set(Status.COMPLETED, failed=outcome.failed)
+        self._show(CallDone(made))
+        job.set(Status.YIELDED, failed=outcome.failed)
 
-    async def _cancel_siblings(self, failed_id: str) -> None:
-        for call_id in taken_along(tuple(self._slots.values()), failed_id, self._config.siblings):
-            cancelled = result(call_id, CANCELLED, is_error=True, synthetic=True)
-            await self._complete(self._calls[call_id], Outcome(cancelled))
+    async def _take_along(self, job: Job, outcome: Outcome) -> None:
+        """What a call's outcome means for the others."""
+        if outcome.stop is not None:
+            self._why = outcome.stop if self._why is None else self._why
+            self._halt()
+        slots = tuple([other.slot for other in self._jobs.values()])
+        cancelled = [self._jobs[call_id] for call_id in taken_along(slots, job.call.id, self._config.siblings)]
+        for other in cancelled:
+            other.set(Status.COMPLETED)  # at once: while the first is being written, none of them may start
+        for other in cancelled:
+            made = result(other.call.id, CANCELLED, is_error=True, synthetic=True)
+            await self._record(other, Outcome(made))
 
-    def _ended(self, call_id: str, task: asyncio.Task[None]) -> None:
+    def _ended(self, job: Job, task: asyncio.Task[None]) -> None:
         """A call is over. Only the journal can have raised, and then nothing may go on (law 3)."""
-        if self._tasks.get(call_id) is not task:
-            return  # it was abandoned
-        del self._tasks[call_id]
+        look_at(task)
+        if job.abandoned:
+            return
+        job.task = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._crash = self._crash or error
-            self._stopped = self._stopped or "crashed"
+            self._halted = True
+            for other in self._running():
+                other.cancel()
+            self._on_crash(error)
         self._start_what_may_start()
-        if self._changed is not None and not self._changed.done():
-            self._changed.set_result(None)
-
-    def _set(self, call_id: str, status: Status, *, failed: bool | None = None) -> None:
-        slot = self._slots[call_id]
-        self._slots[call_id] = replace(slot, status=status, failed=slot.failed if failed is None else failed)
+        self._wake()
 
     # --- a call that waits for a person ---
 
-    async def ask(self, call: ToolCall, text: str) -> str:
-        question = Question(self._deps.new_id(), call.id, text)
-        await self._deps.journal.append(NoteRecord("asked", text, self._deps.now()))
-        self._set(call.id, Status.WAITING)
-        self._show(Asked(question.id, call.id, text))
+    async def ask(self, job: Job, text: str) -> str:
+        question = Question(self._deps.new_id(), job.call.id, text)
+        await self._deps.journal.append(AskedRecord(question.id, job.call.id, text, self._deps.now()))
+        job.set(Status.WAITING)
+        self._show(Asked(question.id, job.call.id, text))
         answer = await self._deps.ask(question)
-        await self._deps.journal.append(NoteRecord("answered", answer, self._deps.now()))
-        self._set(call.id, Status.EXECUTING)
+        await self._deps.journal.append(AnsweredRecord(question.id, answer, self._deps.now()))
+        job.set(Status.EXECUTING)
         self._show(Answered(question.id, answer))
         return answer
+
+
+def stamped(outcome: Outcome, call: ToolCall, deps: Deps) -> Outcome:
+    """An outcome with its id and time. Raises for what is none: that is the tool's failure."""
+    made = outcome.result
+    if made.id:
+        return outcome
+    return replace(outcome, result=replace(made, call_id=call.id, id=deps.new_id(), at=deps.now()))

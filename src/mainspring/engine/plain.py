@@ -15,19 +15,20 @@ from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.events import Verdict
-from mainspring.core.history import History
 from mainspring.core.messages import Message, ToolCall, ToolResult, User, result
 from mainspring.core.state import State
-from mainspring.core.view import Edit, view
+from mainspring.core.view import view
 from mainspring.engine.deps import Asking, Outcome, Prepared, Question, Summary
+from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
+from mainspring.engine.shared import Policy
 from mainspring.providers.base import Batch, Provider
 from mainspring.sessions.records import Journal, MemoryJournal
 
 CHARS_PER_TOKEN = 3  # English has rather more, code about as many: the estimate errs on the high side (D-31)
 
-Act = Callable[..., Awaitable[str]]
+Act = Callable[..., Awaitable[object]]  # text, and nothing else: checked when it runs
 
 
 class Tool(NamedTuple):
@@ -35,7 +36,7 @@ class Tool(NamedTuple):
 
     name: str
     run: Act
-    concurrent: bool = False  # may run beside others, and while the model still talks
+    concurrent: bool | Callable[[ToolCall], bool] = False  # may run beside others, and while the model still talks
 
 
 class Plain:
@@ -46,8 +47,8 @@ class Plain:
         self._tools = {tool.name: tool for tool in tools}
         self._journal: Journal = journal or MemoryJournal()
 
-    def stream(self, request: Request, history: History, edits: tuple[Edit, ...]) -> AsyncGenerator[Batch, None]:
-        return self._provider.stream(request, history, edits)
+    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:  # noqa: ARG002
+        return self._provider.stream(request, state.history, state.edits)
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
         if state.totals.replies and not queued:
@@ -62,12 +63,18 @@ class Plain:
         if tool is None:
             return refused(call, f"there is no tool '{call.name}'; there are {', '.join(self._tools) or 'none'}")
         try:
-            return Outcome(result(call.id, await tool.run(**call.input)))
+            text: object = await tool.run(**call.input)
         except ToolError as error:
             return refused(call, str(error))
+        if not isinstance(text, str):
+            return refused(call, f"'{call.name}' returned {type(text).__name__}, not text: mend the tool")
+        return Outcome(result(call.id, text))
 
     def is_concurrent(self, call: ToolCall) -> bool:
-        return call.name in self._tools and self._tools[call.name].concurrent
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return True  # it will only be told that there is no such tool
+        return tool.concurrent(call) if callable(tool.concurrent) else tool.concurrent
 
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:  # noqa: ARG002  # there are none
         return Verdict()
@@ -122,13 +129,15 @@ def since_the_last_reply(state: State) -> list[Message]:
     return added
 
 
-def open_run(
+def open_run(  # noqa: PLR0913  # keywords, all of them
     prompt: str,
     *,
     provider: Provider,
     tools: Iterable[Tool] = (),
     config: Config | None = None,
     journal: Journal | None = None,
+    ledger: Ledger | None = None,
+    deltas: bool = True,
     **settings: Any,
 ) -> Run:
     """A run of its own session: `async with open_run(...) as run: async for update in run: ...`, then `run.result`.
@@ -136,4 +145,5 @@ def open_run(
     `settings` are fields of `Config`, for those who need only one or two.
     """
     chosen = config or Config(**settings)
-    return Session(Plain(provider, tools, journal=journal), chosen).run(prompt)
+    session = Session(Plain(provider, tools, journal=journal), chosen, ledger=ledger)
+    return session.run(prompt, deltas=deltas)

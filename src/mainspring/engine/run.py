@@ -7,49 +7,46 @@ from collections.abc import Callable
 from types import TracebackType
 
 from mainspring.core.errors import UsageError
-from mainspring.core.messages import User
+from mainspring.core.events import Submitted
 from mainspring.core.reasons import AbortReason
-from mainspring.core.state import State
 from mainspring.core.updates import Result, Update
 from mainspring.engine.channel import Channel
 from mainspring.engine.driver import Driver
-from mainspring.engine.shared import Command
+from mainspring.engine.endings import ended
 
 
 class Run:
-    """Use it as a context manager and iterate it; leaving the block ends the run, wherever it is.
+    """A context manager to iterate: `async with session.run("...") as run: async for update in run: ...`
 
-    Nothing happens before the first update is asked for (A-06). A crash of the engine is raised to whoever iterates,
-    with its traceback.
+    Nothing happens before the first update is asked for (A-06). Leaving the block ends the run, wherever it is. A crash
+    of the engine is raised to whoever iterates, with its traceback.
     """
 
-    def __init__(self, driver: Driver, channel: Channel[Update], messages: tuple[User, ...]) -> None:
-        self._driver = driver
-        self._channel = channel
-        self._messages = messages
+    def __init__(
+        self,
+        start: Callable[[Channel[Update]], tuple[Driver, Submitted]],
+        on_end: Callable[[Driver, bool], None],
+        *,
+        leaving: AbortReason = AbortReason.HARD,
+    ) -> None:
+        self._start = start
+        self._on_end = on_end  # called once, with whether the result was seen
+        self._leaving = leaving  # what leaving early counts as
+        self._channel: Channel[Update] = Channel()
+        self._driver: Driver | None = None
         self._task: asyncio.Task[None] | None = None
-        self._left_early = False
-        self.on_end: Callable[[Run], None] = _nothing
+        self._entered = self._left = self._reading = False
 
     def interrupt(self, reason: AbortReason = AbortReason.HARD) -> None:
-        """The run ends soon, with its history in order and a result that says so."""
-        self._driver.interrupt(reason)
+        """The run ends soon, with its history in order and a result that says so. Before it began, there is no run."""
+        if self._driver is not None:
+            self._driver.interrupt(reason)
 
     @property
     def result(self) -> Result:
-        if self._driver.result is None:
-            raise UsageError("the run has no result yet: iterate it to its end first")
+        if self._driver is None or self._driver.result is None:
+            raise UsageError("the run has no result: iterate it to its end first")
         return self._driver.result
-
-    @property
-    def completed_commands(self) -> list[Command]:
-        """The queued commands that this run took up; none if it crashed or was left before its end (A-17)."""
-        finished = self._driver.result is not None and not self._left_early
-        return self._driver.started_commands if finished else []
-
-    @property
-    def state(self) -> State:
-        return self._driver.state
 
     # --- iterating ---
 
@@ -57,49 +54,54 @@ class Run:
         return self
 
     async def __anext__(self) -> Update:
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._driver.run(self._messages))
+        if not self._entered or self._left:
+            raise UsageError("a run is iterated inside its block: 'async with session.run(...) as run'")
+        if self._reading:
+            raise UsageError("somebody else is reading this run: one of you reads, and hands the updates on")
+        if self._driver is None:
+            self._begin()
+        self._reading = True
         try:
             return await self._channel.__anext__()
         except StopAsyncIteration:
-            await ended(self._task)
-            self._task.result()  # a crash is raised here
+            await self._finish()
             raise
+        finally:
+            self._reading = False
+
+    def _begin(self) -> None:
+        self._driver, submitted = self._start(self._channel)
+        self._task = asyncio.get_running_loop().create_task(self._driver.run(submitted))
+
+    async def _finish(self) -> None:
+        """Wait for the driver to be over; a crash of it is raised here, once."""
+        task, self._task = self._task, None
+        if task is None or self._driver is None:
+            return
+        seen = self._driver.result is not None
+        try:
+            await ended(task)
+        finally:
+            self._on_end(self._driver, seen)
+        if not task.cancelled():
+            task.result()
 
     # --- leaving ---
 
     async def __aenter__(self) -> Run:
+        if self._entered:
+            raise UsageError("a run is entered once: start another one with 'session.run(...)'")
+        self._entered = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._left = True
         self._channel.leave()
+        self.interrupt(self._leaving)
         try:
-            if self._task is not None:
-                self._left_early = not self._task.done()
-                self._driver.interrupt(AbortReason.HARD)
-                await ended(self._task)
-                if error is None and not self._task.cancelled():
-                    self._task.result()
-        finally:
-            self.on_end(self)
-
-
-def _nothing(_: Run) -> None:
-    pass
-
-
-async def ended(task: asyncio.Task[None]) -> None:
-    """Wait until a task is over. Our own cancellation is passed on to it, waited for, and then goes on."""
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-            task.cancel()
-    if cancelled is not None:
-        if not task.cancelled():
-            task.exception()  # looked at: the cancellation is what counts
-        raise cancelled
+            await self._finish()
+        except Exception:
+            if error is None:  # the caller's own trouble comes first
+                raise

@@ -20,7 +20,7 @@ from mainspring.engine.deps import Deps
 from mainspring.engine.executor import Executor
 from mainspring.engine.shared import Shared
 from mainspring.providers.base import Batch, Ended, Finished, Piece, Retry, Started
-from mainspring.sessions.records import BlockRecord, DeltaRecord, NoteRecord
+from mainspring.sessions.records import BlockRecord, DeltaPart, DeltaRecord, RetryRecord
 
 CHARS_PER_TOKEN = 3  # rather fewer than there are, so that the estimate for an aborted call errs high
 
@@ -31,11 +31,12 @@ NO_FUNDS = Failure(Trouble.FUNDS, "the ledger refused the reservation")
 class Draft:
     """A reply as it arrives."""
 
-    def __init__(self, reply_id: str, model: str, at: int) -> None:
+    def __init__(self, reply_id: str, model: str, at: int, prompt_tokens: int) -> None:
         self.reply_id = reply_id
         self.model = model
         self.at = at
-        self.usage = Usage()
+        self.usage = Usage(input=prompt_tokens)  # until the server says better
+        self.begun = False  # the server has begun to answer, and to charge
         self.handed_on = False  # something of it was shown: from now on a failure is the core's business
         self.blocks: list[Block] = []
         self.open_kind: Kind | None = None
@@ -88,7 +89,7 @@ class Sampler:
         request, ledger = effect.request, self._shared.ledger
         if not ledger.reserve(request.reserve):
             return CallFailed(NO_FUNDS, funds=ledger.funds)
-        draft = self._draft = Draft(self._deps.new_id(), request.model, self._deps.now())
+        draft = self._draft = Draft(self._deps.new_id(), request.model, self._deps.now(), state.tokens)
         spent = Usage()
         try:
             event = await self._stream(effect, state, draft)
@@ -103,19 +104,27 @@ class Sampler:
 
     async def _stream(self, effect: CallModel, state: State, draft: Draft) -> Replied | CallFailed:
         try:
-            async with aclosing(self._deps.stream(effect.request, state.history, state.edits)) as stream:
+            async with aclosing(self._deps.stream(effect.request, state, self._shared.policy)) as stream:
                 async for batch in stream:
                     if ended := await self._take(batch, draft):
                         return Replied(draft.reply(ended.stop, ended.usage, ended.model))
         except ProviderError as error:
-            return self._failed(error.failure, draft)
-        return self._failed(NO_END, draft)
+            return await self._failed(error.failure, draft)
+        return await self._failed(NO_END, draft)
 
-    def _failed(self, failure: Failure, draft: Draft) -> CallFailed:
+    async def _failed(self, failure: Failure, draft: Draft) -> CallFailed:
         inside_call = failure.inside_call or draft.open_kind is Kind.INPUT
-        kept = draft.reply(Stop.UNFINISHED, draft.estimate) if draft.handed_on else None
-        usage = draft.estimate if draft.handed_on else draft.usage
+        await self._close_text(draft)
+        usage = draft.estimate if draft.begun else Usage()
+        kept = draft.reply(Stop.UNFINISHED, usage) if draft.handed_on else None
         return CallFailed(replace(failure, inside_call=inside_call), kept, usage)
+
+    async def _close_text(self, draft: Draft) -> None:
+        """Text that was being written when a reply broke off was shown, so it becomes a block like any other."""
+        index, text = len(draft.blocks), draft.close_text()
+        if text is not None:
+            await self._deps.journal.append(BlockRecord(draft.reply_id, index, text, self._deps.now()))
+            self._show(BlockDone(draft.reply_id, index, text))
 
     async def _take(self, batch: Batch, draft: Draft) -> Ended | None:
         """Hand on what one read of the socket brought. Deltas are journaled together, before the first is shown."""
@@ -130,21 +139,26 @@ class Sampler:
                 case Finished():
                     await self._finish_block(item.block, draft)
                 case Started():
-                    draft.usage = item.usage
+                    draft.usage, draft.begun = item.usage, True
                 case Ended():
                     return item
                 case Retry():
-                    words = f"{item.failure.kind}, attempt {item.attempt}, waits {item.delay} ms"
-                    await self._deps.journal.append(NoteRecord("retry", words, self._deps.now()))
+                    retry = RetryRecord(item.failure, item.attempt, item.delay, self._deps.now())
+                    await self._deps.journal.append(retry)
                     self._show(Retrying(item.failure, item.attempt, item.delay))
                 case _:
                     assert_never(item)
         return None
 
     async def _journal_deltas(self, batch: Batch, draft: Draft) -> None:
-        text = "".join([item.text for item in batch if isinstance(item, Piece)])
-        if text:
-            await self._deps.journal.append(DeltaRecord(draft.reply_id, len(draft.blocks), text, self._deps.now()))
+        index, parts = len(draft.blocks), list[DeltaPart]()
+        for item in batch:
+            if isinstance(item, Piece):
+                parts.append(DeltaPart(index, item.kind, item.text))
+            elif isinstance(item, Finished):
+                index += 1
+        if parts:
+            await self._deps.journal.append(DeltaRecord(draft.reply_id, tuple(parts), self._deps.now()))
 
     async def _finish_block(self, block: Block, draft: Draft) -> None:
         if isinstance(block, ToolCall):
@@ -162,12 +176,14 @@ class Sampler:
         if draft is None:
             return None, Usage()
         if not draft.handed_on:
-            return None, draft.usage
-        index, text = len(draft.blocks), draft.close_text()
-        if text is not None:
-            await self._deps.journal.append(BlockRecord(draft.reply_id, index, text, self._deps.now()))
-            self._show(BlockDone(draft.reply_id, index, text))
+            return None, draft.estimate
+        await self._close_text(draft)
         return draft.reply(Stop.UNFINISHED, draft.estimate), draft.estimate
+
+    def salvage(self) -> Assistant | None:
+        """The finished blocks of a reply that a crash cut off; nothing more can be journaled."""
+        draft, self._draft = self._draft, None
+        return draft.reply(Stop.UNFINISHED, draft.estimate) if draft is not None else None
 
 
 def unique(call: ToolCall, taken: set[str], new_id: Callable[[], str]) -> ToolCall:

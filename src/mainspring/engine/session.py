@@ -9,10 +9,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from mainspring.core.config import Config
-from mainspring.core.effects import Finish, Priority
+from mainspring.core.effects import Priority
 from mainspring.core.errors import UsageError
+from mainspring.core.events import Submitted
 from mainspring.core.history import History
-from mainspring.core.messages import User, user
+from mainspring.core.messages import Assistant, ToolResult, User, user
+from mainspring.core.reasons import AbortReason
 from mainspring.core.state import State
 from mainspring.core.updates import Update
 from mainspring.engine.channel import Channel
@@ -21,7 +23,7 @@ from mainspring.engine.driver import Driver
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.shared import Command, Policy, Shared
-from mainspring.sessions.records import NoteRecord
+from mainspring.sessions.records import CommandState, PolicyRecord
 
 
 class Session:
@@ -31,42 +33,46 @@ class Session:
         self.state = state or State(History())
         self.shared = Shared(self.state.history, ledger)
         self.completed_commands: list[Command] = []
-        self._run: Run | None = None
+        self._under_way: Driver | None = None
+        self._salvaged: tuple[Assistant | None, tuple[ToolResult, ...]] = (None, ())
 
     def run(self, prompt: str | tuple[User, ...] = (), *, config: Config | None = None, deltas: bool = True) -> Run:
         """A run on `prompt`; without one it goes on from where the conversation stands. Starts when it is iterated."""
-        if self._run is not None:
-            raise UsageError("a run of this session is under way: leave it first, or use 'submit' to add to it")
-        channel: Channel[Update] = Channel()
-        driver = Driver(self._ready(), config or self.config, self.deps, self.shared, channel, deltas=deltas)
-        self._run = Run(driver, channel, self._messages(prompt))
-        self._run.on_end = self._ended
-        return self._run
+        chosen = config or self.config
+
+        def start(channel: Channel[Update]) -> tuple[Driver, Submitted]:
+            if self._under_way is not None:
+                raise UsageError("a run of this session is under way: leave it first, or use 'submit' to add to it")
+            self._under_way = Driver(self.state, chosen, self.deps, self.shared, channel, deltas=deltas)
+            (partial, results), self._salvaged = self._salvaged, (None, ())
+            return self._under_way, Submitted(self._messages(prompt), partial, results)
+
+        return Run(start, self._ended, leaving=AbortReason.PARENT if chosen.depth else AbortReason.HARD)
 
     def _messages(self, prompt: str | tuple[User, ...]) -> tuple[User, ...]:
         given = (user(prompt),) if isinstance(prompt, str) else prompt
         return tuple([replace(m, id=m.id or self.deps.new_id(), at=m.at or self.deps.now()) for m in given])
 
-    def _ready(self) -> State:
-        """After a crash the state still waits for an answer that will never come."""
-        waiting = self.state.waiting_for
-        return self.state if waiting is None or isinstance(waiting, Finish) else replace(self.state, waiting_for=None)
-
-    def _ended(self, run: Run) -> None:
-        self.state = run.state
-        self._run = None
-        self.completed_commands.extend(run.completed_commands)
+    def _ended(self, driver: Driver, result_seen: bool) -> None:  # a callback
+        """Commands that a run took up are completed only if it came to its end by itself (A-16, A-17)."""
+        self.state = driver.state
+        self._under_way = None
+        self._salvaged = driver.salvaged
+        if result_seen:
+            self.completed_commands.extend(driver.commands)
 
     # --- from outside, while a run is under way or not ---
 
     async def submit(self, text: str, priority: Priority = Priority.NEXT) -> Command:
         """Queue a command: the next turn takes it. It is journaled before this returns."""
         command = Command(self.deps.new_id(), text, priority)
-        await self.deps.journal.append(NoteRecord("queued", text, self.deps.now()))
+        self.shared.inbox.check_room()
+        await self.deps.journal.append(command.record(CommandState.QUEUED, self.deps.now()))
         self.shared.inbox.put(command)
         return command
 
     async def change(self, policy: Policy) -> None:
         """Takes effect at the next call."""
-        await self.deps.journal.append(NoteRecord("policy", repr(policy), self.deps.now()))
+        record = PolicyRecord(policy.mode, policy.model, policy.rules, policy.tools, self.deps.now())
+        await self.deps.journal.append(record)
         self.shared.policy = policy

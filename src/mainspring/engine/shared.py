@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from mainspring.core.effects import Priority
+from mainspring.core.errors import UsageError
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, User, user
 from mainspring.core.models import Model
 from mainspring.core.value import Value
 from mainspring.engine.ledger import Ledger
+from mainspring.sessions.records import CommandRecord, CommandState
+
+MOST_COMMANDS = 1_000  # far more than anyone types; a program that queues without end is told so
 
 
 class Policy(Value):
@@ -29,12 +33,19 @@ class Command(Value):
     def message(self, at: int) -> User:
         return User(user(self.text).content, id=self.id, at=at)
 
+    def record(self, state: CommandState, at: int) -> CommandRecord:
+        return CommandRecord(self.id, self.text, self.priority, state, at)
+
 
 class Inbox:
     """Commands wait here until a turn takes them. Looking takes nothing: an abort loses no command."""
 
     def __init__(self) -> None:
         self._waiting: list[Command] = []
+
+    def check_room(self) -> None:
+        if len(self._waiting) >= MOST_COMMANDS:
+            raise UsageError(f"{MOST_COMMANDS} commands wait already: let a turn take them first")
 
     def put(self, command: Command) -> None:
         self._waiting.append(command)

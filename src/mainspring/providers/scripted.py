@@ -38,7 +38,7 @@ class Pause(Value):
 
 
 class Break(Value):
-    """The stream breaks off here, within the block that comes next if `inside` says so."""
+    """The stream breaks off here."""
 
     failure: Failure
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Protocol
 
+from mainspring.core.effects import Priority
 from mainspring.core.events import Event
 from mainspring.core.messages import Block, ToolCall, ToolResult, User
+from mainspring.core.models import Model
+from mainspring.core.reasons import Failure
 from mainspring.core.state import Checkpoint
+from mainspring.core.updates import Kind
 from mainspring.core.value import Value
 
 
@@ -25,12 +30,17 @@ class BlockRecord(Value):
     at: int
 
 
+class DeltaPart(Value):
+    index: int  # of the block
+    kind: Kind
+    text: str
+
+
 class DeltaRecord(Value):
-    """Pieces of a block, as one read of the socket brought them."""
+    """The pieces that one read of the socket brought, which may span blocks."""
 
     reply_id: str
-    index: int
-    text: str
+    parts: tuple[DeltaPart, ...]
     at: int
 
 
@@ -64,8 +74,62 @@ class CheckpointRecord(Value):
     checkpoint: Checkpoint
 
 
+class AskedRecord(Value):
+    """A call waits for a person."""
+
+    id: str
+    call_id: str
+    text: str
+    at: int
+
+
+class AnsweredRecord(Value):
+    id: str
+    answer: str
+    at: int
+
+
+class CommandState(StrEnum):
+    QUEUED = "queued"
+    STARTED = "started"
+    COMPLETED = "completed"
+
+
+class CommandRecord(Value):
+    """Something typed while a run was under way, and what became of it (A-16)."""
+
+    id: str
+    text: str
+    priority: Priority
+    state: CommandState
+    at: int
+
+
+class PolicyRecord(Value):
+    """What the user changed (settled 29)."""
+
+    mode: str
+    model: Model | None
+    rules: tuple[str, ...]
+    tools: tuple[str, ...] | None
+    at: int
+
+
+class RetryRecord(Value):
+    failure: Failure
+    attempt: int
+    delay: int
+    at: int
+
+
+class ToolSummaryRecord(Value):
+    text: str
+    call_ids: tuple[str, ...]
+    at: int
+
+
 class NoteRecord(Value):
-    """Anything else worth knowing later: a wait, a change of policy, a command that was queued."""
+    """Anything else worth knowing later."""
 
     kind: str
     text: str
@@ -80,6 +144,12 @@ Record = (
     | OutcomeRecord
     | SaidRecord
     | DecisionRecord
+    | AskedRecord
+    | AnsweredRecord
+    | CommandRecord
+    | PolicyRecord
+    | RetryRecord
+    | ToolSummaryRecord
     | CheckpointRecord
     | NoteRecord
 )

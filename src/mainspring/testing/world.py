@@ -16,11 +16,10 @@ from typing import Any
 
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.events import Verdict
-from mainspring.core.history import History
 from mainspring.core.messages import ToolCall, ToolResult, User, result
 from mainspring.core.state import State
-from mainspring.core.view import Edit
 from mainspring.engine.deps import Asking, Outcome, Prepared, Question, Summary
+from mainspring.engine.shared import Policy
 from mainspring.providers.base import Batch
 from mainspring.providers.scripted import Reply, Scripted
 from mainspring.sessions.records import Journal, MemoryJournal
@@ -73,8 +72,8 @@ class World:
 
     # --- Deps ---
 
-    def stream(self, request: Request, history: History, edits: tuple[Edit, ...]) -> AsyncGenerator[Batch, None]:
-        return self.model.stream(request, history, edits)
+    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:  # noqa: ARG002
+        return self.model.stream(request, state.history, state.edits)
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:  # noqa: ARG002  # scripted
         return self.contexts.pop(0) if self.contexts else Prepared(100)

@@ -1,0 +1,40 @@
+"""Ending tasks: everything that a run starts ends with it, or is given up after a while and looked after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+GRACE = 2.0  # seconds that something cancelled has to end (X2)
+
+
+async def end_all(tasks: Iterable[asyncio.Task[Any]], grace: float = GRACE) -> None:
+    """Cancel and wait. What does not end within the grace is left behind, but not forgotten."""
+    pending = {task for task in tasks if not task.done()}
+    for task in pending:
+        task.cancel()
+    if pending:
+        _, pending = await asyncio.wait(pending, timeout=grace)
+    for task in pending:
+        task.add_done_callback(look_at)
+
+
+def look_at(task: asyncio.Task[Any]) -> None:
+    """An exception that nobody waits for any more: looked at, so that asyncio does not complain."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    """Wait until a task is over. Our own cancellation is passed on to it, waited for, and then goes on."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+            task.cancel()
+    look_at(task)
+    if cancelled is not None:
+        raise cancelled

@@ -1,0 +1,589 @@
+"""What a review with fresh eyes broke: races, crashes and misuse, each with the smallest world that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator
+
+import pytest
+from core.play import line
+from msgspec.structs import replace
+
+from engine.stage import CONFIG, Stage, assert_clean, assert_in_order
+from mainspring.core.errors import MainspringError
+from mainspring.core.events import Submitted, Verdict
+from mainspring.core.history import History
+from mainspring.core.messages import Assistant, Stop, Text, Thinking, user
+from mainspring.core.pairing import unpaired
+from mainspring.core.reasons import AbortReason, Failure, Terminal, Trouble
+from mainspring.core.state import State
+from mainspring.core.updates import (
+    Appended,
+    Asked,
+    BlockDone,
+    CallDone,
+    CallStarted,
+    Delta,
+    Injected,
+    Kind,
+    RequestStarted,
+    Result,
+    Retrying,
+    ToolSummary,
+    Update,
+)
+from mainspring.engine.channel import Channel
+from mainspring.engine.deps import Prepared
+from mainspring.engine.driver import Driver
+from mainspring.engine.ledger import Ledger
+from mainspring.engine.session import Session
+from mainspring.engine.shared import Policy, Shared
+from mainspring.providers.base import Batch, Ended, Finished, Piece, Retry, Started
+from mainspring.sessions.records import (
+    BlockRecord,
+    CommandRecord,
+    DeltaPart,
+    DeltaRecord,
+    EventRecord,
+    IntentRecord,
+    MemoryJournal,
+    NoteRecord,
+    OutcomeRecord,
+    Record,
+    RetryRecord,
+    SaidRecord,
+    ToolSummaryRecord,
+)
+from mainspring.testing import Break, Pause, World, call, fails, says, virtually
+
+
+class Slow(MemoryJournal):
+    """Takes a while over the records of one kind."""
+
+    def __init__(self, kind: type[Record], seconds: float) -> None:
+        super().__init__()
+        self.kind, self.seconds = kind, seconds
+
+    async def append(self, record: Record) -> None:
+        if isinstance(record, self.kind):
+            await asyncio.sleep(self.seconds)
+        await super().append(record)
+
+    def kept(self, kind: type[Record]) -> list[Record]:
+        return [record for record in self.records if isinstance(record, kind)]
+
+
+def outcomes(journal: MemoryJournal) -> Counter[str]:
+    return Counter(record.result.call_id for record in journal.records if isinstance(record, OutcomeRecord))
+
+
+# --- one outcome for each call ----------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-15", "F-20", "F-06")
+def test_cancelled_siblings_are_recorded_once_and_never_run() -> None:
+    journal = Slow(OutcomeRecord, 0.005)
+    safe = ("Bash", "Edit")
+    calls = [call("Bash", f"b{n}", ms=1, fails=n < 3) for n in range(1, 13)]
+    world = World([says(*calls), says("Done.")], safe=safe, journal=journal)
+    stage = Stage(world)
+    ran = [id for id, _, _ in world.ran]
+    assert len(ran) == len(set(ran)) == 10  # as many as may run at once
+    assert all(times == 1 for times in outcomes(journal).values())
+    assert [id for id in ("b11", "b12") if id in ran] == []
+    assert_in_order(stage.session)
+
+
+def test_an_outcome_that_is_being_written_is_waited_for() -> None:
+    async def main() -> None:
+        journal = Slow(OutcomeRecord, 3.0)
+        session = Session(World([says(call("Edit", "e", text="file written"))], journal=journal), CONFIG)
+        loop = asyncio.get_running_loop()
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, CallStarted):
+                    loop.call_later(0.5, run.interrupt)
+        assert [line(m) for m in session.state.history][2] == "result <e>: file written"
+        assert outcomes(journal) == {"e": 1}
+
+    virtually(main())
+
+
+def test_a_tool_that_ends_after_it_was_given_up_leaves_a_note_and_nothing_else() -> None:
+    class Stubborn(World):
+        async def _act(self, call, asking):  # type: ignore[no-untyped-def]
+            try:
+                await asyncio.sleep(3_600)
+            except asyncio.CancelledError:
+                await asyncio.sleep(3)
+            return await super()._act(call, asking)
+
+    async def main() -> None:
+        journal = Slow(OutcomeRecord, 0)
+        session = Session(Stubborn([says(call("Read", "r", text="really done"))], journal=journal), CONFIG)
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, CallStarted):
+                    run.interrupt()
+        await asyncio.sleep(10)
+        assert outcomes(journal) == {"r": 1}
+        notes = [record.text for record in journal.records if isinstance(record, NoteRecord)]
+        assert notes == ["'r' ended after it was given up: really done"]
+        assert_clean()
+
+    virtually(main())
+
+
+def test_a_tool_that_cancels_itself_has_crashed() -> None:
+    class Odd(World):
+        async def _act(self, call, asking):  # type: ignore[no-untyped-def]
+            raise asyncio.CancelledError("my own affair")
+
+    stage = Stage(Odd([says(call("Read", "r")), says("Done.")]))
+    assert stage.said[1] == "result <r>: The tool itself failed: CancelledError('my own affair')"
+
+
+@pytest.mark.parametrize("nonsense", [None, 5, "text"])
+def test_a_tool_that_returns_nonsense_has_crashed(nonsense: object) -> None:
+    class Odd(World):
+        async def run_tool(self, call, asking):  # type: ignore[no-untyped-def]
+            return nonsense
+
+    stage = Stage(Odd([says(call("Read", "r")), says("Done.")]))
+    assert stage.said[1].startswith("result <r>: The tool itself failed: AttributeError")
+
+
+def test_a_stop_without_a_reason_is_a_stop() -> None:
+    stage = Stage(World([says(call("Read", "r", stop=""), call("Read", "s", ms=5), call("Edit", "e"))]))
+    assert stage.ending == ("hook_stopped", "hook")
+    assert "e" not in [id for id, _, _ in stage.world.ran]
+
+
+# --- questions are withdrawn ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        says(call("Read", "q", ask="May I?"), Pause(5), stop=Stop.REFUSAL),
+        says(call("Read", "q", ask="May I?"), call("Read", "s", ms=5, stop="denied")),
+    ],
+    ids=["a refusal", "a hook that stops the run"],
+)
+def test_an_end_withdraws_the_questions_that_are_open(reply: object) -> None:
+    """Settled 11 and 12."""
+    stage = Stage(World([reply]))  # type: ignore[list-item]
+    assert any(isinstance(update, Asked) for update in stage.updates)
+    assert stage.result.duration < 100
+    assert unpaired(stage.session.state.history) == ()
+
+
+# --- a run that broke off ---------------------------------------------------------------------------
+
+
+class Crash(Exception):
+    pass
+
+
+class CrashOnce(World):
+    """Its stop hooks, or its second request, break once."""
+
+    crashed = False
+
+    async def stop_hooks(self, state, effect):  # type: ignore[no-untyped-def]
+        if not self.crashed:
+            self.crashed = True
+            raise Crash
+        return Verdict()
+
+
+def test_a_session_that_crashed_goes_on_and_replays() -> None:
+    async def main() -> None:
+        session = Session(CrashOnce([says("one"), says("two")]), CONFIG)
+        with pytest.raises(Crash):
+            async with session.run("go") as run:
+                async for _ in run:
+                    pass
+        async with session.run("again") as run:
+            async for _ in run:
+                pass
+        assert run.result.text == "two"
+        assert_in_order(session)
+
+    virtually(main())
+
+
+async def broken(stream: AsyncGenerator[Batch, None]) -> AsyncGenerator[Batch, None]:
+    async for batch in stream:
+        if isinstance(batch[0], Ended):
+            raise Crash
+        yield batch
+
+
+def test_what_was_shown_before_a_crash_is_in_the_history_of_the_next_run() -> None:
+    """The reply was about to end, one tool was done and one ran, when the provider broke."""
+
+    class Breaking(World):
+        def stream(self, request, state, policy):  # type: ignore[no-untyped-def]
+            stream = super().stream(request, state, policy)
+            return broken(stream) if not self.model.requests else stream
+
+    async def main() -> None:
+        first = says("Look.", call("Read", "quick", ms=1), call("Read", "slow", ms=500), Pause(20))
+        session = Session(Breaking([first, says("on")]), CONFIG)
+        with pytest.raises(Crash):
+            await to_the_end(session)
+        await to_the_end(session)
+        said = [line(m) for m in session.state.history]
+        assert said[1:3] == ["assistant: Look. <quick> <slow>", "result <quick>: Read is done"]
+        assert said[3].startswith("result <slow>: The call was interrupted while it ran")
+        assert said[4:] == ["prompt: go", "assistant: on"]
+        assert_in_order(session)
+
+    virtually(main())
+
+
+async def to_the_end(session: Session) -> list[Update]:
+    async with session.run("go") as run:
+        return [update async for update in run]
+
+
+def test_a_journal_failure_ends_everything_at_once() -> None:
+    class Failing(MemoryJournal):
+        async def append(self, record: Record) -> None:
+            if isinstance(record, OutcomeRecord):
+                raise Crash
+            await super().append(record)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        hour = says(call("Read", "a", ms=5), call("Read", "b", ms=3_600_000), call("Read", "c", ask="May I?"))
+        session = Session(World([hour], journal=Failing()), CONFIG)
+        with pytest.raises(Crash):
+            await to_the_end(session)
+        assert loop.time() < 1
+        assert_clean()
+
+    virtually(main())
+
+
+# --- things that do not listen ----------------------------------------------------------------------
+
+
+class Deaf(World):
+    """Its hooks and its memory do not hear that they are cancelled."""
+
+    async def stop_hooks(self, state, effect):  # type: ignore[no-untyped-def]
+        await deafly(3_600)
+        return Verdict()
+
+    async def recall(self, state):  # type: ignore[no-untyped-def]
+        await deafly(3_600)
+        return ()
+
+
+async def deafly(seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while loop.time() < until:
+        try:
+            await asyncio.sleep(until - loop.time())
+        except asyncio.CancelledError:
+            continue
+
+
+def test_an_interrupt_does_not_wait_for_ever() -> None:
+    async def main() -> None:
+        session = Session(Deaf([says("done")]), CONFIG)
+        loop = asyncio.get_running_loop()
+        run = session.run("go")
+        loop.call_later(1, run.interrupt)
+        async with run:
+            async for _ in run:
+                pass
+        assert run.result.terminal is Terminal.ABORTED_STREAMING
+        assert loop.time() == pytest.approx(5)  # a second, the grace of the hook, the grace of the side job
+        assert_in_order(session)
+        await asyncio.sleep(7_200)
+        assert_clean()
+
+    virtually(main())
+
+
+def test_a_dependency_that_cancels_itself_is_a_crash_and_not_our_cancellation() -> None:
+    class Odd(World):
+        async def stop_hooks(self, state, effect):  # type: ignore[no-untyped-def]
+            raise asyncio.CancelledError
+
+    async def main() -> None:
+        session = Session(Odd([says("done")]), CONFIG)
+        with pytest.raises(MainspringError, match="'RunStopHooks' was cancelled from within"):
+            await to_the_end(session)
+        assert_clean()
+
+    virtually(main())
+
+
+def test_a_child_stopped_by_its_parent_says_so_and_has_time_to() -> None:
+    """A tool runs a session of its own; the parent is interrupted while the child's tool does not listen."""
+    children: list[Session] = []
+    inner = says(call("Read", "inner"))
+
+    class Parent(World):
+        async def run_tool(self, call, asking):  # type: ignore[no-untyped-def]
+            child = Session(DeafTool([inner]), replace(CONFIG, depth=1))
+            children.append(child)
+            await to_the_end(child)
+            raise AssertionError("the parent was interrupted before this")
+
+    class DeafTool(World):
+        async def _act(self, call, asking):  # type: ignore[no-untyped-def]
+            await deafly(3_600)
+            return await super()._act(call, asking)
+
+    async def main() -> None:
+        session = Session(Parent([says(call("Agent", "a"))]), CONFIG)
+        loop = asyncio.get_running_loop()
+        run = session.run("go")
+        loop.call_later(1, run.interrupt)
+        async with run:
+            async for _ in run:
+                pass
+        (child,) = children
+        assert line(child.state.history[-1]) == "interruption: [Tool use interrupted by the parent agent]"
+        assert line(session.state.history[2]).startswith("result <a>: The call was interrupted while it ran")
+        await asyncio.sleep(7_200)
+        assert_clean()
+
+    virtually(main())
+
+
+# --- what was shown ---------------------------------------------------------------------------------
+
+
+def test_commands_are_shown_only_with_the_context_that_holds_them() -> None:
+    """Interrupted at every round: a command is in the history if and only if it was shown, and never twice."""
+
+    async def main(at: float) -> None:
+        session = Session(World([says("done", pace=1)], journal=Slow(SaidRecord, 0.001)), CONFIG)
+        await session.submit("first")
+        await session.submit("second")
+        shown: list[str] = []
+        run = session.run("go")
+        asyncio.get_running_loop().call_later(at, run.interrupt)
+        async with run:
+            async for update in run:
+                if isinstance(update, Injected):
+                    shown.append(update.message.text)
+        said = [line(m) for m in session.state.history]
+        waiting = [command.text for command in session.shared.inbox.waiting()]
+        assert [words for words in ("first", "second") if f"prompt: {words}" in said] == shown
+        assert sorted(shown + waiting) == ["first", "second"]
+        assert_in_order(session)
+
+    for step in range(40):
+        virtually(main(step / 4_000))
+
+
+def test_one_read_may_span_blocks() -> None:
+    async def one_read() -> AsyncGenerator[Batch, None]:
+        thinking, text = Finished(Thinking("hmm", "s")), Finished(Text("Hello"))
+        yield Started(), Piece(Kind.THINKING, "hmm"), thinking, Piece(Kind.TEXT, "Hello"), text, Ended()
+
+    class OneRead(World):
+        def stream(self, request, state, policy):  # type: ignore[no-untyped-def]
+            return one_read()
+
+    stage = Stage(OneRead([]))
+    shown = [(u.index, u.kind, u.text) for u in stage.updates if isinstance(u, Delta)]
+    assert shown == [(0, "thinking", "hmm"), (1, "text", "Hello")]
+    records = [r for r in stage.world.journal.records if isinstance(r, DeltaRecord)]  # type: ignore[attr-defined]
+    assert [r.parts for r in records] == [(DeltaPart(0, Kind.THINKING, "hmm"), DeltaPart(1, Kind.TEXT, "Hello"))]
+
+
+def test_text_after_a_finished_call_survives_a_cut() -> None:
+    cut = says(
+        "Look.", call("Read", "r"), Pause(5), Piece(Kind.TEXT, "This was shown"), Break(Failure(Trouble.NETWORK))
+    )
+    stage = Stage(World([cut, says("Done.")]))
+    reply = stage.session.state.history[1]
+    assert isinstance(reply, Assistant)
+    assert reply.blocks[-1] == Text("This was shown")
+
+
+class Witness(Channel[Update]):
+    """Looks into the journal whenever something is shown: it must be there already."""
+
+    def __init__(self, journal: MemoryJournal) -> None:
+        super().__init__(capacity=10_000)
+        self.journal = journal
+        self.kinds: set[str] = set()
+
+    def push(self, item: Update) -> None:
+        records = self.journal.records
+        last_event = next((r for r in reversed(records) if isinstance(r, EventRecord)), None)
+        match item:
+            case Delta():
+                assert any(isinstance(r, DeltaRecord) and r.reply_id == item.reply_id for r in records)
+            case BlockDone():
+                assert any(isinstance(r, BlockRecord) and r.block == item.block for r in records)
+            case CallStarted():
+                assert any(isinstance(r, IntentRecord) and r.call == item.call for r in records)
+            case CallDone():
+                assert any(isinstance(r, OutcomeRecord) and r.result == item.result for r in records)
+            case Appended() | Injected():
+                assert any(isinstance(r, SaidRecord) and r.message == item.message for r in records)
+            case Asked():
+                assert any(getattr(r, "id", None) == item.id for r in records)
+            case Retrying():
+                assert any(isinstance(r, RetryRecord) and r.failure == item.failure for r in records)
+            case ToolSummary():
+                assert any(isinstance(r, ToolSummaryRecord) and r.text == item.text for r in records)
+            case _:
+                assert last_event is not None  # what the core decided follows from an event that is written down
+        self.kinds.add(type(item).__name__)
+        super().push(item)
+
+
+def test_everything_is_journaled_before_it_is_shown() -> None:
+    async def main() -> None:
+        journal = MemoryJournal()
+        world = World(
+            [
+                says(
+                    Retry(Failure(Trouble.OVERLOADED), 1, 5),
+                    Pause(5),
+                    "I look.",
+                    call("Read", "r", ask="May I?"),
+                    pace=1,
+                ),
+                fails(Trouble.NETWORK, "", "half"),
+                says("Done?", pace=9),
+                says("Done.", pace=9),
+            ],
+            answers=["yes"],
+            hooks=[Verdict(("no",))],
+            journal=journal,
+        )
+        world.summary_of_tools, world.summary_takes = "looked", 3
+        shared = Shared(History())
+        session = Session(world, CONFIG)
+        session.shared = shared
+        await session.submit("and this")
+        witness = Witness(journal)
+        driver = Driver(State(History()), CONFIG, world, shared, witness)
+        await driver.run(Submitted((replace(user("go"), id="p"),)))
+        assert driver.result is not None
+        assert witness.kinds >= {
+            *("Delta", "BlockDone", "CallStarted", "CallDone", "Asked", "Answered", "Injected", "Retrying"),
+            *("ToolSummary", "RequestStarted", "Appended", "Tombstone", "ReplyDone", "Result"),
+        }
+        states = [r.state for r in journal.records if isinstance(r, CommandRecord)]
+        assert states == ["queued", "started"]
+
+    virtually(main())
+
+
+# --- ends that come at the same time ----------------------------------------------------------------
+
+
+def test_the_first_reason_counts() -> None:
+    async def main() -> None:
+        session = Session(World([says("x", Pause(1_000), "y")]), CONFIG)
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, RequestStarted):
+                    run.interrupt(AbortReason.TIMEOUT)
+                    run.interrupt(AbortReason.HARD)
+        assert run.result.cause == "timeout"
+
+    virtually(main())
+
+
+def test_leaving_at_the_result_completes_the_commands_and_a_failing_sync_does_not() -> None:
+    class NoSync(MemoryJournal):
+        async def sync(self) -> None:
+            raise Crash
+
+    async def main() -> None:
+        world = World([says("done")])
+        world.summary_takes = 50
+        session = Session(world, CONFIG)
+        await session.submit("cmd")
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, Result):
+                    break
+        assert [c.text for c in session.completed_commands] == ["cmd"]
+        broken = Session(World([says("done")], journal=NoSync()), CONFIG)
+        await broken.submit("cmd")
+        with pytest.raises(Crash):
+            await to_the_end(broken)
+        assert broken.completed_commands == []
+
+    virtually(main())
+
+
+def test_an_interrupted_request_is_paid_for_by_estimate() -> None:
+    async def main() -> None:
+        ledger = Ledger(limit=10**12)
+        session = Session(World([says(Pause(10_000), "never")], contexts=[Prepared(100_000)]), CONFIG, ledger=ledger)
+        run = session.run("go")
+        asyncio.get_running_loop().call_later(5, run.interrupt)
+        async with run:
+            async for _ in run:
+                pass
+        assert run.result.estimated
+        assert run.result.cost == ledger.account.spent == 100_000 * 1_000
+
+    virtually(main())
+
+
+def test_going_back_to_the_configured_model() -> None:
+    async def main() -> None:
+        world = World([says("a"), says("b"), says("c")])
+        session = Session(world, CONFIG)
+        await to_the_end(session)
+        await session.change(Policy(model=replace(CONFIG.model, name="other")))
+        await to_the_end(session)
+        await session.change(Policy())
+        await to_the_end(session)
+        assert [request.model for request in world.model.requests] == ["big", "other", "big"]
+
+    virtually(main())
+
+
+def test_the_policy_reaches_the_model_and_the_tools() -> None:
+    seen: list[object] = []
+
+    class Asking(World):
+        def stream(self, request, state, policy):  # type: ignore[no-untyped-def]
+            seen.append(policy.tools)
+            return super().stream(request, state, policy)
+
+        async def run_tool(self, call, asking):  # type: ignore[no-untyped-def]
+            seen.append(asking.policy.mode)
+            return await super().run_tool(call, asking)
+
+    async def main() -> None:
+        session = Session(Asking([says(call("Read", "r")), says("done")]), CONFIG)
+        await session.change(Policy(mode="plan", tools=("Read",)))
+        await to_the_end(session)
+        assert seen == [("Read",), "plan", ("Read",)]
+
+    virtually(main())
+
+
+def test_a_crash_while_the_consumer_raises_is_not_left_unlooked_at() -> None:
+    async def main() -> None:
+        session = Session(CrashOnce([says("one")]), CONFIG)
+        with pytest.raises(ZeroDivisionError):
+            async with session.run("go") as run:
+                async for update in run:
+                    if isinstance(update, BlockDone):
+                        await asyncio.sleep(1)
+                        raise ZeroDivisionError
+        assert_clean()
+
+    virtually(main())
