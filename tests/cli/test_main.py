@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -79,7 +81,7 @@ def test_what_it_does_not_know_is_named_in_one_line(words: list[str], named: str
 def test_the_demo_finds_and_fixes_a_real_bug(temp: Path) -> None:
     done = run("demo", TMPDIR=str(temp))
     assert (done.returncode, done.stderr) == (0, "")
-    before, after = done.stdout.split("Edit pages.py")
+    before, _, after = done.stdout.partition("Edit pages.py")
     assert "AssertionError: 2 != 3" in before
     assert "FAILED (failures=1)" in before
     assert "Ran 2 tests" in after
@@ -99,6 +101,31 @@ def test_the_demo_says_why_the_loop_went_on_and_why_it_ended() -> None:
         "turn 5 | next_turn",
         "completed | end_turn",
     ]
+
+
+def test_the_demo_shows_calls_that_start_while_the_model_talks() -> None:
+    shown = run("demo").stdout
+    fallback = shown.split("model_fallback")[1].split("-- turn 3")[0]
+    spans = re.findall(r"^(\w+ [\w.]+) +=+ +(\d+) - +(\d+) ms$", fallback, re.MULTILINE)
+    reply, *reads = [(label, int(begin), int(end)) for label, begin, end in spans]
+    assert [label for label, _, _ in (reply, *reads)] == [
+        "the reply",
+        "Read pages.py",
+        "Read catalog.py",
+        "Read test_pages.py",
+    ]
+    assert all(f"{label:<26} started at {begin:>4} ms\n" in fallback for label, begin, _ in reads)
+    assert all(f"{label:<26} done at    {end:>4} ms\n" in fallback for label, _, end in reads)
+    assert all(begin < reply[2] for _, begin, _ in reads)
+    total, hidden = map(int, re.findall(r"Tools ran for (\d+) ms, (\d+) ms of it hidden", shown)[0])
+    assert 0 < hidden < total
+
+
+def test_the_demo_recovers_from_an_overload() -> None:
+    shown = run("demo").stdout
+    before, after = shown.split("-- turn 2 | model_fallback")
+    assert before.rstrip().endswith("(529 overloaded, attempt 2: again in 100 ms)")
+    assert after.splitlines()[0].endswith(" scripted-fallback --")
 
 
 def test_the_demo_fits_eighty_columns(temp: Path) -> None:
@@ -164,9 +191,14 @@ def run_in_terminal(*args: str, **extra: str) -> str:
 
 
 def test_colour_is_for_terminals_that_want_it() -> None:
-    assert "\x1b[" in run_in_terminal("demo", NO_COLOR="")
-    assert "\x1b" not in run_in_terminal("demo", NO_COLOR="1")
-    assert "\x1b" not in run_in_terminal("demo", NO_COLOR="", TERM="dumb")
+    """Side by side: in a terminal the demo takes its time."""
+    with ThreadPoolExecutor() as pool:
+        coloured = pool.submit(run_in_terminal, "demo", NO_COLOR="")
+        unwanted = pool.submit(run_in_terminal, "demo", NO_COLOR="1")
+        unable = pool.submit(run_in_terminal, "demo", NO_COLOR="", TERM="dumb")
+    assert "\x1b[" in coloured.result()
+    assert "\x1b" not in unwanted.result()
+    assert "\x1b" not in unable.result()
     assert "\x1b" not in run("demo", NO_COLOR="").stdout
 
 
@@ -199,6 +231,17 @@ def test_a_reader_that_leaves_is_no_reason_for_a_traceback(word: str, temp: Path
     assert list(temp.iterdir()) == []
 
 
+def test_a_reader_that_leaves_in_the_middle_of_a_reply(temp: Path) -> None:
+    with start("pass", temp) as demo:
+        assert demo.stdout is not None
+        assert demo.stderr is not None
+        while not demo.stdout.readline().startswith("-- turn 1"):
+            pass
+        demo.stdout.close()
+        assert (demo.wait(PATIENCE), demo.stderr.read()) == (128 + signal.SIGPIPE, "")
+    assert list(temp.iterdir()) == []
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
 @pytest.mark.parametrize("word", ["demo", "--help", "--version"])
 def test_output_that_cannot_be_written_is_one_line(word: str, temp: Path) -> None:
@@ -226,6 +269,22 @@ def test_ctrl_c_ends_the_demo_and_the_command_it_runs(tmp_path: Path, temp: Path
         assert held.read() == ""  # the end of the file: nobody holds it any more
     assert (demo.returncode, errors) == (128 + signal.SIGINT, "mainspring: interrupted\n")
     assert output.startswith("mainspring demo: ")
+    assert list(temp.iterdir()) == []
+
+
+def test_ctrl_c_ends_the_run_and_the_call_it_waits_for(tmp_path: Path, temp: Path) -> None:
+    """The first command is the demo's own check; the second is the model's call, and never ends by itself."""
+    fifo, checked = tmp_path / "fifo", tmp_path / "checked"
+    os.mkfifo(fifo)
+    check = f"[ -e '{checked}' ] || {{ touch '{checked}'; exit 1; }}"
+    endless = program(tmp_path / "endless", check, f"sleep 1000 >'{fifo}'; true")
+    with start(f"sys.executable = {endless!r}", temp) as demo, fifo.open() as held:
+        demo.send_signal(signal.SIGINT)
+        output, errors = demo.communicate(timeout=PATIENCE)
+        assert held.read() == ""
+    assert (demo.returncode, errors) == (128 + signal.SIGINT, "mainspring: interrupted\n")
+    assert "-- turn 1" in output
+    assert "-- turn 2" not in output
     assert list(temp.iterdir()) == []
 
 

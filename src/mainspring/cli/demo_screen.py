@@ -1,128 +1,161 @@
-"""What the demo prints: at most eighty columns, plain ASCII, colour only where it is asked for."""
+"""What the demo says of a run, update by update: at most eighty columns, plain ASCII."""
 
 from __future__ import annotations
 
-import textwrap
-from enum import StrEnum
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import assert_never
 
-from mainspring.core.messages import Assistant, ToolCall, ToolResult
-from mainspring.core.reasons import Failure, Transition
+from mainspring.cli.demo_times import LABEL, Span, Turn, timeline
+from mainspring.cli.output import Output, Style
+from mainspring.cli.wrap import WIDTH
+from mainspring.core.messages import ToolCall, ToolResult
+from mainspring.core.reasons import Transition
 from mainspring.core.updates import (
+    Answered,
     Appended,
+    Asked,
+    BlockDone,
     Boundary,
-    Decided,
+    CallDone,
+    CallStarted,
+    Delta,
     Failed,
+    Injected,
+    Kind,
     MaxTurnsReached,
+    ReplyDone,
     RequestStarted,
     Result,
+    Retrying,
     Tombstone,
+    ToolSummary,
+    Update,
 )
 
-WIDTH = 80
 SHOWN = 8  # lines of a result: the end of a failing test's traceback, and the verdict
-
-
 ROOM = WIDTH - len("  | ")
 
 
-class Style(StrEnum):
-    """Codes of the terminal's own sixteen colours, so that they fit its theme."""
-
-    PLAIN = ""
-    BOLD = "1"
-    DIM = "2"
-    RED = "31"
-    GREEN = "32"
-    YELLOW = "33"
-    CYAN = "36"
+def milliseconds() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 class Screen:
-    def __init__(self, *, colour: bool) -> None:
-        self.colour = colour
+    def __init__(self, output: Output, clock: Callable[[], int] = milliseconds) -> None:
+        self._output = output
+        self._line = output.line
+        self._clock = clock
+        self._turn = Turn(clock)
+        self._tool_time = 0
+        self._hidden = 0
 
-    # --- around the run ---------------------------------------------------------------------------------
+    # --- around the run ---
 
     def opening(self, folder: Path, *, keep: bool) -> None:
-        self.line("mainspring demo: the model is a script; the tools, files and tests are real.")
-        self.line(f"project: {folder}")
+        self._line("mainspring demo: the model is a script; the tools, files and tests are real.")
+        self._line(f"project: {folder}")
         if not keep:
-            self.line("         (removed at the end; 'mainspring demo --keep' keeps it)", Style.DIM)
+            self._line("         (removed at the end; 'mainspring demo --keep' keeps it)", Style.DIM)
 
     def prompt(self, text: str) -> None:
-        self.line()
-        self.line(f"> {text}", Style.BOLD)
+        self._line()
+        self._line(f"> {text}", Style.BOLD)
 
     def check(self, *, before: bool, after: bool) -> None:
         was, is_now = "passed" if before else "failed", "pass" if after else "fail"
         style = Style.GREEN if after and not before else Style.RED
-        self.line(f"Checked outside the loop: the tests {was} before, and {is_now} now.", style)
-        self.line("What decided each turn: mainspring/core/step.py", Style.DIM)
+        self._line(f"Checked outside the loop: the tests {was} before, and {is_now} now.", style)
+        self._line("What decided each turn: mainspring/core/step.py", Style.DIM)
 
     def kept(self, folder: Path) -> None:
-        self.line(f"kept: {folder}")
+        self._line(f"kept: {folder}")
 
-    # --- what the driver sees itself ----------------------------------------------------------------------
+    # --- the run ---
 
-    def reply(self, reply: Assistant) -> None:
-        for line in textwrap.wrap(reply.text, WIDTH):
-            self.line(line)
+    def update(self, update: Update) -> None:
+        match update:
+            case Delta():
+                self._delta(update)
+            case ReplyDone():
+                self._turn.talked()
+            case BlockDone():
+                self._turn.talked()
+                self._output.end_text()
+            case CallStarted():
+                self._call_started(update.call)
+            case CallDone():
+                self._call_done(update.result)
+            case Retrying():
+                why = f"{update.failure.status} {update.failure.kind}"
+                self._line(f"({why}, attempt {update.attempt}: again in {update.delay} ms)", Style.RED)
+            case RequestStarted():
+                self._request_started(update)
+            case Failed():
+                self._output.end_text()
+                self._line(f"Nothing helped against: {update.failure.kind}", Style.RED)
+            case Result():
+                self._end(update)
+            case Tombstone() | Boundary() | MaxTurnsReached() | Asked() | Answered() | Injected() | ToolSummary():
+                self._line(f"({type(update).__name__})", Style.DIM)  # not with this script
+            case Appended():
+                pass  # a result that was shown when its call was done
+            case _:
+                assert_never(update)
 
-    def call(self, call: ToolCall) -> None:
+    def _delta(self, delta: Delta) -> None:
+        self._turn.talked()
+        if delta.kind is Kind.TEXT:
+            self._output.piece(delta.text)
+
+    def _call_started(self, call: ToolCall) -> None:
         about = str(call.input.get("command") or call.input.get("file_path", ""))
-        self.line(f"{self.paint(call.name, Style.CYAN)} {about}")
+        span = self._turn.started(call.id, f"{call.name} {about}")
+        self._call_line(span, f"started at {span.begin:>4} ms")
 
-    def result(self, result: ToolResult) -> None:
+    def _call_done(self, result: ToolResult) -> None:
+        span = self._turn.done(result.call_id)
+        self._call_line(span, f"done at    {span.end:>4} ms")
         lines = [line for line in result.text.splitlines() if line.strip()]
         left_out = len(lines) - SHOWN
         if left_out > 0:
             lines = [f"... {left_out} lines above", *lines[-SHOWN:]]
+        bar = self._output.paint("|", Style.RED if result.is_error else Style.GREEN)
         for line in lines:
-            bar = self.paint("|", Style.RED if result.is_error else Style.GREEN)
-            self.line(f"  {bar} {self.paint(clip(line), Style.DIM)}")
+            self._line(f"  {bar} {self._output.paint(clip(line), Style.DIM)}")
 
-    def failure(self, failure: Failure) -> None:
-        self.line(f"(the script lets this request fail: {failure.status}, {failure.kind})", Style.RED)
+    def _call_line(self, span: Span, what: str) -> None:
+        self._line(f"{self._output.paint(f'{span.label[:LABEL]:<{LABEL}}', Style.CYAN)} {what}")
 
-    # --- what the loop decided ------------------------------------------------------------------------------
+    # --- turns ---
 
-    def update(self, update: Decided) -> None:
-        match update:
-            case RequestStarted():
-                self.request(update)
-            case Failed():
-                self.line(f"Nothing helped against: {update.failure.kind}", Style.RED)
-            case Result():
-                self.end(update)
-            case Appended() | Boundary() | Tombstone() | MaxTurnsReached():
-                self.line(f"({type(update).__name__})", Style.DIM)  # not with this script
-            case _:
-                assert_never(update)
-
-    def request(self, started: RequestStarted) -> None:
+    def _request_started(self, started: RequestStarted) -> None:
+        self._end_turn()
         why = f" | {started.transition}" if started.transition else ""
         recovers = started.transition not in (None, Transition.NEXT_TURN)
-        self.rule(f"turn {started.turn}{why}", started.model, Style.YELLOW if recovers else Style.BOLD)
+        self._rule(f"turn {started.turn}{why}", started.model, Style.YELLOW if recovers else Style.BOLD)
 
-    def end(self, result: Result) -> None:
-        self.rule(f"{result.terminal} | {result.cause}", "", Style.BOLD)
+    def _end_turn(self) -> None:
+        self._output.end_text()
+        if self._turn.calls:
+            for line in timeline(self._turn.spans):
+                self._line(line)
+        self._tool_time += self._turn.tool_time
+        self._hidden += self._turn.hidden
+        self._turn = Turn(self._clock)
+
+    def _end(self, result: Result) -> None:
+        self._end_turn()
+        self._rule(f"{result.terminal} | {result.cause}", "", Style.BOLD)
         seconds = result.duration / 1000
-        self.line(f"{result.turns} turns, {result.model_calls} model calls, {seconds:.1f} s. {result.detail}".rstrip())
+        self._line(f"{result.turns} turns, {result.model_calls} model calls, {seconds:.1f} s. {result.detail}".rstrip())
+        self._line(f"Tools ran for {self._tool_time} ms, {self._hidden} ms of it hidden behind the stream.", Style.BOLD)
 
-    # --- lines ------------------------------------------------------------------------------------------------
-
-    def rule(self, left: str, right: str, style: Style) -> None:
+    def _rule(self, left: str, right: str, style: Style) -> None:
         begin, end = f"-- {left} ", f" {right} --" if right else ""
-        self.line()
-        self.line(begin + "-" * (WIDTH - len(begin) - len(end)) + end, style)
-
-    def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
-        print(self.paint(text, style), flush=True)  # a reader at the other end of a pipe follows along
-
-    def paint(self, text: str, style: Style) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if self.colour and style and text else text
+        self._line()
+        self._line(begin + "-" * (WIDTH - len(begin) - len(end)) + end, style)
 
 
 def clip(line: str) -> str:
