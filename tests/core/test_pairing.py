@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from core.play import CONFIG, FULL, Play, failure, reply
 from mainspring.core.errors import ProtocolError
-from mainspring.core.events import Aborted, CallFailed, ToolsDone
+from mainspring.core.events import Aborted, CallFailed, Submitted, ToolsDone
 from mainspring.core.history import History
 from mainspring.core.messages import Defect, Stop, ToolCall, result, user
 from mainspring.core.pairing import NeverRan, open_calls, unpaired
 from mainspring.core.reasons import AbortReason, Trouble
-from mainspring.core.state import State, checkpoint, decode_checkpoint, encode_checkpoint, restore
+from mainspring.core.state import State, Totals, checkpoint, decode_checkpoint, encode_checkpoint, restore
+from mainspring.core.step import step
 from mainspring.core.updates import Appended, Tombstone
 from mainspring.core.view import Drop
 
@@ -52,6 +53,19 @@ def test_calls_that_a_crash_left_open_are_closed_when_the_next_run_begins() -> N
     play = Play([reply("on")], after=crashed)
     assert [m.text for m in play.state.history][-3:] == [NeverRan.LOST, "go", "on"]
     assert unpaired(play.state.history) == ()
+
+
+def test_a_run_that_broke_off_is_cleared_up_by_the_next() -> None:
+    """Whatever the state waits for, a submission begins a run, with what is known of the one before."""
+    state = step(State(History()), Submitted((user("go"),)), CONFIG).state
+    partial, known = reply("half", "1", "2", id="m"), replace(result("2", "done"), id="r")
+    next_ = step(state, Submitted((user("again"),), partial, (known,)), CONFIG)
+    texts = [message.text for message in next_.state.history]
+    assert texts == ["go", "half", NeverRan.LOST, "done", "again"]
+    assert next_.state.totals == Totals()
+    assert len(next_.updates) == 1
+    empty = step(state, Submitted((), reply()), CONFIG).state
+    assert [message.text for message in empty.history] == ["go"]
 
 
 def test_open_calls_looks_at_the_last_reply_only() -> None:
@@ -108,8 +122,6 @@ def test_pairs_in_every_ending(play: Play) -> None:
     ],
 )
 def test_a_state_survives_being_stored_at_every_step(play: Play) -> None:
-    from mainspring.core.step import step
-
     state = play.before
     for event in play.events:
         state = step(state, event, play.config).state

@@ -78,13 +78,13 @@ class Finish(Value):
 
 Effect = PrepareContext | CallModel | RunTools | RunStopHooks | Compact | Finish
 
-# A submission may come at any time: a run that broke off is over, and the next one clears up after it.
+# A submission also ends the wait for any other answer: a run that broke off is over, and the next clears up after it.
 ANSWERS: dict[type[Effect] | type[None], tuple[type[events.Event], ...]] = {
     type(None): (events.Submitted,),
-    PrepareContext: (events.ContextReady, events.Aborted, events.Submitted),
-    CallModel: (events.Replied, events.CallFailed, events.Aborted, events.Submitted),
-    RunTools: (events.ToolsDone, events.Aborted, events.Submitted),
-    RunStopHooks: (events.HooksDone, events.Aborted, events.Submitted),
-    Compact: (events.Compacted, events.Aborted, events.Submitted),
+    PrepareContext: (events.ContextReady, events.Aborted),
+    CallModel: (events.Replied, events.CallFailed, events.Aborted),
+    RunTools: (events.ToolsDone, events.Aborted),
+    RunStopHooks: (events.HooksDone, events.Aborted),
+    Compact: (events.Compacted, events.Aborted),
     Finish: (events.Submitted,),
 }

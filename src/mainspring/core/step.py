@@ -54,7 +54,7 @@ SLEEP = "Sleep"
 
 
 def step(state: State, event: Event, config: Config) -> Step:
-    if not isinstance(event, ANSWERS[type(state.waiting_for)]):
+    if not isinstance(event, (Submitted, *ANSWERS[type(state.waiting_for)])):
         raise ProtocolError(f"{type(event).__name__} while waiting for an answer to {state.waiting_for!r}")
     state = replace(state, now=event.stamp)
     match event:
