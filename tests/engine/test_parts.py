@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -138,6 +139,38 @@ def test_open_run_is_all_it_takes() -> None:
         assert run.result.text == "Done."
 
     asyncio.run(main())
+
+
+def test_no_descriptor_and_no_task_is_left_on_a_real_loop() -> None:
+    """Twenty runs each: to the end, left, interrupted, cancelled."""
+
+    async def one(how: str) -> None:
+        model = Scripted([says("Listen.", call("Shout", text="hey"), pace=1), says("Done.", pace=1)])
+        async with mainspring.open_run("go", provider=model, tools=[SHOUT]) as run:
+            async for update in run:
+                if isinstance(update, CallDone) and how == "left":
+                    break
+                if isinstance(update, CallDone) and how == "interrupted":
+                    run.interrupt()
+                if isinstance(update, CallDone) and how == "cancelled":
+                    task = asyncio.current_task()
+                    assert task is not None
+                    task.cancel()
+
+    async def main() -> None:
+        before = descriptors()
+        for how in ("ended", "left", "interrupted", "cancelled") * 20:
+            task = asyncio.get_running_loop().create_task(one(how))
+            await asyncio.wait({task})
+            assert task.cancelled() is (how == "cancelled")
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert descriptors() == before
+
+    asyncio.run(main(), debug=True)
+
+
+def descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
 
 
 def test_wrong_calls_are_results_that_name_the_way_out() -> None:

@@ -13,9 +13,10 @@ from mainspring.core.config import Config
 from mainspring.core.effects import Priority
 from mainspring.core.errors import UsageError
 from mainspring.core.events import ContextReady
-from mainspring.core.messages import Origin, user
+from mainspring.core.messages import Origin, result, user
 from mainspring.core.reasons import AbortReason, Terminal
 from mainspring.core.updates import CallStarted, Delta, Injected, Result, ToolSummary, Update
+from mainspring.engine.deps import Outcome
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
@@ -236,6 +237,28 @@ def test_a_child_draws_on_its_parents_ledger() -> None:
         last = (await to_the_end(broke.run("go")))[-1]
         assert isinstance(last, Result)
         assert last.cause == "budget_usd"
+
+    virtually(main())
+
+
+@pytest.mark.covers("H-09", "N-18")
+def test_an_agent_that_a_tool_runs_draws_on_the_same_ledger() -> None:
+    class WithAgents(World):
+        async def run_tool(self, call, asking):  # type: ignore[no-untyped-def]
+            child = Session(World([says("found it")]), replace(CONFIG, depth=1), ledger=asking.ledger.child())
+            last = (await to_the_end(child.run("look")))[-1]
+            assert isinstance(last, Result)
+            return Outcome(result(call.id, last.text))
+
+    async def main() -> None:
+        ledger = Ledger(limit=10**9)
+        agents = says(call("Agent", "a"), call("Agent", "b"))
+        session = Session(WithAgents([agents, says("done")], safe=("Agent",)), CONFIG, ledger=ledger)
+        last = (await to_the_end(session.run("go")))[-1]
+        assert isinstance(last, Result)
+        assert [line(m) for m in session.state.history][2:4] == ["result <a>: found it", "result <b>: found it"]
+        assert ledger.account.spent == 4 * (100 * 1_000 + 20 * 5_000)  # two calls of ours, one of each child
+        assert last.cost == ledger.account.spent // 2  # a result tells its own run's cost
 
     virtually(main())
 

@@ -12,6 +12,7 @@ from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.value import Value
 from mainspring.core.view import Edit
+from mainspring.engine.ledger import Ledger
 from mainspring.engine.shared import Policy
 from mainspring.providers.base import Batch
 from mainspring.sessions.records import Journal
@@ -59,6 +60,11 @@ class Asking(Protocol):
     @property
     def policy(self) -> Policy:
         """As it is now: it may have changed since the run began."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """A tool that spends, or runs an agent of its own, draws on this (law 5)."""
         ...
 
     async def ask(self, text: str) -> str:

@@ -18,6 +18,7 @@ from mainspring.core.schedule import Slot, Status, startable, taken_along
 from mainspring.core.updates import Answered, Asked, CallDone, CallStarted, Update
 from mainspring.engine.deps import Deps, Outcome, Question
 from mainspring.engine.endings import GRACE, look_at
+from mainspring.engine.ledger import Ledger
 from mainspring.engine.shared import Policy, Shared
 from mainspring.sessions.records import AnsweredRecord, AskedRecord, IntentRecord, NoteRecord, OutcomeRecord
 
@@ -42,7 +43,11 @@ class Job:
 
     @property
     def policy(self) -> Policy:
-        return self._executor.policy
+        return self._executor.shared.policy
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._executor.shared.ledger
 
     async def ask(self, text: str) -> str:
         return await self._executor.ask(self, text)
@@ -67,7 +72,7 @@ class Executor:
     ) -> None:
         self._deps = deps
         self._config = config
-        self._shared = shared
+        self.shared = shared
         self._show = show
         self._on_crash = on_crash
         self._jobs: dict[str, Job] = {}  # in the order of the reply
@@ -75,10 +80,6 @@ class Executor:
         self._halted = False  # nothing new starts
         self._why: str | None = None  # what a hook or a denial said when it ended the run
         self._changed: asyncio.Future[None] | None = None
-
-    @property
-    def policy(self) -> Policy:
-        return self._shared.policy
 
     # --- while the model talks ---
 

@@ -19,7 +19,7 @@ from mainspring.core.messages import Stop, Text, Thinking, ToolCall, user
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import Kind
-from mainspring.providers.base import Ended, Finished, Item, Piece, Provider, Started
+from mainspring.providers.base import Ended, Finished, Item, Piece, Provider, Retry, Started
 from mainspring.providers.scripted import Break, Pause, Reply, says
 
 REQUEST = Request("some-model", 1_000, 1, "sdk", "", 0, overload_tries=1)
@@ -84,6 +84,12 @@ class ProviderConformance:
         except ProviderError as error:
             raised.append(error.failure.kind)
         assert raised == [Trouble.OVERLOADED], "the stream broke off, and nobody said so"
+
+    def test_a_wait_is_told_only_before_the_reply_begins(self) -> None:
+        wait = Retry(Failure(Trouble.OVERLOADED), 1, 10)
+        got = self.play(says(wait, "Hello."))
+        kinds = [type(item) for item in got]
+        assert Retry not in kinds[kinds.index(Started) :]
 
     def test_closing_the_stream_early_leaves_nothing_running(self) -> None:
         async def main() -> None:
