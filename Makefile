@@ -10,7 +10,7 @@ demo: $(READY)
 	@$(BIN)/mainspring demo
 
 # The long plays run by themselves: measuring coverage would make them five times longer and tell nothing new.
-PLAYS := tests/core/test_adversaries.py tests/core/test_random_play.py
+PLAYS := tests/core/test_adversaries.py tests/core/test_random_play.py tests/engine/test_random_driver.py
 
 test: check
 	@$(BIN)/coverage erase

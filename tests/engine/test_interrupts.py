@@ -163,8 +163,15 @@ def test_cancelling_the_consumer_at_every_await_is_never_swallowed() -> None:
     assert cancelled > 50
 
 
-def cancel_consumer(at: int) -> bool:
-    """Cancel the consumer in a round of the loop: if it was still alive then, it must end as cancelled."""
+@pytest.mark.parametrize("again", [1, 2, 3, 5])
+def test_an_impatient_owner_may_cancel_twice(again: int) -> None:
+    """The second cancellation ends the driver itself, in the middle of its orderly end."""
+    cancelled = sum(cancel_consumer(at, at + again) for at in range(2, rounds()))
+    assert cancelled > 50
+
+
+def cancel_consumer(*at: int) -> bool:
+    """Cancel the consumer in some rounds of the loop: if it was still alive, it must end as cancelled."""
     session = Session(representative(), WITH_FALLBACK)
     consumer: list[asyncio.Task[None]] = []
     asked: list[bool] = []
@@ -182,8 +189,8 @@ def cancel_consumer(at: int) -> bool:
     def cancel() -> None:
         asked.extend(task.cancel() for task in consumer)
 
-    virtually(main(), VirtualLoop({at: cancel}))
-    assert consumer[0].cancelled() is (asked == [True])
+    virtually(main(), VirtualLoop(dict.fromkeys(at, cancel)))
+    assert consumer[0].cancelled() is any(asked)
     assert (
         unpaired(session.state.history) == () or session._salvaged[0] is not None or open_calls(session.state.history)
     )

@@ -122,7 +122,12 @@ async def shout(text: str) -> str:
     return text.upper()
 
 
+async def count(text: str) -> int:
+    return len(text)
+
+
 SHOUT = Tool("Shout", shout, concurrent=True)
+COUNT = Tool("Count", count, concurrent=lambda call: len(call.input["text"]) < 10)
 
 
 @pytest.mark.covers("A-02", "A-04")
@@ -175,17 +180,17 @@ def descriptors() -> int:
 
 def test_wrong_calls_are_results_that_name_the_way_out() -> None:
     async def main() -> None:
-        model = Scripted(
-            [says(call("Whisper", text="hey"), call("Shout", text=""), call("Shout", loud=True)), says("Oh.")]
-        )
-        session = Session(Plain(model, [SHOUT]), CONFIG)
+        calls = call("Whisper", text="hey"), call("Shout", text=""), call("Shout", loud=True), call("Count", text="abc")
+        model = Scripted([says(*calls), says("Oh.")])
+        session = Session(Plain(model, [SHOUT, COUNT]), CONFIG)
         async with session.run("go") as run:
             async for _ in run:
                 pass
         texts = [message.text for message in session.state.history]
-        assert texts[2] == "there is no tool 'Whisper'; there are Shout"
+        assert texts[2] == "there is no tool 'Whisper'; there are Shout, Count"
         assert texts[3] == "'text' is empty; give a word to shout"
         assert "unexpected keyword argument 'loud'" in texts[4]
+        assert texts[5] == "'Count' returned int, not text: mend the tool"
 
     asyncio.run(main())
 

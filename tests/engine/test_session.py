@@ -193,6 +193,17 @@ def test_a_command_is_never_lost_by_an_abort_and_not_completed_by_leaving() -> N
     virtually(main())
 
 
+def test_an_inbox_that_overflows_says_so() -> None:
+    async def main() -> None:
+        session = Session(World([]), CONFIG)
+        for number in range(1_000):
+            await session.submit(str(number))
+        with pytest.raises(UsageError, match="1000 commands wait already: let a turn take them first"):
+            await session.submit("one too many")
+
+    virtually(main())
+
+
 def test_the_inbox_keeps_the_order_of_arrival() -> None:
     from mainspring.engine.shared import Inbox
 
