@@ -95,6 +95,13 @@ def test_failing_tests() -> None:
     assert stage.result.turns == 4
 
 
+@pytest.mark.covers("F-06")
+def test_at_most_ten_run_at_once() -> None:
+    """Known wrong in the sketch (b): the limit was ignored."""
+    stage = Stage(World([says(*[call("Read", f"r{n}", ms=10) for n in range(14)]), says("Done.")]))
+    assert [begun for _, begun, _ in stage.world.ran] == [0] * 10 + [10] * 4
+
+
 @pytest.mark.covers("F-02")
 def test_the_classic_way_runs_batches_after_the_reply() -> None:
     reply = says(call("Read", "r1", ms=100), Pause(10), call("Read", "r2", ms=100), call("Edit", "w", ms=5), Pause(40))

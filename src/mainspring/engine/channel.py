@@ -30,7 +30,9 @@ class Channel(Generic[T]):
     def push(self, item: T) -> None:
         if not self._left:
             self._items.append(item)
-            _wake(self._reader)
+            if self._reader is not None:
+                _wake(self._reader)
+                self._reader = None
 
     async def room(self) -> None:
         """Wait until the consumer has caught up, or has left."""
@@ -59,6 +61,14 @@ class Channel(Generic[T]):
                 raise StopAsyncIteration
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
+        return self.pop()
+
+    @property
+    def ready(self) -> bool:
+        """There is something to `pop` without waiting."""
+        return bool(self._items)
+
+    def pop(self) -> T:
         item = self._items.popleft()
         if self._writer is not None and len(self._items) <= self._capacity // 2:
             _wake(self._writer)

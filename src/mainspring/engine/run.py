@@ -54,6 +54,8 @@ class Run:
         return self
 
     async def __anext__(self) -> Update:
+        if self._channel.ready and not self._reading:
+            return self._channel.pop()  # the common case, and the quick one
         if not self._entered or self._left:
             raise UsageError("a run is iterated inside its block: 'async with session.run(...) as run'")
         if self._reading:

@@ -20,7 +20,7 @@ from mainspring.engine.deps import Deps
 from mainspring.engine.executor import Executor
 from mainspring.engine.shared import Shared
 from mainspring.providers.base import Batch, Ended, Finished, Piece, Retry, Started
-from mainspring.sessions.records import BlockRecord, DeltaPart, DeltaRecord, RetryRecord
+from mainspring.sessions.records import BlockRecord, DeltaRecord, RetryRecord
 
 CHARS_PER_TOKEN = 3  # rather fewer than there are, so that the estimate for an aborted call errs high
 
@@ -41,13 +41,11 @@ class Draft:
         self.blocks: list[Block] = []
         self.open_kind: Kind | None = None
         self.open_text: list[str] = []
-        self.written = 0  # characters
 
     def piece(self, piece: Piece) -> None:
         self.handed_on = True
         self.open_kind = piece.kind
         self.open_text.append(piece.text)
-        self.written += len(piece.text)
 
     def block(self, block: Block) -> None:
         self.handed_on = True
@@ -69,7 +67,8 @@ class Draft:
     @property
     def estimate(self) -> Usage:
         """What a call that has no end cost, as far as can be told (settled 14)."""
-        return replace(self.usage, output=max(self.usage.output, self.written // CHARS_PER_TOKEN))
+        written = sum(map(len, self.open_text)) + sum(len(str(block)) for block in self.blocks)
+        return replace(self.usage, output=max(self.usage.output, written // CHARS_PER_TOKEN))
 
 
 class Sampler:
@@ -79,6 +78,7 @@ class Sampler:
         self, deps: Deps, shared: Shared, executor: Executor, show: Callable[[Update], None], *, deltas: bool
     ) -> None:
         self._deps = deps
+        self._journal = deps.journal
         self._shared = shared
         self._executor = executor
         self._show = show
@@ -123,48 +123,60 @@ class Sampler:
         """Text that was being written when a reply broke off was shown, so it becomes a block like any other."""
         index, text = len(draft.blocks), draft.close_text()
         if text is not None:
-            await self._deps.journal.append(BlockRecord(draft.reply_id, index, text, self._deps.now()))
+            await self._journal.append(BlockRecord(draft.reply_id, index, text, self._deps.now()))
             self._show(BlockDone(draft.reply_id, index, text))
 
     async def _take(self, batch: Batch, draft: Draft) -> Ended | None:
-        """Hand on what one read of the socket brought. Deltas are journaled together, before the first is shown."""
-        if self._deltas:
-            await self._journal_deltas(batch, draft)
-        for item in batch:
-            match item:
-                case Piece():
-                    draft.piece(item)
-                    if self._deltas:
-                        self._show(Delta(draft.reply_id, len(draft.blocks), item.kind, item.text))
-                case Finished():
-                    await self._finish_block(item.block, draft)
-                case Started():
-                    draft.usage, draft.begun = item.usage, True
-                case Ended():
-                    return item
-                case Retry():
-                    retry = RetryRecord(item.failure, item.attempt, item.delay, self._deps.now())
-                    await self._deps.journal.append(retry)
-                    self._show(Retrying(item.failure, item.attempt, item.delay))
-                case _:
-                    assert_never(item)
-        return None
-
-    async def _journal_deltas(self, batch: Batch, draft: Draft) -> None:
-        index, parts = len(draft.blocks), list[DeltaPart]()
+        """Hand on what one read of the socket brought. Its deltas are journaled together, before the first is shown."""
+        if len(batch) == 1 and isinstance(piece := batch[0], Piece):  # most reads, and most of a run's time
+            draft.piece(piece)
+            if self._deltas:
+                delta = Delta(draft.reply_id, len(draft.blocks), piece.kind, piece.text)
+                await self._journal.append(DeltaRecord((delta,), self._deps.now()))
+                self._show(delta)
+            return None
+        deltas = self._deltas_of(batch, draft) if self._deltas else ()
+        if deltas:
+            await self._journal.append(DeltaRecord(deltas, self._deps.now()))
+        shown = iter(deltas)
         for item in batch:
             if isinstance(item, Piece):
-                parts.append(DeltaPart(index, item.kind, item.text))
+                draft.piece(item)
+                if deltas:
+                    self._show(next(shown))
+            elif isinstance(item, Ended):
+                return item
+            else:
+                await self._take_other(item, draft)
+        return None
+
+    def _deltas_of(self, batch: Batch, draft: Draft) -> tuple[Delta, ...]:
+        index, deltas = len(draft.blocks), list[Delta]()
+        for item in batch:
+            if isinstance(item, Piece):
+                deltas.append(Delta(draft.reply_id, index, item.kind, item.text))
             elif isinstance(item, Finished):
                 index += 1
-        if parts:
-            await self._deps.journal.append(DeltaRecord(draft.reply_id, tuple(parts), self._deps.now()))
+        return tuple(deltas)
+
+    async def _take_other(self, item: Started | Finished | Retry, draft: Draft) -> None:
+        match item:
+            case Finished():
+                await self._finish_block(item.block, draft)
+            case Started():
+                draft.usage, draft.begun = item.usage, True
+            case Retry():
+                retry = RetryRecord(item.failure, item.attempt, item.delay, self._deps.now())
+                await self._journal.append(retry)
+                self._show(Retrying(item.failure, item.attempt, item.delay))
+            case _:
+                assert_never(item)
 
     async def _finish_block(self, block: Block, draft: Draft) -> None:
         if isinstance(block, ToolCall):
             block = unique(block, self._shared.call_ids, self._deps.new_id)
         index = len(draft.blocks)
-        await self._deps.journal.append(BlockRecord(draft.reply_id, index, block, self._deps.now()))
+        await self._journal.append(BlockRecord(draft.reply_id, index, block, self._deps.now()))
         draft.block(block)
         self._show(BlockDone(draft.reply_id, index, block))
         if isinstance(block, ToolCall) and block.defect is None:

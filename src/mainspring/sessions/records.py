@@ -11,7 +11,7 @@ from mainspring.core.messages import Block, ToolCall, ToolResult, User
 from mainspring.core.models import Model
 from mainspring.core.reasons import Failure
 from mainspring.core.state import Checkpoint
-from mainspring.core.updates import Kind
+from mainspring.core.updates import Delta
 from mainspring.core.value import Value
 
 
@@ -30,17 +30,10 @@ class BlockRecord(Value):
     at: int
 
 
-class DeltaPart(Value):
-    index: int  # of the block
-    kind: Kind
-    text: str
-
-
 class DeltaRecord(Value):
-    """The pieces that one read of the socket brought, which may span blocks."""
+    """The pieces that one read of the socket brought, as they were shown. They may span blocks."""
 
-    reply_id: str
-    parts: tuple[DeltaPart, ...]
+    deltas: tuple[Delta, ...]
     at: int
 
 

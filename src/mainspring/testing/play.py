@@ -189,7 +189,7 @@ def assert_shown_is_journaled(session: Session, shown: list[Update]) -> None:
     assert isinstance(journal, MemoryJournal)
     records = journal.records
     blocks = {(r.reply_id, r.index) for r in records if isinstance(r, BlockRecord)}
-    deltas = {(r.reply_id, p.index, p.kind, p.text) for r in records if isinstance(r, DeltaRecord) for p in r.parts}
+    deltas = {delta for r in records if isinstance(r, DeltaRecord) for delta in r.deltas}
     intents = {r.call.id for r in records if isinstance(r, IntentRecord)}
     outcomes = {r.result.id for r in records if isinstance(r, OutcomeRecord)}
     said = {r.message.id for r in records if isinstance(r, SaidRecord)}
@@ -198,7 +198,7 @@ def assert_shown_is_journaled(session: Session, shown: list[Update]) -> None:
             case BlockDone():
                 assert (update.reply_id, update.index) in blocks
             case Delta():
-                assert (update.reply_id, update.index, update.kind, update.text) in deltas
+                assert update in deltas
             case CallStarted():
                 assert update.call.id in intents
             case CallDone():
