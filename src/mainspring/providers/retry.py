@@ -1,0 +1,166 @@
+"""Trying again, below the loop: only until the first item of a reply was handed on (settled 9). A retry is not a turn.
+
+`next_delay` is pure; `retrying` sleeps, reports the wait, and gives signs of life during a long one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from enum import StrEnum
+from typing import NamedTuple
+
+from mainspring.core.errors import ProviderError
+from mainspring.core.reasons import PASSING, Failure, Trouble
+from mainspring.providers.base import Batch, Retry
+
+SECOND = 1_000  # delays are in milliseconds
+MINUTE = 60 * SECOND
+HEARTBEAT = 30 * SECOND  # G-24
+
+
+class Patience(NamedTuple):
+    """How long a caller is willing to wait."""
+
+    tries: int  # in all, the first one included (G-18, Z-09)
+    base: int  # before the second one, then doubling,
+    cap: int  # up to this
+    longest_asked: int  # what the server may ask for with retry-after; more, and we give up at once
+    overload_tries: int = 10  # of an overloaded model, in a row; the request may ask for fewer (settled 9)
+    in_all: int | None = None  # give up when this has been waited
+
+
+class Who(StrEnum):
+    FOREGROUND = "foreground"  # somebody looks at the screen
+    BACKGROUND = "background"  # a side job: nobody will miss it
+    UNATTENDED = "unattended"  # nobody is there to start it again
+
+
+PATIENCE: dict[Who, Patience] = {
+    Who.FOREGROUND: Patience(tries=10, base=500, cap=32 * SECOND, longest_asked=5 * MINUTE),
+    Who.BACKGROUND: Patience(tries=3, base=500, cap=4 * SECOND, longest_asked=5 * SECOND, overload_tries=0),
+    Who.UNATTENDED: Patience(
+        tries=10_000,
+        base=500,
+        cap=5 * MINUTE,
+        longest_asked=60 * MINUTE,
+        overload_tries=10_000,
+        in_all=6 * 60 * MINUTE,  # G-23
+    ),
+}
+
+JITTER = 0.25  # at most this much more, so that clients who failed together do not come back together (Z-10)
+
+
+class Tried(NamedTuple):
+    """What has been tried so far."""
+
+    times: int = 1
+    overloads: int = 0  # in a row, with this one
+    waited: int = 0
+
+
+def next_delay(tried: Tried, failure: Failure, patience: Patience, *, asked: int | None, jitter: float) -> int | None:
+    """Milliseconds until the next try; None to give up.
+
+    A server's `retry-after` is honoured, but never below our own backoff: a small one once burned all tries in 13
+    seconds (Z-09). `jitter` is between 0 and 1, drawn by the caller.
+    """
+    if failure.kind not in PASSING or tried.times >= patience.tries:
+        return None
+    if failure.kind is Trouble.OVERLOADED and tried.overloads >= patience.overload_tries:
+        return None
+    if asked is not None and asked > patience.longest_asked:
+        return None
+    backoff = min(patience.base << min(tried.times - 1, 30), patience.cap)
+    delay = max(backoff + round(backoff * JITTER * jitter), asked or 0)
+    if patience.in_all is not None and tried.waited + delay > patience.in_all:
+        return None
+    return delay
+
+
+class RefusedError(ProviderError):
+    """A failure with the wait that the server asked for."""
+
+    def __init__(self, failure: Failure, retry_after: int | None = None) -> None:
+        super().__init__(failure)
+        self.retry_after = retry_after  # milliseconds
+
+
+async def retrying(
+    attempt: Callable[[], AsyncGenerator[Batch, None]], patience: Patience, random: Callable[[], float]
+) -> AsyncGenerator[Batch, None]:
+    """The items of the first attempt that gets anywhere. Each wait is told before it begins."""
+    tried = Tried()
+    while True:
+        handed_on = False
+        try:
+            async with aclosing(attempt()) as stream:
+                async for batch in stream:
+                    handed_on = True
+                    yield batch
+            return
+        except ProviderError as error:
+            if handed_on:
+                raise
+            overloads = tried.overloads + 1 if error.failure.kind is Trouble.OVERLOADED else 0
+            tried = tried._replace(overloads=overloads)
+            asked = error.retry_after if isinstance(error, RefusedError) else None
+            delay = next_delay(tried, error.failure, patience, asked=asked, jitter=random())
+            if delay is None:
+                raise
+            failure = error.failure
+        for left in countdown(delay):
+            yield (Retry(failure, tried.times, left),)
+            await asyncio.sleep(min(left, HEARTBEAT) / SECOND)
+        tried = Tried(tried.times + 1, tried.overloads, tried.waited + delay)
+
+
+def countdown(delay: int) -> list[int]:
+    """What is left of a wait at its beginning and at each sign of life."""
+    return list(range(delay, 0, -HEARTBEAT))
+
+
+# --- what went wrong, once and for all --------------------------------------------------------------
+
+BY_TYPE: dict[str, Trouble] = {
+    "overloaded_error": Trouble.OVERLOADED,
+    "rate_limit_error": Trouble.RATE_LIMIT,
+    "authentication_error": Trouble.AUTH,
+    "permission_error": Trouble.AUTH,
+    "billing_error": Trouble.AUTH,
+    "request_too_large": Trouble.PROMPT_TOO_LONG,
+    "not_found_error": Trouble.INVALID_REQUEST,
+    "api_error": Trouble.SERVER,
+    "timeout_error": Trouble.SERVER,
+}
+BY_STATUS: dict[int, Trouble] = {
+    401: Trouble.AUTH,
+    402: Trouble.AUTH,
+    403: Trouble.AUTH,
+    408: Trouble.SERVER,
+    409: Trouble.SERVER,
+    413: Trouble.PROMPT_TOO_LONG,
+    429: Trouble.RATE_LIMIT,
+    529: Trouble.OVERLOADED,
+}
+# Words in a 400 that say which part of the request was too much: a rung of the ladder can cure those.
+TOO_LONG = ("prompt is too long", "input length and `max_tokens` exceed", "maximum context length", "context window")
+BAD_MEDIA = ("image", "pdf", "document", "media")
+
+
+def classify(status: int | None, kind: str, message: str) -> Trouble:
+    """One closed set from the status, the error's type and its words; an error event in mid-stream has no status."""
+    said = message.lower()
+    if status in (None, 400, 413) and any(words in said for words in TOO_LONG):
+        return Trouble.PROMPT_TOO_LONG
+    if status == 400 and any(words in said for words in BAD_MEDIA):
+        return Trouble.MEDIA
+    if kind in BY_TYPE:
+        return BY_TYPE[kind]
+    if status in BY_STATUS:
+        return BY_STATUS[status]
+    if status is None or status >= 500:
+        return Trouble.SERVER
+    return Trouble.INVALID_REQUEST

@@ -1,0 +1,83 @@
+"""Server-sent events, sans I/O: bytes in, events out, however the bytes are cut.
+
+What the standard says about lines, fields, comments and dispatch is here; what the data means is the provider's
+business. `id` and `retry` are ignored: we never reconnect to a stream in its middle.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mainspring.core.errors import ProviderError
+from mainspring.core.reasons import Failure, Trouble
+
+MAX_EVENT = 16 * 1024 * 1024  # bytes; a server that sends more in one event has lost its way
+
+BOM = b"\xef\xbb\xbf"
+
+
+class ServerEvent(NamedTuple):
+    name: str  # "message" where the server gives none
+    data: bytes
+
+
+class Parser:
+    """Feed it what a read brought; it returns the events that are complete."""
+
+    def __init__(self, max_event: int = MAX_EVENT) -> None:
+        self._max_event = max_event
+        self._rest = b""  # the line that is not complete yet
+        self._after_cr = False  # the last byte was a CR: an LF that follows belongs to it
+        self._begun = False
+        self._name = b""
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[ServerEvent]:
+        events: list[ServerEvent] = []
+        for line in self._lines(chunk):
+            if line:
+                self._field(line)
+            elif event := self._dispatch():
+                events.append(event)
+        return events
+
+    def _lines(self, chunk: bytes) -> list[bytes]:
+        if not chunk:
+            return []
+        if self._after_cr:
+            chunk = chunk.removeprefix(b"\n")
+        data = self._rest + chunk
+        if not self._begun:
+            if len(data) < len(BOM) and BOM.startswith(data):
+                self._rest = data
+                return []
+            self._begun = True
+            data = data.removeprefix(BOM)
+        self._after_cr = data.endswith(b"\r")
+        lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._rest = lines.pop()
+        self._check(len(self._rest) + self._size)
+        return lines
+
+    def _field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._size += len(value) + 1
+            self._check(self._size)
+            self._data.append(value)
+        elif name == b"event":
+            self._name = value
+
+    def _dispatch(self) -> ServerEvent | None:
+        name, data = self._name, self._data
+        self._name, self._data, self._size = b"", [], 0
+        if not data:
+            return None
+        return ServerEvent(name.decode(errors="replace") or "message", b"\n".join(data))
+
+    def _check(self, size: int) -> None:
+        if size > self._max_event:
+            detail = f"the server sent an event of more than {self._max_event:,} bytes"
+            raise ProviderError(Failure(Trouble.SERVER, detail))
