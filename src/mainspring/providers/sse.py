@@ -26,10 +26,10 @@ class Parser:
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._max_event = max_event
-        self._rest = b""  # the line that is not complete yet
+        self._rest: bytes = b""  # the line that is not complete yet
         self._after_cr = False  # the last byte was a CR: an LF that follows belongs to it
         self._begun = False
-        self._name = b""
+        self._name: bytes = b""
         self._data: list[bytes] = []
         self._size = 0
 
