@@ -43,6 +43,7 @@ docs: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python bench/core.py
+	@$(BIN)/python bench/engine.py
 
 # How many deliberate bugs in core/ the tests notice (about five minutes).
 mutate: $(READY)

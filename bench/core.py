@@ -14,12 +14,10 @@ import shutil
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter_ns
-from typing import NamedTuple, TypeVar
 
 from mainspring.core.config import Config
 from mainspring.core.events import Compacted, ContextReady, Event, HooksDone, Replied, Submitted, ToolsDone
@@ -31,24 +29,12 @@ from mainspring.core.step import step
 from mainspring.core.value import Stamp
 from mainspring.core.view import Fold
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+from bench.figures import REPEATS, Figure, best_time, best_times, import_figures, scaled, show, yardstick
+
 SHORT, LONG = 10, 10_000  # messages; the ratios compare these two
 SIZES = (SHORT, 100, 1_000, LONG)
-REPEATS = 1_000  # enough for minima that differ by 2 % from run to run, on a machine that is not quite idle
 CONFIG = Config()
-
-Key = TypeVar("Key", int, str)
-
-
-class Figure(NamedTuple):
-    name: str
-    value: float
-    unit: str
-    aim: float | None = None  # at most; None: only shown
-
-    @property
-    def missed(self) -> bool:
-        return self.aim is not None and self.value > self.aim
-
 
 # --- a session like those that people have ------------------------------------------------------------------
 
@@ -133,15 +119,7 @@ def mean_of_turn(best: Times) -> float:
     return sum(best[kind] for kind in TURN) / len(TURN)
 
 
-STEP_AIM = 15.0  # microseconds, where the yardstick takes
-REFERENCE = 25.0  # microseconds; a slower machine, or a slow hour of this one, is given more in proportion
-
-
-def yardstick() -> None:
-    """Plain work of the interpreter, timed beside the steps: it tells the machine's speed from the code's."""
-    total = 0
-    for number in range(1_000):
-        total += number
+STEP_AIM = 15.0  # microseconds, where the yardstick takes `REFERENCE`
 
 
 def step_figures() -> Iterator[Figure]:
@@ -154,7 +132,7 @@ def step_figures() -> Iterator[Figure]:
         for length, messages in sessions.items():
             time_steps(messages, best[length])
     yield Figure("yardstick: a thousand additions", speed, "us")
-    aim = STEP_AIM * max(1.0, speed / REFERENCE)
+    aim = scaled(STEP_AIM, speed)
     for kind in dict.fromkeys(KINDS):
         yield Figure(f"step: {kind}", best[1_000][kind], "us", aim)
     yield Figure("step: mean of a turn's three", mean_of_turn(best[1_000]), "us", aim)
@@ -184,21 +162,6 @@ def mean_of_session() -> float:
 
 def ratio(name: str, long: float, short: float, aim: float) -> Figure:
     return Figure(f"{name}, {LONG:,} / {SHORT:,}", long / short, "x", aim)
-
-
-def best_time(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    return best_times({"": work}, repeats)[""]
-
-
-def best_times(works: dict[Key, Callable[[], object]], repeats: int = REPEATS) -> dict[Key, float]:
-    """In microseconds. The works take turns, so that a slow moment of the machine does not fall on one of them."""
-    best = dict.fromkeys(works, float("inf"))
-    for _ in range(repeats):
-        for key, work in works.items():
-            start = perf_counter_ns()
-            work()
-            best[key] = min(best[key], (perf_counter_ns() - start) / 1_000)
-    return best
 
 
 def compaction_figures() -> Iterator[Figure]:
@@ -301,25 +264,6 @@ def history_figures() -> Iterator[Figure]:
     yield Figure(f"fork of {LONG:,}", best_time(partial(trunk.append, reply(0))), "us")
 
 
-# --- import ---------------------------------------------------------------------------------------------------
-
-
-def import_figures() -> Iterator[Figure]:
-    """In fresh interpreters, over the one package that the core needs anyway."""
-    with TemporaryDirectory() as cache:
-        # Compiling is no part of it, also where Python is told to write no bytecode.
-        settings = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": cache}
-        times = best_times(
-            {module: partial(import_afresh, module, settings) for module in ("msgspec", "mainspring.core")}, repeats=10
-        )
-    yield Figure("import msgspec, with the interpreter's start", times["msgspec"] / 1_000, "ms")
-    yield Figure("import mainspring.core, over that", (times["mainspring.core"] - times["msgspec"]) / 1_000, "ms")
-
-
-def import_afresh(module: str, settings: dict[str, str]) -> None:
-    subprocess.run([sys.executable, "-c", f"import {module}"], check=True, env=settings)
-
-
 # --- instructions, if asked for -----------------------------------------------------------------------------------
 
 FEW, MANY = 200, 1_200  # steps; valgrind makes them fifty times slower
@@ -352,29 +296,13 @@ def callgrind_figures() -> Iterator[Figure]:
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
-def row(figure: Figure) -> str:
-    value = f"{figure.value:,.0f}" if figure.unit in ("bytes", "") else f"{figure.value:,.2f}"
-    aim = "" if figure.aim is None else f"{figure.aim:,.4g}"
-    return f"{figure.name:<44} {value:>10} {figure.unit:<6} {aim:>8} {'MISSED' if figure.missed else ''}".rstrip()
-
-
-def show(figures: Iterable[Figure]) -> bool:
-    """Whether every aim was met."""
-    print(f"{'figure':<44} {'value':>10} {'':<6} {'at most':>8}")
-    met = True
-    for figure in figures:
-        print(row(figure), flush=True)
-        met = met and not figure.missed
-    return met
-
-
 def all_figures(*, count_instructions: bool) -> Iterator[Figure]:
     yield from step_figures()
     yield from compaction_figures()
     yield from memory_figures()
     yield from checkpoint_figures()
     yield from history_figures()
-    yield from import_figures()
+    yield from import_figures("msgspec", "mainspring.core")
     if count_instructions:
         yield from callgrind_figures()
 

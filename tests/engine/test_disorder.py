@@ -14,7 +14,7 @@ from engine.stage import CONFIG, Stage, assert_clean, assert_in_order
 from mainspring.core.errors import MainspringError
 from mainspring.core.events import Submitted, Verdict
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, Stop, Text, Thinking, user
+from mainspring.core.messages import Assistant, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, user
 from mainspring.core.pairing import unpaired
 from mainspring.core.reasons import AbortReason, Failure, Terminal, Trouble
 from mainspring.core.state import State
@@ -584,5 +584,26 @@ def test_a_crash_while_the_consumer_raises_is_not_left_unlooked_at() -> None:
                         await asyncio.sleep(1)
                         raise ZeroDivisionError
         assert_clean()
+
+    virtually(main())
+
+
+def test_an_estimate_counts_what_the_model_wrote() -> None:
+    """Thirty characters of each kind are ten tokens each; a signature is not written by the model."""
+    blocks = (
+        Thinking("t" * 30, "signature" * 99),
+        RedactedThinking("r" * 30),
+        ServerBlock("search", "s" * 30),
+        Text("x" * 30),
+        ToolCall("c", "Read", {"p": "i" * 21}),  # {'p': '...'} is thirty characters
+    )
+
+    async def main() -> None:
+        session = Session(World([says(*blocks, Pause(1_000), "never")]), CONFIG)
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, CallStarted):
+                    run.interrupt()
+        assert run.result.usage.output == 50
 
     virtually(main())

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mainspring.core.effects import CallModel
 from mainspring.core.errors import ProviderError
 from mainspring.core.events import CallFailed, Event, Replied
-from mainspring.core.messages import Assistant, Block, Stop, Text, ToolCall
+from mainspring.core.messages import Assistant, Block, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
 from mainspring.core.money import Usage, cost
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.state import State
@@ -67,8 +67,23 @@ class Draft:
     @property
     def estimate(self) -> Usage:
         """What a call that has no end cost, as far as can be told (settled 14)."""
-        written = sum(map(len, self.open_text)) + sum(len(str(block)) for block in self.blocks)
+        written = sum(map(len, self.open_text)) + sum(map(size, self.blocks))
         return replace(self.usage, output=max(self.usage.output, written // CHARS_PER_TOKEN))
+
+
+def size(block: Block) -> int:
+    """Characters that the model wrote for a block."""
+    match block:
+        case Text() | Thinking():
+            return len(block.text)
+        case ToolCall():
+            return len(str(block.input))
+        case RedactedThinking():
+            return len(block.data)
+        case ServerBlock():
+            return len(block.json)
+        case _:
+            assert_never(block)
 
 
 class Sampler:
