@@ -18,10 +18,8 @@ from mainspring.cli.demo_tools import bash, tools
 from mainspring.cli.interrupts import CtrlC
 from mainspring.cli.output import Output, is_terminal, wants_colour
 from mainspring.core.errors import ToolError
-from mainspring.core.messages import ToolCall
 from mainspring.core.reasons import Terminal
-from mainspring.engine.plain import Plain
-from mainspring.engine.session import Session
+from mainspring.engine.plain import open_run
 from mainspring.providers.scripted import Scripted
 
 READABLE_PACE = 15  # milliseconds before each piece of a reply: about as fast as a quick model
@@ -70,14 +68,8 @@ async def tests_pass(folder: Path) -> bool:
 
 async def run(folder: Path, screen: Screen) -> Terminal:
     model = Scripted(script(READABLE_PACE if is_terminal() else QUICK_PACE))
-    async with Session(Demo(model, tools(folder)), CONFIG).run(TASK) as run:
+    hands = tools(folder, harmless=RUN_TESTS)  # running the tests changes nothing
+    async with open_run(TASK, provider=model, tools=hands, config=CONFIG) as run:
         async for update in run:
             screen.update(update)
     return run.result.terminal
-
-
-class Demo(Plain):
-    """The plain world, with one more rule: running the tests changes nothing, so they need not wait for the reply."""
-
-    def is_concurrent(self, call: ToolCall) -> bool:
-        return call.input.get("command") == RUN_TESTS or super().is_concurrent(call)
