@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from mainspring.core.errors import ToolError
+from mainspring.core.messages import ToolCall
 from mainspring.engine.plain import Tool
 
 TIMEOUT = 60  # seconds; the tests take a tenth of one, on a busy machine a few
@@ -19,10 +20,14 @@ TIMEOUT = 60  # seconds; the tests take a tenth of one, on a busy machine a few
 
 def tools(folder: Path, harmless: str) -> tuple[Tool, ...]:
     """A command that is known to be harmless need not wait for the end of the reply."""
+
+    def is_harmless(call: ToolCall) -> bool:
+        return call.input.get("command") == harmless
+
     return (
         Tool("Read", partial(read, folder), concurrent=True),
         Tool("Edit", partial(edit, folder)),
-        Tool("Bash", partial(bash, folder), concurrent=lambda call: call.input.get("command") == harmless),
+        Tool("Bash", partial(bash, folder), concurrent=is_harmless),
     )
 
 
