@@ -15,6 +15,7 @@ from mainspring.core.reasons import AbortReason, Trouble
 from mainspring.core.state import State, Totals, checkpoint, decode_checkpoint, encode_checkpoint, restore
 from mainspring.core.step import step
 from mainspring.core.updates import Appended, Tombstone
+from mainspring.core.value import Stamp
 from mainspring.core.view import Drop
 
 
@@ -59,10 +60,13 @@ def test_a_run_that_broke_off_is_cleared_up_by_the_next() -> None:
     """Whatever the state waits for, a submission begins a run, with what is known of the one before."""
     state = step(State(History()), Submitted((user("go"),)), CONFIG).state
     partial, known = reply("half", "1", "2", id="m"), replace(result("2", "done"), id="r")
-    next_ = step(state, Submitted((user("again"),), partial, (known,)), CONFIG)
+    stamp = Stamp("second", 20)
+    next_ = step(state, Submitted((user("again"),), partial, (known,), stamp=stamp), CONFIG)
     texts = [message.text for message in next_.state.history]
     assert texts == ["go", "half", NeverRan.LOST, "done", "again"]
     assert next_.state.totals == Totals()
+    assert replace(partial, stop=Stop.UNFINISHED) == next_.state.history[1]
+    assert (next_.state.history[2].id, next_.state.history[2].at) == ("second.2", 20)
     assert len(next_.updates) == 1
     empty = step(state, Submitted((), reply()), CONFIG).state
     assert [message.text for message in empty.history] == ["go"]
