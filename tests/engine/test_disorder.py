@@ -12,9 +12,19 @@ from msgspec.structs import replace
 
 from engine.stage import CONFIG, Stage, assert_clean, assert_in_order
 from mainspring.core.errors import MainspringError
-from mainspring.core.events import Submitted, Verdict
+from mainspring.core.events import ContextReady, HooksDone, Replied, Submitted, ToolsDone, Verdict
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, user
+from mainspring.core.messages import (
+    Assistant,
+    RedactedThinking,
+    ServerBlock,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    result,
+    user,
+)
 from mainspring.core.pairing import unpaired
 from mainspring.core.reasons import AbortReason, Failure, Terminal, Trouble
 from mainspring.core.state import State
@@ -34,7 +44,7 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.engine.channel import Channel
-from mainspring.engine.deps import Prepared
+from mainspring.engine.deps import Outcome, Prepared
 from mainspring.engine.driver import Driver
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import Session
@@ -479,7 +489,7 @@ def test_everything_is_journaled_before_it_is_shown() -> None:
             *("ToolSummary", "RequestStarted", "Appended", "Tombstone", "ReplyDone", "Result"),
         }
         states = [r.state for r in journal.records if isinstance(r, CommandRecord)]
-        assert states == ["queued", "started"]
+        assert states == ["queued", "started", "completed"]
 
     virtually(main())
 
@@ -607,3 +617,247 @@ def test_an_estimate_counts_what_the_model_wrote() -> None:
         assert run.result.usage.output == 50
 
     virtually(main())
+
+
+# --- what a second review broke ---------------------------------------------------------------------
+
+
+class FailOnce(MemoryJournal):
+    """Cannot write one record: the first that the test picks."""
+
+    def __init__(self, kind: type[Record], event: type[object] | None = None) -> None:
+        super().__init__()
+        self.kind, self.event = kind, event
+        self.failed = False
+
+    async def append(self, record: Record) -> None:
+        picked = isinstance(record, self.kind) and (
+            self.event is None or (isinstance(record, EventRecord) and isinstance(record.event, self.event))
+        )
+        if picked and not self.failed:
+            self.failed = True
+            raise Crash
+        await super().append(record)
+
+
+@pytest.mark.parametrize("event", [Replied, ToolsDone, ContextReady, HooksDone])
+def test_an_event_that_could_not_be_written_takes_nothing_shown_with_it(event: type[object]) -> None:
+    async def main() -> None:
+        journal = FailOnce(EventRecord, event)
+        look = says("Look.", call("Read", "r"), Pause(20))
+        session = Session(World([look, *[says("on")] * 3], journal=journal), CONFIG)
+        with pytest.raises(Crash):
+            await to_the_end(session)
+        await to_the_end(session)
+        await to_the_end(session)
+        said = [line(m) for m in session.state.history]
+        if event in (Replied, ToolsDone, HooksDone):
+            assert said[1:3] == ["assistant: Look. <r>", "result <r>: Read is done"]
+        assert_in_order(session)
+        assert outcomes(journal) == {"r": 1}
+
+    virtually(main())
+
+
+def test_two_crashes_in_a_row_lose_nothing() -> None:
+    async def main() -> None:
+        journal = FailOnce(EventRecord, ToolsDone)
+        session = Session(World([says("Look.", call("Read", "r")), says("on")], journal=journal), CONFIG)
+        with pytest.raises(Crash):
+            await to_the_end(session)
+        journal.failed, journal.event = False, Submitted
+        with pytest.raises(Crash):
+            await to_the_end(session)
+        await to_the_end(session)
+        said = [line(m) for m in session.state.history]
+        assert said == ["prompt: go", "assistant: Look. <r>", "result <r>: Read is done", "prompt: go", "assistant: on"]
+        assert_in_order(session)
+
+    virtually(main())
+
+
+def test_a_journal_failure_during_an_interrupt_is_raised_and_nobody_is_told_a_lie() -> None:
+    async def main() -> None:
+        journal = FailOnce(OutcomeRecord)
+        session = Session(World([says(call("Edit", "e", ms=50)), says("on")], journal=journal), CONFIG)
+        with pytest.raises(Crash):
+            async with session.run("go") as run:
+                async for update in run:
+                    if isinstance(update, CallStarted):
+                        run.interrupt()
+        await to_the_end(session)
+        assert "is not known" in session.state.history[2].text
+        assert_in_order(session)
+
+    virtually(main())
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        (call("Read", "q", ms=50, ask="May I?"), Pause(5), Stop.REFUSAL),
+        (call("Read", "q", ms=50, ask="May I?"), call("Read", "s", ms=5, stop="denied"), Stop.TOOL_USE),
+    ],
+)
+def test_a_question_asked_too_late_is_withdrawn(calls: tuple[object, ...]) -> None:
+    *parts, stop = calls
+    stage = Stage(World([says(*parts, stop=stop)]))  # type: ignore[arg-type]
+    assert stage.result.duration < 100
+
+
+def test_a_stream_that_does_not_listen_starts_nothing_after_the_end() -> None:
+    class DeafStream(World):
+        def stream(self, request, state, policy):  # type: ignore[no-untyped-def]
+            return deaf_stream()
+
+    async def deaf_stream() -> AsyncGenerator[Batch, None]:
+        yield Started(), Piece(Kind.TEXT, "I talk")
+        for number in range(3):
+            await deafly(5)
+            yield (Finished(call("Read", f"late{number}")),)
+
+    async def main() -> None:
+        ledger = Ledger(limit=10**12)
+        world = DeafStream([])
+        session = Session(world, CONFIG, ledger=ledger)
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, Delta):
+                    run.interrupt()
+        assert ledger.account.reserved == 0
+        assert ledger.account.spent == run.result.cost
+        await asyncio.sleep(60)
+        assert world.ran == []
+        assert ledger.account.spent == run.result.cost
+        assert_clean()
+
+    virtually(main())
+
+
+def test_an_estimate_never_exceeds_what_was_reserved() -> None:
+    async def main() -> None:
+        limit = 100 * 2_000 + 1_000 * 5_000
+        ledger = Ledger(limit=limit)
+        session = Session(World([says(Piece(Kind.TEXT, "x" * 5_000), Pause(1_000), "y")]), CONFIG, ledger=ledger)
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, Delta):
+                    run.interrupt()
+        assert ledger.account.spent == run.result.cost <= limit
+
+    virtually(main())
+
+
+def test_an_interrupted_summary_is_paid_for_in_the_result_too() -> None:
+    class Slowly(World):
+        async def summarize(self, state, effect):  # type: ignore[no-untyped-def]
+            await asyncio.sleep(60)
+            return await super().summarize(state, effect)
+
+    async def main() -> None:
+        ledger = Ledger(limit=10**12)
+        session = Session(Slowly([], contexts=[Prepared(170_000)]), CONFIG, ledger=ledger)
+        run = session.run("go")
+        asyncio.get_running_loop().call_later(1, run.interrupt)
+        async with run:
+            async for _ in run:
+                pass
+        assert run.result.cost == ledger.account.spent == 170_000 * 2_000 + 20_000 * 5_000
+        assert run.result.estimated
+        assert_in_order(session)
+
+    virtually(main())
+
+
+def test_a_result_for_another_call_is_the_tools_failure() -> None:
+    class Confused(World):
+        async def run_tool(self, call, asking):  # type: ignore[no-untyped-def]
+            return Outcome(replace(result("other", "?"), id="mine"))
+
+    stage = Stage(Confused([says(call("Read", "r")), says("Done.")]))
+    assert "a result for 'other' in answer to 'r'" in stage.said[1]
+
+
+def test_a_command_whose_record_could_not_be_written_is_not_taken_twice() -> None:
+    async def main() -> None:
+        session = Session(World([says("one"), says("two")], journal=FailOnce(SaidRecord)), CONFIG)
+        await session.submit("once")
+        with pytest.raises(Crash):
+            await to_the_end(session)
+        await to_the_end(session)
+        assert [line(m) for m in session.state.history].count("prompt: once") == 1
+        assert_in_order(session)
+
+    virtually(main())
+
+
+def test_input_that_confuses_the_concurrency_check_is_not_safe_and_no_crash() -> None:
+    class Picky(World):
+        def is_concurrent(self, call):  # type: ignore[no-untyped-def]
+            return bool(call.input["path"])
+
+    stage = Stage(Picky([says(call("Read", "r")), says("Done.")]))
+    assert stage.ending == ("completed", "end_turn")
+
+
+def test_a_bad_prompt_does_not_lock_the_session() -> None:
+    async def main() -> None:
+        session = Session(World([says("fine")]), CONFIG)
+        with pytest.raises(TypeError):
+            async with session.run(None) as run:  # type: ignore[arg-type]
+                await run.__anext__()
+        await to_the_end(session)
+        assert len(session.state.history) == 2
+
+    virtually(main())
+
+
+def test_a_dependency_that_answers_an_interrupt_with_an_error_does_not_turn_it_into_a_crash() -> None:
+    class Sour(World):
+        async def stop_hooks(self, state, effect):  # type: ignore[no-untyped-def]
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                raise OSError("socket closed") from None
+
+    async def main() -> None:
+        session = Session(Sour([says("done")]), CONFIG)
+        run = session.run("go")
+        asyncio.get_running_loop().call_later(1, run.interrupt)
+        async with run:
+            async for _ in run:
+                pass
+        assert run.result.terminal is Terminal.ABORTED_STREAMING
+        assert_in_order(session)
+
+    virtually(main())
+
+
+def test_nothing_comes_after_the_result_and_an_interrupted_run_completes_no_command() -> None:
+    class Chatty(World):
+        async def sum_up(self, calls, results):  # type: ignore[no-untyped-def]
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                return "I was cut off"
+
+    stage = Stage(Chatty([says(call("Read", "r")), says("Done.")]))
+    assert isinstance(stage.updates[-1], Result)
+
+    async def main() -> None:
+        session = Session(World([says("x", Pause(1_000), "y")]), CONFIG)
+        await session.submit("cmd")
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, Delta):
+                    run.interrupt()
+        assert session.completed_commands == []
+
+    virtually(main())
+
+
+@pytest.mark.covers("F-08")
+def test_an_unsafe_call_waits_for_the_end_of_every_reply() -> None:
+    talk = Pause(50)
+    stage = Stage(World([says(call("Edit", "a"), talk), says(call("Edit", "b"), talk), says("Done.")]))
+    assert stage.world.ran == [("a", 50, 50), ("b", 100, 100)]

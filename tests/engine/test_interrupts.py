@@ -305,7 +305,7 @@ def test_a_journal_that_fails_at_any_record_is_raised_and_nothing_goes_on() -> N
         assert not any(isinstance(update, Result) for update in shown)
 
 
-@pytest.mark.parametrize("where", ["shrink", "summarize", "stop_hooks", "stream", "is_concurrent"])
+@pytest.mark.parametrize("where", ["shrink", "summarize", "stop_hooks", "stream"])
 def test_a_crash_anywhere_is_raised_to_the_consumer_with_its_traceback(where: str) -> None:
     class Crashing(World):
         pass

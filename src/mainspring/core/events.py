@@ -87,6 +87,7 @@ class Aborted(Happened):
     partial: Assistant | None = None  # what was shown of a reply, finished or not
     results: tuple[ToolResult, ...] = ()  # of every call that was started, whether it finished or not
     usage: Usage = Usage()  # an estimate (settled 14)
+    cost: int | None = None  # in place of what the usage would cost: a summary that was being written
 
 
 Event = Submitted | ContextReady | Replied | CallFailed | Compacted | ToolsDone | HooksDone | Aborted

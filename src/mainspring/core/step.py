@@ -28,6 +28,7 @@ from mainspring.core.events import (
     Submitted,
     ToolsDone,
 )
+from mainspring.core.history import History
 from mainspring.core.ladder import LADDER, after_progress, climb, use
 from mainspring.core.limits import ADVICE, budget_goes_on, continued, nudge, watch
 from mainspring.core.messages import Assistant, Origin, RedactedThinking, Stop, Thinking, ToolCall, ToolResult, user
@@ -87,13 +88,21 @@ def on_submitted(state: State, event: Submitted, config: Config) -> Step:
 
     What a run that broke off left open is closed first, with what is known of it.
     """
-    history = state.history
-    if event.partial is not None and event.partial.blocks:
-        history = history.append(replace(event.partial, stop=Stop.UNFINISHED))
+    history, partial = state.history, event.partial
+    if partial is not None and partial.blocks and not holds(history, partial.id):
+        history = history.append(replace(partial, stop=Stop.UNFINISHED))
     fresh = State(history, state.edits, model=config.model, started=event.stamp.at, now=event.stamp)
-    fresh, closed = answer(fresh, open_calls(history), event.results, NeverRan.LOST)
+    calls = open_calls(history)
+    known = [result for result in event.results if any(call.id == result.call_id for call in calls)]
+    fresh, closed = answer(fresh, calls, tuple(known), NeverRan.LOST)
     fresh = replace(fresh, history=fresh.history.append(*event.messages), totals=Totals())
     return prepare(fresh).after(*closed)
+
+
+def holds(history: History, reply_id: str) -> bool:
+    """Whether the last reply is this one: a crash may come after its event was written down."""
+    last = next((message for message in history.newest_first() if isinstance(message, Assistant)), None)
+    return last is not None and last.id == reply_id
 
 
 # --- the context is ready, or was compacted ---------------------------------------------------------
@@ -326,8 +335,8 @@ INTERRUPTED: dict[AbortReason, tuple[str, str]] = {
 
 def on_abort(state: State, event: Aborted) -> Step:
     """What was shown stays, what ran keeps its result, what never ran is answered (J-02, settled 14)."""
-    state = account(state, event.usage)
-    if event.usage.total:
+    state = account(state, event.usage, spent=event.cost)
+    if event.usage.total or event.cost:
         state = replace(state, totals=replace(state.totals, estimated=True))
     in_tools = isinstance(state.waiting_for, RunTools)
     calls: tuple[ToolCall, ...] = ()

@@ -32,7 +32,8 @@ class Background:
         look_at(task)
 
     async def end(self) -> None:
-        await end_all(tuple(self._tasks))
+        tasks, self._tasks = self._tasks, set()
+        await end_all(tasks)
 
 
 def settled(task: asyncio.Task[T] | None) -> T | None:

@@ -7,6 +7,7 @@ then the next effect is performed.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -14,9 +15,19 @@ from msgspec.structs import replace
 from mainspring.core.config import Config
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, RunStopHooks, RunTools
 from mainspring.core.errors import MainspringError
-from mainspring.core.events import Aborted, Compacted, ContextReady, Event, HooksDone, Replied, Submitted, ToolsDone
+from mainspring.core.events import (
+    Aborted,
+    CallFailed,
+    Compacted,
+    ContextReady,
+    Event,
+    HooksDone,
+    Replied,
+    Submitted,
+    ToolsDone,
+)
 from mainspring.core.messages import Assistant, ToolCall, ToolResult, User
-from mainspring.core.reasons import AbortReason
+from mainspring.core.reasons import AbortReason, Terminal
 from mainspring.core.state import State, checkpoint
 from mainspring.core.step import step
 from mainspring.core.updates import Appended, Decided, Injected, ReplyDone, Result, ToolSummary, Update
@@ -42,7 +53,8 @@ class Driver:
         self.state = state
         self.result: Result | None = None  # once it was shown
         self.salvaged: tuple[Assistant | None, tuple[ToolResult, ...]] = (None, ())  # what a crash left unsaid
-        self.commands: list[Command] = []  # the queued ones that this run took up
+        self.commands: list[Command] = []  # the queued ones that this run took up,
+        self.completed = False  # and whether it came to its end by itself (A-16)
         self._config = config
         self._deps = deps
         self._shared = shared
@@ -57,6 +69,8 @@ class Driver:
         self._work: asyncio.Task[Event] | None = None
         self._over: asyncio.Future[None] | None = None  # the work is done, or no longer waited for
         self._patience: asyncio.TimerHandle | None = None
+        self._undecided: Event | None = None  # happened, but is not in the state yet
+        self._lost_summary = 0  # nano-dollars set aside for a summary that did not come to its end
 
     async def run(self, submitted: Submitted) -> None:
         try:
@@ -69,7 +83,10 @@ class Driver:
     async def _end(self) -> None:
         """Nothing that this run started outlives it, however it ends."""
         try:
-            self.salvaged = (self._sampler.salvage(), await self._executor.stop())
+            partial, results = unsaid(self._undecided)
+            partial = self._sampler.salvage() or partial
+            self.salvaged = (partial, (*results, *self._executor.results))  # in case that we get no further
+            self.salvaged = (partial, (*results, *await self._executor.stop()))
         finally:
             try:
                 await self._background.end()
@@ -99,10 +116,11 @@ class Driver:
     # --- what happened, and what to do about it ---
 
     async def _decide(self, event: Event) -> Effect:
-        event = replace(event, stamp=Stamp(self._deps.new_id(), self._deps.now()))
+        """`step` comes first because it is pure: an event that it refuses must not be in the journal."""
+        event = self._undecided = replace(event, stamp=Stamp(self._deps.new_id(), self._deps.now()))
+        state, effect, updates = step(self.state, event, self._config)
         await self._deps.journal.append(EventRecord(event))
-        turn = self.state.turn
-        self.state, effect, updates = step(self.state, event, self._config)
+        turn, self.state, self._undecided = self.state.turn, state, None
         if isinstance(event, ContextReady):
             await self._show_injected(event)
         if isinstance(event, Replied):
@@ -115,19 +133,26 @@ class Driver:
 
     async def _show_injected(self, ready: ContextReady) -> None:
         """Only now are queued commands taken from the inbox: an abort before this loses none."""
-        for message in ready.injected:
-            await self._deps.journal.append(SaidRecord(message))
-            self._channel.push(Injected(message))
         taken, self._taken = self._taken, ()
         self._shared.inbox.take(taken)
         self.commands.extend(taken)
-        for command in taken:
-            await self._deps.journal.append(command.record(CommandState.STARTED, self._deps.now()))
+        for message in ready.injected:
+            await self._deps.journal.append(SaidRecord(message))
+            self._channel.push(Injected(message))
+        await self._note_commands(taken, CommandState.STARTED)
+
+    async def _note_commands(self, commands: Iterable[Command], state: CommandState) -> None:
+        for command in commands:
+            await self._deps.journal.append(command.record(state, self._deps.now()))
 
     async def _show(self, update: Decided) -> None:
         if isinstance(update, Appended):
             await self._deps.journal.append(SaidRecord(update.message))
         if isinstance(update, Result):
+            await self._background.end()  # nothing comes after the result
+            self.completed = update.terminal not in (Terminal.ABORTED_STREAMING, Terminal.ABORTED_TOOLS)
+            if self.completed:
+                await self._note_commands(self.commands, CommandState.COMPLETED)
             await self._deps.journal.append(CheckpointRecord(checkpoint(self.state)))
             await self._deps.journal.sync()  # L-03: nothing is outstanding when the result is seen
             self.result = update
@@ -150,9 +175,9 @@ class Driver:
                 self._work = None
                 if self._patience is not None:
                     self._patience.cancel()
-            if work.done() and not work.cancelled():
+            if work.done() and not work.cancelled() and (self._abort is None or work.exception() is None):
                 return work.result()
-            work.add_done_callback(look_at)
+            work.add_done_callback(look_at)  # given up, or failed because it was interrupted
         if self._crash is not None:
             raise self._crash
         if self._abort is None:
@@ -161,11 +186,20 @@ class Driver:
 
     async def _aborted(self, reason: AbortReason) -> Aborted:
         results = await self._executor.stop()
-        partial, usage = await self._sampler.interrupted()
-        return Aborted(reason, partial, results, usage)
+        partial, usage = await self._sampler.interrupted(self.state)
+        event = self._undecided = Aborted(reason, partial, results, usage, self._lost_summary or None)
+        if self._crash is not None:
+            raise self._crash
+        return event
 
     async def _do(self, effect: Effect) -> Event:
         await self._channel.room()
+        event = await self._do_now(effect)
+        if asyncio.current_task() is self._work:  # else this work was given up
+            self._undecided = event
+        return event
+
+    async def _do_now(self, effect: Effect) -> Event:
         match effect:
             case PrepareContext():
                 return await self._prepare(effect)
@@ -209,10 +243,10 @@ class Driver:
         ledger = self._shared.ledger
         if not ledger.reserve(effect.reserve):
             return Compacted(failed="the ledger refused the reservation", funds=ledger.funds)
-        spent = effect.reserve  # if it does not come to an end, nobody knows better
+        spent = self._lost_summary = effect.reserve  # if it does not come to an end, nobody knows better
         try:
             made = await self._deps.summarize(self.state, effect)
-            spent = made.cost
+            spent, self._lost_summary = made.cost, 0
         finally:
             ledger.settle(effect.reserve, spent)
         return Compacted(made.edits, made.before, made.after, made.usage, made.cost, ledger.funds, made.failed)
@@ -240,3 +274,18 @@ class Driver:
             ids = tuple([call.id for call in calls])
             await self._deps.journal.append(ToolSummaryRecord(text, ids, self._deps.now()))
             self._channel.push(ToolSummary(text, ids))
+
+
+def unsaid(event: Event | None) -> tuple[Assistant | None, tuple[ToolResult, ...]]:
+    """What an event holds that was shown, and would be forgotten with it."""
+    match event:
+        case Replied():
+            return event.reply, ()
+        case CallFailed():
+            return event.kept, ()
+        case ToolsDone():
+            return None, event.results
+        case Submitted() | Aborted():
+            return event.partial, event.results
+        case _:
+            return None, ()

@@ -13,11 +13,10 @@ async def end_all(tasks: Iterable[asyncio.Task[Any]], grace: float = GRACE) -> N
     """Cancel and wait. What does not end within the grace is left behind, but not forgotten."""
     pending = {task for task in tasks if not task.done()}
     for task in pending:
+        task.add_done_callback(look_at)
         task.cancel()
     if pending:
-        _, pending = await asyncio.wait(pending, timeout=grace)
-    for task in pending:
-        task.add_done_callback(look_at)
+        await asyncio.wait(pending, timeout=grace)
 
 
 def look_at(task: asyncio.Task[Any]) -> None:

@@ -85,9 +85,16 @@ class Executor:
 
     def offer(self, call: ToolCall) -> None:
         """A call's block is finished: it may start, if the rule lets it."""
-        slot = Slot(call.id, safe=self._deps.is_concurrent(call), shell=call.name in self._config.shell_tools)
+        slot = Slot(call.id, safe=self._is_safe(call), shell=call.name in self._config.shell_tools)
         self._jobs[call.id] = Job(self, call, slot)
         self._start_what_may_start()
+
+    def _is_safe(self, call: ToolCall) -> bool:
+        """Input that the question cannot even be asked of is not safe; its tool will say what is wrong with it."""
+        try:
+            return self._deps.is_concurrent(call)
+        except Exception:  # noqa: BLE001  # the model wrote this input
+            return False
 
     # --- when the reply is complete ---
 
@@ -117,9 +124,12 @@ class Executor:
             grace.cancel()
         for job in [job for job in self._jobs.values() if job.abandoned and job.result is None]:
             await self._record(job, Outcome(result(job.call.id, ABANDONED, is_error=True)))
-        results = tuple([job.result for job in self._jobs.values() if job.result is not None])
-        self._clear()
+        results, self._jobs = self.results, {}  # still halted: work that was given up may yet offer calls
         return results
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        return tuple([job.result for job in self._jobs.values() if job.result is not None])
 
     def _clear(self) -> None:
         self._jobs = {}
@@ -168,6 +178,8 @@ class Executor:
 
     async def _run(self, job: Job) -> None:
         await self._deps.journal.append(IntentRecord(job.call, self._deps.now()))
+        if job.cancelled:
+            return  # the journal did not hear of it: the call never ran
         self._show(CallStarted(job.call))
         try:
             outcome = stamped(await self._deps.run_tool(job.call, job), job.call, self._deps)
@@ -226,6 +238,8 @@ class Executor:
         question = Question(self._deps.new_id(), job.call.id, text)
         await self._deps.journal.append(AskedRecord(question.id, job.call.id, text, self._deps.now()))
         job.set(Status.WAITING)
+        if self._halted:
+            job.cancel()  # too late to ask
         self._show(Asked(question.id, job.call.id, text))
         answer = await self._deps.ask(question)
         await self._deps.journal.append(AnsweredRecord(question.id, answer, self._deps.now()))
@@ -237,6 +251,8 @@ class Executor:
 def stamped(outcome: Outcome, call: ToolCall, deps: Deps) -> Outcome:
     """An outcome with its id and time. Raises for what is none: that is the tool's failure."""
     made = outcome.result
+    if made.call_id != call.id:
+        raise ValueError(f"a result for '{made.call_id}' in answer to '{call.id}'")
     if made.id:
         return outcome
-    return replace(outcome, result=replace(made, call_id=call.id, id=deps.new_id(), at=deps.now()))
+    return replace(outcome, result=replace(made, id=deps.new_id(), at=deps.now()))

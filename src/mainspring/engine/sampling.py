@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import assert_never
 
 from msgspec.structs import replace
 
-from mainspring.core.effects import CallModel
+from mainspring.core.effects import CallModel, Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.events import CallFailed, Event, Replied
 from mainspring.core.messages import Assistant, Block, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
@@ -31,10 +32,12 @@ NO_FUNDS = Failure(Trouble.FUNDS, "the ledger refused the reservation")
 class Draft:
     """A reply as it arrives."""
 
-    def __init__(self, reply_id: str, model: str, at: int, prompt_tokens: int) -> None:
+    def __init__(self, reply_id: str, request: Request, at: int, prompt_tokens: int) -> None:
         self.reply_id = reply_id
-        self.model = model
+        self.request = request
+        self.model = request.model
         self.at = at
+        self.settled = False  # with the ledger
         self.usage = Usage(input=prompt_tokens)  # until the server says better
         self.begun = False  # the server has begun to answer, and to charge
         self.handed_on = False  # something of it was shown: from now on a failure is the core's business
@@ -68,7 +71,8 @@ class Draft:
     def estimate(self) -> Usage:
         """What a call that has no end cost, as far as can be told (settled 14)."""
         written = sum(map(len, self.open_text)) + sum(map(size, self.blocks))
-        return replace(self.usage, output=max(self.usage.output, written // CHARS_PER_TOKEN))
+        output = max(self.usage.output, min(written // CHARS_PER_TOKEN, self.request.max_output))
+        return replace(self.usage, output=output)
 
 
 def size(block: Block) -> int:
@@ -104,18 +108,21 @@ class Sampler:
         request, ledger = effect.request, self._shared.ledger
         if not ledger.reserve(request.reserve):
             return CallFailed(NO_FUNDS, funds=ledger.funds)
-        draft = self._draft = Draft(self._deps.new_id(), request.model, self._deps.now(), state.tokens)
-        spent = Usage()
+        draft = self._draft = Draft(self._deps.new_id(), request, self._deps.now(), state.tokens)
         try:
             event = await self._stream(effect, state, draft)
-            spent = event.reply.usage if isinstance(event, Replied) else event.usage
         except BaseException:
-            spent = draft.estimate
+            self._settle(draft, draft.estimate, state)
             raise
-        finally:
-            ledger.settle(request.reserve, cost(spent, state.model.price))
+        self._settle(draft, event.reply.usage if isinstance(event, Replied) else event.usage, state)
         self._draft = None
         return replace(event, funds=ledger.funds)
+
+    def _settle(self, draft: Draft, spent: Usage, state: State) -> None:
+        """Give the reservation back, once: an abandoned call may come to its end long after it was written off."""
+        if not draft.settled:
+            draft.settled = True
+            self._shared.ledger.settle(draft.request.reserve, cost(spent, state.model.price))
 
     async def _stream(self, effect: CallModel, state: State, draft: Draft) -> Replied | CallFailed:
         try:
@@ -143,6 +150,8 @@ class Sampler:
 
     async def _take(self, batch: Batch, draft: Draft) -> Ended | None:
         """Hand on what one read of the socket brought. Its deltas are journaled together, before the first is shown."""
+        if draft is not self._draft:
+            raise asyncio.CancelledError  # this call was given up
         if len(batch) == 1 and isinstance(piece := batch[0], Piece):  # most reads, and most of a run's time
             draft.piece(piece)
             if self._deltas:
@@ -197,11 +206,12 @@ class Sampler:
         if isinstance(block, ToolCall) and block.defect is None:
             self._executor.offer(block)
 
-    async def interrupted(self) -> tuple[Assistant | None, Usage]:
+    async def interrupted(self, state: State) -> tuple[Assistant | None, Usage]:
         """What an interrupt left: the part that was shown, and what it cost."""
         draft, self._draft = self._draft, None
         if draft is None:
             return None, Usage()
+        self._settle(draft, draft.estimate, state)
         if not draft.handed_on:
             return None, draft.estimate
         await self._close_text(draft)

@@ -43,9 +43,10 @@ class Session:
         def start(channel: Channel[Update]) -> tuple[Driver, Submitted]:
             if self._under_way is not None:
                 raise UsageError("a run of this session is under way: leave it first, or use 'submit' to add to it")
+            partial, results = self._salvaged
+            submitted = Submitted(self._messages(prompt), partial, results)
             self._under_way = Driver(self.state, chosen, self.deps, self.shared, channel, deltas=deltas)
-            (partial, results), self._salvaged = self._salvaged, (None, ())
-            return self._under_way, Submitted(self._messages(prompt), partial, results)
+            return self._under_way, submitted
 
         return Run(start, self._ended, leaving=AbortReason.PARENT if chosen.depth else AbortReason.HARD)
 
@@ -58,7 +59,7 @@ class Session:
         self.state = driver.state
         self._under_way = None
         self._salvaged = driver.salvaged
-        if result_seen:
+        if result_seen and driver.completed:
             self.completed_commands.extend(driver.commands)
 
     # --- from outside, while a run is under way or not ---
