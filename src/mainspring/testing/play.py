@@ -158,9 +158,12 @@ async def play(seed: int) -> Session:
     limit = random.choice([None, None, 10**9, 10**7])
     session = Session(world, random_config(random), ledger=Ledger(limit))
     shown: list[Update] = []
+    cost = 0
     for _ in range(random.choice([1, 2])):
         consumer = Consumer(random, session)
-        await consumer.consume(session.run("go"))
+        run = session.run("go")
+        await consumer.consume(run)
+        cost += run.result.cost
         shown.extend(consumer.shown)
         if consumer.kind != "gone":
             assert isinstance(shown[-1], Result)
@@ -168,6 +171,7 @@ async def play(seed: int) -> Session:
     assert_nothing_is_left()
     account = session.shared.ledger.account
     assert account.reserved == 0
+    assert account.spent == cost, "the ledger and the results disagree about money"
     assert limit is None or account.spent <= limit
     assert unpaired(session.state.history) == ()
     assert_each_tool_ran_once(session, world)
