@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: demo test check fix docs fuzz bench mutate lock clean
+.PHONY: .venv demo test check fix docs fuzz bench mutate lock clean
 
 demo: $(READY)
 	@$(BIN)/mainspring demo
@@ -56,6 +56,8 @@ lock:
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants
+
+.venv: $(READY)
 
 # A half-made environment never counts: `packages` and `ready` are written last.
 .venv/packages: requirements-dev.lock

@@ -35,7 +35,7 @@ from mainspring.core.value import Stamp
 from mainspring.engine.background import Background, settled
 from mainspring.engine.channel import Channel
 from mainspring.engine.deps import Deps
-from mainspring.engine.endings import GRACE, end_all, look_at
+from mainspring.engine.endings import GRACE, end_all, look_at, regardless
 from mainspring.engine.executor import Executor
 from mainspring.engine.sampling import Sampler
 from mainspring.engine.shared import Command, Shared
@@ -78,7 +78,7 @@ class Driver:
             while not isinstance(effect, Finish):
                 effect = await self._decide(await self._perform(effect))
         finally:
-            await self._end()
+            await regardless(self._end())
 
     async def _end(self) -> None:
         """Nothing that this run started outlives it, however it ends."""

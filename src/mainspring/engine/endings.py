@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 GRACE = 2.0  # seconds that something cancelled has to end (X2)
@@ -23,6 +23,21 @@ def look_at(task: asyncio.Task[Any]) -> None:
     """An exception that nobody waits for any more: looked at, so that asyncio does not complain."""
     if not task.cancelled():
         task.exception()
+
+
+async def regardless(work: Coroutine[Any, Any, None]) -> None:
+    """Bring this to its end, however often we are cancelled meanwhile; the cancellation goes on afterwards."""
+    task = asyncio.get_running_loop().create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        look_at(task)
+        raise cancelled
+    task.result()
 
 
 async def ended(task: asyncio.Task[None]) -> None:
