@@ -828,6 +828,8 @@ def test_a_dependency_that_answers_an_interrupt_with_an_error_does_not_turn_it_i
             async for _ in run:
                 pass
         assert run.result.terminal is Terminal.ABORTED_STREAMING
+        notes = [r.text for r in session.deps.journal.records if isinstance(r, NoteRecord)]  # type: ignore[attr-defined]
+        assert notes == ["OSError('socket closed')"]
         assert_in_order(session)
 
     virtually(main())

@@ -143,18 +143,21 @@ def test_break_at_every_update() -> None:
         virtually(leave_after(number))
 
 
-def test_an_exception_in_the_consumer_is_the_consumers() -> None:
-    async def main() -> None:
+def test_an_exception_in_the_consumer_is_the_consumers_at_every_update() -> None:
+    async def raise_at(number: int) -> None:
         session = Session(representative(), WITH_FALLBACK)
         with pytest.raises(ZeroDivisionError):
             async with session.run("go") as run:
-                async for update in run:
-                    if isinstance(update, CallStarted):
+                seen = 0
+                async for _ in run:
+                    seen += 1
+                    if seen == number:
                         raise ZeroDivisionError
         assert_clean()
         assert_in_order(session)
 
-    virtually(main())
+    for number in range(1, len(Interrupted(-1, lambda run: None).updates) + 1):
+        virtually(raise_at(number))
 
 
 def test_cancelling_the_consumer_at_every_await_is_never_swallowed() -> None:

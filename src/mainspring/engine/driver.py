@@ -39,7 +39,14 @@ from mainspring.engine.endings import GRACE, end_all, look_at, regardless
 from mainspring.engine.executor import Executor
 from mainspring.engine.sampling import Sampler
 from mainspring.engine.shared import Command, Shared
-from mainspring.sessions.records import CheckpointRecord, CommandState, EventRecord, SaidRecord, ToolSummaryRecord
+from mainspring.sessions.records import (
+    CheckpointRecord,
+    CommandState,
+    EventRecord,
+    NoteRecord,
+    SaidRecord,
+    ToolSummaryRecord,
+)
 
 CHECKPOINT_TURNS = 50  # settled 6
 
@@ -175,9 +182,12 @@ class Driver:
                 self._work = None
                 if self._patience is not None:
                     self._patience.cancel()
-            if work.done() and not work.cancelled() and (self._abort is None or work.exception() is None):
+            error = work.exception() if work.done() and not work.cancelled() else None
+            if work.done() and not work.cancelled() and (self._abort is None or error is None):
                 return work.result()
-            work.add_done_callback(look_at)  # given up, or failed because it was interrupted
+            if error is not None:  # it failed because it was interrupted: worth knowing, but no crash
+                await self._deps.journal.append(NoteRecord("failed when interrupted", repr(error), self._deps.now()))
+            work.add_done_callback(look_at)
         if self._crash is not None:
             raise self._crash
         if self._abort is None:
