@@ -63,6 +63,7 @@ def test_without_arguments_it_is_the_help() -> None:
         (["talk"], "unknown command 'talk'"),
         (["talk", "--loud"], "unknown command 'talk'"),
         (["--loud"], "unknown argument '--loud'"),
+        (["-p", "hello"], "unknown argument '-p'"),
         (["demo", "--loud"], "unknown argument '--loud'"),
         (["demo", "--ke"], "unknown argument '--ke'"),
         (["demo", "twice"], "unknown argument 'twice'"),

@@ -39,6 +39,8 @@ def test_aborted_streaming_keeps_the_partial_text_and_the_early_results() -> Non
 def test_aborted_tools() -> None:
     play = Play([reply("", "1", "2")], tools=[Aborted(AbortReason.HARD, results=(result("2", "done"),))])
     assert play.ending == ("aborted_tools", "hard")
+    assert play.result.interrupted
+    assert not Play([reply("done")]).result.interrupted
     assert play.said == [
         "assistant:  <1> <2>",
         f"synthetic <1>: {NeverRan.INTERRUPTED}",

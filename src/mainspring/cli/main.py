@@ -59,11 +59,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(argv: Sequence[str] | None) -> int:
     parser = new_parser()
-    args, unknown = parser.parse_known_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    args, unknown = parser.parse_known_args(words)
     command: str | None = args.command
-    if command not in (None, "demo"):
+    if command not in (None, "demo") and (not unknown or words.index(command) < words.index(unknown[0])):
         parser.error(f"unknown command '{command}'")
-    if unknown:
+    if unknown:  # named first if it stands first: in `-p hello` it is the flag that is not known
         parser.error(f"unknown argument '{unknown[0]}'")
     if command is None and args.keep:
         parser.error("'--keep' belongs to a command: 'mainspring demo --keep'")

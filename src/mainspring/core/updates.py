@@ -151,6 +151,10 @@ class Result(Value):
     duration: int = 0  # milliseconds
 
     @property
+    def interrupted(self) -> bool:
+        return self.terminal in (Terminal.ABORTED_STREAMING, Terminal.ABORTED_TOOLS)
+
+    @property
     def num_turns(self) -> int:
         """Turns as the Claude Agent SDK counts them (Z-17)."""
         return 1 + self.messages

@@ -27,7 +27,7 @@ from mainspring.core.events import (
     ToolsDone,
 )
 from mainspring.core.messages import Assistant, ToolCall, ToolResult, User
-from mainspring.core.reasons import AbortReason, Terminal
+from mainspring.core.reasons import AbortReason
 from mainspring.core.state import State, checkpoint
 from mainspring.core.step import step
 from mainspring.core.updates import Appended, Decided, Injected, ReplyDone, Result, ToolSummary, Update
@@ -157,7 +157,7 @@ class Driver:
             await self._deps.journal.append(SaidRecord(update.message))
         if isinstance(update, Result):
             await self._background.end()  # nothing comes after the result
-            self.completed = update.terminal not in (Terminal.ABORTED_STREAMING, Terminal.ABORTED_TOOLS)
+            self.completed = not update.interrupted
             if self.completed:
                 await self._note_commands(self.commands, CommandState.COMPLETED)
             await self._deps.journal.append(CheckpointRecord(checkpoint(self.state)))
