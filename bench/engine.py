@@ -22,17 +22,15 @@ from typing import Any
 
 from mainspring.core.config import Config
 from mainspring.core.effects import Request
-from mainspring.core.history import History
 from mainspring.core.messages import Stop, Text, ToolCall, User
 from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.updates import Delta, Kind, RequestStarted
-from mainspring.core.view import Edit
 from mainspring.engine.channel import CAPACITY, Channel
 from mainspring.engine.deps import Prepared
 from mainspring.engine.plain import Plain, Tool
 from mainspring.engine.session import Session
-from mainspring.providers.base import Batch, Ended, Finished, Piece, Started
+from mainspring.providers.base import Batch, Conversation, Ended, Finished, Piece, Started
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
 from bench.figures import Figure, best_time, import_figures, scaled, show, yardstick
@@ -53,7 +51,7 @@ class Ready:
         self._replies = deque(replies)
         self._breathe = breathe
 
-    def stream(self, request: Request, history: History, edits: tuple[Edit, ...]) -> AsyncGenerator[Batch, None]:  # noqa: ARG002  # all is ready
+    def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:  # noqa: ARG002  # all is ready
         return self.next_reply()
 
     async def next_reply(self) -> AsyncGenerator[Batch, None]:

@@ -19,6 +19,7 @@ from mainspring.core.updates import (
     Appended,
     Asked,
     BlockDone,
+    BlockStarted,
     Boundary,
     CallDone,
     CallStarted,
@@ -26,7 +27,9 @@ from mainspring.core.updates import (
     Failed,
     Injected,
     MaxTurnsReached,
+    PrefixBroken,
     ReplyDone,
+    ReplyStarted,
     RequestStarted,
     Result,
     Retrying,
@@ -113,7 +116,7 @@ def assert_in_order(session: Session) -> None:
 
 def short(update: Update) -> str:
     match update:
-        case Delta() | ReplyDone():
+        case Delta() | ReplyDone() | ReplyStarted() | BlockStarted() | PrefixBroken():
             return ""
         case BlockDone():
             block = update.block

@@ -17,6 +17,7 @@ from mainspring.core.updates import (
     Appended,
     Asked,
     BlockDone,
+    BlockStarted,
     Boundary,
     CallDone,
     CallStarted,
@@ -25,7 +26,9 @@ from mainspring.core.updates import (
     Injected,
     Kind,
     MaxTurnsReached,
+    PrefixBroken,
     ReplyDone,
+    ReplyStarted,
     RequestStarted,
     Result,
     Retrying,
@@ -99,8 +102,8 @@ class Screen:
                 self._end(update)
             case Tombstone() | Boundary() | MaxTurnsReached() | Asked() | Answered() | Injected() | ToolSummary():
                 self._line(f"({type(update).__name__})", Style.DIM)  # not with this script
-            case Appended():
-                pass  # a result that was shown when its call was done
+            case Appended() | ReplyStarted() | BlockStarted() | PrefixBroken():
+                pass  # a result that was shown when its call was done; what this screen has no use for
             case _:
                 assert_never(update)
 

@@ -11,8 +11,9 @@ from mainspring.core.value import Stamped, Value
 # --- content --------------------------------------------------------------------------------------
 
 
-class Text(Value):
+class Text(Value, omit_defaults=True):
     text: str
+    citations: str = ""  # the server's own, as JSON: handed back as they came
 
 
 class Image(Value):

@@ -19,6 +19,24 @@ class Kind(StrEnum):
     INPUT = "input"  # a tool call's input, as JSON text; nothing is run before its block is finished
 
 
+class ReplyStarted(Value):
+    """The model answers; what the prompt cost is known from here on."""
+
+    reply_id: str
+    model: str
+    usage: Usage
+
+
+class BlockStarted(Value):
+    """A block begins. Of a call its id and its name are known long before its input."""
+
+    reply_id: str
+    index: int
+    kind: Kind
+    id: str = ""
+    name: str = ""
+
+
 class Delta(Value):
     """A piece of a block that is still being written."""
 
@@ -71,6 +89,16 @@ class Injected(Value):
     """A message that entered the conversation from outside: an attachment, or a command that was queued."""
 
     message: User
+
+
+class PrefixBroken(Value):
+    """The request does not extend the last one, so part of it must be paid for again (law 4)."""
+
+    block: int
+    what: str
+    why: str
+    tokens: int
+    price: int  # nano-dollars
 
 
 class Retrying(Value):
@@ -160,6 +188,20 @@ class Result(Value):
         return 1 + self.messages
 
 
-Shown = Delta | BlockDone | ReplyDone | CallStarted | CallDone | Asked | Answered | Injected | Retrying | ToolSummary
+Shown = (
+    ReplyStarted
+    | BlockStarted
+    | Delta
+    | BlockDone
+    | ReplyDone
+    | CallStarted
+    | CallDone
+    | Asked
+    | Answered
+    | Injected
+    | PrefixBroken
+    | Retrying
+    | ToolSummary
+)
 Decided = RequestStarted | Appended | Boundary | Tombstone | MaxTurnsReached | Failed | Result
 Update = Shown | Decided

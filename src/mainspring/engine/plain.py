@@ -23,7 +23,7 @@ from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
-from mainspring.providers.base import Batch, Provider
+from mainspring.providers.base import Batch, Conversation, Provider
 from mainspring.sessions.records import Journal, MemoryJournal
 
 CHARS_PER_TOKEN = 3  # English has rather more, code about as many: the estimate errs on the high side (D-31)
@@ -48,7 +48,7 @@ class Plain:
         self._journal: Journal = journal or MemoryJournal()
 
     def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:  # noqa: ARG002
-        return self._provider.stream(request, state.history, state.edits)
+        return self._provider.stream(request, Conversation(state.history, state.edits))
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
         if state.totals.replies and not queued:

@@ -16,12 +16,21 @@ from mainspring.core.messages import Assistant, Block, RedactedThinking, ServerB
 from mainspring.core.money import Usage, cost
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.state import State
-from mainspring.core.updates import BlockDone, Delta, Kind, Retrying, Update
+from mainspring.core.updates import (
+    BlockDone,
+    BlockStarted,
+    Delta,
+    Kind,
+    PrefixBroken,
+    ReplyStarted,
+    Retrying,
+    Update,
+)
 from mainspring.engine.deps import Deps
 from mainspring.engine.executor import Executor
 from mainspring.engine.shared import Shared
-from mainspring.providers.base import Batch, Ended, Finished, Piece, Retry, Started
-from mainspring.sessions.records import BlockRecord, DeltaRecord, RetryRecord
+from mainspring.providers.base import Batch, Broken, Ended, Finished, Opened, Piece, Retry, Started
+from mainspring.sessions.records import BlockRecord, DeltaRecord, PrefixRecord, RetryRecord
 
 CHARS_PER_TOKEN = 3  # rather fewer than there are, so that the estimate for an aborted call errs high
 
@@ -183,12 +192,20 @@ class Sampler:
                 index += 1
         return tuple(deltas)
 
-    async def _take_other(self, item: Started | Finished | Retry, draft: Draft) -> None:
+    async def _take_other(self, item: Started | Opened | Finished | Broken | Retry, draft: Draft) -> None:
         match item:
             case Finished():
                 await self._finish_block(item.block, draft)
             case Started():
                 draft.usage, draft.begun = item.usage, True
+                self._show(ReplyStarted(draft.reply_id, draft.model, item.usage))
+            case Opened():
+                if self._deltas:
+                    self._show(BlockStarted(draft.reply_id, len(draft.blocks), item.kind, item.id, item.name))
+            case Broken():
+                broken = PrefixRecord(item.block, item.what, item.why, item.tokens, item.price, self._deps.now())
+                await self._journal.append(broken)
+                self._show(PrefixBroken(item.block, item.what, item.why, item.tokens, item.price))
             case Retry():
                 retry = RetryRecord(item.failure, item.attempt, item.delay, self._deps.now())
                 await self._journal.append(retry)

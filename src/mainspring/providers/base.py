@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mainspring.core.effects import Request
 from mainspring.core.history import History
@@ -15,10 +15,36 @@ from mainspring.core.value import Value
 from mainspring.core.view import Edit
 
 
+class ToolSpec(Value):
+    """A tool as the model is told of it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]  # JSON Schema of its input, an object
+
+
+class Conversation(NamedTuple):
+    """Everything that the model is to see. One request projects it onto a wire format."""
+
+    history: History
+    edits: tuple[Edit, ...] = ()
+    system: tuple[str, ...] = ()  # blocks, the most stable one first
+    tools: tuple[ToolSpec, ...] = ()
+    marks: tuple[str, ...] = ()  # ids of messages that end a span worth caching; whoever shapes the context chooses
+
+
 class Started(Value):
     """The model answers. What the prompt cost is known from here on, also if the rest never comes."""
 
     usage: Usage = Usage()
+
+
+class Opened(Value):
+    """A block begins. Of a call its id and its name are known long before its input."""
+
+    kind: Kind
+    id: str = ""
+    name: str = ""
 
 
 class Piece(Value):
@@ -40,6 +66,16 @@ class Ended(Value):
     model: str = ""  # the name the server gives itself, where it gives one
 
 
+class Broken(Value):
+    """This request does not extend the last one: what was cached from `block` on must be paid for again (law 4)."""
+
+    block: int  # the first that differs, counted over tools, system and messages
+    what: str  # where that is, in words
+    why: str  # what was changed; empty if nobody knows, which would be a bug of ours
+    tokens: int  # an estimate, like
+    price: int  # this one: nano-dollars over what reading them from the cache would have cost
+
+
 class Retry(Value):
     """Nothing was handed on yet, and the provider will try again."""
 
@@ -48,11 +84,13 @@ class Retry(Value):
     delay: int  # milliseconds
 
 
-Item = Started | Piece | Finished | Ended | Retry
+Item = Started | Opened | Piece | Finished | Ended | Broken | Retry
 Batch = tuple[Item, ...]  # what one read of the socket brought
 
 
 class Provider(Protocol):
-    def stream(self, request: Request, history: History, edits: tuple[Edit, ...]) -> AsyncGenerator[Batch, None]:
+    """One per session: it remembers what it sent last. What sessions share is the transport below it."""
+
+    def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
         """Raises `ProviderError` when its own retries are spent, or once something of a reply was handed on."""
         ...

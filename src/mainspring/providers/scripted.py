@@ -18,14 +18,12 @@ from typing import Any
 
 from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
-from mainspring.core.history import History
 from mainspring.core.messages import Block, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import Kind
-from mainspring.core.value import Value
-from mainspring.core.view import Edit
-from mainspring.providers.base import Batch, Ended, Finished, Item, Piece, Retry, Started
+from mainspring.core.value import Value, as_json
+from mainspring.providers.base import Batch, Broken, Conversation, Ended, Finished, Item, Opened, Piece, Retry, Started
 
 USAGE = Usage(input=100, output=20)
 PIECE = 12  # characters of a text that come at once: about three tokens
@@ -86,8 +84,7 @@ class Scripted:
     async def stream(
         self,
         request: Request,
-        history: History,  # noqa: ARG002  # a script does not listen
-        edits: tuple[Edit, ...],  # noqa: ARG002
+        conversation: Conversation,  # noqa: ARG002  # a script does not listen
     ) -> AsyncGenerator[Batch, None]:
         self.requests.append(request)
         if self.left_over < 0:
@@ -105,13 +102,13 @@ class Scripted:
 
 def batches(reply: Reply, model: str) -> list[Batch | Pause | Break]:
     made: list[Batch | Pause | Break] = []
-    spoken = [part for part in reply.parts if not isinstance(part, Pause | Break | Retry)]
+    spoken = [part for part in reply.parts if not isinstance(part, Pause | Break | Retry | Broken)]
     begun = False
     for part in reply.parts:
         match part:
             case Pause() | Break():
                 made.append(part)
-            case Retry():
+            case Retry() | Broken():
                 made.append((part,))
             case _:
                 if not begun:
@@ -127,11 +124,12 @@ def pieces(part: Block | Item) -> list[Batch]:
     """A block as it would stream: some deltas, then the block itself."""
     match part:
         case Text():
-            return [*deltas(Kind.TEXT, part.text), (Finished(part),)]
+            return [(Opened(Kind.TEXT),), *deltas(Kind.TEXT, part.text), (Finished(part),)]
         case Thinking():
-            return [*deltas(Kind.THINKING, part.text), (Finished(part),)]
+            return [(Opened(Kind.THINKING),), *deltas(Kind.THINKING, part.text), (Finished(part),)]
         case ToolCall():
-            return [*deltas(Kind.INPUT, str(part.input)), (Finished(part),)]
+            opened = Opened(Kind.INPUT, part.id, part.name)
+            return [(opened,), *deltas(Kind.INPUT, as_json(part.input).decode()), (Finished(part),)]
         case RedactedThinking() | ServerBlock():
             return [(Finished(part),)]
         case _:

@@ -115,6 +115,17 @@ class RetryRecord(Value):
     at: int
 
 
+class PrefixRecord(Value):
+    """A request did not extend the last one (law 4), and what that cost in nano-dollars."""
+
+    block: int
+    what: str
+    why: str
+    tokens: int
+    price: int
+    at: int
+
+
 class ToolSummaryRecord(Value):
     text: str
     call_ids: tuple[str, ...]
@@ -141,6 +152,7 @@ Record = (
     | AnsweredRecord
     | CommandRecord
     | PolicyRecord
+    | PrefixRecord
     | RetryRecord
     | ToolSummaryRecord
     | CheckpointRecord

@@ -19,16 +19,16 @@ from mainspring.core.messages import Stop, Text, Thinking, ToolCall, user
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import Kind
-from mainspring.providers.base import Ended, Finished, Item, Piece, Provider, Retry, Started
+from mainspring.providers.base import Conversation, Ended, Finished, Item, Piece, Provider, Retry, Started
 from mainspring.providers.scripted import Break, Pause, Reply, says
 
 REQUEST = Request("some-model", 1_000, 1, "sdk", "", 0, overload_tries=1)
-HISTORY = History([user("go")])
+CONVERSATION = Conversation(History([user("go")]))
 
 
 async def items(provider: Provider) -> list[Item]:
     collected: list[Item] = []
-    async with aclosing(provider.stream(REQUEST, HISTORY, ())) as stream:
+    async with aclosing(provider.stream(REQUEST, CONVERSATION)) as stream:
         async for batch in stream:
             assert isinstance(batch, tuple), "a batch is a tuple: what one read brought"
             collected.extend(batch)
@@ -94,7 +94,7 @@ class ProviderConformance:
     def test_closing_the_stream_early_leaves_nothing_running(self) -> None:
         async def main() -> None:
             async with aclosing(
-                self.provider([says("first", Pause(60_000), "never")]).stream(REQUEST, HISTORY, ())
+                self.provider([says("first", Pause(60_000), "never")]).stream(REQUEST, CONVERSATION)
             ) as stream:
                 async for _ in stream:
                     break

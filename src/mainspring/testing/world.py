@@ -20,7 +20,7 @@ from mainspring.core.messages import ToolCall, ToolResult, User, result
 from mainspring.core.state import State
 from mainspring.engine.deps import Asking, Outcome, Prepared, Question, Summary
 from mainspring.engine.shared import Policy
-from mainspring.providers.base import Batch
+from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Reply, Scripted
 from mainspring.sessions.records import Journal, MemoryJournal
 
@@ -73,7 +73,7 @@ class World:
     # --- Deps ---
 
     def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:  # noqa: ARG002
-        return self.model.stream(request, state.history, state.edits)
+        return self.model.stream(request, Conversation(state.history, state.edits))
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:  # noqa: ARG002  # scripted
         return self.contexts.pop(0) if self.contexts else Prepared(100)
