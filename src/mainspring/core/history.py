@@ -32,6 +32,14 @@ class History:
         self._shared.extend(added)
         self._length = length + len(added)
 
+    def extends(self, other: History) -> bool:
+        """Whether this one grew out of `other`, as far as can be told without comparing messages."""
+        return self._shared is other._shared and self._length >= other._length
+
+    def since(self, length: int) -> list[Message]:
+        """The messages after the first `length`."""
+        return self._shared[length : self._length]
+
     def __len__(self) -> int:
         return self._length
 

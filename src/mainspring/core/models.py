@@ -22,6 +22,7 @@ class Model(Value):
     price: Price = Price()
     adaptive_thinking: bool = False
     thinking_budget: int = 0  # for models without adaptive thinking (K-06); 0: the model does not think
+    always_thinks: bool = False  # it refuses a request that switches thinking off
 
 
 def per_million(usd: float, output_usd: float, read: float = 0.1) -> Price:
@@ -37,8 +38,15 @@ _HAIKU_5_5 = replace(per_million(0.10, 0.50), above_tokens=100_000, above=per_mi
 MODELS: dict[str, Model] = {
     model.name: model
     for model in (
-        Model("claude-fable-5-1", 1_000_000, 128_000, per_million(10, 50, 0.025), adaptive_thinking=True),
-        Model("claude-fable-5", 1_000_000, 128_000, per_million(10, 50), adaptive_thinking=True),
+        Model(
+            "claude-fable-5-1",
+            1_000_000,
+            128_000,
+            per_million(10, 50, 0.025),
+            adaptive_thinking=True,
+            always_thinks=True,
+        ),
+        Model("claude-fable-5", 1_000_000, 128_000, per_million(10, 50), adaptive_thinking=True, always_thinks=True),
         Model("claude-opus-5-5", 1_000_000, 128_000, per_million(4, 20, 0.05), adaptive_thinking=True),
         Model("claude-opus-5", 1_000_000, 128_000, per_million(5, 25), adaptive_thinking=True),
         Model("claude-sonnet-5-5", 1_000_000, 128_000, per_million(2, 10, 0.05), adaptive_thinking=True),

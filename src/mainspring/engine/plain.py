@@ -15,7 +15,8 @@ from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.events import Verdict
-from mainspring.core.messages import Message, ToolCall, ToolResult, User, result
+from mainspring.core.history import History
+from mainspring.core.messages import Assistant, Message, ToolCall, ToolResult, User, result
 from mainspring.core.state import State
 from mainspring.core.view import view
 from mainspring.engine.deps import Asking, Outcome, Prepared, Question, Summary
@@ -23,7 +24,7 @@ from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
-from mainspring.providers.base import Batch, Conversation, Provider
+from mainspring.providers.base import Batch, Conversation, Provider, ToolSpec
 from mainspring.sessions.records import Journal, MemoryJournal
 
 CHARS_PER_TOKEN = 3  # English has rather more, code about as many: the estimate errs on the high side (D-31)
@@ -37,18 +38,32 @@ class Tool(NamedTuple):
     name: str
     run: Act
     concurrent: bool | Callable[[ToolCall], bool] = False  # may run beside others, and while the model still talks
+    spec: ToolSpec | None = None  # what the model is told of it; a scripted model needs to be told nothing
 
 
 class Plain:
     """`Deps` from a provider and some functions."""
 
-    def __init__(self, provider: Provider, tools: Iterable[Tool] = (), *, journal: Journal | None = None) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        tools: Iterable[Tool] = (),
+        *,
+        journal: Journal | None = None,
+        system: tuple[str, ...] = (),
+    ) -> None:
         self._provider = provider
         self._tools = {tool.name: tool for tool in tools}
         self._journal: Journal = journal or MemoryJournal()
+        self._system = system
+        self._specs = tuple([tool.spec for tool in self._tools.values() if tool.spec is not None])
 
-    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:  # noqa: ARG002
-        return self._provider.stream(request, Conversation(state.history, state.edits))
+    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
+        specs = self._specs
+        if policy.tools is not None:
+            specs = tuple([spec for spec in specs if spec.name in policy.tools])
+        conversation = Conversation(state.history, state.edits, self._system, specs, marks(state.history))
+        return self._provider.stream(request, conversation)
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
         if state.totals.replies and not queued:
@@ -102,6 +117,24 @@ class Plain:
         hexed[8] = hexed[8] & 0x3F | 0x80
         text = hexed.hex()
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def marks(history: History) -> tuple[str, ...]:
+    """Where the cached part of a request may end: at its last message, and where the last request ended.
+
+    The second one matters after many parallel calls: the cache looks back over 20 blocks only, and without a mark in
+    reach the whole history is written anew.
+    """
+    found: list[str] = []
+    replied = False
+    for message in history.newest_first():
+        if isinstance(message, Assistant):
+            replied = True
+        elif not found or replied:
+            found.append(message.id)
+            if replied:
+                break
+    return tuple(found)
 
 
 def refused(call: ToolCall, why: str) -> Outcome:
