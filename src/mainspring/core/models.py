@@ -22,7 +22,8 @@ class Model(Value):
     price: Price = Price()
     adaptive_thinking: bool = False
     thinking_budget: int = 0  # for models without adaptive thinking (K-06); 0: the model does not think
-    always_thinks: bool = False  # it refuses a request that switches thinking off
+    thinking_off: str = ""  # the setting that asks for as little as the model allows; empty: leave the setting out
+    most_effort: str = ""  # the highest level that it takes; empty: none
 
 
 def per_million(usd: float, output_usd: float, read: float = 0.1) -> Price:
@@ -35,33 +36,43 @@ OPUS_THINKS, SONNET_THINKS, HAIKU_THINKS = 32_000, 16_000, 8_000  # K-06
 
 _HAIKU_5_5 = replace(per_million(0.10, 0.50), above_tokens=100_000, above=per_million(0.50, 2.50))
 
+
+def adaptive(name: str, price: Price, off: str = "disabled") -> Model:
+    """The current generation: it decides by itself how much to think."""
+    return Model(name, 1_000_000, 128_000, price, adaptive_thinking=True, thinking_off=off, most_effort="max")
+
+
+def budgeted(name: str, price: Price, thinks: int, most_effort: str = "") -> Model:
+    return Model(name, 200_000, 64_000, price, thinking_budget=thinks, most_effort=most_effort)
+
+
+ALWAYS = "adaptive"  # these cannot be told not to think
+
 MODELS: dict[str, Model] = {
     model.name: model
     for model in (
-        Model(
-            "claude-fable-5-1",
-            1_000_000,
-            128_000,
-            per_million(10, 50, 0.025),
-            adaptive_thinking=True,
-            always_thinks=True,
-        ),
-        Model("claude-fable-5", 1_000_000, 128_000, per_million(10, 50), adaptive_thinking=True, always_thinks=True),
-        Model("claude-opus-5-5", 1_000_000, 128_000, per_million(4, 20, 0.05), adaptive_thinking=True),
-        Model("claude-opus-5", 1_000_000, 128_000, per_million(5, 25), adaptive_thinking=True),
-        Model("claude-sonnet-5-5", 1_000_000, 128_000, per_million(2, 10, 0.05), adaptive_thinking=True),
-        Model("claude-sonnet-5", 1_000_000, 128_000, per_million(2, 10), adaptive_thinking=True),
-        Model("claude-haiku-5-5", 1_000_000, 128_000, _HAIKU_5_5, adaptive_thinking=True),
-        Model("claude-opus-4-5", 200_000, 64_000, per_million(5, 25), thinking_budget=OPUS_THINKS),
-        Model("claude-sonnet-4-5", 200_000, 64_000, per_million(3, 15), thinking_budget=SONNET_THINKS),
-        Model("claude-haiku-4-5", 200_000, 64_000, per_million(1, 5), thinking_budget=HAIKU_THINKS),
+        adaptive("claude-fable-5-1", per_million(10, 50, 0.025), ALWAYS),
+        adaptive("claude-fable-5", per_million(10, 50), ALWAYS),
+        adaptive("claude-opus-5-5", per_million(4, 20, 0.05), ALWAYS),
+        adaptive("claude-opus-5", per_million(5, 25)),
+        adaptive("claude-sonnet-5-5", per_million(2, 10, 0.05), "between_tools"),
+        adaptive("claude-sonnet-5", per_million(2, 10)),
+        adaptive("claude-haiku-5-5", _HAIKU_5_5),
+        budgeted("claude-opus-4-5", per_million(5, 25), OPUS_THINKS, "high"),
+        budgeted("claude-sonnet-4-5", per_million(3, 15), SONNET_THINKS),
+        budgeted("claude-haiku-4-5", per_million(1, 5), HAIKU_THINKS),
     )
 }
 DEFAULT_MODEL = MODELS["claude-sonnet-5-5"]
-UNKNOWN = Model("unknown", 200_000, 32_000, per_million(10, 50))
+UNKNOWN = Model("unknown", 200_000, 32_000, per_million(10, 50), most_effort="max")
 
 
 def model_named(name: str) -> Model:
     """Also finds a dated name such as `claude-haiku-4-5-20251001` by the name it begins with."""
-    known = [listed for listed in MODELS if name == listed or name.startswith(f"{listed}-2")]
+    known = [listed for listed in MODELS if name == listed or name.startswith(f"{listed}-20")]
     return replace(MODELS[known[0]] if known else UNKNOWN, name=name)
+
+
+def same_model(one: str, other: str) -> bool:
+    """A dated name and the name without its date mean the same model."""
+    return one == other or one.startswith(f"{other}-20") or other.startswith(f"{one}-20")

@@ -83,9 +83,10 @@ def next_delay(tried: Tried, failure: Failure, patience: Patience, *, asked: int
 class RefusedError(ProviderError):
     """A failure with the wait that the server asked for."""
 
-    def __init__(self, failure: Failure, retry_after: int | None = None) -> None:
+    def __init__(self, failure: Failure, retry_after: int | None = None, *, final: bool = False) -> None:
         super().__init__(failure)
         self.retry_after = retry_after  # milliseconds
+        self.final = final  # the server says that it is no use to try again
 
 
 async def retrying(
@@ -106,9 +107,9 @@ async def retrying(
                 raise
             overloads = tried.overloads + 1 if error.failure.kind is Trouble.OVERLOADED else 0
             tried = tried._replace(overloads=overloads)
-            asked = error.retry_after if isinstance(error, RefusedError) else None
+            asked, final = (error.retry_after, error.final) if isinstance(error, RefusedError) else (None, False)
             delay = next_delay(tried, error.failure, patience, asked=asked, jitter=random())
-            if delay is None:
+            if delay is None or final:
                 raise
             failure = error.failure
         for left in countdown(delay):

@@ -1,0 +1,296 @@
+"""A reply as Anthropic streams it: server-sent events in, items out. Sans I/O.
+
+Unknown events, unknown fields and unknown kinds of block are no error: the first two are ignored, a block of a
+kind that we do not know is handed back as it came. What contradicts itself is an error, so that half an answer is never
+taken for a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import msgspec
+from msgspec import Raw, Struct
+
+from mainspring.core.errors import ProviderError
+from mainspring.core.messages import Block, Defect, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
+from mainspring.core.money import Usage
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.updates import Kind
+from mainspring.providers.base import Batch, Ended, Finished, Item, Opened, Piece, Started
+from mainspring.providers.retry import classify
+from mainspring.providers.sse import ServerEvent
+
+MAX_REPLY = 64 * 1024 * 1024  # characters; about a hundred times the longest reply that any model can give
+
+
+class _Writes(Struct, frozen=True, gc=False):
+    ephemeral_5m_input_tokens: int | None = 0
+    ephemeral_1h_input_tokens: int | None = 0
+
+
+class _Usage(Struct, frozen=True, gc=False):
+    """None where the server does not say: the events of one reply complete each other."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation: _Writes | None = None
+
+
+class _Message(Struct, frozen=True, gc=False):
+    usage: _Usage | None = None
+
+
+class _Error(Struct, frozen=True, gc=False):
+    type: str = ""
+    message: str = ""
+
+
+class _Delta(Struct, frozen=True, gc=False):
+    type: str = ""
+    text: str = ""
+    partial_json: str = ""
+    thinking: str = ""
+    signature: str = ""
+    citation: Raw = Raw()  # empty: there is none
+    stop_reason: str | None = None
+
+
+class _Event(Struct, frozen=True, gc=False):
+    """All events in one: they share no field with different meanings, and one decoder is the fastest."""
+
+    type: str = ""
+    index: int = 0
+    delta: _Delta | None = None
+    content_block: Raw = Raw()
+    message: _Message | None = None
+    usage: _Usage | None = None
+    error: _Error | None = None
+
+
+class _Begun(Struct, frozen=True, gc=False):
+    """How a block begins; most of it comes later."""
+
+    type: str = ""
+    id: str = ""
+    name: str = ""
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    data: str = ""
+    input: dict[str, Any] = {}  # msgspec copies it
+    citations: list[Raw] | None = None
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+_decode_begun = msgspec.json.Decoder(_Begun).decode
+
+KINDS = {"text": Kind.TEXT, "thinking": Kind.THINKING, "tool_use": Kind.INPUT}
+
+
+class _Open:
+    """A block that is being written."""
+
+    def __init__(self, index: int, begun: _Begun, raw: bytes) -> None:
+        self.index = index
+        self.begun = begun
+        self.raw = raw
+        self.kind = KINDS.get(begun.type)
+        self.pieces: list[str] = [begun.text or begun.thinking]
+        self.signature = begun.signature
+        self.citations: list[bytes] = [bytes(citation) for citation in begun.citations or ()]
+
+    def block(self) -> Block:
+        begun, written = self.begun, "".join(self.pieces)
+        match begun.type:
+            case "text":
+                return Text(written, _joined(self.citations))
+            case "thinking":
+                return Thinking(written, self.signature)
+            case "redacted_thinking":
+                return RedactedThinking(begun.data)
+            case "tool_use":
+                return _call(begun, written)
+            case _:
+                return ServerBlock(begun.type, self._as_it_came(written))
+
+    def _as_it_came(self, written: str) -> str:
+        """A server's own call is written like any other: its input comes in pieces."""
+        if not written:
+            return self.raw.decode()
+        block: dict[str, Any] = msgspec.json.decode(self.raw)
+        try:
+            block["input"] = msgspec.json.decode(written)
+        except msgspec.DecodeError:
+            _fail(f"the input of the server's own call '{self.begun.name}' is not JSON")
+        return msgspec.json.encode(block).decode()
+
+
+class Reply:
+    """Feed it what one read brought; it returns the items that come of it."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._begun = False
+        self._usage = _Usage()
+        self._stop: str | None = None
+        self._open: _Open | None = None
+        self._next = 0  # the index that the next block will have
+        self._calls = False
+        self._size = 0
+
+    def take(self, events: Iterable[ServerEvent]) -> Batch:
+        items: list[Item] = []
+        for _, data in events:
+            try:
+                event = _decode(data)
+            except msgspec.DecodeError as error:
+                _fail(f"the server sent an event that cannot be read: {error}")
+            except UnicodeDecodeError:
+                _fail("the server sent an event that is not UTF-8")
+            self._size += len(data)
+            if self._size > MAX_REPLY:
+                _fail(f"the server sent a reply of more than {MAX_REPLY:,} bytes")
+            self._take(event, items)
+        return tuple(items)
+
+    def _take(self, event: _Event, items: list[Item]) -> None:
+        kind = event.type
+        if self.ended:
+            return  # nothing that follows the end belongs to the answer
+        if kind == "content_block_delta":
+            if event.delta is not None:
+                self._delta(event.index, event.delta, items)
+        elif kind == "content_block_start":
+            self._block_start(event, items)
+        elif kind == "content_block_stop":
+            self._block_stop(event.index, items)
+        elif kind == "message_start":
+            self._start(event, items)
+        elif kind == "message_delta":
+            self._usage = _merged(self._usage, event.usage)
+            if event.delta is not None and event.delta.stop_reason is not None:
+                self._stop = event.delta.stop_reason
+        elif kind == "message_stop":
+            self._end(items)
+        elif kind == "error":
+            error = event.error or _Error(message="the server reported an error in mid-stream")
+            raise ProviderError(Failure(classify(None, error.type, error.message), error.message or error.type))
+
+    def _start(self, event: _Event, items: list[Item]) -> None:
+        if not self._begun:  # a second one tells nothing new
+            self._begun = True
+            self._usage = _merged(self._usage, event.message.usage if event.message else None)
+            items.append(Started(_as_usage(self._usage)))
+
+    def _block_start(self, event: _Event, items: list[Item]) -> None:
+        if event.index < self._next or not bytes(event.content_block):
+            return  # a duplicate
+        if self._open is not None:
+            if self._open.index == event.index:
+                return
+            _fail("the server began a block before the last one was complete")
+        raw = bytes(event.content_block)
+        try:
+            begun = _decode_begun(raw)
+        except msgspec.DecodeError as error:
+            _fail(f"the server began a block that cannot be read: {error}")
+        opened = self._open = _Open(event.index, begun, raw)
+        if opened.kind is not None:
+            items.append(Opened(opened.kind, begun.id, begun.name))
+            if opened.pieces[0]:
+                items.append(Piece(opened.kind, opened.pieces[0]))
+
+    def _delta(self, index: int, delta: _Delta, items: list[Item]) -> None:
+        opened = self._open
+        if opened is None or opened.index != index:
+            _fail(f"the server wrote to block {index}, which is not open")
+        if delta.type == "text_delta":
+            written = delta.text
+        elif delta.type == "input_json_delta":
+            written = delta.partial_json
+        elif delta.type == "thinking_delta":
+            written = delta.thinking
+        else:
+            if delta.type == "signature_delta":
+                opened.signature += delta.signature
+            elif delta.type == "citations_delta" and bytes(delta.citation):
+                opened.citations.append(bytes(delta.citation))
+            return
+        opened.pieces.append(written)
+        if opened.kind is not None and written:
+            items.append(Piece(opened.kind, written))
+
+    def _block_stop(self, index: int, items: list[Item]) -> None:
+        opened = self._open
+        if opened is None or opened.index != index:
+            if index < self._next:
+                return  # a duplicate
+            _fail(f"the server ended block {index}, which is not open")
+        self._open, self._next = None, index + 1
+        block = opened.block()
+        self._calls = self._calls or isinstance(block, ToolCall)
+        items.append(Finished(block))
+
+    def _end(self, items: list[Item]) -> None:
+        if self._open is not None:
+            _fail("the server ended the reply in the middle of a block")
+        self.ended = True
+        stop = Stop.TOOL_USE if self._calls else Stop.END_TURN
+        if self._stop in KNOWN_STOPS:
+            stop = Stop(self._stop)
+        items.append(Ended(stop, _as_usage(self._usage)))
+
+
+KNOWN_STOPS = frozenset(Stop) - {Stop.UNFINISHED}
+
+
+def _call(begun: _Begun, written: str) -> ToolCall:
+    if not written:
+        return ToolCall(begun.id, begun.name, begun.input)
+    try:
+        return ToolCall(begun.id, begun.name, msgspec.json.decode(written, type=dict[str, Any]))
+    except msgspec.ValidationError:
+        return ToolCall(begun.id, begun.name, {}, Defect.MALFORMED)  # JSON, but no object
+    except msgspec.DecodeError as error:
+        cut = "truncated" in str(error)
+        return ToolCall(begun.id, begun.name, {}, Defect.CUT if cut else Defect.MALFORMED)
+    except RecursionError:
+        return ToolCall(begun.id, begun.name, {}, Defect.MALFORMED)
+
+
+def _joined(citations: list[bytes]) -> str:
+    return (b"[" + b",".join(citations) + b"]").decode() if citations else ""
+
+
+def _merged(known: _Usage, said: _Usage | None) -> _Usage:
+    """A later event counts on from an earlier one, and may leave out what did not change (E-14)."""
+    if said is None:
+        return known
+    fields = {
+        name: getattr(said, name) if getattr(said, name) is not None else getattr(known, name)
+        for name in _Usage.__struct_fields__
+    }
+    return _Usage(**fields)
+
+
+def _as_usage(said: _Usage) -> Usage:
+    """In disjoint classes: the server's figure for cache writes holds both lifetimes."""
+    written, hour = said.cache_creation_input_tokens or 0, 0
+    if said.cache_creation is not None:
+        hour = said.cache_creation.ephemeral_1h_input_tokens or 0
+        written = max(written, hour + (said.cache_creation.ephemeral_5m_input_tokens or 0))
+    return Usage(
+        input=max(0, said.input_tokens or 0),
+        cache_write=max(0, written - hour),
+        cache_write_1h=max(0, hour),
+        cache_read=max(0, said.cache_read_input_tokens or 0),
+        output=max(0, said.output_tokens or 0),
+    )
+
+
+def _fail(detail: str) -> NoReturn:
+    raise ProviderError(Failure(Trouble.SERVER, detail)) from None

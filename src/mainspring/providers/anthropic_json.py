@@ -1,0 +1,121 @@
+"""The parts of a conversation as JSON of Anthropic's Messages API."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+import msgspec
+
+from mainspring.core.messages import (
+    Content,
+    Document,
+    Image,
+    RedactedThinking,
+    ServerBlock,
+    Text,
+    Thinking,
+    ToolCall,
+)
+from mainspring.providers.base import ToolSpec
+from mainspring.providers.media import fitting
+from mainspring.providers.placing import NAME_LENGTH, Answer, Part, Placed, Role, clean, is_empty
+
+BETWEEN = b","
+END = b"]}"
+BEGIN: dict[Role, bytes] = {
+    "user": b'{"role":"user","content":[',
+    "assistant": b'{"role":"assistant","content":[',
+}
+MARK = b',"cache_control":{"type":"ephemeral"}}'
+NO_WORDS = "(no output)"
+
+
+def encode(placed: Placed, before: Role | None) -> bytes:
+    """A part, with what must stand between it and the one before. `END` closes the last one."""
+    if placed.role == before:
+        return BETWEEN + part_json(placed.part)
+    opened = BEGIN[placed.role] + part_json(placed.part)
+    return opened if before is None else END + BETWEEN + opened
+
+
+def marked(chunk: bytes) -> bytes:
+    """The same part as the end of a span worth caching."""
+    return chunk[:-1] + MARK
+
+
+def can_be_marked(chunk: bytes) -> bool:
+    return b'{"type":"thinking"' not in chunk[:60] and b'{"type":"redacted_thinking"' not in chunk[:60]
+
+
+def as_bytes(value: object) -> bytes:
+    """JSON, whatever the strings hold: half a character, which no UTF-8 can express, becomes a question mark."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(mended(value))
+
+
+def mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {mended(key): mended(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [mended(inner) for inner in value]
+    return value
+
+
+def part_json(part: Part) -> bytes:
+    match part:
+        case Text():
+            return text_json(part)
+        case Image() | Document():
+            return as_bytes(media_object(fitting(part)))
+        case Thinking():
+            return as_bytes({"type": "thinking", "thinking": part.text, "signature": part.signature})
+        case RedactedThinking():
+            return as_bytes({"type": "redacted_thinking", "data": part.data})
+        case ServerBlock():
+            return part.json.strip().encode(errors="replace")
+        case ToolCall():
+            name = clean(part.name)[:NAME_LENGTH] or "unknown"
+            return as_bytes({"type": "tool_use", "id": part.id, "name": name, "input": part.input})
+        case Answer():
+            return as_bytes(answer_object(part))
+        case _:
+            assert_never(part)
+
+
+def text_json(text: Text) -> bytes:
+    block: dict[str, object] = {"type": "text", "text": text.text}
+    if text.citations:
+        block["citations"] = msgspec.Raw(text.citations.encode(errors="replace"))
+    return as_bytes(block)
+
+
+def media_object(part: Content) -> dict[str, object]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    return {"type": "image" if isinstance(part, Image) else "document", "source": source}
+
+
+def answer_object(answer: Answer) -> dict[str, object]:
+    """The API takes no empty text, and nothing but text, at least some, in a result that is an error (F-22)."""
+    content = [media_object(fitting(part)) for part in answer.content if not is_empty(part)]
+    if answer.is_error:
+        content = [block for block in content if block["type"] == "text"] or [{"type": "text", "text": NO_WORDS}]
+    block: dict[str, object] = {"type": "tool_result", "tool_use_id": answer.call_id}
+    if content:
+        block["content"] = content
+    if answer.is_error:
+        block["is_error"] = True
+    return block
+
+
+def tool_json(tool: ToolSpec) -> bytes:
+    return as_bytes({"name": tool.name, "description": tool.description, "input_schema": tool.schema})
+
+
+def system_json(text: str) -> bytes:
+    return as_bytes({"type": "text", "text": text})

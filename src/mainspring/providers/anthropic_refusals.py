@@ -1,0 +1,121 @@
+"""What Anthropic's API says when it refuses a request: which trouble it is, when to come back, when a limit lifts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.providers.retry import RefusedError, classify
+
+SECOND = 1_000
+LONGEST_WORDS = 2_000  # of a server's error that we repeat
+
+
+class BadThinkingError(RefusedError):
+    """A 400 about thinking blocks: the same request without them may pass."""
+
+
+class Response(Protocol):
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    async def read(self) -> bytes: ...
+
+
+class _Error(msgspec.Struct, frozen=True):
+    type: str = ""
+    message: str = ""
+
+
+class _Body(msgspec.Struct):
+    error: _Error = _Error()
+
+
+async def refusal(response: Response, now: float) -> RefusedError:
+    """`now` is in seconds since 1970, to turn "in so many seconds" into a time."""
+    status, headers = response.status, response.headers
+    kind, words = what_it_says(await response.read())
+    trouble = classify(status, kind, words)
+    wait = retry_after(headers, now)
+    resets_at = limit_lifts(headers, now, wait) if trouble is Trouble.RATE_LIMIT else None
+    failure = Failure(trouble, f"{status}: {words}"[:LONGEST_WORDS] + way_out(trouble, status), status, resets_at)
+    if status == 400 and trouble is Trouble.INVALID_REQUEST and is_about_thinking(words):
+        return BadThinkingError(failure)
+    return RefusedError(failure, wait, final=headers.get("x-should-retry") == "false")
+
+
+def what_it_says(body: bytes) -> tuple[str, str]:
+    try:
+        error = msgspec.json.decode(body, type=_Body).error
+    except msgspec.DecodeError:
+        return "", body[:LONGEST_WORDS].decode(errors="replace").strip() or "the server gave no reason"
+    return error.type, error.message or error.type or "the server gave no reason"
+
+
+def is_about_thinking(words: str) -> bool:
+    said = words.lower()
+    return "thinking" in said and any(hint in said for hint in ("signature", "expected", "cannot be modified"))
+
+
+def way_out(trouble: Trouble, status: int) -> str:
+    if trouble is Trouble.AUTH and status == 401:
+        return " (the key was refused: check ANTHROPIC_API_KEY)"
+    if status == 404:
+        return " (check the model's name and ANTHROPIC_BASE_URL)"
+    return ""
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> int | None:
+    """Milliseconds that the server asks us to wait; it may say so in three ways."""
+    exact = number(headers.get("retry-after-ms"))
+    if exact is not None:
+        return round(exact)
+    said = headers.get("retry-after")
+    seconds = number(said)
+    if seconds is not None:
+        return round(seconds * SECOND)
+    if said is None:
+        return None
+    from email.utils import mktime_tz, parsedate_tz
+
+    date = parsedate_tz(said)
+    return max(0, round((mktime_tz(date) - now) * SECOND)) if date else None
+
+
+def limit_lifts(headers: Mapping[str, str], now: float, wait: int | None) -> int | None:
+    """Milliseconds since 1970."""
+    unified = number(headers.get("anthropic-ratelimit-unified-reset"))
+    if unified is not None:
+        return round(unified * SECOND)
+    exhausted = [
+        reset
+        for name, left in headers.items()
+        if name.startswith("anthropic-ratelimit-") and name.endswith("-remaining") and left == "0"
+        if (reset := headers.get(name.removesuffix("remaining") + "reset"))
+    ]
+    if times := [at for at in map(rfc3339, exhausted) if at is not None]:
+        return max(times)
+    return round(now * SECOND) + wait if wait is not None else None
+
+
+def rfc3339(text: str) -> int | None:
+    from datetime import datetime
+
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * SECOND)
+    except ValueError:
+        return None
+
+
+def number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 <= value < 1e12 else None  # no NaN, no infinity, nothing before 1970

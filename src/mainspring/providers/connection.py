@@ -1,0 +1,286 @@
+"""One socket and one answer at a time: bytes out, and what httptools makes of the bytes that come in.
+
+`Answer` does no I/O. `Connection` is the asyncio protocol that feeds it, keeps the clock, and holds the server back
+when nobody reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, cast
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from mainspring.core.errors import ProviderError
+from mainspring.core.reasons import Failure, Trouble
+
+
+class Limits(NamedTuple):
+    """Bytes. A server that sends more has lost its way, or means us harm."""
+
+    line: int = 16 * 1024  # of one header: what Node takes for all of them
+    head: int = 64 * 1024  # of all headers; and of anything else that is not body, in a row
+    error: int = 1024 * 1024  # of an error's body that is looked at; what models' servers send is below 10 KB
+    message: int = 256 * 1024 * 1024  # of a body: 60 times the longest answer of today, with its events around it
+
+
+LIMITS = Limits()
+UNREAD = 1024 * 1024  # bytes that may wait for the reader; beyond, the server must (settled 16 keeps it far below)
+
+
+def network(detail: str) -> ProviderError:
+    return ProviderError(Failure(Trouble.NETWORK, detail))
+
+
+class Answer:
+    """Bytes in; status, headers and body out. `wake` is called when there is something new to look at."""
+
+    def __init__(self, place: str, limits: Limits, wake: Callable[[], None]) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.body: list[bytes] = []  # what is here and not yet taken,
+        self.unread = 0  # and how much that is
+        self.begun = False  # a byte of the status line is here
+        self.headed = False  # status and headers are
+        self.ended = False  # all of it is
+        self.clean = False  # and the connection can carry another one
+        self.failure: Failure | None = None
+        self._place = place
+        self._limits = limits
+        self._wake = wake
+        self._parser = HttpResponseParser(self)
+        self._head = 0
+        self._size = 0
+        self._aside = 0  # bytes since the last one of a body: headers, trailers, chunk extensions, 1xx answers
+
+    def feed(self, data: bytes) -> None:
+        self._aside += len(data)
+        if not self.begun:
+            self.begun = True
+            self._wake()
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade):
+            self.clean = False
+            self.fail(Trouble.NETWORK, "sent what is not an answer in HTTP/1.1")
+        if self._aside > self._limits.head:
+            self._too_much("in headers", self._limits.head)
+
+    def take(self) -> bytes:
+        taken = self.body[0] if len(self.body) == 1 else b"".join(self.body)
+        self.body.clear()
+        self.unread = 0
+        return taken
+
+    def end(self) -> None:
+        """The server closed. Only an answer that gives no length ends that way; anything else is cut short. (Over TLS
+        asyncio does not tell an orderly close from a cut: there it is the stream's own end that counts.)"""
+        if self.headed and not self.headers.keys() & {"content-length", "transfer-encoding"}:
+            self.ended = True
+            self._wake()
+        elif self.headed:
+            self.fail(Trouble.NETWORK, "closed the connection in the middle of its answer")
+        else:
+            self.fail(Trouble.NETWORK, "closed the connection without an answer")
+
+    def fail(self, kind: Trouble, what: str) -> None:
+        if self.failure is None and not self.ended:
+            self.failure = Failure(kind, f"'{self._place}' {what}")
+            self._wake()
+
+    def _too_much(self, where: str, limit: int) -> None:
+        self.fail(Trouble.SERVER, f"sent more than {limit:,} bytes {where}")
+
+    # --- called by the parser; what they raise stops it
+
+    def on_message_begin(self) -> None:
+        if self.ended:
+            raise ValueError  # a second answer to one request
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.headed:
+            return  # a trailer
+        size = len(name) + len(value)
+        self._head += size
+        if size > self._limits.line:
+            self._too_much("in one header", self._limits.line)
+        if self._head > self._limits.head:
+            self._too_much("in headers", self._limits.head)
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+        if self.status >= 200:
+            self.headed = True
+            self._wake()
+
+    def on_body(self, data: bytes) -> None:
+        self._aside = 0
+        self._size += len(data)
+        self.unread += len(data)
+        self.body.append(data)
+        if self._size > self._limits.message:
+            self._too_much("in one answer", self._limits.message)
+        self._wake()
+
+    def on_message_complete(self) -> None:
+        if self.status >= 200:
+            self.ended = True
+            self.clean = self._parser.should_keep_alive()
+        else:  # 1xx: the answer itself is still to come, and has all its time
+            self.headers.clear()
+            self.begun = False
+        self._wake()
+
+
+class Connection(asyncio.Protocol):
+    """A socket. `answer` is the one that is awaited; without it, whatever the server sends is unasked for."""
+
+    raw: asyncio.Transport  # the socket's own; it closes everything that is built upon it
+    transport: asyncio.Transport  # where to write: the same, or TLS above it
+
+    def __init__(self, place: str, limits: Limits) -> None:
+        self.place = place
+        self.answer: Answer | None = None
+        self.lost = False  # the other side ended it
+        self.sent_at = 0.0
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._patience = 0.0
+        self._unsent = 0  # bytes of the request that were not yet with the kernel when we last looked
+        self._paused = False
+
+    # --- for the reader
+
+    def send(self, request: Iterable[bytes]) -> None:
+        self.answer = Answer(self.place, self._limits, self._wake)
+        self.transport.writelines(request)
+        self.sent_at = self._loop.time()
+        self._unsent = self.raw.get_write_buffer_size()
+
+    async def head(self, first_byte: float, rest: float) -> Answer:
+        """The answer, once its status and headers are here."""
+        answer = self.answer
+        assert answer is not None
+        while not answer.headed:
+            if answer.failure is not None:
+                raise ProviderError(answer.failure)
+            await self.news(rest if answer.begun else first_byte)
+        return answer
+
+    def news(self, seconds: float) -> asyncio.Future[None]:
+        """Done when something happened; the answer fails if that takes longer. The clock runs from here, so time in
+        which nobody asks does not count. One timer serves many waits: a new one for each would cost more than the
+        parser."""
+        self._waiter = waiter = self._loop.create_future()
+        self._patience = seconds
+        self._due = self._loop.time() + seconds
+        if self._timer is None or self._timer.when() > self._due:
+            self._look_again(seconds)
+        return waiter
+
+    def take(self) -> bytes:
+        assert self.answer is not None
+        if self._paused:
+            self._paused = False
+            self.transport.resume_reading()
+        return self.answer.take()
+
+    def abort(self) -> None:
+        self._stop_timer()
+        self.raw.abort()
+
+    # --- for the pool
+
+    def rest(self, seconds: float) -> bool:
+        """Whether the connection can wait for another request; it will, but not longer than this."""
+        answer, self.answer = self.answer, None
+        self._stop_timer()
+        if answer is None or answer.body or not answer.clean:
+            return False
+        if self.raw.is_closing() or self.raw.get_write_buffer_size():
+            return False  # the last: answered before the request was read
+        self._timer = self._loop.call_later(seconds, self.abort)
+        return True
+
+    def rouse(self) -> bool:
+        """Whether the server still listens, as far as one can know: a close, or a byte nobody asked for, makes the
+        socket readable, also if the loop has not seen it yet."""
+        self._stop_timer()
+        if self.raw.is_closing():
+            return False
+        poll = select.poll()
+        poll.register(self.raw.get_extra_info("socket").fileno(), select.POLLIN)
+        return not poll.poll(0)
+
+    # --- time
+
+    def _look_again(self, seconds: float) -> None:
+        self._stop_timer()
+        self._timer = self._loop.call_later(min(seconds, self._patience / 10) if self._unsent else seconds, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._waiter is None or self._waiter.done() or self.answer is None:
+            return  # nobody waits; the next who does sets the timer again
+        now, unsent = self._loop.time(), self.raw.get_write_buffer_size()
+        if unsent < self._unsent:
+            self._due = now + self._patience  # a long request on a thin line; the server's time begins when it is sent
+        self._unsent = unsent
+        if self._due > now:
+            self._look_again(self._due - now)
+        elif unsent:
+            self.answer.fail(Trouble.NETWORK, f"timed out: took nothing of the request for {self._patience:g} seconds")
+        elif self.answer.begun:
+            self.answer.fail(Trouble.NETWORK, f"timed out: silent for {self._patience:g} seconds within its answer")
+        else:
+            self.answer.fail(Trouble.NETWORK, f"timed out: no answer within {self._patience:g} seconds")
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # --- called by asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.raw = self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        answer = self.answer
+        if answer is None:
+            self.abort()
+            return
+        answer.feed(data)
+        if answer.failure is not None:
+            self.abort()
+        elif answer.unread > UNREAD and not self._paused:
+            self._paused = True
+            self.transport.pause_reading()
+
+    def eof_received(self) -> None:
+        self.lost = True
+        if self.answer is not None:
+            self.answer.clean = False
+            self.answer.end()
+        self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        self._stop_timer()
+        if self.answer is not None:
+            self.answer.clean = False
+            self.answer.fail(Trouble.NETWORK, "reset the connection" if exc else "closed the connection")
+        if not self.gone.done():
+            self.gone.set_result(None)

@@ -1,0 +1,222 @@
+"""From a route to a connection that is ready for a request: the name, TCP, the proxy, TLS, under one deadline.
+
+Whatever fails on the way is told as the step that failed and why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import Thread
+from typing import NamedTuple
+
+from mainspring.providers import tls
+from mainspring.providers.connection import Connection, Limits, network
+from mainspring.providers.proxies import Origin, Proxy, number
+
+HEAD_START = 0.25  # seconds before the next address of a name is tried beside the first (RFC 8305)
+
+
+class Route(NamedTuple):
+    """Connections with the same route are interchangeable."""
+
+    origin: Origin
+    proxy: Proxy | None
+
+
+class Step:
+    """How far one connection has got, for the message if it gets no further."""
+
+    what = ""
+    host = ""
+
+    def now(self, what: str, host: str) -> None:
+        self.what, self.host = what, host
+
+
+class Dialer:
+    """What new connections share: lookups under way, and the certificates."""
+
+    def __init__(self, limits: Limits, trusted: tls.Trust) -> None:
+        self._limits = limits
+        self._trusted = trusted
+        self._context: ssl.SSLContext | None = None
+        self._context_lock = asyncio.Lock()
+        self._lookups: dict[Origin, asyncio.Future[Found]] = {}
+
+    async def dial(self, route: Route, seconds: float) -> Connection:
+        step = Step()
+        clock = asyncio.timeout(seconds)
+        try:
+            async with clock:
+                return await self._dial(route, step, seconds)
+        except ssl.SSLError as error:
+            raise network(tls.explain(error, step.host)) from None
+        except OSError as error:
+            late = clock.expired()  # else a TimeoutError is the kernel's own
+            raise network(f"{step.what}: {f'timed out after {seconds:g} seconds' if late else why(error)}") from None
+
+    async def _dial(self, route: Route, step: Step, seconds: float) -> Connection:
+        first = route.proxy.origin if route.proxy else route.origin
+        connection = await self._connect(first, step)
+        try:
+            if first.scheme == "https":
+                await self._secure(connection, first, step)
+            if route.proxy and route.origin.scheme == "https":
+                step.now(f"asking the proxy '{first.place}' for '{route.origin.place}'", first.host)
+                await tunnel(connection, route.origin, route.proxy, seconds)
+                await self._secure(connection, route.origin, step)
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
+    async def _connect(self, origin: Origin, step: Step) -> Connection:
+        step.now(f"looking up '{origin.host}'", origin.host)
+        found = await self._look_up(origin)
+        step.now(f"connecting to '{origin.place}'", origin.host)
+        reached = await first_to_answer(found)
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(lambda: Connection(origin.place, self._limits), sock=reached)
+        return connection
+
+    async def _secure(self, connection: Connection, origin: Origin, step: Step) -> None:
+        step.now(f"TLS with '{origin.place}'", origin.host)
+        async with self._context_lock:
+            if self._context is None:
+                self._context = await tls.context(self._trusted)
+        secured = await asyncio.get_running_loop().start_tls(
+            connection.transport, connection, self._context, server_hostname=origin.host
+        )
+        if secured is None:  # asyncio's way to say that the server closed just after
+            raise ConnectionResetError
+        connection.transport = secured
+        connection.place = origin.place
+
+    async def _look_up(self, origin: Origin) -> Sequence[Address]:
+        """One lookup at a time for each origin, however many sessions begin at once."""
+        if number(origin.host) is not None:
+            return addresses(origin)
+        if origin not in self._lookups:
+            self._lookups[origin] = lookup = look_up(origin)
+            lookup.add_done_callback(lambda _: self._lookups.pop(origin))
+        found = await asyncio.shield(self._lookups[origin])
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+
+def why(error: OSError) -> str:
+    match error:
+        case socket.gaierror():
+            return f"the name is not known ({error.strerror}). Is the network up, and the name right?"
+        case ConnectionRefusedError():
+            return "refused. Is a server running there?"
+        case ConnectionResetError() | BrokenPipeError():
+            return "the other side closed the connection"
+        case _:
+            return error.strerror or type(error).__name__
+
+
+# --- names and addresses ----------------------------------------------------------------------------
+
+Address = tuple[int, tuple[object, ...]]  # family, and what the kernel wants to know
+Found = Sequence[Address] | OSError
+
+
+def addresses(origin: Origin) -> Sequence[Address]:
+    found = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in found]
+
+
+def look_up(origin: Origin) -> asyncio.Future[Found]:
+    """In a thread of its own that nobody waits for. The loop's threads are joined when the loop ends, so a name server
+    that does not answer would hold up the end of the process."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Found] = loop.create_future()
+
+    def settle(found: Found) -> None:
+        if not answer.done():
+            answer.set_result(found)
+
+    def work() -> None:
+        try:
+            found: Found = addresses(origin)
+        except OSError as error:
+            found = error
+        except UnicodeError:
+            found = OSError(None, "no name can look like that")
+        with suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
+            loop.call_soon_threadsafe(settle, found)
+
+    Thread(target=work, name=f"look up {origin.host}", daemon=True).start()
+    return answer
+
+
+async def first_to_answer(found: Sequence[Address]) -> socket.socket:
+    """A connected socket. Addresses are tried in order, the next one beside the others after a head start, so that one
+    that swallows packets (broken IPv6, mostly) costs a quarter of a second."""
+    left = list(found)
+    running: set[asyncio.Task[socket.socket]] = set()
+    done: set[asyncio.Task[socket.socket]] = set()
+    failed: BaseException = OSError(None, "the name has no address")
+    try:
+        while left or running:
+            if left:
+                running.add(asyncio.create_task(reach(left.pop(0))))
+            wait = HEAD_START if left else None
+            done, running = await asyncio.wait(running, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+            while done:
+                task = done.pop()
+                error = task.exception()
+                if error is None:
+                    return task.result()
+                failed = error
+        raise failed
+    finally:
+        for task in running | done:
+            task.cancel()
+            task.add_done_callback(drop)
+
+
+def drop(late: asyncio.Task[socket.socket]) -> None:
+    if not late.cancelled() and late.exception() is None:
+        late.result().close()
+
+
+async def reach(address: Address) -> socket.socket:
+    family, where = address
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY if told it is TCP
+    try:
+        made.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(made, where)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+# --- proxies ----------------------------------------------------------------------------------------
+
+
+async def tunnel(connection: Connection, target: Origin, proxy: Proxy, seconds: float) -> None:
+    lines = [f"CONNECT {target.place} HTTP/1.1", f"host: {target.place}"]
+    if proxy.credentials:
+        lines.append(f"proxy-authorization: {proxy.credentials}")
+    connection.send(["\r\n".join([*lines, "", ""]).encode()])
+    answer = await connection.head(seconds, seconds)
+    if answer.status == 407:
+        raise network(wants_a_password(proxy))
+    if not 200 <= answer.status < 300:
+        raise network(f"the proxy '{connection.place}' refuses to connect to '{target.place}': it says {answer.status}")
+    if answer.body:
+        raise network(f"the proxy '{connection.place}' speaks where the server should")
+    connection.answer = None
+
+
+def wants_a_password(proxy: Proxy) -> str:
+    given = "does not accept its user and password" if proxy.credentials else "wants a user and a password"
+    return f"the proxy '{proxy.origin.place}' {given} (407): set them in 'http://user:password@host:port'"

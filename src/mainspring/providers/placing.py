@@ -1,0 +1,257 @@
+"""What stands where in a request: any list of messages, however cut, in an order that the API accepts (law 2).
+
+    users and results before the first reply | reply, its results, what users said | reply, its results, ... | end
+
+Each call is answered right behind its reply, by its own result or by words that say there is none. A result whose call
+is not in view becomes plain text. Thinking that another model signed, thinking that ends a reply, empty text and server
+blocks without their other half are left out. No wire format is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from mainspring.core.messages import (
+    Assistant,
+    Block,
+    Content,
+    Message,
+    RedactedThinking,
+    ServerBlock,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    User,
+)
+from mainspring.core.models import same_model
+from mainspring.core.pairing import NeverRan
+
+Role = Literal["user", "assistant"]
+
+EARLIER = Text("[The conversation before this point is not shown.]")
+GO_ON = Text("Go on.")  # the request must end with a user's message, and nobody has said anything
+ORPHAN = "[The result of a tool call that is no longer shown]"
+NO_OUTCOME = (Text(NeverRan.LOST),)
+
+
+class Answer(NamedTuple):
+    """A tool's result, behind the call with this id."""
+
+    call_id: str
+    content: tuple[Content, ...]
+    is_error: bool
+
+
+Part = Content | Block | Answer
+
+
+class Placed(NamedTuple):
+    role: Role
+    owner: str  # the id of the message that it comes from; empty if we made it up
+    part: Part
+
+
+class Target(NamedTuple):
+    """What decides which thinking may be shown."""
+
+    model: str
+    thinking: bool = False
+    leads: bool = False  # budgeted thinking: it begins a reply and a tool loop, or there is none
+    distrusted: frozenset[str] = frozenset()  # replies whose signatures the server refused
+
+
+class Run(NamedTuple):
+    """Replies that follow each other, and everything up to the next reply."""
+
+    replies: list[Assistant]
+    others: list[User | ToolResult]
+
+
+def runs(messages: Iterable[Message]) -> list[Run]:
+    split = [Run([], [])]
+    for message in messages:
+        if not isinstance(message, Assistant):
+            split[-1].others.append(message)
+        elif split[-1].others or not split[-1].replies:
+            split.append(Run([message], []))
+        else:
+            split[-1].replies.append(message)
+    return split if split[0].others else split[1:]
+
+
+class Placing:
+    """Places the runs of a list of messages, one after the other. It knows all of their calls and results."""
+
+    def __init__(self, messages: Sequence[Message], target: Target, taken: set[str]) -> None:
+        self._target = target
+        self._taken = taken  # ids of calls placed before this list begins
+        self.placed_ids: set[str] = set()
+        self.unanswered = False  # a call had no result, so words were made up
+        self._leads: bool | None = None  # the message that replies are being placed into begins with thinking
+        self._calls = {call.id for message in messages if isinstance(message, Assistant) for call in message.calls}
+        self._results: dict[str, list[ToolResult]] = {}
+        for message in messages:
+            if isinstance(message, ToolResult):
+                self._results.setdefault(message.call_id, []).append(message)
+        for found in self._results.values():
+            found.sort(key=lambda result: result.synthetic)  # one that we made up never beats a real one
+
+    @property
+    def is_self_contained(self) -> bool:
+        """No result for a call before this list, and no call id used before it."""
+        return self._results.keys() <= self._calls and not self._calls & self._taken
+
+    def place(self, run: Run, *, ends: bool) -> Iterator[Placed]:
+        sound = self._whole(run.replies, paused=ends and not run.others)
+        self._leads = None
+        for number, reply in enumerate(run.replies):
+            yield from self._reply(reply, [at for row, at in sound if row == number])
+        for message in run.others:
+            if isinstance(message, User):
+                for part in message.content:
+                    if not is_empty(part):
+                        yield Placed("user", message.id, part)
+            elif message.call_id not in self._calls:
+                yield from orphan(message)
+
+    def _reply(self, reply: Assistant, servers: list[int]) -> Iterator[Placed]:
+        calls: list[tuple[str, ToolCall]] = []
+        for block in self._kept(reply, servers):
+            part = block
+            if isinstance(block, ToolCall):
+                part = self._with_id_of_its_own(block)
+                calls.append((block.id, part))
+            yield Placed("assistant", reply.id, part)
+        for given_id, call in calls:
+            yield self._answer(given_id, call.id)
+            self._leads = None  # the next reply is a message of its own
+
+    def _kept(self, reply: Assistant, servers: list[int]) -> list[Block]:
+        thinks = (
+            self._target.thinking
+            and reply.id not in self._target.distrusted
+            and same_model(reply.model, self._target.model)
+        )
+        kept = [
+            block
+            for at, block in enumerate(reply.blocks)
+            if (at in servers if isinstance(block, ServerBlock) else is_sound(block, thinks=thinks))
+        ]
+        if kept and self._leads is None:
+            self._leads = isinstance(kept[0], Thinking | RedactedThinking)
+        if self._target.leads and not self._leads:
+            kept = [block for block in kept if not isinstance(block, Thinking | RedactedThinking)]
+        while kept and isinstance(kept[-1], Thinking | RedactedThinking):
+            kept.pop()  # K-02; a reply that only thought says nothing
+        return kept
+
+    def _whole(self, replies: list[Assistant], *, paused: bool) -> set[tuple[int, int]]:
+        """Where the server's own blocks stand that may be shown: a call behind which its result comes, and that result.
+
+        A call without one passes too if the turn was paused: the server goes on from there.
+        """
+        sound: set[tuple[int, int]] = set()
+        begun: dict[str, tuple[int, int]] = {}
+        for row, reply in enumerate(replies):
+            for at, block in enumerate(reply.blocks):
+                half = half_of(block) if isinstance(block, ServerBlock) else None
+                if half is None or half.id in self.placed_ids or half.id in self._taken:
+                    continue
+                if half.tool_use_id in begun:
+                    self.placed_ids.add(half.tool_use_id)
+                    sound |= {begun.pop(half.tool_use_id), (row, at)}
+                elif half.id:
+                    begun.setdefault(half.id, (row, at))
+                elif not half.tool_use_id:
+                    sound.add((row, at))
+            if reply.calls:
+                begun.clear()  # their results come between: what follows is another message
+        if paused and replies and replies[-1].stop is Stop.PAUSE_TURN:
+            blocks = replies[-1].blocks
+            at_the_end = takewhile(lambda at: isinstance(blocks[at], ServerBlock), range(len(blocks) - 1, -1, -1))
+            sound |= {(len(replies) - 1, at) for at in at_the_end} & set(begun.values())
+        return sound
+
+    def _with_id_of_its_own(self, call: ToolCall) -> ToolCall:
+        wanted = clean(call.id) or "call"
+        own, number = wanted, 1
+        while own in self.placed_ids or own in self._taken:
+            number += 1
+            own = f"{wanted}-{number}"
+        self.placed_ids.add(own)
+        return call if own == call.id else replace(call, id=own)
+
+    def _answer(self, given_id: str, call_id: str) -> Placed:
+        found = self._results.get(given_id)
+        if not found:
+            self.unanswered = True
+            return Placed("user", "", Answer(call_id, NO_OUTCOME, is_error=True))
+        result = found.pop(0)
+        return Placed("user", result.id, Answer(call_id, result.content, result.is_error))
+
+
+def finished(placed: list[Placed], *, paused: bool) -> list[Placed]:
+    """What must still be said, so that a user's message ends the request. A paused turn is the model's to take up."""
+    last = placed[-1] if placed else None
+    if last is None or (last.role == "assistant" and not (paused and isinstance(last.part, ServerBlock))):
+        return [Placed("user", "", GO_ON)]
+    return []
+
+
+def opening(placed: list[Placed]) -> list[Placed]:
+    return [Placed("user", "", EARLIER)] if placed and placed[0].role == "assistant" else []
+
+
+def orphan(result: ToolResult) -> Iterator[Placed]:
+    yield Placed("user", result.id, Text(f"{ORPHAN}\n{result.text}".rstrip()))
+    for part in result.content:
+        if not isinstance(part, Text):
+            yield Placed("user", result.id, part)
+
+
+# --- what is sound by itself ------------------------------------------------------------------------
+
+
+def is_empty(part: Content | Block) -> bool:
+    return isinstance(part, Text) and not part.text.strip()
+
+
+def is_sound(block: Block, *, thinks: bool) -> bool:
+    match block:
+        case Thinking():
+            return thinks and bool(block.signature)
+        case RedactedThinking():
+            return thinks and bool(block.data)
+        case _:
+            return not is_empty(block)
+
+
+NAME_LENGTH = 128
+
+
+def clean(name: str) -> str:
+    """Letters, digits, `_` and `-`: all that the API allows in the name or the id of a call."""
+    if name.isascii() and name.replace("_", "a").replace("-", "a").isalnum():
+        return name
+    return "".join([char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in name])
+
+
+class _Half(msgspec.Struct):
+    """What ties the two halves of a server's own tool call together; both are empty in a block that stands alone."""
+
+    id: str = ""
+    tool_use_id: str = ""
+
+
+def half_of(block: ServerBlock) -> _Half | None:
+    try:
+        return msgspec.json.decode(block.json, type=_Half)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None

@@ -1,0 +1,97 @@
+"""Law 4: each request extends the last, block by block, or we say what broke it and what that costs.
+
+The prompt cache pays for a prefix that stays. A break is sometimes wanted, as for a summary; it is never silent.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import NamedTuple
+
+from mainspring.core.models import model_named
+from mainspring.providers.base import Broken, Conversation
+
+CHARS_PER_TOKEN = 4  # of JSON; only an estimate rests on it
+
+
+class Sent(NamedTuple):
+    """A request as the cache sees it: no marks, and no settings that it does not look at."""
+
+    model: str
+    thinking: bytes  # the setting: a change of it spoils what is cached of the messages
+    tools: list[bytes]
+    system: list[bytes]
+    chunks: list[bytes]
+    conversation: Conversation
+    unfinished: bool  # something was made up for its end
+
+    @property
+    def fixed(self) -> int:
+        return len(self.tools) + len(self.system)
+
+
+def broken(last: Sent | None, now: Sent) -> Broken | None:
+    """None if `now` extends `last`."""
+    if last is None:
+        return None
+    block = first_difference(last, now)
+    if block is None:
+        return None
+    tokens = min(size(last, block), size(now, block)) // CHARS_PER_TOKEN
+    rates = model_named(now.model).price.at(tokens)
+    price = tokens * max(0, rates.cache_write - rates.cache_read)
+    return Broken(block, place(last, now, block), reason(last, now), tokens, price)
+
+
+def first_difference(last: Sent, now: Sent) -> int | None:
+    if last.model != now.model:
+        return 0  # a cache belongs to one model
+    for before, after, offset in (
+        (last.tools, now.tools, 0),
+        (last.system, now.system, len(last.tools)),
+    ):
+        if before != after:
+            return offset + same(before, after)
+    if last.thinking != now.thinking:
+        return last.fixed
+    if now.chunks[: len(last.chunks)] != last.chunks:
+        return last.fixed + same(last.chunks, now.chunks)
+    return None
+
+
+def same(before: list[bytes], after: list[bytes]) -> int:
+    """How many blocks at the beginning are the same."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+
+
+def size(sent: Sent, block: int) -> int:
+    return sum(map(len, (*sent.tools, *sent.system, *sent.chunks)[block:]))
+
+
+def place(last: Sent, now: Sent, block: int) -> str:
+    if last.model != now.model:
+        return "the whole request"
+    if block < len(now.tools):
+        return f"tool {block}"
+    if block < now.fixed:
+        return f"system block {block - len(now.tools)}"
+    return f"block {block - now.fixed} of the messages"
+
+
+def reason(last: Sent, now: Sent) -> str:
+    """The event that caused it; empty if there was none, which would be a bug."""
+    if last.model != now.model:
+        return f"the model changed from '{last.model}' to '{now.model}'"
+    if last.tools != now.tools:
+        return "the set of tools changed"
+    if last.system != now.system:
+        return "the system text changed"
+    if last.thinking != now.thinking:
+        return "thinking was switched"
+    if last.conversation.edits != now.conversation.edits:
+        return "the context was edited"
+    if not now.conversation.history.extends(last.conversation.history):
+        return "the conversation was taken up elsewhere"
+    if last.unfinished:
+        return "an unfinished turn was completed"
+    return ""

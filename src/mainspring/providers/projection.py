@@ -1,0 +1,176 @@
+"""From a history and its edits to the parts of a request, with the bytes of each (laws 2 and 4, settled 23 and 24).
+
+A request costs no more than what is new in it: the bytes of every part are kept, and the parts of the last request
+are extended where possible. Where it is not (an edit, another model, a late result), everything is placed anew, still
+with the bytes that are known. Both ways lead to the same parts; a test holds them to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mainspring.core.history import History
+from mainspring.core.messages import Document, Image, Message, RedactedThinking, ServerBlock, Stop, Thinking
+from mainspring.core.view import Edit, view
+from mainspring.providers.media import REMOVED, media_in, too_many, without_oldest
+from mainspring.providers.placing import EARLIER, GO_ON, Answer, Part, Placed, Placing, Role, Run, Target, runs
+
+Encode = Callable[[Placed, Role | None], bytes]  # a part, and the role of the one before it; None: it is the first
+
+
+class Projected(NamedTuple):
+    chunks: list[bytes]  # one per part, to be joined; the projection goes on using this list
+    owners: list[str]  # whose part it is: a message's id
+    thinking: bool  # whether thinking may be asked for
+    unfinished: bool  # we had to make something up for the end, which the next request may not repeat
+
+
+class _Saved(NamedTuple):
+    length: int
+    media: int
+    role: Role | None
+    thinks: bool | None
+
+
+class Row:
+    """Parts in a row, and their bytes."""
+
+    def __init__(self, encode: Encode, gone: int, known: dict[int, tuple[Placed, Role | None, bytes]]) -> None:
+        self.chunks: list[bytes] = []
+        self.owners: list[str] = []
+        self.media: list[int] = []  # sizes of the images and documents
+        self.gone = gone  # how many of the oldest of these are left out
+        self.role: Role | None = None
+        self.thinks: bool | None = None  # the first reply since a person spoke begins with thinking; None: no reply yet
+        self.known: dict[int, tuple[Placed, Role | None, bytes]] = {}
+        self._encode = encode
+        self._known_before = known
+
+    def add(self, placed: Placed) -> None:
+        if self.role is None and placed.role == "assistant":
+            self.add(Placed("user", "", EARLIER))
+        placed = self._with_room_for_media(placed)
+        if placed.role != self.role:
+            self._change_role(placed.part)
+        self.chunks.append(self._bytes(placed))
+        self.owners.append(placed.owner)
+        self.role = placed.role
+
+    def _change_role(self, part: Part) -> None:
+        """A tool loop goes on while users only bring results; its first reply decides whether the loop thinks."""
+        if self.role == "user":
+            if self.thinks is None:
+                self.thinks = isinstance(part, Thinking | RedactedThinking)
+        elif not isinstance(part, Answer):
+            self.thinks = None
+
+    def _bytes(self, placed: Placed) -> bytes:
+        key = id(placed.part.content if isinstance(placed.part, Answer) else placed.part)
+        known = self.known.get(key) or self._known_before.get(key)
+        if known is None or known[0] != placed or known[1] != self.role:
+            known = (placed, self.role, self._encode(placed, self.role))
+        self.known[key] = known  # it also keeps the object alive, and with it the meaning of the key
+        return known[2]
+
+    def _with_room_for_media(self, placed: Placed) -> Placed:
+        part = placed.part
+        if isinstance(part, Answer):
+            if found := media_in(part.content):
+                gone = self.gone - len(self.media)
+                self.media += found
+                if gone > 0:
+                    return placed._replace(part=part._replace(content=without_oldest(part.content, gone)))
+        elif isinstance(part, Image | Document) and (found := media_in((part,))):
+            self.media += found
+            if len(self.media) <= self.gone:
+                return placed._replace(part=REMOVED)
+        return placed
+
+    def save(self) -> _Saved:
+        return _Saved(len(self.chunks), len(self.media), self.role, self.thinks)
+
+    def rewind(self, saved: _Saved) -> None:
+        del self.chunks[saved.length :], self.owners[saved.length :], self.media[saved.media :]
+        self.role, self.thinks = saved.role, saved.thinks
+
+
+class _Last(NamedTuple):
+    """What the row was made from."""
+
+    history: History
+    edits: tuple[Edit, ...]
+    target: Target
+
+
+class Projection:
+    """One conversation's requests, as they grow."""
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._last: _Last | None = None
+        self._row = Row(encode, 0, {})
+        self._begin_anew(0)
+
+    def _begin_anew(self, gone: int) -> None:
+        self._row = Row(self._encode, gone, self._row.known)
+        self._settled = self._row.save()  # up to here nothing changes any more
+        self._tail: list[Message] = []  # the messages behind that, as they are in view
+        self._ids: set[str] = set()  # of the calls before that
+        self._unfinished = False
+
+    def project(self, history: History, edits: tuple[Edit, ...], target: Target) -> Projected:
+        if not self._extend(history, edits, target):
+            self._rebuild(history, edits, target)
+        if target.leads and target.thinking and self._row.thinks is False:
+            target = target._replace(thinking=False)
+            self._rebuild(history, edits, target)
+        self._last = _Last(history, edits, target)
+        return Projected(self._row.chunks, self._row.owners, target.thinking, self._unfinished)
+
+    def _extend(self, history: History, edits: tuple[Edit, ...], target: Target) -> bool:
+        last = self._last
+        if last is None or target != last.target or edits != last.edits or not history.extends(last.history):
+            return False
+        messages = [*self._tail, *history.since(len(last.history))]
+        placing = Placing(messages, target, self._ids)
+        if not placing.is_self_contained:
+            return False
+        self._row.rewind(self._settled)
+        self._place(messages, placing)
+        return too_many(self._row.media) == self._row.gone
+
+    def _rebuild(self, history: History, edits: tuple[Edit, ...], target: Target) -> None:
+        messages = list(view(history, edits))
+        self._begin_anew(0)
+        self._place(messages, Placing(messages, target, self._ids))
+        if gone := too_many(self._row.media):
+            self._begin_anew(gone)
+            self._place(messages, Placing(messages, target, self._ids))
+
+    def _place(self, messages: list[Message], placing: Placing) -> None:
+        """Place the messages behind what is settled. All but the last run of them are settled by that."""
+        row, split = self._row, runs(messages)
+        for run in split[:-1]:
+            for placed in placing.place(run, ends=False):
+                row.add(placed)
+        self._settled = row.save()
+        settled_ids, placing.unanswered = set(placing.placed_ids), False
+        self._tail, paused = [], False
+        for run in split[-1:]:
+            self._tail = [*run.replies, *run.others]
+            last: Placed | None = None
+            for last in placing.place(run, ends=True):
+                row.add(last)
+            paused = is_paused(run, last)
+        self._ids |= settled_ids
+        made_up = row.role != "user" and not paused
+        if made_up:
+            row.add(Placed("user", "", GO_ON))
+        self._unfinished = made_up or placing.unanswered
+
+
+def is_paused(run: Run, last: Placed | None) -> bool:
+    """The turn ends with the server's own work: it is handed back as it is, and the model takes it up."""
+    paused = bool(run.replies) and run.replies[-1].stop is Stop.PAUSE_TURN and not run.others
+    return paused and last is not None and isinstance(last.part, ServerBlock)

@@ -1,0 +1,174 @@
+"""Where a request goes: the server that its address names, and the proxy on the way.
+
+An address that two programs could read in two ways is refused, not repaired. urllib.parse does neither, and it costs
+3 ms to import.
+"""
+
+from __future__ import annotations
+
+import socket
+from binascii import b2a_base64
+from collections.abc import Mapping
+from string import ascii_lowercase, digits
+from typing import NamedTuple
+
+from mainspring.core.errors import UsageError
+
+PORTS = {"http": 80, "https": 443}
+NAME = frozenset(ascii_lowercase + digits + "-._")  # of a host
+
+
+class Origin(NamedTuple):
+    scheme: str
+    host: str  # lower case; a number of version 6 without its brackets
+    port: int
+
+    @property
+    def place(self) -> str:
+        """`host:port`, as CONNECT wants it and as messages say it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def authority(self) -> str:
+        """The same without the usual port: the Host header."""
+        return self.place.removesuffix(f":{PORTS[self.scheme]}")
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+
+class Proxy(NamedTuple):
+    origin: Origin
+    credentials: str = ""  # the value of Proxy-Authorization; for this proxy and nobody else
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.origin})"  # a traceback or a log shows this
+
+
+def split(url: str) -> tuple[Origin, str]:
+    """The origin of an address, and its path with the query."""
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    if "@" in authority:
+        raise UsageError("an address must not hold a user or a password: keys go into headers")
+    origin = origin_of(scheme, authority)
+    if origin is None or not path.isascii() or not path.isprintable() or set(path) & set(' #"<>\\'):
+        said = url.partition("?")[0]  # a query may hold a key
+        raise UsageError(f"{said[:200]!r} is not an address: write 'https://host/path' or 'http://host:port/path'")
+    return origin, slash + path or "/"
+
+
+def origin_of(scheme: str, authority: str) -> Origin | None:
+    scheme, authority = scheme.lower(), authority.lower()
+    if authority.startswith("["):
+        host, bracket, rest = authority[1:].partition("]")
+        between, colon, port = rest.partition(":")
+        good = bool(bracket) and not between and ":" in host and number(host) is not None
+    else:
+        host, colon, port = authority.partition(":")
+        good = bool(host.strip(".")) and set(host) <= NAME
+    if not good or scheme not in PORTS or bool(colon) != bool(port) or not set(port) <= set(digits) or len(port) > 5:
+        return None
+    found = int(port) if port else PORTS[scheme]
+    return Origin(scheme, host, found) if 0 < found < 65_536 else None
+
+
+# --- hosts ------------------------------------------------------------------------------------------
+
+# Loopback, private, link-local, carrier-grade (Tailscale gives those out), and the same of version 6.
+LOCAL_NETWORKS = (
+    *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10", "0.0.0.0/32"),
+    *("::1/128", "fc00::/7", "fe80::/10"),
+)
+LOCAL_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
+
+
+def is_local(host: str) -> bool:
+    """On this machine or near it. A name without a dot is never on the internet."""
+    if number(host) is not None:
+        return any(inside(host, network) for network in LOCAL_NETWORKS)
+    return "." not in host.rstrip(".") or host.rstrip(".").endswith(LOCAL_NAMES)
+
+
+def number(host: str) -> tuple[int, int] | None:
+    """A numeric host as its width in bits and its value (ipaddress would do, for 2 ms)."""
+    for family, bits in ((socket.AF_INET, 32), (socket.AF_INET6, 128)):
+        try:
+            return bits, int.from_bytes(socket.inet_pton(family, host))
+        except OSError:
+            continue
+    return None
+
+
+def inside(host: str, network: str) -> bool:
+    """Whether a numeric host is in a network such as `10.0.0.0/8`, or is the one number that is named."""
+    base, slash, prefix = network.partition("/")
+    ours, theirs = number(host), number(base)
+    if ours is None or theirs is None or ours[0] != theirs[0] or (slash and not prefix.isdecimal()):
+        return False
+    dropped = ours[0] - int(prefix) if slash else 0
+    return 0 <= dropped <= ours[0] and ours[1] >> dropped == theirs[1] >> dropped
+
+
+# --- proxies ----------------------------------------------------------------------------------------
+
+
+class Proxies(NamedTuple):
+    """What the environment says, understood when it is needed: an ALL_PROXY of a kind that we do not speak must not
+    stop a run that goes another way."""
+
+    named: Mapping[str, tuple[str, str]]  # by scheme of the target: the variable, and what it says
+    excepted: tuple[str, ...] = ()
+
+    def on_the_way_to(self, target: Origin) -> Proxy | None:
+        """As curl has it: loopback goes through the proxy like any other host, unless NO_PROXY names it."""
+        found = self.named.get(target.scheme)
+        if found is None or any(covers(entry, target) for entry in self.excepted):
+            return None
+        return read_proxy(*found)
+
+
+def from_environment(env: Mapping[str, str]) -> Proxies:
+    """Small letters win, as with curl; an empty value is none."""
+    named: dict[str, tuple[str, str]] = {}
+    for scheme in PORTS:
+        names = (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
+        for variable in reversed([name for name in names if env.get(name)]):
+            named[scheme] = (variable, env[variable])
+    excepted = env.get("no_proxy") or env.get("NO_PROXY") or ""
+    return Proxies(named, tuple(excepted.replace(",", " ").lower().split()))
+
+
+def read_proxy(variable: str, value: str) -> Proxy:
+    """`[http[s]://][user:password@]host[:port]`. The value is never in a message: it may hold a password."""
+    scheme, found, rest = value.strip().rpartition("://")
+    user, at, authority = rest.rstrip("/").rpartition("@")
+    origin = origin_of(scheme if found else "http", authority)
+    if origin is None:
+        raise UsageError(f"'{variable}' is not the address of a proxy that we can use: write 'http://host:port'")
+    return Proxy(origin, basic(user) if at else "")
+
+
+def basic(user: str) -> str:
+    from urllib.parse import unquote_to_bytes  # 3 ms, only for a proxy with a password
+
+    name, _, password = user.partition(":")
+    pair = unquote_to_bytes(name) + b":" + unquote_to_bytes(password)
+    return "Basic " + b2a_base64(pair, newline=False).decode()
+
+
+def covers(entry: str, target: Origin) -> bool:
+    """Whether an entry of NO_PROXY means this host. `example.com` and `.example.com` cover it and all below it."""
+    if entry == "*":
+        return True
+    if number(entry.partition("/")[0]) is None:
+        host, colon, port = entry.rpartition(":")
+        if colon and port.isdecimal():
+            if int(port) != target.port:
+                return False
+            entry = host
+        entry = entry.strip("[]")
+    if number(target.host) is not None:
+        return inside(target.host, entry)
+    suffix = entry.removeprefix("*").strip(".")
+    return bool(suffix) and f".{target.host.rstrip('.')}".endswith(f".{suffix}")

@@ -1,0 +1,268 @@
+"""HTTP/1.1 for model calls: a request goes out, and its answer comes back as the bytes arrive.
+
+    async with transport.post(url, headers, body) as response:
+        async for chunk in response:
+            ...
+
+Leaving the block closes the socket at once, unless the answer was read to its end: then the connection is kept for the
+next request. Every failure is a `ProviderError`; what the caller got wrong is a `UsageError`, raised by `post` itself.
+
+Not in here: redirects (never followed), cookies, compression, HTTP/2, trying again (retry.py). Connections are made in
+dial.py, answers parsed in connection.py, addresses and proxies read in proxies.py, certificates in tls.py.
+docs/decisions/0008 says why all this is our own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from mainspring.core.errors import ProviderError, UsageError
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.providers import tls
+from mainspring.providers.connection import LIMITS, Connection, Limits, network
+from mainspring.providers.dial import Dialer, Route, wants_a_password
+from mainspring.providers.proxies import Proxies, from_environment, is_local, split
+
+
+class Deadlines(NamedTuple):
+    """Seconds."""
+
+    connect: float  # name, TCP, the proxy and TLS together
+    first_byte: float  # from the request being sent to the first byte of the status line
+    idle: float  # between two reads of the body; and for the headers, once they have begun
+
+
+# Models that think send pings while they do; 120 seconds without a word is a dead server. A local one has no pings and
+# reads a long prompt for minutes before it speaks.
+REMOTE = Deadlines(connect=15, first_byte=120, idle=90)
+LOCAL = Deadlines(connect=5, first_byte=600, idle=600)
+
+MOST_IDLE = 100  # connections kept, as the official clients have it
+IDLE_SECONDS = 55.0  # just below the 60 after which usual load balancers hang up
+LAST_BYTES = 0.05  # seconds for the end of a transfer whose content has ended: it comes at once or is not worth it
+RACE = 2.0  # seconds in which a close after sending is taken for a keep-alive race: some round trips
+
+
+def deadlines_for(url: str) -> Deadlines:
+    return LOCAL if is_local(split(url)[0].host) else REMOTE
+
+
+class Transport:
+    """Connections to model servers, shared by all sessions of a process. Belongs to one event loop."""
+
+    def __init__(  # noqa: PLR0913  # settings, by name
+        self,
+        *,
+        deadlines: Deadlines | None = None,  # None: by the address
+        limits: Limits = LIMITS,
+        ca_file: str | None = None,
+        proxies: Proxies | None = None,  # None: from the environment
+        most_idle: int = MOST_IDLE,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        self.limits = limits
+        self._deadlines = deadlines
+        self._proxies = proxies if proxies is not None else from_environment(os.environ)
+        self._dialer = Dialer(limits, tls.trust(os.environ, ca_file))
+        self._most_idle = most_idle
+        self._idle_seconds = idle_seconds
+        self._open: set[Connection] = set()
+        self._idle: dict[Connection, Route] = {}  # the oldest first
+        self._closed = False
+
+    def post(self, url: str, headers: Mapping[str, str], body: bytes | Sequence[bytes]) -> Exchange:
+        origin, path = split(url)
+        route = Route(origin, self._proxies.on_the_way_to(origin))
+        parts = (body,) if isinstance(body, bytes) else tuple(body)
+        request = (head(route, path, headers, sum(map(len, parts))), *parts)
+        return Exchange(self, route, request, self._deadlines or deadlines_for(url))
+
+    async def close(self) -> None:
+        """Ends what is under way, too."""
+        self._closed = True
+        gone = [connection.gone for connection in self._open]
+        for connection in self._open:
+            if connection.answer is not None:
+                connection.answer.fail(Trouble.NETWORK, "is not listened to any more: the transport was closed")
+            connection.abort()
+        if gone:
+            await asyncio.wait(gone)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    # --- the pool
+
+    def take(self, route: Route) -> Connection | None:
+        """The connection used last: the most likely one to live."""
+        for connection in [each for each in reversed(self._idle) if self._idle[each] == route]:
+            del self._idle[connection]
+            if connection.rouse():
+                return connection
+            connection.abort()
+        return None
+
+    def give_back(self, connection: Connection, route: Route) -> None:
+        if self._closed or not connection.rest(self._idle_seconds):
+            connection.abort()
+            return
+        self._idle[connection] = route
+        if len(self._idle) > self._most_idle:
+            oldest = next(iter(self._idle))
+            del self._idle[oldest]
+            oldest.abort()
+
+    def _forget(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._idle.pop(connection, None)
+
+    async def dial(self, route: Route, seconds: float) -> Connection:
+        connection = await self._dialer.dial(route, seconds)
+        if self._closed:
+            connection.abort()
+            raise network(f"'{connection.place}' is not called any more: the transport was closed")
+        self._open.add(connection)
+        connection.gone.add_done_callback(lambda _: self._forget(connection))
+        return connection
+
+
+class Exchange:
+    """One request and its answer. `status` and `headers` (in small letters) are there once the block is entered."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    def __init__(self, owner: Transport, route: Route, request: Sequence[bytes], deadlines: Deadlines) -> None:
+        self._owner = owner
+        self._route = route
+        self._request = request
+        self._deadlines = deadlines
+        self._connection: Connection | None = None
+
+    async def __aenter__(self) -> Self:
+        """A connection that was kept may have been closed by the server just as our request left. Nothing but trying
+        tells, so such a request is sent once more, on a new connection. Could it have been worked on, and paid for?
+        A server that closes an idle connection does so without reading on; one that took the request and then died
+        looks the same only if it dies within seconds, before its first byte. That risk is the one retry.py takes with
+        every reset, and here it is taken once, for a kept connection only, and not after `RACE` seconds."""
+        kept = self._owner.take(self._route)
+        if kept is not None:
+            try:
+                return await self._ask(kept)
+            except ProviderError:
+                unheard = kept.lost and kept.answer is not None and not kept.answer.begun
+                if not unheard or asyncio.get_running_loop().time() - kept.sent_at > RACE:
+                    raise
+        return await self._ask(await self._owner.dial(self._route, self._deadlines.connect))
+
+    async def _ask(self, connection: Connection) -> Self:
+        try:
+            connection.send(self._request)
+            answer = await connection.head(self._deadlines.first_byte, self._deadlines.idle)
+            self.status, self.headers = answer.status, answer.headers
+            self._refuse()
+        except BaseException:
+            connection.abort()
+            raise
+        self._connection = connection
+        return self
+
+    def _refuse(self) -> None:
+        """Answers that we do not take."""
+        place = self._route.origin.place
+        if 300 <= self.status < 400:
+            detail = (
+                f"'{place}' answered {self.status}, a redirect to {origin_in(self.headers.get('location', ''))}. It is "
+                "not followed, so that your key goes nowhere else. If that is the right address, set it"
+            )
+            raise ProviderError(Failure(Trouble.INVALID_REQUEST, detail, self.status))
+        if self.status == 407 and self._route.proxy:
+            raise network(wants_a_password(self._route.proxy))
+        for name, taken in (("content-encoding", "identity"), ("transfer-encoding", "chunked")):
+            coded = self.headers.get(name, taken)
+            if coded.lower() != taken:
+                detail = f"'{place}' sent its answer with {name} {coded[:40]!r}, though we asked for it as it is"
+                raise ProviderError(Failure(Trouble.SERVER, detail, self.status))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """What one read of the socket brought, or several if we are behind."""
+        connection = self._connection
+        assert connection is not None, "the block was left"
+        answer = connection.answer
+        assert answer is not None
+        while not answer.body:
+            if answer.ended:
+                raise StopAsyncIteration
+            if answer.failure is not None:
+                raise ProviderError(answer.failure)
+            await connection.news(self._deadlines.idle)
+        return connection.take()
+
+    async def read(self, limit: int | None = None) -> bytes:
+        """The body, or its beginning: for errors, whose words are short."""
+        limit = self._owner.limits.error if limit is None else limit
+        body = b""
+        async for chunk in self:
+            body += chunk
+            if len(body) >= limit:
+                break
+        return body[:limit]
+
+    async def finish(self) -> None:
+        """For a reply that is whole by its own account: waits a moment for the end of the transfer, so that the
+        connection can be kept. Never fails."""
+        with suppress(ProviderError, TimeoutError):
+            async with asyncio.timeout(LAST_BYTES):
+                async for _ in self:
+                    pass
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._owner.give_back(connection, self._route)
+
+
+# --- requests ---------------------------------------------------------------------------------------
+
+OURS = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "proxy-authorization"}
+)
+
+
+def head(route: Route, path: str, headers: Mapping[str, str], length: int) -> bytes:
+    origin, proxy = route
+    through = proxy is not None and origin.scheme == "http"  # else the proxy sees nothing but the tunnel
+    lines = [f"POST {origin if through else ''}{path} HTTP/1.1", f"host: {origin.authority}"]
+    lines += [f"content-length: {length}", "accept-encoding: identity"]
+    if through and proxy is not None and proxy.credentials:
+        lines.append(f"proxy-authorization: {proxy.credentials}")
+    for name, value in headers.items():
+        if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum() or name.lower() in OURS:
+            raise UsageError(f"{name!r} cannot be set as a header")
+        if not value.isascii() or not value.isprintable():  # the value is never shown: it may be the key
+            raise UsageError(f"the header '{name}' holds a line break or another character that no header can hold")
+        lines.append(f"{name}: {value}")
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def origin_in(location: str) -> str:
+    """Where a redirect leads, without its path: that may hold anything."""
+    if location.startswith("/") and not location.startswith("//"):
+        return "another path of the same server"
+    try:
+        return f"'{split(location)[0]}'"
+    except UsageError:
+        return "a place that cannot be read"

@@ -1,0 +1,268 @@
+"""A reply as it streams: what comes of each event, and what is never taken for an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mainspring.core.errors import ProviderError
+from mainspring.core.messages import Defect, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
+from mainspring.core.money import Usage
+from mainspring.core.reasons import Trouble
+from mainspring.core.updates import Kind
+from mainspring.providers.anthropic_events import Reply
+from mainspring.providers.base import Ended, Finished, Item, Opened, Piece, Started
+from mainspring.providers.sse import Parser, ServerEvent
+
+START = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 7, "output_tokens": 1}}}
+STOP = {"type": "message_stop"}
+
+
+def begin(index: int, **block: Any) -> dict[str, Any]:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def delta(index: int, **delta: Any) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def end(index: int) -> dict[str, Any]:
+    return {"type": "content_block_stop", "index": index}
+
+
+def stops(reason: str | None, **usage: Any) -> dict[str, Any]:
+    return {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
+
+
+def text(index: int, *pieces: str) -> list[dict[str, Any]]:
+    return [begin(index, type="text", text=""), *[delta(index, type="text_delta", text=p) for p in pieces], end(index)]
+
+
+def call(index: int, *pieces: str, id: str = "toolu_1", name: str = "Read") -> list[dict[str, Any]]:
+    written = [delta(index, type="input_json_delta", partial_json=piece) for piece in pieces]
+    return [begin(index, type="tool_use", id=id, name=name, input={}), *written, end(index)]
+
+
+def wire(*events: dict[str, Any]) -> bytes:
+    return b"".join(b"event: %s\ndata: %s\n\n" % (e["type"].encode(), msgspec.json.encode(e)) for e in events)
+
+
+def read(*events: dict[str, Any]) -> list[Item]:
+    return list(Reply().take(Parser().feed(wire(*events))))
+
+
+def blocks(*events: dict[str, Any]) -> list[object]:
+    return [item.block for item in read(START, *events, stops("end_turn"), STOP) if isinstance(item, Finished)]
+
+
+def failure(*events: dict[str, Any]) -> tuple[Trouble, str]:
+    with pytest.raises(ProviderError) as caught:
+        read(*events)
+    return caught.value.failure.kind, caught.value.failure.detail
+
+
+@pytest.mark.covers("E-02", "E-14")
+def test_a_reply_from_its_start_to_its_stop() -> None:
+    got = read(
+        START, *text(0, "Hel", "lo"), *call(1, '{"file_', 'path":"a"}'), stops("tool_use", output_tokens=25), STOP
+    )
+    assert got == [
+        Started(Usage(input=7, output=1)),
+        Opened(Kind.TEXT),
+        Piece(Kind.TEXT, "Hel"),
+        Piece(Kind.TEXT, "lo"),
+        Finished(Text("Hello")),
+        Opened(Kind.INPUT, "toolu_1", "Read"),
+        Piece(Kind.INPUT, '{"file_'),
+        Piece(Kind.INPUT, 'path":"a"}'),
+        Finished(ToolCall("toolu_1", "Read", {"file_path": "a"})),
+        Ended(Stop.TOOL_USE, Usage(input=7, output=25)),
+    ]
+
+
+def test_thinking_is_kept_byte_for_byte_with_its_signature() -> None:
+    thinking = [
+        begin(0, type="thinking", thinking="", signature=""),
+        delta(0, type="thinking_delta", thinking="hm é\u2028 "),
+        delta(0, type="signature_delta", signature="Eq+/"),
+        delta(0, type="signature_delta", signature="=="),
+        end(0),
+        begin(1, type="redacted_thinking", data="opaque+/="),
+        end(1),
+    ]
+    assert blocks(*thinking) == [Thinking("hm é\u2028 ", "Eq+/=="), RedactedThinking("opaque+/=")]
+
+
+def test_what_a_block_begins_with_belongs_to_it() -> None:
+    whole = [begin(0, type="text", text="Hi"), delta(0, type="text_delta", text=" there"), end(0)]
+    assert blocks(*whole) == [Text("Hi there")]
+    assert blocks(begin(0, type="tool_use", id="t", name="Read", input={"a": 1}), end(0)) == [
+        ToolCall("t", "Read", {"a": 1})
+    ]
+
+
+def test_citations_are_passed_through() -> None:
+    place = {"type": "char_location", "cited_text": "x"}
+    cited = [begin(0, type="text", text="", citations=[]), delta(0, type="text_delta", text="So.")]
+    got = blocks(*cited, delta(0, type="citations_delta", citation=place), end(0))
+    assert got == [Text("So.", '[{"type":"char_location","cited_text":"x"}]')]
+
+
+def test_a_server_s_own_blocks_are_handed_back_as_they_came() -> None:
+    call_ = [
+        begin(0, type="server_tool_use", id="srv", name="web_search", input={}),
+        delta(0, type="input_json_delta", partial_json='{"query":"x"}'),
+        end(0),
+        begin(1, type="web_search_tool_result", tool_use_id="srv", content=[{"new": "field"}]),
+        end(1),
+    ]
+    call_block, found = blocks(*call_)
+    assert isinstance(call_block, ServerBlock)
+    assert msgspec.json.decode(call_block.json)["input"] == {"query": "x"}
+    assert found == ServerBlock(
+        "web_search_tool_result", '{"type":"web_search_tool_result","tool_use_id":"srv","content":[{"new":"field"}]}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("pieces", "defect"),
+    [
+        (['{"a":1'], Defect.CUT),
+        (['{"a":"x'], Defect.CUT),
+        (["{]"], Defect.MALFORMED),
+        (["[1]"], Defect.MALFORMED),
+        (["{} {}"], Defect.MALFORMED),
+        (['{"a":' * 100_000], Defect.MALFORMED),
+    ],
+)
+def test_a_call_whose_input_is_no_object_is_never_one_that_can_run(pieces: list[str], defect: Defect) -> None:
+    assert blocks(*call(0, *pieces)) == [ToolCall("toolu_1", "Read", {}, defect)]
+
+
+@pytest.mark.covers("E-14")
+def test_usage_is_in_classes_that_do_not_overlap() -> None:
+    start = {
+        "input_tokens": 10,
+        "cache_creation_input_tokens": 50,
+        "cache_read_input_tokens": 300,
+        "cache_creation": {"ephemeral_5m_input_tokens": 30, "ephemeral_1h_input_tokens": 20},
+        "output_tokens": 1,
+        "service_tier": "standard",
+    }
+    got = read({"type": "message_start", "message": {"usage": start}}, stops("end_turn", output_tokens=9), STOP)
+    assert got[-1] == Ended(Stop.END_TURN, Usage(10, 30, 20, 300, 9))
+    assert Usage(10, 30, 20, 300, 9).prompt == 360
+
+
+def test_usage_may_be_missing_null_or_corrected_later() -> None:
+    nulls = {"input_tokens": 5, "cache_read_input_tokens": None, "cache_creation": None}
+    got = read({"type": "message_start", "message": {"usage": nulls}}, stops(None, input_tokens=6), STOP)
+    assert got[-1] == Ended(Stop.END_TURN, Usage(input=6))
+    assert read({"type": "message_start", "message": {}}, STOP)[-1] == Ended(Stop.END_TURN, Usage())
+
+
+@pytest.mark.parametrize("reason", ["pause_turn", "refusal", "model_context_window_exceeded", "max_tokens"])
+def test_stop_reasons_come_through(reason: str) -> None:
+    ended = read(START, *text(0, "x"), stops(reason), STOP)[-1]
+    assert isinstance(ended, Ended)
+    assert ended.stop == reason
+
+
+def test_a_stop_reason_that_nobody_knows_is_the_nearest_one() -> None:
+    for events, nearest in ((text(0, "x"), Stop.END_TURN), (call(0, "{}"), Stop.TOOL_USE)):
+        for reason in ("brand_new", "unfinished", None):
+            ended = read(START, *events, stops(reason), STOP)[-1]
+            assert isinstance(ended, Ended)
+            assert ended.stop is nearest
+
+
+def test_unknown_events_fields_and_deltas_are_ignored() -> None:
+    odd: list[dict[str, Any]] = [
+        {"type": "ping"},
+        {"type": "brand_new", "index": 3},
+        {"type": "message_start", "message": {"usage": {}}},
+    ]
+    got = read(
+        START,
+        *odd,
+        begin(0, type="text", text="", brand_new={"x": 1}),
+        delta(0, type="text_delta", text="a", more=1),
+        delta(0, type="brand_new_delta", thing=[1]),
+        end(0),
+        stops("end_turn"),
+        STOP,
+    )
+    assert got[1:] == [
+        Opened(Kind.TEXT), Piece(Kind.TEXT, "a"), Finished(Text("a")), Ended(Stop.END_TURN, Usage(input=7, output=1))
+    ]  # fmt: skip
+
+
+def test_duplicates_of_what_is_complete_change_nothing() -> None:
+    doubled = [START, *text(0, "a"), end(0), begin(0, type="text", text=""), *text(1, "b")]
+    got = [
+        item.block for item in read(*doubled, stops("end_turn"), STOP, STOP, *text(2, "c")) if type(item) is Finished
+    ]
+    assert got == [Text("a"), Text("b")]
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ([delta(0, type="text_delta", text="x")], "block 0, which is not open"),
+        ([begin(0, type="text", text=""), begin(1, type="text", text="")], "before the last one was complete"),
+        ([begin(0, type="text", text=""), STOP], "in the middle of a block"),
+        ([end(4)], "block 4, which is not open"),
+        ([{"type": "content_block_delta", "index": "no", "delta": {}}], "cannot be read"),
+        ([begin(0, type="text", text=5)], "cannot be read"),
+    ],
+)
+def test_what_contradicts_itself_is_an_error(events: list[dict[str, Any]], words: str) -> None:
+    kind, detail = failure(START, *events)
+    assert kind is Trouble.SERVER
+    assert words in detail
+
+
+@pytest.mark.parametrize(
+    ("type_", "message", "kind"),
+    [
+        ("overloaded_error", "Overloaded", Trouble.OVERLOADED),
+        ("rate_limit_error", "slow down", Trouble.RATE_LIMIT),
+        ("api_error", "Internal server error", Trouble.SERVER),
+        ("invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum", Trouble.PROMPT_TOO_LONG),
+        ("brand_new_error", "?", Trouble.SERVER),
+    ],
+)
+def test_an_error_event_is_classified_like_an_error_response(type_: str, message: str, kind: Trouble) -> None:
+    assert failure(START, {"type": "error", "error": {"type": type_, "message": message}}) == (kind, message)
+
+
+def test_malformed_json_and_bytes_that_are_no_text_are_errors() -> None:
+    for data in (b"{", b"nonsense", b'{"type": "ping"} x', b'{"type":"\xff"}', b"[1]"):
+        with pytest.raises(ProviderError):
+            Reply().take([ServerEvent("x", data)])
+
+
+@given(st.data())
+def test_however_the_bytes_are_cut_the_items_are_the_same(data: st.DataObject) -> None:
+    events = [START, *text(0, "Hé", "llo"), *call(1, '{"a":', '"漢"}'), stops("tool_use", output_tokens=3), STOP]
+    stream = wire(*events)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=40)))
+    parser, reply = Parser(), Reply()
+    got: list[Item] = []
+    for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        got += reply.take(parser.feed(stream[start:stop]))
+    assert got == read(*events)
+    assert reply.ended
+
+
+def test_no_truncation_of_a_reply_is_an_answer() -> None:
+    events = [START, *text(0, "Hello"), *call(1, "{}"), stops("tool_use"), STOP]
+    stream = wire(*events)
+    for length in range(len(stream) - 1):  # the very last byte is the empty line's: without it nothing is dispatched
+        reply = Reply()
+        reply.take(Parser().feed(stream[:length]))
+        assert not reply.ended
