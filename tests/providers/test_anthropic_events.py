@@ -16,7 +16,7 @@ from mainspring.core.reasons import Trouble
 from mainspring.core.updates import Kind
 from mainspring.providers.anthropic_events import Reply
 from mainspring.providers.base import Ended, Finished, Item, Opened, Piece, Started
-from mainspring.providers.sse import Parser, ServerEvent
+from mainspring.providers.sse import Parser
 
 START = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 7, "output_tokens": 1}}}
 STOP = {"type": "message_stop"}
@@ -243,7 +243,7 @@ def test_an_error_event_is_classified_like_an_error_response(type_: str, message
 def test_malformed_json_and_bytes_that_are_no_text_are_errors() -> None:
     for data in (b"{", b"nonsense", b'{"type": "ping"} x', b'{"type":"\xff"}', b"[1]"):
         with pytest.raises(ProviderError):
-            Reply().take([ServerEvent("x", data)])
+            Reply().take([("x", data)])
 
 
 @given(st.data())

@@ -6,8 +6,6 @@ business. `id` and `retry` are ignored: we never reconnect to a stream in its mi
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import Failure, Trouble
 
@@ -16,9 +14,7 @@ MAX_EVENT = 16 * 1024 * 1024  # bytes; a server that sends more in one event has
 BOM = b"\xef\xbb\xbf"
 
 
-class ServerEvent(NamedTuple):
-    name: str  # "message" where the server gives none
-    data: bytes
+ServerEvent = tuple[str, bytes]  # its name, "message" where the server gives none, and its data
 
 
 class Parser:
@@ -34,8 +30,30 @@ class Parser:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
+        if chunk.endswith(b"\n\n") and self._is_between_events and b"\r" not in chunk:
+            return self._whole_events(chunk)
+        return self._take(self._lines(chunk))
+
+    @property
+    def _is_between_events(self) -> bool:
+        return self._begun and not (self._rest or self._data or self._name or self._after_cr)
+
+    def _whole_events(self, chunk: bytes) -> list[ServerEvent]:
+        """What servers send almost always: events that are complete, each of one name and one line of data."""
         events: list[ServerEvent] = []
-        for line in self._lines(chunk):
+        for record in chunk[:-2].split(b"\n\n"):
+            name, found, data = record.partition(b"\ndata: ")
+            if found and name[:7] == b"event: " and b"\n" not in name and b"\n" not in data:
+                if len(data) >= self._max_event:
+                    self._check(len(data) + 1)
+                events.append((name[7:].decode(errors="replace") or "message", data))
+            else:
+                events += self._take([*record.split(b"\n"), b""])
+        return events
+
+    def _take(self, lines: list[bytes]) -> list[ServerEvent]:
+        events: list[ServerEvent] = []
+        for line in lines:
             if line:
                 self._field(line)
             elif event := self._dispatch():
@@ -75,7 +93,7 @@ class Parser:
         self._name, self._data, self._size = b"", [], 0
         if not data:
             return None
-        return ServerEvent(name.decode(errors="replace") or "message", b"\n".join(data))
+        return name.decode(errors="replace") or "message", b"\n".join(data)
 
     def _check(self, size: int) -> None:
         if size > self._max_event:

@@ -80,10 +80,10 @@ def hashed_directory(places: tuple[str, ...]) -> str | None:
 
 def explain(error: ssl.SSLError, host: str) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return (
-            f"the certificate of '{host}' is not accepted: {error.verify_message}. If a company's own authority signs "
-            "for it, name the file of that authority in SSL_CERT_FILE"
-        )
+        way_out = "If your company's own authority signs for it, name that authority's file in SSL_CERT_FILE"
+        if "mismatch" in error.verify_message:
+            way_out = "Is the address right?"
+        return f"the certificate of '{host}' is not accepted: {error.verify_message.rstrip('.')}. {way_out}"
     if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
         return f"'{host}' does not speak TLS there: is it 'http://' instead of 'https://'?"
     return f"no TLS with '{host}': {(error.reason or str(error)).lower().replace('_', ' ')}"
