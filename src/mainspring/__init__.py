@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from mainspring.version import __version__
+
 if TYPE_CHECKING:
     from mainspring.engine.plain import Tool, open_run
-
-__version__ = "0.1.0.dev0"
 
 __all__ = ["Tool", "__version__", "open_run"]
 

@@ -213,6 +213,15 @@ def test_a_tool_loop_that_began_without_thinking_goes_on_without_it() -> None:
     assert next_turn["thinking"] == {"type": "enabled", "budget_tokens": 8_000}
 
 
+def test_thinking_that_is_tied_to_its_prefix_may_be_dropped_by_the_server() -> None:
+    """Else a summary would make the next request invalid. Only Anthropic's own server is sure to know the setting."""
+    bound = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+    assert sent(request(SONNET), conversation([user("go")]))["thinking"] == bound
+    assert sent(request("claude-opus-5"), conversation([user("go")]))["thinking"] == {"type": "adaptive"}
+    elsewhere = Anthropic(base_url="http://127.0.0.1:1")
+    assert sent(request(SONNET), conversation([user("go")]), elsewhere)["thinking"] == {"type": "adaptive"}
+
+
 def test_a_paused_turn_is_handed_back_as_it_is() -> None:
     block = ServerBlock("server_tool_use", '{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}')
     paused = Assistant((Text("Searching."), block), SONNET, Stop.PAUSE_TURN)

@@ -24,6 +24,7 @@ class Model(Value):
     thinking_budget: int = 0  # for models without adaptive thinking (K-06); 0: the model does not think
     thinking_off: str = ""  # the setting that asks for as little as the model allows; empty: leave the setting out
     most_effort: str = ""  # the highest level that it takes; empty: none
+    binds_thinking: bool = False  # its thinking is void once anything before it was changed
 
 
 def per_million(usd: float, output_usd: float, read: float = 0.1) -> Price:
@@ -37,9 +38,10 @@ OPUS_THINKS, SONNET_THINKS, HAIKU_THINKS = 32_000, 16_000, 8_000  # K-06
 _HAIKU_5_5 = replace(per_million(0.10, 0.50), above_tokens=100_000, above=per_million(0.50, 2.50))
 
 
-def adaptive(name: str, price: Price, off: str = "disabled") -> Model:
+def adaptive(name: str, price: Price, off: str = "disabled", *, binds: bool = False) -> Model:
     """The current generation: it decides by itself how much to think."""
-    return Model(name, 1_000_000, 128_000, price, adaptive_thinking=True, thinking_off=off, most_effort="max")
+    large = Model(name, 1_000_000, 128_000, price)
+    return replace(large, adaptive_thinking=True, thinking_off=off, most_effort="max", binds_thinking=binds)
 
 
 def budgeted(name: str, price: Price, thinks: int, most_effort: str = "") -> Model:
@@ -51,13 +53,13 @@ ALWAYS = "adaptive"  # these cannot be told not to think
 MODELS: dict[str, Model] = {
     model.name: model
     for model in (
-        adaptive("claude-fable-5-1", per_million(10, 50, 0.025), ALWAYS),
+        adaptive("claude-fable-5-1", per_million(10, 50, 0.025), ALWAYS, binds=True),
         adaptive("claude-fable-5", per_million(10, 50), ALWAYS),
-        adaptive("claude-opus-5-5", per_million(4, 20, 0.05), ALWAYS),
+        adaptive("claude-opus-5-5", per_million(4, 20, 0.05), ALWAYS, binds=True),
         adaptive("claude-opus-5", per_million(5, 25)),
-        adaptive("claude-sonnet-5-5", per_million(2, 10, 0.05), "between_tools"),
+        adaptive("claude-sonnet-5-5", per_million(2, 10, 0.05), "between_tools", binds=True),
         adaptive("claude-sonnet-5", per_million(2, 10)),
-        adaptive("claude-haiku-5-5", _HAIKU_5_5),
+        adaptive("claude-haiku-5-5", _HAIKU_5_5, binds=True),
         budgeted("claude-opus-4-5", per_million(5, 25), OPUS_THINKS, "high"),
         budgeted("claude-sonnet-4-5", per_million(3, 15), SONNET_THINKS),
         budgeted("claude-haiku-4-5", per_million(1, 5), HAIKU_THINKS),

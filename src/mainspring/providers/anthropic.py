@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from mainspring import __version__
 from mainspring.core.config import Effort
 from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
@@ -30,11 +29,13 @@ from mainspring.providers.projection import Projected, Projection
 from mainspring.providers.retry import PATIENCE, Patience, Who, retrying
 from mainspring.providers.sse import Parser
 from mainspring.providers.transport import Transport
+from mainspring.version import __version__
 
 HOME = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 INTERLEAVED = "interleaved-thinking-2025-05-14"  # budgeted thinking between calls, too
 TASK_BUDGET = "task-budgets-2026-03-13"
+BINDING = "thinking-binding-controls-2026-08-01"
 MOST_MARKS = 4  # the API's limit
 
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
@@ -208,7 +209,17 @@ class Anthropic:
             return None
         if self._display is not None and setting["type"] != "disabled":
             setting["display"] = self._display
+        if self._binds(request):
+            setting["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
         return setting
+
+    def _binds(self, request: Request) -> bool:
+        """Some models tie thinking to all that stood before it, and refuse a request where that was edited.
+
+        Told so, they drop such a block instead. Servers other than Anthropic's own may not know the setting; what they
+        refuse is asked again without the thinking.
+        """
+        return self._url == HOME and model_named(request.model).binds_thinking
 
     def _headers(self, request: Request) -> dict[str, str]:
         betas = list(self._betas)
@@ -216,6 +227,8 @@ class Anthropic:
             betas.append(INTERLEAVED)
         if request.task_budget is not None:
             betas.append(TASK_BUDGET)
+        if self._binds(request):
+            betas.append(BINDING)
         headers = {
             "content-type": "application/json",
             "accept": "text/event-stream",

@@ -108,7 +108,7 @@ class Answer:
             self._too_much("in one header", self._limits.line)
         if self._head > self._limits.head:
             self._too_much("in headers", self._limits.head)
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip()
         self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 
     def on_headers_complete(self) -> None:
@@ -272,7 +272,6 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         self.lost = True
         if self.answer is not None:
-            self.answer.clean = False
             self.answer.end()
         self.abort()
 

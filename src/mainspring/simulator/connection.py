@@ -1,0 +1,160 @@
+"""One client's connection: HTTP/1.1 requests in, responses out, kept alive. What to answer is the server's business."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+LARGEST_BODY = 33 * 1024 * 1024  # a little more than the API takes, so that the judge sees what is too large
+
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    413: "Request Entity Too Large",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    529: "Overloaded",
+}
+
+
+class Incoming(NamedTuple):
+    method: str
+    path: str  # without its query
+    headers: dict[str, str]  # names in lower case
+    body: bytes
+    keep_alive: bool
+
+
+class Connection(asyncio.Protocol):
+    """Requests are served one after the other, however many the client sends at once.
+
+    When the client goes away, whatever is being served is cancelled.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        serve: Callable[[Connection, Incoming], Awaitable[None]],
+        ended: Callable[[Connection], None],
+    ) -> None:
+        self.number = number
+        self.client_left = False
+        self.failure: BaseException | None = None  # of `serve`: a bug, never the client's doing
+        self.transport: asyncio.Transport
+        self._serve = serve
+        self._ended = ended
+        self._lost = False
+        self._given_up = False
+        self._parser = HttpRequestParser(self)
+        self._waiting: deque[Incoming] = deque()
+        self._work: asyncio.Task[None] | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._body = bytearray()
+
+    # --- from the transport ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade):
+            self.respond(400, {"content-type": "text/plain", "connection": "close"}, b"this is no HTTP/1.1 request\n")
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # how it went does not matter
+        self._lost = True
+        self.client_left = not self._given_up
+        self._writable.set()
+        if self._work is None:
+            self._ended(self)
+        else:
+            self._work.cancel()
+
+    # --- from the parser ---
+
+    def on_message_begin(self) -> None:
+        self._url, self._headers, self._body = b"", {}, bytearray()
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_body(self, body: bytes) -> None:
+        if len(self._body) <= LARGEST_BODY:
+            self._body += body
+
+    def on_message_complete(self) -> None:
+        path = self._url.decode("latin-1").partition("?")[0]
+        method = self._parser.get_method().decode("latin-1")
+        keep_alive = self._parser.should_keep_alive()
+        self._waiting.append(Incoming(method, path, self._headers, bytes(self._body), keep_alive))
+        if self._work is None:
+            self._next()
+
+    def _next(self) -> None:
+        self._work = asyncio.get_running_loop().create_task(self._serve_one(self._waiting.popleft()))
+        self._work.add_done_callback(self._served)
+
+    async def _serve_one(self, incoming: Incoming) -> None:
+        await self._serve(self, incoming)
+        if not incoming.keep_alive:
+            self.transport.close()
+
+    def _served(self, work: asyncio.Task[None]) -> None:
+        self._work = None
+        if not work.cancelled() and work.exception() is not None:
+            self.failure = work.exception()
+            self.transport.abort()
+        if self._lost:
+            self._ended(self)
+        elif self._waiting and not self.transport.is_closing():
+            self._next()
+
+    # --- to the client ---
+
+    def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        self.begin(status, {**headers, "content-length": str(len(body))})
+        self.transport.write(body)
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Error')}", *[f"{name}: {headers[name]}" for name in headers]]
+        self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+
+    async def send(self, data: bytes) -> None:
+        self.transport.write(data)
+        await self._writable.wait()
+
+    async def send_chunk(self, data: bytes) -> None:
+        """Empty data ends the body."""
+        await self.send(b"%x\r\n%s\r\n" % (len(data), data))
+
+    async def close(self) -> None:
+        """From our side: what is being served is given up."""
+        work = self._work
+        self._given_up = True
+        self.transport.abort()
+        if work is not None:
+            work.cancel()
+            await asyncio.wait([work])

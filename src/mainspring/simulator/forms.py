@@ -1,0 +1,150 @@
+"""A small language for the form of JSON: what a value may be, and what the API says where it is not.
+
+A kind of value is a type, or a function that looks deeper. Simple types are compared in place, because a body has
+hundreds of them. What the forms are is in `shapes.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeGuard
+
+from mainspring.simulator.violation import Violation
+
+Found = list[Violation]
+Check = Callable[[Any, str, Found], None]  # the value, where it is, what was found so far
+Kind = type | Check
+
+EXPECTED: dict[type, str] = {
+    str: "Input should be a valid string",
+    int: "Input should be a valid integer",
+    float: "Input should be a valid number",
+    bool: "Input should be a valid boolean",
+    dict: "Input should be a valid dictionary",
+    list: "Input should be a valid list",
+}
+
+
+def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    return type(value) is dict
+
+
+def is_list(value: Any) -> TypeGuard[list[Any]]:
+    return type(value) is list
+
+
+def wrong(rule: str, path: str, message: str, found: Found) -> None:
+    found.append(Violation(path, rule, message))
+
+
+def exactly(kind: Kind) -> Check:
+    """What looks at a value of this kind. Types are exact: true is no integer."""
+    if not isinstance(kind, type):
+        return kind
+    expected = EXPECTED[kind]
+
+    def check(value: Any, path: str, found: Found) -> None:
+        if type(value) is not kind:
+            wrong("fields.type", path, expected, found)
+
+    return check
+
+
+def optional(kind: Kind) -> Check:
+    """The API takes null for most of what may be left out."""
+    given = exactly(kind)
+
+    def check(value: Any, path: str, found: Found) -> None:
+        if value is not None:
+            given(value, path, found)
+
+    return check
+
+
+def number(value: Any, path: str, found: Found) -> None:
+    if type(value) not in (int, float):
+        wrong("fields.type", path, EXPECTED[float], found)
+
+
+def anything(value: Any, path: str, found: Found) -> None:
+    """What the API does not look into."""
+
+
+def one_of(*allowed: str) -> Check:
+    quoted = [f"'{name}'" for name in allowed]
+    expected = " or ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else quoted[0]
+
+    def check(value: Any, path: str, found: Found) -> None:
+        if value not in allowed:
+            wrong("fields.value", path, f"Input should be {expected}", found)
+
+    return check
+
+
+def many(kind: Kind) -> Check:
+    each = exactly(kind)
+
+    def check(value: Any, path: str, found: Found) -> None:
+        if not is_list(value):
+            wrong("fields.type", path, EXPECTED[list], found)
+            return
+        for position, item in enumerate(value):
+            each(item, f"{path}.{position}", found)
+
+    return check
+
+
+def text_or(other: Check) -> Check:
+    def check(value: Any, path: str, found: Found) -> None:
+        if type(value) is not str:
+            other(value, path, found)
+
+    return check
+
+
+def fields(required: Mapping[str, Kind], more: Mapping[str, Kind] | None = None) -> Check:
+    kinds = {**required, **(more or {})}
+    checks = {name: exactly(kind) for name, kind in kinds.items()}
+    simple = {name: kind for name, kind in kinds.items() if isinstance(kind, type)}  # compared in place, for speed
+    needed = required.keys()
+
+    def check(value: Any, path: str, found: Found) -> None:
+        if not is_object(value):
+            wrong("fields.type", path, EXPECTED[dict], found)
+            return
+        for name, item in value.items():
+            if type(item) is simple.get(name):
+                continue
+            if name in checks:
+                checks[name](item, below(path, name), found)
+            else:
+                wrong("fields.unknown", below(path, name), "Extra inputs are not permitted", found)
+        if not value.keys() >= needed:
+            for name in [name for name in required if name not in value]:
+                wrong("fields.missing", below(path, name), "Field required", found)
+
+    return check
+
+
+def below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def tagged(kinds: Mapping[str, Check]) -> Check:
+    """An object whose `type` says which fields it has."""
+    expected = ", ".join([f"'{name}'" for name in kinds])
+
+    def check(value: Any, path: str, found: Found) -> None:
+        if not is_object(value):
+            wrong("fields.type", path, EXPECTED[dict], found)
+            return
+        tag = value.get("type")
+        if type(tag) is not str:
+            wrong("fields.kind", path, "Unable to extract tag using discriminator 'type'", found)
+        elif tag in kinds:
+            kinds[tag](value, f"{path}.{tag}", found)
+        else:
+            said = f"Input tag '{tag}' found using 'type' does not match any of the expected tags: {expected}"
+            wrong("fields.kind", path, said, found)
+
+    return check

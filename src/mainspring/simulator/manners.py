@@ -1,0 +1,64 @@
+"""What each model accepts beyond what `core/models.py` knows of it. As documented by Anthropic, read on 2026-11-15.
+
+Kept apart from the table that our own requests are made from: a mistake there must not be excused here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from mainspring.core.models import MODELS, Model
+from mainspring.simulator.shapes import EFFORTS
+
+ALL_EFFORTS = frozenset(EFFORTS)
+UP_TO_HIGH = frozenset({"low", "medium", "high"})
+_DATE = re.compile(r"-20\d{6}$")
+
+
+class Manner(NamedTuple):
+    thinking: frozenset[str]  # values of `thinking.type`
+    efforts: frozenset[str] = ALL_EFFORTS
+    quiet: frozenset[str] = ALL_EFFORTS  # efforts at which thinking may be turned off or down
+    thinks_unasked: bool = True  # when `thinking` is left out
+    forced_tools: bool = True  # tool_choice "any" and "tool"
+    sampling: bool = False  # temperature, top_p, top_k
+    prefill: bool = False  # a conversation may end with the assistant
+
+
+ADAPTIVE = Manner(frozenset({"adaptive", "disabled"}))
+ALWAYS = Manner(frozenset({"adaptive"}), forced_tools=False)
+BUDGETED = Manner(
+    frozenset({"enabled", "disabled"}), efforts=frozenset(), thinks_unasked=False, sampling=True, prefill=True
+)
+MANNERS: dict[str, Manner] = {
+    "claude-fable-5-1": ALWAYS,
+    "claude-fable-5": ALWAYS,  # forced tools: refused in June 2026, said to be accepted since; the strict reading
+    "claude-mythos-5-1": ALWAYS,
+    "claude-mythos-5": ALWAYS,
+    "claude-opus-5-5": ALWAYS,
+    "claude-opus-5": ADAPTIVE._replace(quiet=UP_TO_HIGH),
+    "claude-sonnet-5-5": Manner(frozenset({"adaptive", "between_tools"}), quiet=UP_TO_HIGH, forced_tools=False),
+    "claude-sonnet-5": ADAPTIVE,
+    "claude-haiku-5-5": ADAPTIVE._replace(quiet=UP_TO_HIGH),
+    "claude-opus-4-5": BUDGETED._replace(efforts=UP_TO_HIGH),
+    "claude-sonnet-4-5": BUDGETED,
+    "claude-haiku-4-5": BUDGETED,
+}
+
+
+def undated(model: str) -> str:
+    return _DATE.sub("", model)
+
+
+@lru_cache
+def manner_of(model: str) -> Manner | None:
+    """None for a model nobody described: it is held to no rule that depends on the model."""
+    name = undated(model)
+    return ALWAYS if name.startswith(("claude-fable-", "claude-mythos-")) else MANNERS.get(name)
+
+
+def listed_model(model: str) -> Model | None:
+    """The row of the core's table; None where it has none."""
+    return MODELS.get(undated(model))

@@ -1,0 +1,169 @@
+"""What the simulated model answers, and how an answer becomes the events of a stream. Pure.
+
+    Say.of("Let me look.", {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a.py"}})
+    Refuse(529, "overloaded_error", "Overloaded")
+    Raw((b"HTTP/1.1 200 OK\r\n", b"\r\n"))
+
+Blocks are plain objects in the API's own form. Thinking without a signature is signed with `sig:<model>:<number>`,
+which `validate.py` holds against the model it comes back to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.json import encode
+
+from mainspring.core.money import Usage
+from mainspring.simulator.shapes import SERVER_RESULTS
+
+Json = dict[str, Any]
+
+PIECE = 12  # characters of a text that come at once: about three tokens
+INPUT, OUTPUT = 100, 20  # tokens, where the script does not say
+
+
+class Say(Struct, frozen=True, tag="say", tag_field="reply"):
+    """A message. Without a stop reason it is what the blocks suggest."""
+
+    blocks: tuple[Json, ...]
+    stop_reason: str = ""
+    usage: Usage = Usage(input=INPUT, output=OUTPUT)
+    pace_ms: int = 0  # before each event
+
+    @classmethod
+    def of(cls, *parts: str | Json, stop_reason: str = "", usage: Usage | None = None, pace_ms: int = 0) -> Say:
+        blocks = tuple([text(part) if isinstance(part, str) else part for part in parts])
+        return cls(blocks, stop_reason, usage or Usage(input=INPUT, output=OUTPUT), pace_ms)
+
+    @property
+    def stopped(self) -> str:
+        calls = any(block["type"] == "tool_use" for block in self.blocks)
+        return self.stop_reason or ("tool_use" if calls else "end_turn")
+
+
+class Refuse(Struct, frozen=True, tag="refuse", tag_field="reply"):
+    """An error instead of an answer."""
+
+    status: int
+    type: str
+    message: str = ""
+    headers: dict[str, str] = {}
+
+
+class Raw(Struct, frozen=True, tag="raw", tag_field="reply"):
+    """Bytes put on the wire as they are, status line and all; then the connection is closed."""
+
+    chunks: tuple[bytes, ...]
+    pace_ms: int = 0  # before each chunk
+
+
+Reply = Say | Refuse | Raw
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+# --- as one message --------------------------------------------------------------------------------
+
+
+class Stamp(NamedTuple):
+    """What the server adds to a reply."""
+
+    model: str
+    id: str  # of the message
+    sign: Callable[[], str]  # a new signature
+
+
+def message(say: Say, stamp: Stamp) -> Json:
+    content = [signed(block, stamp) for block in say.blocks]
+    return {**envelope(say, stamp), "content": content, "stop_reason": say.stopped, "usage": spent(say.usage)}
+
+
+def envelope(say: Say, stamp: Stamp) -> Json:
+    """A message before anything was said."""
+    return {
+        "id": stamp.id,
+        "type": "message",
+        "role": "assistant",
+        "model": stamp.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {**spent(say.usage), "output_tokens": min(1, say.usage.output)},
+    }
+
+
+def signed(block: Json, stamp: Stamp) -> Json:
+    if block["type"] == "thinking" and "signature" not in block:
+        return {**block, "signature": stamp.sign()}
+    return block
+
+
+def spent(usage: Usage) -> Json:
+    return {
+        "input_tokens": usage.input,
+        "cache_creation_input_tokens": usage.cache_write + usage.cache_write_1h,
+        "cache_read_input_tokens": usage.cache_read,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": usage.cache_write,
+            "ephemeral_1h_input_tokens": usage.cache_write_1h,
+        },
+        "output_tokens": usage.output,
+        "service_tier": "standard",
+    }
+
+
+# --- as a stream -----------------------------------------------------------------------------------
+
+
+def events(say: Say, stamp: Stamp) -> Iterator[Json]:
+    """In the order that is documented: the ping comes behind the first thing that begins."""
+    yield {"type": "message_start", "message": envelope(say, stamp)}
+    if not say.blocks:
+        yield {"type": "ping"}
+    for index, block in enumerate(say.blocks):
+        start, deltas = opened(signed(block, stamp))
+        yield {"type": "content_block_start", "index": index, "content_block": start}
+        if index == 0:
+            yield {"type": "ping"}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    ended = {"stop_reason": say.stopped, "stop_sequence": None}
+    total = {name: count for name, count in spent(say.usage).items() if name.endswith("_tokens")}  # cumulative
+    yield {"type": "message_delta", "delta": ended, "usage": total}
+    yield {"type": "message_stop"}
+
+
+def opened(block: Json) -> tuple[Json, list[Json]]:
+    """A block as it begins, and the deltas that complete it."""
+    kind: str = block["type"]
+    if kind == "text":
+        cited = [{"type": "citations_delta", "citation": citation} for citation in block.get("citations") or ()]
+        return {**block, "text": "", **({"citations": []} if cited else {})}, [*pieces("text", block["text"]), *cited]
+    if kind == "thinking":
+        begun = {"type": kind, "thinking": "", "signature": ""}
+        return begun, [
+            *pieces("thinking", block["thinking"]),
+            {"type": "signature_delta", "signature": block["signature"]},
+        ]
+    if kind in ("tool_use", "server_tool_use"):
+        # A call without arguments comes with nothing but the empty piece, as from the API.
+        whole = encode(block["input"]).decode() if block["input"] else ""
+        written = pieces("input_json", whole, field="partial_json")
+        return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": ""}, *written]
+    assert kind in (*SERVER_RESULTS, "redacted_thinking"), f"'{kind}' is no block that a model writes"
+    return block, []
+
+
+def pieces(kind: str, whole: str, *, field: str = "") -> list[Json]:
+    cuts = [whole[start : start + PIECE] for start in range(0, len(whole), PIECE)]
+    return [{"type": f"{kind}_delta", field or kind: cut} for cut in cuts]
+
+
+def framed(event: Mapping[str, Any]) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (str(event["type"]).encode(), encode(event))

@@ -1,0 +1,97 @@
+"""Rules about who speaks when, what may stand where, and text."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from mainspring.simulator.request import Request, Turn
+from mainspring.simulator.rules.parameters import Broken
+from mainspring.simulator.shapes import SERVER_RESULTS
+
+MOST_MESSAGES = 100_000
+BY_USER = ("image", "document", "search_result", "container_upload", "tool_result")
+BY_BOTH = ("text",)  # all other kinds are the assistant's
+
+
+def some(request: Request) -> Broken:
+    if not request.messages:
+        yield "messages", "at least one message is required"
+    elif len(request.messages) > MOST_MESSAGES:
+        yield "messages", f"at most {MOST_MESSAGES} messages are allowed"
+
+
+def roles(request: Request) -> Broken:
+    for number, message in enumerate(request.messages):
+        if message["role"] not in ("user", "assistant"):
+            allowed = 'Allowed roles are "user" or "assistant"'
+            yield f"messages.{number}.role", f'Unexpected role "{message["role"]}". {allowed}'
+
+
+def user_first(request: Request) -> Broken:
+    if request.messages and request.messages[0]["role"] != "user":
+        yield "messages", 'first message must use the "user" role'
+
+
+def alternating(request: Request) -> Broken:
+    """The API joins neighbours of one role. Our requests come joined, so that is what we hold them to."""
+    if not request.alternate:
+        return
+    for number, (before, after) in enumerate(pairwise(request.messages), 1):
+        if before["role"] == after["role"]:
+            said = f'roles must alternate between "user" and "assistant", but found multiple "{after["role"]}" in a row'
+            yield f"messages.{number}", said
+
+
+def content(request: Request) -> Broken:
+    last = len(request.messages) - 1
+    for number, message in enumerate(request.messages):
+        if not message["content"] and (number < last or message["role"] != "assistant"):
+            said = "all messages must have non-empty content except for the optional final assistant message"
+            yield f"messages.{number}", said
+
+
+def places(request: Request) -> Broken:
+    for kind, blocks in request.by_kind.items():
+        if kind in BY_BOTH:
+            continue
+        proper = "user" if kind in BY_USER else "assistant"
+        for placed in blocks:
+            if placed.role != proper:
+                yield placed.path, f"`{kind}` blocks can only be in `{proper}` messages"
+
+
+def text_some(request: Request) -> Broken:
+    for placed in request.texts:
+        text = placed.block["text"]
+        if not text:
+            yield placed.path, "text content blocks must be non-empty"
+        elif text.isspace():
+            yield placed.path, "text content blocks must contain non-whitespace text"
+
+
+def system_some(request: Request) -> Broken:
+    if "system" in request.body and not request.body["system"]:
+        yield "system", "text content blocks must be non-empty"
+
+
+def paused(turn: Turn) -> bool:
+    """Ends with a server's tool: a turn that the API paused, and that goes on when it is sent back."""
+    return bool(turn.blocks) and turn.blocks[-1].kind in ("server_tool_use", *SERVER_RESULTS)
+
+
+def user_last(request: Request) -> Broken:
+    turn = request.last
+    if turn is None or turn.role != "assistant" or paused(turn):
+        return
+    if request.thinking == "enabled" or (request.manner is not None and not request.manner.prefill):
+        said = "This model does not support assistant message prefill. The conversation must end with a user message."
+        yield "", said
+
+
+def trailing_space(request: Request) -> Broken:
+    turn = request.last
+    if turn is None or turn.role != "assistant" or not turn.blocks or turn.blocks[-1].kind != "text":
+        return
+    text: str = turn.blocks[-1].block["text"]
+    if text != text.rstrip():
+        yield "messages", "final assistant content cannot end with trailing whitespace"

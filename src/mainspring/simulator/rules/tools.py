@@ -1,0 +1,197 @@
+"""Rules about tools: how they are defined, and that every call is answered right behind it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import zip_longest
+
+from mainspring.simulator.request import Json, Request
+from mainspring.simulator.rules.parameters import Broken
+from mainspring.simulator.shapes import SERVER_RESULTS
+
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+ID = re.compile(r"[a-zA-Z0-9_-]+")
+
+# --- definitions -----------------------------------------------------------------------------------
+
+
+def names(request: Request) -> Broken:
+    for number, tool in enumerate(request.tools):
+        if NAME.fullmatch(tool["name"]) is None:
+            yield f"tools.{number}.custom.name", f"String should match pattern '^{NAME.pattern}$'"
+
+
+def unique_names(request: Request) -> Broken:
+    counted = Counter([tool["name"] for tool in request.tools])
+    if len(counted) < len(request.tools):
+        yield "tools", "Tool names must be unique."
+
+
+def schemas(request: Request) -> Broken:
+    for number, tool in enumerate(request.tools):
+        schema = tool.get("input_schema")
+        if schema is None:
+            continue
+        at = f"tools.{number}.custom.input_schema"
+        if schema.get("type") != "object":
+            yield f"{at}.type", "Input should be 'object'" if "type" in schema else "Field required"
+        if not isinstance(schema.get("properties", {}), dict | None):
+            yield f"{at}.properties", "Input should be a valid dictionary"
+        if not isinstance(schema.get("required", []), list | None):
+            yield f"{at}.required", "Input should be a valid list"
+
+
+def some_loaded(request: Request) -> Broken:
+    if request.tools and all(tool.get("defer_loading") for tool in request.tools):
+        yield "tools", "All tools have defer_loading set. At least one tool must be non-deferred."
+
+
+def choice(request: Request) -> Broken:
+    chosen = request.body.get("tool_choice")
+    if chosen is None:
+        return
+    if not request.tools:
+        yield "tool_choice", "tool_choice may only be specified while providing tools"
+    elif chosen["type"] == "tool" and chosen["name"] not in [tool["name"] for tool in request.tools]:
+        yield "tool_choice", f"Tool '{chosen['name']}' not found in provided tools"
+
+
+def forced(request: Request) -> Broken:
+    """Adaptive thinking takes a forced call; a budget does not, and some models take none at all."""
+    chosen = request.body.get("tool_choice")
+    if chosen is None or chosen["type"] not in ("any", "tool"):
+        return
+    if request.thinking == "enabled":
+        yield "", "Thinking may not be enabled when tool_choice forces tool use."
+    elif request.manner is not None and not request.manner.forced_tools:
+        yield "tool_choice", 'type "tool" and "any" are not supported for this model.'
+
+
+# --- calls -----------------------------------------------------------------------------------------
+
+
+def call_ids(request: Request) -> Broken:
+    for placed in request.kind("tool_use", "server_tool_use"):
+        if ID.fullmatch(placed.block["id"]) is None:
+            yield placed.at("id"), f"String should match pattern '^{ID.pattern}$'"
+
+
+def call_names(request: Request) -> Broken:
+    for placed in request.kind("tool_use"):
+        if NAME.fullmatch(placed.block["name"]) is None:
+            yield placed.at("name"), f"String should match pattern '^{NAME.pattern}$'"
+
+
+def unique_calls(request: Request) -> Broken:
+    seen: set[str] = set()
+    for placed in request.kind("tool_use", "server_tool_use"):
+        if placed.block["id"] in seen:
+            yield placed.path, "`tool_use` ids must be unique"
+        seen.add(placed.block["id"])
+
+
+def answered(request: Request) -> Broken:
+    """In the very next message."""
+    for turn, after in zip_longest(request.turns, request.turns[1:]):
+        results: set[str] = {placed.block["tool_use_id"] for placed in after.results} if after else set()
+        missing = [placed.block["id"] for placed in turn.calls if placed.block["id"] not in results]
+        if missing:
+            said = f"`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(missing)}."
+            needs = "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+            yield turn.path, f"{said} {needs}"
+
+
+def known_results(request: Request) -> Broken:
+    for before, turn in zip([None, *request.turns], request.turns, strict=False):
+        calls: set[str] = {placed.block["id"] for placed in before.calls} if before else set()
+        for placed in turn.results:
+            call = placed.block["tool_use_id"]
+            if call not in calls:
+                said = f"unexpected `tool_use_id` found in `tool_result` blocks: {call}."
+                needs = "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
+                yield placed.path, f"{said} {needs}"
+
+
+def single_results(request: Request) -> Broken:
+    for turn in request.turns:
+        seen: set[str] = set()
+        for placed in turn.results:
+            call = placed.block["tool_use_id"]
+            if call in seen:
+                said = "each tool_use must have a single result. Found multiple `tool_result` blocks with id:"
+                yield placed.path, f"{said} {call}"
+            seen.add(call)
+
+
+def results_first(request: Request) -> Broken:
+    for turn in request.turns:
+        for placed in turn.blocks[len(turn.results) :]:
+            if placed.kind == "tool_result":
+                yield placed.path, "`tool_result` blocks must come first in the content of a message"
+
+
+def error_content(request: Request) -> Broken:
+    for placed in request.kind("tool_result"):
+        if placed.block.get("is_error") and not placed.block.get("content"):
+            yield f"{placed.path}.tool_result", "content cannot be empty if `is_error` is true"
+
+
+def error_text(request: Request) -> Broken:
+    for placed in request.kind("tool_result"):
+        parts: list[Json] | str = placed.block.get("content", "")
+        texts = isinstance(parts, str) or all(part["type"] == "text" for part in parts)
+        if placed.block.get("is_error") and not texts:
+            yield f"{placed.path}.tool_result", 'all content must be type "text" if `is_error` is true'
+
+
+# --- the server's own tools ------------------------------------------------------------------------
+
+RESULT_OF = {
+    "web_search": "web_search_tool_result",
+    "web_fetch": "web_fetch_tool_result",
+    "code_execution": "code_execution_tool_result",
+    "bash_code_execution": "bash_code_execution_tool_result",
+    "text_editor_code_execution": "text_editor_code_execution_tool_result",
+    "tool_search_tool_regex": "tool_search_tool_result",
+    "tool_search_tool_bm25": "tool_search_tool_result",
+}
+
+
+def server_names(request: Request) -> Broken:
+    for placed in request.kind("server_tool_use"):
+        if placed.block["name"] not in RESULT_OF:
+            expected = ", ".join([f"'{name}'" for name in RESULT_OF])
+            yield placed.at("name"), f"Input should be one of {expected}"
+
+
+def server_results(request: Request) -> Broken:
+    """A result needs its call before it in the same message, and of its own kind."""
+    if SERVER_RESULTS.keys().isdisjoint(request.by_kind):
+        return
+    for turn in request.turns:
+        open_calls: dict[str, str] = {}
+        for placed in turn.blocks:
+            block, kind = placed.block, placed.kind
+            if kind == "server_tool_use":
+                open_calls[block["id"]] = RESULT_OF.get(block["name"], kind)
+            elif kind in SERVER_RESULTS and open_calls.pop(block["tool_use_id"], None) != kind:
+                said = f"unexpected `tool_use_id` found in `{kind}` blocks: {block['tool_use_id']}."
+                yield (
+                    placed.path,
+                    f"{said} Each `{kind}` block must have a corresponding `server_tool_use` block before it.",
+                )
+
+
+def server_calls(request: Request) -> Broken:
+    """A call needs its result in the same message. Only a turn that was paused may end without."""
+    if "server_tool_use" not in request.by_kind:
+        return
+    for turn in request.turns:
+        results = {placed.block["tool_use_id"] for placed in turn.blocks if placed.kind in SERVER_RESULTS}
+        for placed in turn.blocks:
+            paused_here = turn is request.last and placed is turn.blocks[-1]
+            if placed.kind == "server_tool_use" and placed.block["id"] not in results and not paused_here:
+                named = RESULT_OF.get(placed.block["name"], "result")
+                said = f"`{placed.block['name']}` tool use with id `{placed.block['id']}` was found without a"
+                yield placed.path, f"{said} corresponding `{named}` block"

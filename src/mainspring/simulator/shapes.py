@@ -1,0 +1,287 @@
+"""The form of a request: which fields there are, of which type, and which must be there. Nothing about meaning.
+
+As documented for `POST /v1/messages`, read on 2026-11-15, without betas but for those that `rules/parameters.py` names.
+Strict: what is not in these tables is not permitted, which is also what the API says of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mainspring.simulator.forms import (
+    Check,
+    Found,
+    Kind,
+    anything,
+    fields,
+    is_list,
+    is_object,
+    many,
+    number,
+    one_of,
+    optional,
+    tagged,
+    text_or,
+)
+
+# --- blocks ----------------------------------------------------------------------------------------
+
+CACHE = optional(fields({"type": one_of("ephemeral")}, {"ttl": one_of("5m", "1h")}))
+MARK: dict[str, Kind] = {"cache_control": CACHE}
+CITING = optional(fields({}, {"enabled": bool}))
+
+_CITED: dict[str, Kind] = {"type": str, "cited_text": str}
+_IN_DOCUMENT: dict[str, Kind] = {**_CITED, "document_index": int, "document_title": optional(str)}
+_FROM: dict[str, Kind] = {"file_id": optional(str)}  # in the replies, so it comes back
+CITATION = tagged(
+    {
+        "char_location": fields({**_IN_DOCUMENT, "start_char_index": int, "end_char_index": int}, _FROM),
+        "page_location": fields({**_IN_DOCUMENT, "start_page_number": int, "end_page_number": int}, _FROM),
+        "content_block_location": fields({**_IN_DOCUMENT, "start_block_index": int, "end_block_index": int}, _FROM),
+        "web_search_result_location": fields(
+            {**_CITED, "encrypted_index": str, "title": optional(str), "url": str},
+        ),
+        "search_result_location": fields(
+            {
+                **_CITED,
+                "search_result_index": int,
+                "source": str,
+                "title": optional(str),
+                "start_block_index": int,
+                "end_block_index": int,
+            }
+        ),
+    }
+)
+
+TEXT = fields({"type": str, "text": str}, {**MARK, "citations": optional(many(CITATION))})
+
+_FILE = fields({"type": str, "file_id": str})
+_URL = fields({"type": str, "url": str})
+_BASE64 = fields({"type": str, "media_type": str, "data": str})
+IMAGE = fields({"type": str, "source": tagged({"base64": _BASE64, "url": _URL, "file": _FILE})}, MARK)
+_PARTS = fields({"type": str, "content": text_or(many(tagged({"text": TEXT, "image": IMAGE})))})
+DOCUMENT = fields(
+    {
+        "type": str,
+        "source": tagged({"base64": _BASE64, "text": _BASE64, "content": _PARTS, "url": _URL, "file": _FILE}),
+    },
+    {**MARK, "citations": CITING, "context": optional(str), "title": optional(str)},
+)
+SEARCH_RESULT = fields(
+    {"type": str, "source": str, "title": str, "content": many(tagged({"text": TEXT}))}, {**MARK, "citations": CITING}
+)
+TOOL_REFERENCE = fields({"type": str, "tool_name": str}, MARK)
+
+_BY_CODE = fields({"type": str, "tool_id": str})
+CALLER = tagged(
+    {
+        "direct": fields({"type": str}),
+        "code_execution_20250825": _BY_CODE,
+        "code_execution_20260120": _BY_CODE,
+        "code_execution_20260521": _BY_CODE,
+    }
+)
+TOOL_USE = fields({"type": str, "id": str, "name": str, "input": dict}, {**MARK, "caller": CALLER})
+SERVER_TOOL_USE = TOOL_USE
+_IN_RESULT = {
+    "text": TEXT,
+    "image": IMAGE,
+    "document": DOCUMENT,
+    "search_result": SEARCH_RESULT,
+    "tool_reference": TOOL_REFERENCE,
+}
+TOOL_RESULT = fields(
+    {"type": str, "tool_use_id": str}, {**MARK, "content": text_or(many(tagged(_IN_RESULT))), "is_error": bool}
+)
+# The mark has no place on thinking; `rules/caching.py` says so under a name of its own.
+THINKING = fields({"type": str, "thinking": str, "signature": str}, {"cache_control": anything})
+REDACTED_THINKING = fields({"type": str, "data": str}, {"cache_control": anything})
+
+
+def _failure(*more: str) -> Check:
+    return fields({"type": str, "error_code": str}, dict.fromkeys(more, optional(str)))
+
+
+_RAN: dict[str, Kind] = {"type": str, "stderr": str, "return_code": int}
+_OUTPUT = many(fields({"type": str, "file_id": str}))
+_FOUND_PAGE = fields({"type": str, "url": str, "title": str, "encrypted_content": str}, {"page_age": optional(str)})
+_LINES = ("lines", "new_lines", "new_start", "old_lines", "old_start")
+
+
+def _pages_or_failure(value: Any, path: str, found: Found) -> None:
+    """A search that went well has a list, one that failed an object."""
+    if is_list(value):
+        many(tagged({"web_search_result": _FOUND_PAGE}))(value, path, found)
+    else:
+        tagged({"web_search_tool_result_error": _failure()})(value, path, found)
+
+
+# By the kind of the result: what may stand in its `content`.
+SERVER_RESULTS: dict[str, Check] = {
+    "web_search_tool_result": _pages_or_failure,
+    "web_fetch_tool_result": tagged(
+        {
+            "web_fetch_result": fields({"type": str, "url": str, "content": DOCUMENT}, {"retrieved_at": optional(str)}),
+            "web_fetch_tool_result_error": _failure(),
+        }
+    ),
+    "code_execution_tool_result": tagged(
+        {
+            "code_execution_result": fields({**_RAN, "stdout": str, "content": _OUTPUT}),
+            "encrypted_code_execution_result": fields({**_RAN, "encrypted_stdout": str, "content": _OUTPUT}),
+            "code_execution_tool_result_error": _failure(),
+        }
+    ),
+    "bash_code_execution_tool_result": tagged(
+        {
+            "bash_code_execution_result": fields({**_RAN, "stdout": str, "content": _OUTPUT}),
+            "bash_code_execution_tool_result_error": _failure(),
+        }
+    ),
+    "text_editor_code_execution_tool_result": tagged(
+        {
+            "text_editor_code_execution_view_result": fields(
+                {"type": str, "content": str, "file_type": one_of("text", "image", "pdf")},
+                dict.fromkeys(("num_lines", "start_line", "total_lines"), optional(int)),
+            ),
+            "text_editor_code_execution_create_result": fields({"type": str, "is_file_update": bool}),
+            "text_editor_code_execution_str_replace_result": fields({"type": str}, dict.fromkeys(_LINES, anything)),
+            "text_editor_code_execution_tool_result_error": _failure("error_message"),
+        }
+    ),
+    "tool_search_tool_result": tagged(
+        {
+            "tool_search_tool_search_result": fields(
+                {"type": str, "tool_references": many(tagged({"tool_reference": TOOL_REFERENCE}))}
+            ),
+            "tool_search_tool_result_error": _failure("error_message"),
+        }
+    ),
+}
+
+BLOCKS: dict[str, Check] = {
+    "text": TEXT,
+    "image": IMAGE,
+    "document": DOCUMENT,
+    "search_result": SEARCH_RESULT,
+    "container_upload": fields({"type": str, "file_id": str}, MARK),
+    "tool_use": TOOL_USE,
+    "tool_result": TOOL_RESULT,
+    "thinking": THINKING,
+    "redacted_thinking": REDACTED_THINKING,
+    "server_tool_use": SERVER_TOOL_USE,
+    **{
+        kind: fields({"type": str, "tool_use_id": str, "content": content}, {**MARK, "caller": CALLER})
+        for kind, content in SERVER_RESULTS.items()
+    },
+}
+MESSAGE = fields({"role": str, "content": text_or(many(tagged(BLOCKS)))})
+
+# --- tools -----------------------------------------------------------------------------------------
+
+_ANY_TOOL: dict[str, Kind] = {**MARK, "allowed_callers": many(str), "defer_loading": bool, "strict": bool}
+_EXAMPLES: dict[str, Kind] = {"input_examples": many(dict)}
+CUSTOM_TOOL = fields(
+    {"name": str, "input_schema": dict},
+    {**_ANY_TOOL, **_EXAMPLES, "type": anything, "description": str, "eager_input_streaming": optional(bool)},
+)
+_DOMAINS: dict[str, Kind] = {
+    "allowed_domains": optional(many(str)),
+    "blocked_domains": optional(many(str)),
+    "max_uses": optional(int),
+    "response_inclusion": one_of("full", "excluded"),
+}
+_WHERE: dict[str, Kind] = dict.fromkeys(("city", "country", "region", "timezone"), optional(str))
+_SEARCHING: dict[str, Kind] = {**_DOMAINS, "user_location": optional(fields({"type": one_of("approximate")}, _WHERE))}
+_FETCHING: dict[str, Kind] = {
+    **_DOMAINS,
+    "citations": CITING,
+    "max_content_tokens": optional(int),
+    "use_cache": bool,
+}
+# The tools that Anthropic defines: their name, what more they take, and in which versions there are.
+_NAMED: tuple[tuple[str, dict[str, Kind], tuple[str, ...]], ...] = (
+    ("bash", _EXAMPLES, ("bash_20250124",)),
+    ("str_replace_editor", _EXAMPLES, ("text_editor_20250124",)),
+    ("str_replace_based_edit_tool", _EXAMPLES, ("text_editor_20250429",)),
+    ("str_replace_based_edit_tool", {**_EXAMPLES, "max_characters": optional(int)}, ("text_editor_20250728",)),
+    ("memory", _EXAMPLES, ("memory_20250818",)),
+    ("web_search", _SEARCHING, ("web_search_20250305", "web_search_20260209", "web_search_20260318")),
+    ("web_fetch", _FETCHING, ("web_fetch_20250910", "web_fetch_20260209", "web_fetch_20260309", "web_fetch_20260318")),
+    (
+        "code_execution",
+        {},
+        tuple(f"code_execution_{day}" for day in (20250522, 20250825, 20260120, 20260521)),
+    ),
+    ("tool_search_tool_regex", {}, ("tool_search_tool_regex", "tool_search_tool_regex_20251119")),
+    ("tool_search_tool_bm25", {}, ("tool_search_tool_bm25", "tool_search_tool_bm25_20251119")),
+)
+NAMED_TOOLS: dict[str, Check] = {
+    version: fields({"type": str, "name": one_of(name)}, {**_ANY_TOOL, **more})
+    for name, more, versions in _NAMED
+    for version in versions
+}
+
+
+def tool(value: Any, path: str, found: Found) -> None:
+    if is_object(value) and value.get("type") in (None, "custom"):
+        CUSTOM_TOOL(value, f"{path}.custom", found)
+    else:
+        tagged(NAMED_TOOLS)(value, path, found)
+
+
+# --- parameters ------------------------------------------------------------------------------------
+
+_DISPLAY: dict[str, Kind] = {"display": optional(one_of("summarized", "omitted"))}
+_BINDING = fields({"prefix_mismatch_behavior": one_of("error", "drop_block")})
+THOUGHT: dict[str, Check] = {
+    "enabled": fields({"type": str, "budget_tokens": int}, _DISPLAY),
+    "adaptive": fields({"type": str}, {**_DISPLAY, "block_binding": _BINDING}),
+    "between_tools": fields({"type": str}, {"block_binding": _BINDING}),
+    "disabled": fields({"type": str}),
+}
+_ALONE: dict[str, Kind] = {"disable_parallel_tool_use": bool}
+CHOICE = tagged(
+    {
+        "auto": fields({"type": str}, _ALONE),
+        "any": fields({"type": str}, _ALONE),
+        "tool": fields({"type": str, "name": str}, _ALONE),
+        "none": fields({"type": str}),
+    }
+)
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+OUTPUT = fields(
+    {},
+    {
+        "effort": optional(one_of(*EFFORTS)),
+        "format": optional(fields({"type": one_of("json_schema"), "schema": dict})),
+        "task_budget": optional(fields({"type": one_of("tokens"), "total": int}, {"remaining": optional(int)})),
+    },
+)
+
+_BOTH_NEED: dict[str, Kind] = {"model": str, "messages": many(MESSAGE)}
+_BOTH_TAKE: dict[str, Kind] = {
+    **MARK,
+    "output_config": OUTPUT,
+    "system": text_or(many(tagged({"text": TEXT}))),
+    "thinking": tagged(THOUGHT),
+    "tool_choice": CHOICE,
+    "tools": many(tool),
+}
+CREATE = fields(
+    {**_BOTH_NEED, "max_tokens": int},
+    {
+        **_BOTH_TAKE,
+        "container": optional(str),
+        "inference_geo": optional(str),
+        "metadata": fields({}, {"user_id": optional(str)}),
+        "service_tier": one_of("auto", "standard_only"),
+        "stop_sequences": many(str),
+        "stream": bool,
+        "temperature": number,
+        "top_k": int,
+        "top_p": number,
+    },
+)
+COUNT = fields(_BOTH_NEED, _BOTH_TAKE)

@@ -1,0 +1,152 @@
+"""A strict judge of requests to Anthropic's Messages API, without I/O.
+
+    violations(body, headers) -> []          # the API would take it
+
+It stands in for the API's own judgement, so it never asks our own code what a request should look like. Rules come from
+the documentation on platform.claude.com and from the API's error messages as people have reported them, read on
+2026-11-15. Where both are silent the strict reading wins.
+
+    headers, size, JSON, Unicode  >  the form (`shapes.py`)  >  the meaning (`rules/`)
+
+As in the API, the meaning is looked at only when the form is right, so a rule may rely on it.
+
+Not judged, because it needs what happened before: whether thinking stands behind the very conversation it was written
+in, which newer models check ("preserved thinking").
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from mainspring.simulator import shapes
+from mainspring.simulator.request import Endpoint, Request
+from mainspring.simulator.rules import caching, conversation, headers, media, parameters, thinking, tools
+from mainspring.simulator.violation import Violation
+
+Broken = Iterator[tuple[str, str]]
+
+LARGEST_REQUEST = 32 * 1024 * 1024  # bytes, documented as 32 MB
+GOOD_HEADERS: Mapping[str, str] = {"anthropic-version": "2023-06-01", "content-type": "application/json"}
+
+OF_HEADERS: dict[str, Callable[[Mapping[str, str]], Broken]] = {
+    "headers.version": headers.version,
+    "headers.content_type": headers.content_type,
+    "headers.betas": headers.betas,
+}
+OF_BYTES = ("body.size", "body.json", "body.unicode")
+OF_FORM = ("fields.unknown", "fields.missing", "fields.type", "fields.value", "fields.kind")
+OF_MEANING: dict[str, Callable[[Request], Broken]] = {
+    "model.name": parameters.model_named,
+    "max_tokens": parameters.max_tokens,
+    "betas.needed": parameters.betas_asked,
+    "messages.some": conversation.some,
+    "messages.roles": conversation.roles,
+    "messages.user_first": conversation.user_first,
+    "messages.alternate": conversation.alternating,
+    "messages.content": conversation.content,
+    "blocks.place": conversation.places,
+    "cache.empty_text": caching.not_on_empty_text,
+    "text.some": conversation.text_some,
+    "system.some": conversation.system_some,
+    "tools.name": tools.names,
+    "tools.unique": tools.unique_names,
+    "tools.schema": tools.schemas,
+    "tools.some_loaded": tools.some_loaded,
+    "tool_choice": tools.choice,
+    "tool_choice.forced": tools.forced,
+    "tool_use.id": tools.call_ids,
+    "tool_use.name": tools.call_names,
+    "tool_use.unique": tools.unique_calls,
+    "tool_use.answered": tools.answered,
+    "tool_result.known": tools.known_results,
+    "tool_result.single": tools.single_results,
+    "tool_result.first": tools.results_first,
+    "tool_result.error_content": tools.error_content,
+    "tool_result.error_text": tools.error_text,
+    "server_tool.name": tools.server_names,
+    "server_tool.result": tools.server_results,
+    "server_tool.call": tools.server_calls,
+    "thinking.mode": thinking.mode,
+    "thinking.mode_effort": thinking.mode_effort,
+    "thinking.budget": thinking.budget,
+    "thinking.signature": thinking.signature,
+    "thinking.model": thinking.bound_to_model,
+    "thinking.asked": thinking.asked_for,
+    "thinking.last": thinking.never_last,
+    "thinking.leads": thinking.leads,
+    "thinking.loop": thinking.opens_loop,
+    "messages.user_last": conversation.user_last,
+    "messages.trailing_space": conversation.trailing_space,
+    "cache.count": caching.count,
+    "cache.order": caching.longest_first,
+    "cache.thinking": caching.not_on_thinking,
+    "media.type": media.types,
+    "media.base64": media.base64,
+    "media.size": media.size,
+    "media.url": media.urls,
+    "media.count": media.count,
+    "sampling.range": parameters.sampling_range,
+    "sampling.model": parameters.sampling_model,
+    "sampling.thinking": parameters.sampling_thinking,
+    "stop_sequences": parameters.stop_sequences,
+    "effort.model": parameters.effort_model,
+    "task_budget": parameters.task_budget,
+    "task_budget.model": parameters.task_budget_model,
+}
+RULES: tuple[str, ...] = (*OF_HEADERS, *OF_BYTES, *OF_FORM, *OF_MEANING)
+
+
+def violations(
+    body: bytes | Mapping[str, Any],
+    headers: Mapping[str, str] = GOOD_HEADERS,
+    *,
+    endpoint: Endpoint = "/v1/messages",
+    alternate: bool = True,
+) -> list[Violation]:
+    """What is wrong with a request, in the order in which the API would complain.
+
+    `alternate=False` lets neighbours of one role pass, as the API does; our own projection promises to join them.
+    """
+    lower = {name.lower(): value for name, value in headers.items()}
+    found = [Violation(path, rule, message) for rule, broken in OF_HEADERS.items() for path, message in broken(lower)]
+    decoded, unreadable = read(body)
+    if unreadable is not None:
+        return [*found, unreadable]
+    form = shapes.CREATE if endpoint == "/v1/messages" else shapes.COUNT
+    form(decoded, "", found)
+    if any(violation.rule in OF_FORM for violation in found):
+        return found
+    request = Request(decoded, lower, alternate=alternate)
+    for rule, broken in OF_MEANING.items():
+        for path, message in broken(request):
+            found.append(Violation(path, rule, message))
+    return found
+
+
+def read(body: bytes | Mapping[str, Any]) -> tuple[Any, Violation | None]:
+    """The decoded body, or why there is none. A mapping is judged by the bytes it becomes."""
+    try:
+        raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        if len(raw) > LARGEST_REQUEST:
+            return None, Violation("", "body.size", "Request exceeds the maximum size")
+        return msgspec.json.decode(raw), None
+    except UnicodeError as error:
+        return None, Violation("", "body.unicode", f"The request body is not valid JSON: {error}")
+    except (msgspec.MsgspecError, TypeError, RecursionError) as error:
+        rule = "body.unicode" if isinstance(body, bytes) and half_characters(body) else "body.json"
+        return None, Violation("", rule, f"The request body is not valid JSON: {error}")
+
+
+def half_characters(raw: bytes) -> bool:
+    """Whether all that is wrong with a body is that it escapes halves of characters."""
+    try:
+        json.dumps(json.loads(raw), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
