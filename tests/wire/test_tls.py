@@ -10,6 +10,7 @@ import pytest
 
 from mainspring.core.errors import UsageError
 from mainspring.providers import tls
+from mainspring.providers.retry import RefusedError
 from mainspring.providers.transport import Deadlines, Transport
 from wire.servers import (
     OK,
@@ -86,15 +87,17 @@ def test_a_file_in_the_environment_replaces_the_system_and_extra_adds(
 def test_another_host_is_refused(certificates: Certificates) -> None:
     detail = run(refused(Transport(ca_file=str(certificates.authority)), certificates.other_host))
     assert detail == (
-        "the certificate of '127.0.0.1' is not accepted: IP address mismatch, certificate is not valid for '127.0.0.1'. "
-        "If a company's own authority signs for it, name the file of that authority in SSL_CERT_FILE"
+        "the certificate of '127.0.0.1' is not accepted: IP address mismatch, certificate is not valid for "
+        "'127.0.0.1'. Is the address right?"
     )
 
 
 def test_a_certificate_that_nobody_signed_is_refused(certificates: Certificates) -> None:
     detail = run(refused(Transport(ca_file=str(certificates.authority)), certificates.self_signed))
-    assert "the certificate of '127.0.0.1' is not accepted: self-signed certificate." in detail
-    assert "SSL_CERT_FILE" in detail
+    assert detail == (
+        "the certificate of '127.0.0.1' is not accepted: self-signed certificate. "
+        "If your company's own authority signs for it, name that authority's file in SSL_CERT_FILE"
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,7 +171,7 @@ def test_connections_are_kept_and_say_what_they_speak(certificates: Certificates
     assert spoken == ["http/1.1"]
 
 
-def test_many_first_requests_make_one_context(certificates: Certificates) -> None:
+def test_many_first_requests_at_once(certificates: Certificates) -> None:
     async def main() -> None:
         async with (
             serving(answering(OK), tls=certificates.good) as served,
@@ -254,3 +257,19 @@ def test_a_handshake_that_takes_too_long() -> None:
             await served.peers[0].over.wait()
 
     run(main())
+
+
+def test_a_certificate_that_is_not_accepted_is_not_tried_again(certificates: Certificates) -> None:
+    """The next try would end the same way, and the one after it."""
+
+    async def main() -> bool:
+        authority = str(certificates.authority)
+        async with (
+            serving(answering(OK), tls=certificates.self_signed) as served,
+            Transport(ca_file=authority) as client,
+        ):
+            with pytest.raises(RefusedError) as caught:
+                await fetch(client, served.url)
+        return caught.value.final
+
+    assert run(main())

@@ -22,8 +22,8 @@ class Limits(NamedTuple):
 
     line: int = 16 * 1024  # of one header: what Node takes for all of them
     head: int = 64 * 1024  # of all headers; and of anything else that is not body, in a row
-    error: int = 1024 * 1024  # of an error's body that is looked at; what models' servers send is below 10 KB
-    message: int = 256 * 1024 * 1024  # of a body: 60 times the longest answer of today, with its events around it
+    error: int = 1024 * 1024  # of an error's body that is looked at: words for a person
+    message: int = 256 * 1024 * 1024  # of a body; 128,000 tokens, each in an event of 150 bytes, are 20 MB
 
 
 LIMITS = Limits()
@@ -177,8 +177,7 @@ class Connection(asyncio.Protocol):
 
     def news(self, seconds: float) -> asyncio.Future[None]:
         """Done when something happened; the answer fails if that takes longer. The clock runs from here, so time in
-        which nobody asks does not count. One timer serves many waits: a new one for each would cost more than the
-        parser."""
+        which nobody asks does not count. One timer serves many waits."""
         self._waiter = waiter = self._loop.create_future()
         self._patience = seconds
         self._due = self._loop.time() + seconds
@@ -205,8 +204,8 @@ class Connection(asyncio.Protocol):
         self._stop_timer()
         if answer is None or answer.body or not answer.clean:
             return False
-        if self.raw.is_closing() or self.raw.get_write_buffer_size():
-            return False  # the last: answered before the request was read
+        if self.raw.is_closing() or self.raw.get_write_buffer_size():  # closed since; answered before it was all sent
+            return False
         self._timer = self._loop.call_later(seconds, self.abort)
         return True
 
@@ -279,7 +278,6 @@ class Connection(asyncio.Protocol):
         self.lost = True
         self._stop_timer()
         if self.answer is not None:
-            self.answer.clean = False
             self.answer.fail(Trouble.NETWORK, "reset the connection" if exc else "closed the connection")
         if not self.gone.done():
             self.gone.set_result(None)

@@ -13,9 +13,11 @@ from contextlib import suppress
 from threading import Thread
 from typing import NamedTuple
 
+from mainspring.core.reasons import Failure, Trouble
 from mainspring.providers import tls
 from mainspring.providers.connection import Connection, Limits, network
 from mainspring.providers.proxies import Origin, Proxy, number
+from mainspring.providers.retry import RefusedError
 
 HEAD_START = 0.25  # seconds before the next address of a name is tried beside the first (RFC 8305)
 
@@ -54,7 +56,8 @@ class Dialer:
             async with clock:
                 return await self._dial(route, step, seconds)
         except ssl.SSLError as error:
-            raise network(tls.explain(error, step.host)) from None
+            kind = lasting if isinstance(error, ssl.SSLCertVerificationError) else network
+            raise kind(tls.explain(error, step.host)) from None
         except OSError as error:
             late = clock.expired()  # else a TimeoutError is the kernel's own
             raise network(f"{step.what}: {f'timed out after {seconds:g} seconds' if late else why(error)}") from None
@@ -88,8 +91,9 @@ class Dialer:
         async with self._context_lock:
             if self._context is None:
                 self._context = await tls.context(self._trusted)
+        name = origin.host.rstrip(".")  # certificates are written without the dot
         secured = await asyncio.get_running_loop().start_tls(
-            connection.transport, connection, self._context, server_hostname=origin.host
+            connection.transport, connection, self._context, server_hostname=name
         )
         if secured is None:  # asyncio's way to say that the server closed just after
             raise ConnectionResetError
@@ -107,6 +111,11 @@ class Dialer:
         if isinstance(found, OSError):
             raise found
         return found
+
+
+def lasting(detail: str) -> RefusedError:
+    """What will be the same at the next try: somebody must change a setting first."""
+    return RefusedError(Failure(Trouble.NETWORK, detail), final=True)
 
 
 def why(error: OSError) -> str:
@@ -147,8 +156,6 @@ def look_up(origin: Origin) -> asyncio.Future[Found]:
             found: Found = addresses(origin)
         except OSError as error:
             found = error
-        except UnicodeError:
-            found = OSError(None, "no name can look like that")
         with suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
             loop.call_soon_threadsafe(settle, found)
 
@@ -209,7 +216,7 @@ async def tunnel(connection: Connection, target: Origin, proxy: Proxy, seconds: 
     connection.send(["\r\n".join([*lines, "", ""]).encode()])
     answer = await connection.head(seconds, seconds)
     if answer.status == 407:
-        raise network(wants_a_password(proxy))
+        raise lasting(wants_a_password(proxy))
     if not 200 <= answer.status < 300:
         raise network(f"the proxy '{connection.place}' refuses to connect to '{target.place}': it says {answer.status}")
     if answer.body:

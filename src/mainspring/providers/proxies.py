@@ -66,7 +66,7 @@ def origin_of(scheme: str, authority: str) -> Origin | None:
         good = bool(bracket) and not between and ":" in host and number(host) is not None
     else:
         host, colon, port = authority.partition(":")
-        good = bool(host.strip(".")) and set(host) <= NAME
+        good = set(host) <= NAME and all(0 < len(label) < 64 for label in host.removesuffix(".").split("."))
     if not good or scheme not in PORTS or bool(colon) != bool(port) or not set(port) <= set(digits) or len(port) > 5:
         return None
     found = int(port) if port else PORTS[scheme]

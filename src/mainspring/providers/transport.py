@@ -18,14 +18,13 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.providers import tls
 from mainspring.providers.connection import LIMITS, Connection, Limits, network
-from mainspring.providers.dial import Dialer, Route, wants_a_password
+from mainspring.providers.dial import Dialer, Route, lasting, wants_a_password
 from mainspring.providers.proxies import Proxies, from_environment, is_local, split
 
 
@@ -148,11 +147,11 @@ class Exchange:
         self._connection: Connection | None = None
 
     async def __aenter__(self) -> Self:
-        """A connection that was kept may have been closed by the server just as our request left. Nothing but trying
-        tells, so such a request is sent once more, on a new connection. Could it have been worked on, and paid for?
-        A server that closes an idle connection does so without reading on; one that took the request and then died
-        looks the same only if it dies within seconds, before its first byte. That risk is the one retry.py takes with
-        every reset, and here it is taken once, for a kept connection only, and not after `RACE` seconds."""
+        # A connection that was kept may have been closed by the server just as our request left. Only trying tells, so
+        # such a request is sent once more, on a new connection. Could it have been worked on, and be paid for twice? A
+        # server that closes an idle connection does not read on. One that took the request and then died looks the
+        # same if it dies within `RACE` seconds and before its first byte: that is the risk that retry.py takes with
+        # every reset, and here it is taken once.
         kept = self._owner.take(self._route)
         if kept is not None:
             try:
@@ -185,7 +184,7 @@ class Exchange:
             )
             raise ProviderError(Failure(Trouble.INVALID_REQUEST, detail, self.status))
         if self.status == 407 and self._route.proxy:
-            raise network(wants_a_password(self._route.proxy))
+            raise lasting(wants_a_password(self._route.proxy))
         for name, taken in (("content-encoding", "identity"), ("transfer-encoding", "chunked")):
             coded = self.headers.get(name, taken)
             if coded.lower() != taken:
@@ -227,9 +226,7 @@ class Exchange:
                 async for _ in self:
                     pass
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._owner.give_back(connection, self._route)
