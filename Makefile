@@ -23,7 +23,7 @@ test: check
 
 # The property tests with new examples, and many of them.
 fuzz: $(READY)
-	@HYPOTHESIS_PROFILE=explore $(BIN)/pytest -q $(PLAYS:%=--ignore=%) tests/core
+	@HYPOTHESIS_PROFILE=explore $(BIN)/pytest -q --timeout 1200 $(PLAYS:%=--ignore=%) tests/core tests/providers tests/simulator
 
 check: $(READY)
 	@$(BIN)/ruff check -q --output-format concise .
@@ -44,6 +44,7 @@ docs: $(READY)
 bench: $(READY)
 	@$(BIN)/python bench/core.py
 	@$(BIN)/python bench/engine.py
+	@$(BIN)/python bench/wire.py
 
 # How many deliberate bugs in core/ the tests notice (about five minutes).
 mutate: $(READY)
