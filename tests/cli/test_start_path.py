@@ -1,9 +1,15 @@
-"""What the shortest command loads. A start that grows slow does so one import at a time."""
+"""What commands load. A start that grows slow does so one import at a time."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from cli.stage import PATIENCE, serving
+from mainspring.simulator.replies import Say
 
 HEAVY = {"asyncio", "msgspec", "subprocess", "typing_extensions", "uuid", "tempfile"}
 
@@ -22,3 +28,43 @@ def test_version_loads_nothing_heavy() -> None:
     assert "mainspring.cli.main" in loaded
     assert loaded & HEAVY == set()
     assert [name for name in loaded if name.startswith("mainspring.core")] == []
+
+
+def loaded_by(code: str, folder: Path, **environment: str) -> set[str]:
+    told = f"import sys; {code}; sys.stderr.write(' '.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", told],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment,
+        cwd=folder,
+        timeout=PATIENCE,
+        check=True,
+    )
+    return set(done.stderr.decode().split())
+
+
+# What a headless run may load, beside ours, and whatever these load themselves.
+BASE = "import asyncio, msgspec.structs, httptools, ssl"
+ALLOWED = {
+    "zlib",  # a checksum, in the core
+    *("concurrent.futures.thread", "queue", "_queue"),  # the journal's last `fdatasync`
+    *("encodings.idna", "stringprep", "unicodedata"),  # `getaddrinfo` wants them for a name that is given as a `str`
+}
+
+
+@pytest.mark.covers("O-02")
+def test_a_headless_run_loads_a_short_list(tmp_path: Path) -> None:
+    """A run with a tool call, from the first line to the last."""
+    look = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a.txt"}}
+    with serving([Say.of("Look.", look), Say.of("Done.")], tmp_path / "work") as stage:
+        environment = {"ANTHROPIC_BASE_URL": stage.server.url, "MAINSPRING_HOME": str(stage.home)}
+        run = "from mainspring.cli.main import main; main(['-p', 'hello', '--output-format=stream-json'])"
+        loaded = loaded_by(run, stage.folder, **environment)
+        assert len(stage.requests) == 2
+    more = loaded - loaded_by(BASE, tmp_path)
+    assert {name for name in more if not name.startswith("mainspring")} <= ALLOWED
+    doors = {"conversation", "screen", "demo", "help"}
+    assert not {f"mainspring.cli.{name}" for name in doors} & more
+    assert "mainspring.simulator" not in more
+    assert "mainspring.testing" not in more

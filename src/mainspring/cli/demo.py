@@ -1,7 +1,7 @@
 """`mainspring demo`: a project with a bug, a scripted model, real tools, and the engine that everyone else uses.
 
 Nothing is recorded: the results are what the tools returned, and the tests are run before and after, outside the loop.
-The model's part is in `demo_script.py`, the tools in `demo_tools.py`, the printing in `demo_screen.py`.
+The model's part is in `demo_script.py`, the tools in `hands.py`, the printing in `demo_screen.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mainspring.cli.demo_screen import Screen
 from mainspring.cli.demo_script import CONFIG, FILES, RUN_TESTS, TASK, script
-from mainspring.cli.demo_tools import bash, tools
+from mainspring.cli.demo_tools import SECONDS, demo_shell, demo_tools
 from mainspring.cli.interrupts import CtrlC
 from mainspring.cli.output import Output, is_terminal, wants_colour
 from mainspring.core.errors import ToolError
@@ -60,7 +60,7 @@ async def repair(folder: Path, screen: Screen) -> bool:
 
 async def tests_pass(folder: Path) -> bool:
     try:
-        await bash(folder, RUN_TESTS)
+        await demo_shell(folder).run(RUN_TESTS, SECONDS)
     except ToolError:
         return False
     return True
@@ -68,7 +68,7 @@ async def tests_pass(folder: Path) -> bool:
 
 async def run(folder: Path, screen: Screen) -> Terminal:
     model = Scripted(script(READABLE_PACE if is_terminal() else QUICK_PACE))
-    hands = tools(folder, harmless=RUN_TESTS)  # running the tests changes nothing
+    hands = demo_tools(folder, harmless=RUN_TESTS)  # running the tests changes nothing
     async with open_run(TASK, provider=model, tools=hands, config=CONFIG) as run:
         async for update in run:
             screen.update(update)

@@ -5,45 +5,27 @@ What a command needs is imported when it runs, so that `mainspring --version` st
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from mainspring import __version__
+from mainspring.cli.flags import Options, StartError, parse
 
 # What a shell reports for a program that these signals ended.
 INTERRUPTED = 128 + 2
 PIPE_CLOSED = 128 + 13
 
-ABOUT = """\
-An agent loop as a library; a terminal coding agent on top of it is to come.
-
-Works today:
-  mainspring demo    Watch the loop repair a small project. The model's part is
-                     a script; the tools, the files and the tests are real.
-                     Needs no key and no network.
-
-Not there yet:
-  mainspring         The conversation in the terminal. For now: this help.
-  Models over the network, sessions, permissions, MCP.
-"""
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, where argparse prints its usage first."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"mainspring: {message}. See 'mainspring --help'.\n")
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
-            return run(argv)
+            occupy_standard_descriptors()
+            return run(parse(list(sys.argv[1:] if argv is None else argv)))
         finally:
             print(end="", flush=True)  # here, and not while Python shuts down, a closed pipe can still be caught
+    except StartError as error:
+        return failed(error)
     except KeyboardInterrupt:
         after_the_echo = "\n" if sys.stderr.isatty() else ""  # a terminal has just shown "^C"
         print(f"{after_the_echo}mainspring: interrupted", file=sys.stderr)
@@ -53,41 +35,83 @@ def main(argv: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except OSError as error:  # no room for a temporary folder, a full disk behind stdout
         discard_output()
-        print(f"mainspring: {error}", file=sys.stderr)
-        return 1
+        return failed(error)
 
 
-def run(argv: Sequence[str] | None) -> int:
-    parser = new_parser()
-    words = list(sys.argv[1:] if argv is None else argv)
-    args, unknown = parser.parse_known_args(words)
-    command: str | None = args.command
-    if command not in (None, "demo") and (not unknown or words.index(command) < words.index(unknown[0])):
-        parser.error(f"unknown command '{command}'")
-    if unknown:  # named first if it stands first: in `-p hello` it is the flag that is not known
-        parser.error(f"unknown argument '{unknown[0]}'")
-    if command is None and args.keep:
-        parser.error("'--keep' belongs to a command: 'mainspring demo --keep'")
-    if command is None:
-        parser.print_help()
+def run(options: Options) -> int:
+    if options.help:
+        from mainspring.cli.help import help_text
+
+        print(help_text(), end="")
         return 0
-    from mainspring.cli.demo import demo
+    if options.version:
+        print(f"mainspring {__version__}")
+        return 0
+    if options.words[:1] == ("demo",) and not options.print:
+        return demo(options)
+    if options.keep:
+        raise StartError("'--keep' belongs to a command: 'mainspring demo --keep'")
+    return talk(options)
 
-    return demo(keep=args.keep)
+
+def demo(options: Options) -> int:
+    odd = [*options.words[1:], *[name for name in options.given if name != "--keep"]]
+    if odd:
+        raise StartError(f"'mainspring demo' knows no '{odd[0]}'")
+    from mainspring.cli.demo import demo as play
+
+    return play(keep=options.keep)
 
 
-def new_parser() -> Parser:
-    parser = Parser(
-        prog="mainspring",
-        usage="mainspring [--help] [--version] [demo [--keep]]",
-        description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
-    parser.add_argument("--keep", action="store_true", help="with demo: keep the project, and say where it is")
-    parser.add_argument("--version", action="version", version=f"mainspring {__version__}")
-    return parser
+def talk(options: Options) -> int:
+    """Once, or line by line where somebody sits in front of it."""
+    if sys.stdout is None:
+        raise StartError("standard output is closed: nobody would see the answer. '> /dev/null' throws it away")
+    from mainspring.core.errors import UsageError
+
+    try:
+        if options.print or options.input_format == "stream-json" or not in_front_of_a_terminal():
+            from mainspring.cli.headless import headless
+
+            return headless(options)
+        check_conversation(options)
+        from mainspring.cli.conversation import converse
+
+        return converse(options)
+    except UsageError as error:  # an address or a proxy in the environment that is none
+        raise StartError(str(error)) from None
+
+
+def check_conversation(options: Options) -> None:
+    if "--output-format" in options.given:
+        raise StartError("'--output-format' needs '-p'")
+    if len(options.words) == 1 and " " not in options.words[0]:
+        word = options.words[0]  # a slip of the pen should not go to a model and cost money
+        raise StartError(f"unknown command '{word}'. If it is a prompt: 'mainspring -p {word}'")
+
+
+def in_front_of_a_terminal() -> bool:
+    return os.isatty(0) and os.isatty(1)
+
+
+def occupy_standard_descriptors() -> None:
+    """Started without one of the three (`>&-`), the next file or socket would take its place, and be written to."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest one that is free
+    if sys.stderr is None:  # `print` would then turn to standard output
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  # as long as we live
+
+
+def failed(error: Exception) -> int:
+    print(f"mainspring: {error}{see_also(error)}", file=sys.stderr)
+    return 1
+
+
+def see_also(error: Exception) -> str:
+    return ". See 'mainspring --help'." if isinstance(error, StartError) and "\n" not in str(error) else ""
 
 
 def discard_output() -> None:

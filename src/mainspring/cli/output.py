@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 
-from mainspring.cli.wrap import Wrap
+from mainspring.cli.wrap import AsItIs, Wrap
 
 
 class Style(StrEnum):
@@ -23,9 +23,9 @@ class Style(StrEnum):
 class Output:
     """Lines do not break into text that streams: they wait until it ends."""
 
-    def __init__(self, *, colour: bool) -> None:
+    def __init__(self, *, colour: bool, wrap: Wrap | AsItIs | None = None) -> None:
         self._colour = colour
-        self._wrap = Wrap()
+        self._wrap = wrap or Wrap()
         self._streaming = False
         self._waiting: list[str] = []
 

@@ -47,3 +47,19 @@ class Wrap:
         self._column += len(shown)
         self._gap = self._word = ""
         return line_end + shown
+
+
+class AsItIs:
+    """No wrapping: the terminal does it, and what is copied from there is what the model wrote."""
+
+    def __init__(self) -> None:
+        self._at_start = True
+
+    def add(self, piece: str) -> str:
+        if piece:
+            self._at_start = piece.endswith("\n")
+        return piece
+
+    def end(self) -> str:
+        end, self._at_start = "" if self._at_start else "\n", True
+        return end

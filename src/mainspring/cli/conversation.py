@@ -1,0 +1,100 @@
+"""`mainspring` in a terminal: a plain conversation, line by line, until the real terminal interface comes.
+
+Between turns the event loop rests and the keyboard is read; while a turn is under way, Ctrl-C interrupts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from importlib import import_module
+
+from mainspring.cli.flags import Options, readable
+from mainspring.cli.hands import NAMES
+from mainspring.cli.output import Output, Style, wants_colour
+from mainspring.cli.screen import Screen
+from mainspring.cli.signals import Signals, nothing
+from mainspring.cli.world import World, begin, prepare
+from mainspring.cli.wrap import AsItIs
+from mainspring.core.errors import MainspringError
+
+PROMPT = "> "
+LEAVE = ("/exit", "/quit")
+HOW_TO_LEAVE = "Ctrl-D leaves; so does '/exit', or Ctrl-C twice."
+
+
+def converse(options: Options) -> int:
+    output = Output(colour=wants_colour(), wrap=AsItIs())
+    with Signals() as signals, asyncio.Runner() as runner:
+        parts = prepare(options, dict(os.environ))
+        signals.kill = parts.shell.kill
+        world = begin(parts)
+        greet(output, world)
+        load_line_editing()
+        said = readable(options.words[0]) if options.words else ask(signals, output)
+        try:
+            while said is not None:
+                if said.strip():
+                    runner.run(turn(world, said, output, signals))
+                said = ask(signals, output)
+        finally:
+            runner.run(leave(world))
+    return 0
+
+
+async def leave(world: World) -> None:
+    await world.close()
+
+
+def greet(output: Output, world: World) -> None:
+    about = world.about
+    output.line(f"mainspring, {about.model.name}. {HOW_TO_LEAVE}", Style.BOLD)
+    more = "" if set(about.tools) == set(NAMES) else " See 'mainspring --help' for how to allow more."
+    output.line(f"Tools: {', '.join(about.tools) or 'none'}.{more}", Style.DIM)
+
+
+def ask(signals: Signals, output: Output) -> str | None:
+    """What was typed; None to leave. A backslash at its end says that more is to come."""
+    said = ""
+    while True:
+        try:
+            with signals.heard_at_once():
+                line = readable(input("  " if said else PROMPT))
+        except EOFError:
+            output.line()
+            return None
+        except KeyboardInterrupt:
+            output.line()
+            output.line(HOW_TO_LEAVE, Style.DIM)
+            said = ""
+            continue
+        if line.strip() in LEAVE and not said:
+            return None
+        said += line
+        if not said.endswith("\\"):
+            return said
+        said = said[:-1] + "\n"
+
+
+def load_line_editing() -> None:
+    """Arrow keys and a history: `input` uses it where the system has it."""
+    with suppress(ImportError):
+        import_module("readline")
+
+
+async def turn(world: World, said: str, output: Output, signals: Signals) -> None:
+    loop, screen = asyncio.get_running_loop(), Screen(output, world.about.model)
+    async with world.session.run(said) as run:
+        signals.during(lambda: loop.call_soon_threadsafe(run.interrupt))
+        if signals.code:
+            return  # it was heard before there was anything to interrupt
+        try:
+            async for update in run:
+                screen.show(update)
+        except BrokenPipeError:
+            raise
+        except (MainspringError, OSError) as error:
+            screen.broke_off(str(error))
+        finally:
+            signals.during(nothing)

@@ -1,0 +1,299 @@
+"""The flags of the command: one table, one parser, one pass (T5).
+
+Why not argparse: a driving SDK hands over values such as `--system-prompt "- be brief"`, which argparse takes for a
+flag; and an unknown flag must be named and end with exit code 1 (stream-json 1.2).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+
+class StartError(Exception):
+    """What the user asked for cannot be started. The message says why, and the way out."""
+
+
+class Takes(Enum):
+    """What stands behind a flag. A list is split at commas and spaces; several of them add up."""
+
+    NOTHING = ""
+    TEXT = "TEXT"
+    NUMBER = "N"
+    MONEY = "USD"
+    CHOICE = "WORD"
+    UUID = "UUID"
+    LIST = "A,B"
+    FILE = "FILE"
+    EACH = "FOLDER"  # one value, but the flag may stand several times
+
+
+class Flag(NamedTuple):
+    name: str
+    takes: Takes
+    help: str
+    also: tuple[str, ...] = ()  # other spellings
+    choices: tuple[str, ...] = ()
+    least: int = 1  # of a number
+    later: str = ""  # not honoured yet: what will bring it
+    refused: bool = False  # not there yet, and too important to be passed over in silence
+
+    @property
+    def field(self) -> str:
+        """Its name in `Options`."""
+        return self.name.removeprefix("--").replace("Tools", "_tools").replace("-", "_")
+
+    @property
+    def value(self) -> str:
+        """What the help shows behind its name."""
+        return "|".join(self.choices) or self.takes.value
+
+
+class Options:
+    """What the command line said; None or empty where it said nothing.
+
+    A plain class: as a tuple with names, so many fields take 2 ms to define.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+    words: tuple[str, ...] = ()  # what stood there without a flag
+    print: bool = False
+    output_format: str = "text"
+    input_format: str = "text"
+    verbose: bool = False
+    model: str | None = None
+    fallback_model: tuple[str, ...] = ()
+    context_window: int | None = None
+    effort: str | None = None
+    thinking: str | None = None
+    max_thinking_tokens: int | None = None
+    thinking_display: str | None = None
+    betas: tuple[str, ...] = ()
+    system_prompt: str | None = None
+    system_prompt_file: str | None = None
+    append_system_prompt: str | None = None
+    max_turns: int | None = None
+    max_budget_usd: float | None = None
+    task_budget: int | None = None
+    tools: tuple[str, ...] | None = None
+    allowed_tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = ()
+    permission_mode: str | None = None
+    dangerously_skip_permissions: bool = False
+    permission_prompt_tool: str | None = None
+    add_dir: tuple[str, ...] = ()
+    session_id: str | None = None
+    resume: str | None = None
+    fork_session: bool = False
+    resume_session_at: str | None = None
+    resume_drops_turn: str | None = None
+    session_mirror: bool = False
+    include_partial_messages: bool = False
+    include_hook_events: bool = False
+    replay_user_messages: bool = False
+    json_schema: str | None = None
+    settings: str | None = None
+    setting_sources: tuple[str, ...] | None = None
+    mcp_config: str | None = None
+    strict_mcp_config: bool = False
+    plugin_dir: tuple[str, ...] = ()
+    debug_to_stderr: bool = False
+    keep: bool = False
+    version: bool = False
+    help: bool = False
+    given: tuple[str, ...] = ()  # the names of the flags that were there
+    # `continue` is a word of the language, so that flag has no field: it is found in `given`.
+
+
+MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto")
+JOURNAL, PIPE, PERMISSIONS = "resuming sessions", "the pipe to an SDK", "permissions"
+
+FLAGS: tuple[Flag, ...] = (
+    Flag(
+        "--print",
+        Takes.NOTHING,
+        "answer one prompt and leave; the prompt is an argument, standard input, or both",
+        also=("-p",),
+    ),
+    Flag(
+        "--output-format",
+        Takes.CHOICE,
+        "with -p: the answer alone, one result object, or a line for each thing that happens",
+        choices=("text", "json", "stream-json"),
+    ),
+    Flag(
+        "--input-format",
+        Takes.CHOICE,
+        "with -p: what standard input holds; 'stream-json' is not there yet",
+        choices=("text", "stream-json"),
+    ),
+    Flag("--verbose", Takes.NOTHING, "accepted: stream-json always tells everything"),
+    Flag("--model", Takes.TEXT, "a model's id, or one of sonnet, opus, haiku, fable, default"),
+    Flag("--fallback-model", Takes.LIST, "models to turn to when the first one is overloaded"),
+    Flag(
+        "--context-window",
+        Takes.NUMBER,
+        "tokens that fit into the model's window, where ours is not right; a reply gets a quarter of it at most",
+        least=1_000,
+    ),
+    Flag("--effort", Takes.CHOICE, "how hard the model tries", choices=("low", "medium", "high", "xhigh", "max")),
+    Flag("--thinking", Takes.CHOICE, "whether it thinks first", choices=("adaptive", "enabled", "disabled")),
+    Flag(
+        "--max-thinking-tokens",
+        Takes.NUMBER,
+        "how much it may think, for models that take such a number; 0 is off",
+        least=0,
+    ),
+    Flag("--thinking-display", Takes.CHOICE, "what the model shows of it", choices=("summarized", "omitted")),
+    Flag("--betas", Takes.LIST, "beta names for the API"),
+    Flag("--system-prompt", Takes.TEXT, "replaces ours; empty: one line that says who we are"),
+    Flag("--system-prompt-file", Takes.FILE, "the same, from a file"),
+    Flag("--append-system-prompt", Takes.TEXT, "stands after the system prompt"),
+    Flag("--max-turns", Takes.NUMBER, "end after so many turns"),
+    Flag("--max-budget-usd", Takes.MONEY, "start no call that could cost more than is left of this"),
+    Flag("--task-budget", Takes.NUMBER, "tokens that the model is told to make do with"),
+    Flag("--tools", Takes.LIST, "the tools that exist; empty: none; 'default': all"),
+    Flag(
+        "--allowedTools",
+        Takes.LIST,
+        "tools that may be used without asking. A rule such as 'Bash(git:*)' allows nothing yet",
+        also=("--allowed-tools",),
+    ),
+    Flag(
+        "--disallowedTools",
+        Takes.LIST,
+        "tools that are taken away, also by a rule such as 'Bash(rm:*)'",
+        also=("--disallowed-tools",),
+    ),
+    Flag(
+        "--permission-mode",
+        Takes.CHOICE,
+        "nobody can be asked yet, so: acceptEdits adds Edit and Write, bypassPermissions adds all, the others none",
+        choices=MODES,
+    ),
+    Flag("--dangerously-skip-permissions", Takes.NOTHING, "the same as --permission-mode bypassPermissions"),
+    Flag("--permission-prompt-tool", Takes.TEXT, "who is asked", later=PERMISSIONS),
+    Flag("--add-dir", Takes.EACH, "one more folder that tools may touch; may stand several times"),
+    Flag("--session-id", Takes.UUID, "the id of the new session"),
+    Flag("--continue", Takes.NOTHING, "go on with the newest session", also=("-c",), later=JOURNAL, refused=True),
+    Flag("--resume", Takes.TEXT, "go on with this session", also=("-r",), later=JOURNAL, refused=True),
+    Flag("--fork-session", Takes.NOTHING, "with either: under a new id", later=JOURNAL, refused=True),
+    Flag("--resume-session-at", Takes.UUID, "up to this message", later=JOURNAL, refused=True),
+    Flag("--resume-drops-turn", Takes.UUID, "only if nothing but this turn is dropped", later=JOURNAL, refused=True),
+    Flag("--session-mirror", Takes.NOTHING, "repeat the session's lines on the pipe", later=PIPE),
+    Flag("--include-partial-messages", Takes.NOTHING, "with stream-json: also the pieces as they stream"),
+    Flag("--include-hook-events", Takes.NOTHING, "with stream-json: also what hooks do", later="hooks"),
+    Flag("--replay-user-messages", Takes.NOTHING, "with stream-json: also the prompt"),
+    Flag("--json-schema", Takes.TEXT, "what the answer must look like", later="structured output"),
+    Flag("--settings", Takes.TEXT, "a file with settings, or JSON", later="settings"),
+    Flag("--setting-sources", Takes.LIST, "which settings files are read", later="settings"),
+    Flag("--mcp-config", Takes.TEXT, "MCP servers, a file or JSON", later="MCP"),
+    Flag("--strict-mcp-config", Takes.NOTHING, "no MCP servers but these", later="MCP"),
+    Flag("--plugin-dir", Takes.EACH, "a folder with a plugin", later="plugins"),
+    Flag("--debug-to-stderr", Takes.NOTHING, "what happens inside", later="logging"),
+    Flag("--keep", Takes.NOTHING, "with demo: keep the project, and say where it is"),
+    Flag("--version", Takes.NOTHING, "say which version this is", also=("-v",)),
+    Flag("--help", Takes.NOTHING, "this page", also=("-h",)),
+)
+BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, *flag.also)}
+
+
+def parse(arguments: list[str]) -> Options:
+    """What is said twice counts the second time, but lists add up."""
+    values: dict[str, Any] = {}
+    words: list[str] = []
+    given: list[str] = []
+    left = arguments[::-1]
+    while left:
+        word = left.pop()
+        if word == "--":
+            words.extend(reversed(left))
+            break
+        if word == "-" or not word.startswith("-"):
+            words.append(word)
+            continue
+        name, has_value, value = word.partition("=")
+        flag = BY_NAME.get(name)
+        if flag is None:
+            raise StartError(f"unknown flag '{name}'")
+        given.append(flag.name)
+        if flag.takes is Takes.NOTHING:
+            if has_value:
+                raise StartError(f"'{name}' takes no value: leave out '={value}'")
+            values[flag.field] = True
+            continue
+        if not has_value:
+            if not left:
+                raise StartError(f"'{name}' needs a value: '{name} {flag.value}'")
+            value = left.pop()
+        read = convert(flag, name, value)
+        values[flag.field] = (*values.get(flag.field, ()), *read) if isinstance(read, tuple) else read
+    values.pop("continue", None)
+    return Options(words=tuple(words), given=tuple(given), **values)
+
+
+def convert(flag: Flag, name: str, value: str) -> object:
+    match flag.takes:
+        case Takes.NUMBER:
+            return number(flag, name, value)
+        case Takes.MONEY:
+            return money(name, value)
+        case Takes.CHOICE:
+            if value not in flag.choices:
+                raise StartError(f"'{name}' is one of {', '.join(flag.choices)}, not '{value}'")
+            return value
+        case Takes.UUID:
+            if not is_uuid(value):
+                raise StartError(f"'{name} {value}': Must be a valid UUID, such as {EXAMPLE}")
+            return value.lower()
+        case Takes.LIST:
+            return split(readable(value))
+        case Takes.TEXT:
+            return readable(value)
+        case Takes.EACH:
+            return (value,)
+        case _:
+            return value
+
+
+def readable(text: str) -> str:
+    """Arguments are bytes: what is no UTF-8 in them is shown as such. Names of files stay as they are."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def number(flag: Flag, name: str, value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) <= 12) or int(value) < flag.least:
+        raise StartError(f"'{name}' is a whole number of at least {flag.least}, not '{value}'")
+    return int(value)
+
+
+def money(name: str, value: str) -> float:
+    try:
+        amount = float(value)
+    except ValueError:
+        amount = 0
+    if not 0 < amount < 1e9:
+        raise StartError(f"'{name}' is an amount of dollars such as 0.50, not '{value}'")
+    return amount
+
+
+EXAMPLE = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
+
+
+def is_uuid(text: str) -> bool:
+    parts = text.split("-")
+    return [len(part) for part in parts] == [8, 4, 4, 4, 12] and set(text) <= set("-0123456789abcdefABCDEF")
+
+
+def split(text: str) -> tuple[str, ...]:
+    """At commas and spaces, but not within parentheses: `Bash(git log, -1),Read` are two."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char == "(") - (char == ")" and depth > 0)
+        if char in ", " and not depth:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return tuple([part for part in parts if part])

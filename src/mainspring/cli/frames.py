@@ -1,0 +1,302 @@
+"""Updates of a run as frames of stream-json (sections 6 and 7). Pure: ids and time are handed in.
+
+Withdrawn replies (settled 33): a block's frame leaves when the block is finished, so it may be withdrawn later.
+stream-json has no frame that takes another one back, and its readers know none. What it has for "something you should
+know" is `system/informational`; ours says it in words, and names the message in `withdrawn`: all frames with this
+`message.id` are void. With partial messages the reply has no `message_stop` either, like every reply that broke off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, assert_never
+
+from mainspring import __version__
+from mainspring.cli.outcomes import error_name, outcome, prose_of
+from mainspring.cli.tally import Tally
+from mainspring.cli.wire import Object, begun, block, block_id, content, delta, message, tool_result, usage
+from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolResult, User
+from mainspring.core.models import Model
+from mainspring.core.money import NANOS_PER_USD, Usage
+from mainspring.core.reasons import Failure, Subtype
+from mainspring.core.updates import (
+    Answered,
+    Appended,
+    Asked,
+    BlockDone,
+    BlockStarted,
+    Boundary,
+    CallDone,
+    CallStarted,
+    Delta,
+    Failed,
+    Injected,
+    MaxTurnsReached,
+    PrefixBroken,
+    ReplyDone,
+    ReplyStarted,
+    RequestStarted,
+    Result,
+    Retrying,
+    Tombstone,
+    ToolSummary,
+    Update,
+)
+
+PROTOCOL = "2.1.325"  # the version of Claude Code whose wire stream-json.md describes
+MAX_RETRIES = 10  # G-18: what `api_retry` tells as the most
+
+
+class About(NamedTuple):
+    """What `init` says of a session."""
+
+    session_id: str
+    cwd: str
+    model: Model
+    tools: tuple[str, ...] = ()
+    mode: str = "default"
+    key_source: str = "none"
+    betas: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()  # flags that were given, and are not honoured yet
+
+
+class Frames:
+    """One for a session: cost and API time add up over its runs."""
+
+    def __init__(
+        self,
+        about: About,
+        *,
+        new_id: Callable[[], str],
+        now: Callable[[], int],
+        partial: bool = False,
+        replay: bool = False,
+    ) -> None:
+        self._about = about
+        self._new_id = new_id
+        self._partial = partial
+        self._replay = replay
+        self._tally = Tally(about.model, now)
+        self._started = ReplyStarted("", about.model.name, Usage())
+        self._open = -1  # the index of the block that streams
+        self._failure: Failure | None = None
+
+    def opening(self, prompt: User) -> list[Object]:
+        """Of each run, before anything else of it."""
+        about = self._about
+        init: Object = {
+            "cwd": about.cwd,
+            "tools": list(about.tools),
+            "mcp_servers": [],
+            "model": about.model.name,
+            "permissionMode": about.mode,
+            "apiKeySource": about.key_source,
+            "claude_code_version": PROTOCOL,
+            "mainspring_version": __version__,
+            "output_style": "default",
+            "slash_commands": [],
+            "agents": [],
+            "skills": [],
+            "plugins": [],
+            "betas": list(about.betas),
+            "flags_not_honoured": list(about.ignored),
+        }
+        self._failure = None
+        self._tally.begin()
+        frames = [self._system("init", init)]
+        if self._replay:
+            frames.append(self._said(prompt) | {"isReplay": True})
+        return frames
+
+    def broke_off(self, why: str) -> list[Object]:
+        """In place of a result: the run was ended by something that is no part of it, such as a full disk."""
+        fields: Object = {
+            "subtype": Subtype.ERROR_DURING_EXECUTION,
+            "is_error": True,
+            "duration_ms": 0,
+            "duration_api_ms": self._tally.api_ms,
+            "num_turns": 0,
+            "total_cost_usd": self._tally.cost / NANOS_PER_USD,
+            "usage": usage(Usage()),
+            "modelUsage": self._tally.by_model(),
+            "permission_denials": [],
+            "errors": [why],
+        }
+        return [self._frame("result", fields)]
+
+    def of(self, update: Update) -> list[Object]:
+        match update:
+            case Delta():
+                return [self._event(delta(update))] if self._partial else []
+            case ReplyStarted() | BlockStarted() | BlockDone() | ReplyDone():
+                return self._reply(update)
+            case CallDone():
+                return [self._result_of(update.result)]
+            case Appended():
+                return [self._appended(update.message)]
+            case Injected():
+                return self._injected(update.message)
+            case RequestStarted():
+                self._tally.asked(update.model)
+                return []
+            case Retrying() | Tombstone() | Boundary():
+                return [self._aside(update)]
+            case Failed():
+                return self._failed(update.failure)
+            case Result():
+                return [self._result(update)]
+            case CallStarted() | MaxTurnsReached() | Asked() | Answered() | PrefixBroken() | ToolSummary():
+                return []  # the spec has no frame for them, or the result says it
+            case _:
+                assert_never(update)
+
+    # --- every frame ---
+
+    def _frame(self, kind: str, fields: Object, id: str = "") -> Object:
+        return {"type": kind} | fields | {"session_id": self._about.session_id, "uuid": id or self._new_id()}
+
+    def _system(self, subtype: str, fields: Object) -> Object:
+        return self._frame("system", {"subtype": subtype} | fields)
+
+    def _event(self, event: Object) -> Object:
+        """Written out, because there is one for each piece of a text."""
+        return {
+            "type": "stream_event",
+            "event": event,
+            "parent_tool_use_id": None,
+            "session_id": self._about.session_id,
+            "uuid": self._new_id(),
+        }
+
+    # --- replies ---
+
+    def _reply(self, update: ReplyStarted | BlockStarted | BlockDone | ReplyDone) -> list[Object]:
+        match update:
+            case BlockDone():
+                return self._block_done(update)
+            case BlockStarted():
+                return [self._block_begins(update.index, begun(update))] if self._partial else []
+            case ReplyStarted():
+                self._started, self._open = update, -1
+                made = message(update.reply_id, update.model, [], update.usage)
+                return [self._event({"type": "message_start", "message": made})] if self._partial else []
+            case ReplyDone():
+                self._tally.replied(update.usage)
+                return self._reply_ends(update) if self._partial else []
+            case _:
+                assert_never(update)
+
+    def _block_begins(self, index: int, shown: Object) -> Object:
+        self._open = index
+        return self._event({"type": "content_block_start", "index": index, "content_block": shown})
+
+    def _block_done(self, done: BlockDone) -> list[Object]:
+        """The block's own frame comes after its last delta and before its `content_block_stop`."""
+        shown, frames = block(done.block), list[Object]()
+        if self._partial and self._open != done.index:
+            frames.append(self._block_begins(done.index, shown))  # it came whole
+        elif self._partial and isinstance(done.block, Thinking) and done.block.signature:
+            signature = {"type": "signature_delta", "signature": done.block.signature}
+            frames.append(self._event({"type": "content_block_delta", "index": done.index, "delta": signature}))
+        frames.append(self._assistant(done, shown))
+        if self._partial:
+            frames.append(self._event({"type": "content_block_stop", "index": done.index}))
+            self._open = -1
+        return frames
+
+    def _assistant(self, done: BlockDone, shown: Object) -> Object:
+        made = message(done.reply_id, self._started.model, [shown], self._started.usage)
+        return self._frame(
+            "assistant", {"message": made, "parent_tool_use_id": None}, block_id(done.reply_id, done.index)
+        )
+
+    def _reply_ends(self, done: ReplyDone) -> list[Object]:
+        why = {"stop_reason": done.stop, "stop_sequence": None}
+        ends = {"type": "message_delta", "delta": why, "usage": usage(done.usage)}
+        return [self._event(ends), self._event({"type": "message_stop"})]
+
+    # --- what the model is told ---
+
+    def _user(self, parts: list[Object] | str, id: str) -> Object:
+        fields = {"message": {"role": "user", "content": parts}, "parent_tool_use_id": None}
+        return self._frame("user", fields, id)
+
+    def _said(self, said: User) -> Object:
+        match said.content:
+            case (Text() as only,) if said.origin is Origin.PROMPT:
+                return self._user(only.text, said.id)  # as it was given
+            case parts:
+                return self._user([content(part) for part in parts], said.id)
+
+    def _result_of(self, result: ToolResult) -> Object:
+        own = f"Error: {result.text}" if result.is_error else result.text
+        return self._user([tool_result(result)], result.id) | {"tool_use_result": own}
+
+    def _appended(self, said: User | ToolResult) -> Object:
+        if isinstance(said, ToolResult):
+            return self._result_of(said)
+        frame = self._said(said)
+        return frame if said.origin is Origin.INTERRUPTION else frame | {"isSynthetic": True}
+
+    def _injected(self, said: User) -> list[Object]:
+        """What the user typed is not echoed, unless it is asked for."""
+        if said.origin is not Origin.PROMPT:
+            return [self._said(said) | {"isSynthetic": True}]
+        return [self._said(said) | {"isReplay": True}] if self._replay else []
+
+    # --- the rest ---
+
+    def _aside(self, update: Retrying | Tombstone | Boundary) -> Object:
+        match update:
+            case Retrying():
+                told: Object = {"attempt": update.attempt, "max_retries": MAX_RETRIES, "retry_delay_ms": update.delay}
+                error = {"error_status": update.failure.status, "error": error_name(update.failure) or "unknown"}
+                return self._system("api_retry", told | error)
+            case Tombstone():
+                words = f"The reply above was withdrawn ({update.why}); what follows stands in its place."
+                told = {"content": words, "level": "warning", "withdrawn": update.id}
+                return self._system("informational", told)
+            case Boundary():
+                told = {"trigger": "auto", "pre_tokens": update.before, "post_tokens": update.after}
+                return self._system("compact_boundary", {"compact_metadata": told})
+            case _:
+                assert_never(update)
+
+    def _failed(self, failure: Failure) -> list[Object]:
+        """A failure of the API is one synthetic message; others only have the result."""
+        self._failure = failure
+        error = error_name(failure)
+        if error is None:
+            return []
+        own_id = self._new_id()
+        made = message(own_id, "<synthetic>", [{"type": "text", "text": prose_of(failure)}], Usage())
+        return [self._frame("assistant", {"message": made, "parent_tool_use_id": None, "error": error}, own_id)]
+
+    def _result(self, result: Result) -> Object:
+        self._tally.ended(result)
+        out = outcome(result, self._failure)
+        fields: Object = {
+            "subtype": out.subtype,
+            "is_error": out.is_error,
+            "duration_ms": result.duration,
+            "duration_api_ms": self._tally.api_ms,
+            "num_turns": result.num_turns,
+            "stop_reason": None if result.stop is Stop.UNFINISHED else result.stop,
+            "total_cost_usd": self._tally.cost / NANOS_PER_USD,
+            "usage": usage(result.usage),
+            "modelUsage": self._tally.by_model(),
+            "permission_denials": [],
+            "terminal_reason": out.reason,
+            "cause": result.cause,
+        }
+        if out.text is not None:
+            fields["result"] = out.text
+        if out.errors or out.is_error:
+            fields["errors"] = list(out.errors)
+        if out.status is not None:
+            fields["api_error_status"] = out.status
+        if result.estimated:
+            fields["estimated"] = True  # settled 14: a call was interrupted, and nobody told what it cost
+        if result.output is not None:
+            fields["structured_output"] = result.output
+        return self._frame("result", fields)

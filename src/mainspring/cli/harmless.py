@@ -1,0 +1,13 @@
+"""Text that comes from a model, a server or a file, on its way to a terminal (X6)."""
+
+from __future__ import annotations
+
+TAB, NEWLINE, DELETE = 9, 10, 127
+
+# Everything that a terminal obeys rather than shows.
+_CONTROLS = {*range(32), DELETE, *range(128, 160)} - {TAB, NEWLINE}
+_REMOVED = dict.fromkeys(_CONTROLS)
+
+
+def harmless(text: str) -> str:
+    return text.translate(_REMOVED)

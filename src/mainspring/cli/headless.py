@@ -1,0 +1,171 @@
+"""`mainspring -p`: one prompt, one run, one exit code. Nothing on standard error if all goes well."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from mainspring.cli.flags import Options, StartError
+from mainspring.cli.frames import Frames
+from mainspring.cli.harmless import harmless
+from mainspring.cli.lines import line
+from mainspring.cli.outcomes import outcome
+from mainspring.cli.signals import Signals, nothing
+from mainspring.cli.stdin import prompt
+from mainspring.cli.stdout import Pipe
+from mainspring.cli.wire import Object
+from mainspring.cli.world import World, begin, prepare
+from mainspring.core.errors import MainspringError
+from mainspring.core.messages import Text, User
+from mainspring.core.reasons import Cause, Failure
+from mainspring.core.updates import Failed, Result, Update
+
+NO_PIPE = (
+    "'--input-format stream-json' is not there yet: it comes with the SDK. Give the prompt as an argument, or as text "
+    "on standard input"
+)
+
+# Ends that are no errors, but that a reader of the bare answer should know of.
+WORTH_KNOWING: dict[Cause, str] = {
+    Cause.REFUSAL: "the model declined to answer",
+    Cause.OUTPUT_LIMIT: "the answer was cut off at the model's output limit",
+}
+
+Write = Callable[[bytes], Awaitable[None]]
+
+
+def headless(options: Options) -> int:
+    if options.input_format == "stream-json":
+        raise StartError(NO_PIPE)
+    with Signals() as signals:
+        parts = prepare(options, dict(os.environ))
+        with signals.heard_at_once():  # and from then on where it is safe
+            text = prompt(options.words)
+        signals.kill = parts.shell.kill
+        code = asyncio.run(drive(begin(parts), text, options, signals))
+    return signals.code or code
+
+
+async def drive(world: World, text: str, options: Options, signals: Signals) -> int:
+    try:
+        return await answer(world, text, options, signals)
+    finally:
+        await world.close()
+
+
+async def answer(world: World, text: str, options: Options, signals: Signals) -> int:
+    deps, loop = world.session.deps, asyncio.get_running_loop()
+    said = User((Text(text),), id=deps.new_id(), at=deps.now())
+    door = new_door(world, options, Pipe().write)
+    await door.open(said)
+    async with world.session.run((said,), deltas=options.include_partial_messages) as run:
+        signals.during(lambda: loop.call_soon_threadsafe(run.interrupt))
+        if signals.code:
+            return signals.code  # it was heard before there was anything to interrupt
+        try:
+            async for update in run:
+                await door.show(update)
+        except BrokenPipeError:
+            raise
+        except (MainspringError, OSError) as error:  # the journal failed, or we did: nothing may go on (law 3)
+            await door.broke_off(f"the run broke off: {error}")
+            return 1
+        finally:
+            signals.during(nothing)  # the loop is about to end
+    return 1 if door.failed else 0
+
+
+# --- three doors ------------------------------------------------------------------------------------
+
+
+class Door(Protocol):
+    failed: bool
+
+    async def open(self, said: User) -> None: ...
+
+    async def show(self, update: Update) -> None: ...
+
+    async def broke_off(self, why: str) -> None: ...
+
+
+def new_door(world: World, options: Options, write: Write) -> Door:
+    if options.output_format == "text":
+        return Bare(write)
+    deps = world.session.deps
+    wanted = None if options.output_format == "stream-json" else "result"
+    frames = Frames(
+        world.about,
+        new_id=deps.new_id,
+        now=deps.now,
+        partial=options.include_partial_messages,
+        replay=options.replay_user_messages,
+    )
+    return Framed(frames, write, wanted)
+
+
+class Bare:
+    """The answer alone (settled 33); what went wrong goes to standard error."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._failure: Failure | None = None
+        self.failed = False
+
+    async def open(self, said: User) -> None:
+        pass
+
+    async def show(self, update: Update) -> None:
+        match update:
+            case Failed():
+                self._failure = update.failure
+            case Result():
+                await self._end(update)
+            case _:
+                pass
+
+    async def _end(self, result: Result) -> None:
+        out = outcome(result, self._failure)
+        self.failed = out.is_error
+        if out.is_error:
+            complain(out.words)
+            return
+        if out.text:
+            text = harmless(out.text) if os.isatty(1) else out.text
+            await self._write(text.rstrip("\n").encode(errors="replace") + b"\n")
+        if result.cause in WORTH_KNOWING:
+            complain(WORTH_KNOWING[result.cause])
+
+    async def broke_off(self, why: str) -> None:
+        complain(why)
+
+
+class Framed:
+    """Frames, all of them or only the result."""
+
+    def __init__(self, frames: Frames, write: Write, wanted: str | None) -> None:
+        self._frames = frames
+        self._write = write
+        self._wanted = wanted
+        self.failed = False
+
+    async def open(self, said: User) -> None:
+        await self._put(self._frames.opening(said))
+
+    async def show(self, update: Update) -> None:
+        await self._put(self._frames.of(update))
+
+    async def broke_off(self, why: str) -> None:
+        await self._put(self._frames.broke_off(why))
+
+    async def _put(self, frames: list[Object]) -> None:
+        for frame in frames:
+            self.failed = bool(frame.get("is_error"))
+            if self._wanted in (None, frame["type"]):
+                await self._write(line(frame))
+
+
+def complain(words: str) -> None:
+    print(f"mainspring: {harmless(words)}", file=sys.stderr, flush=True)

@@ -1,0 +1,64 @@
+"""What `mainspring --help` says, and the table of docs/cli.md: both from the one table of flags."""
+
+from __future__ import annotations
+
+from textwrap import fill
+
+from mainspring.cli.flags import FLAGS, Flag
+
+WIDTH = 80
+COLUMN = 24
+
+ABOUT = """\
+usage: mainspring                  a conversation, line by line
+       mainspring -p PROMPT        one answer; standard input is added to it
+       mainspring demo [--keep]    watch the loop repair a small project
+
+The first two ask a model: they need ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or
+ANTHROPIC_BASE_URL. The demo is a script with real tools, and needs nothing.
+
+Nobody can be asked for permission yet. So the model may read files in this
+folder, and nothing else, unless you allow more beforehand: by --allowedTools
+with the names Edit, Write or Bash, by --permission-mode, or altogether by
+--dangerously-skip-permissions. There is no sandbox yet either.
+
+"""
+LATER = "\nAccepted, but not honoured yet (in brackets: what will bring them):\n"
+REFUSED = "\nNot there yet, so that the command says so and ends:\n"
+ENDS = """
+Exit codes: 0 all is well, 1 an error, 130 Ctrl-C, 143 SIGTERM, 141 nobody
+reads the output any more. More: docs/cli.md
+"""
+
+
+def help_text() -> str:
+    now = [entry(flag, flag.help) for flag in FLAGS if not flag.later]
+    later = [entry(flag, f"{flag.help} [{flag.later}]") for flag in FLAGS if flag.later and not flag.refused]
+    refused = [entry(flag, flag.help) for flag in FLAGS if flag.refused]
+    return "".join([ABOUT, "Flags:\n", *now, LATER, *later, REFUSED, *refused, ENDS])
+
+
+def entry(flag: Flag, words: str) -> str:
+    short = [name for name in flag.also if len(name) == 2]
+    left = f"  {', '.join([*short, flag.name])}" + (f" {flag.value}" if flag.value else "")
+    right = fill(words, WIDTH, initial_indent=" " * COLUMN, subsequent_indent=" " * COLUMN)
+    if len(left) < COLUMN - 1:
+        return left + right[len(left) :] + "\n"
+    return f"{left}\n{right}\n"
+
+
+def flags_table() -> str:
+    """For docs/cli.md; a test compares."""
+    rows = [f"| {spellings(flag)} | {flag.help} | {honoured(flag)} |\n" for flag in FLAGS]
+    return "| flag | what it does | honoured |\n| --- | --- | --- |\n" + "".join(rows)
+
+
+def honoured(flag: Flag) -> str:
+    if not flag.later:
+        return "yes"
+    return f"refused until {flag.later} comes" if flag.refused else f"not yet: {flag.later}"
+
+
+def spellings(flag: Flag) -> str:
+    value = f" {flag.value}".replace("|", "\\|") if flag.value else ""
+    return ", ".join([f"`{name}`" for name in flag.also] + [f"`{flag.name}{value}`"])

@@ -1,0 +1,125 @@
+"""How a run came out, in the words of stream-json 6.4 and in words for people. A table, and a few sentences.
+
+It differs from settled 20 in one thing, as the real product does: where the model's API failed for good, the subtype is
+`success`, with `is_error` true, and the error's prose stands in for the answer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.reasons import Cause, Failure, Subtype, Terminal, Trouble
+from mainspring.core.updates import Result
+
+
+class Row(NamedTuple):
+    subtype: Subtype
+    is_error: bool = True
+    reason: str = ""  # stream-json's `terminal_reason`; empty: the terminal's own name
+    words: str = ""  # what `errors` says; empty: the result's detail
+
+
+ANSWER = Row(Subtype.SUCCESS, is_error=False)
+API_FAILED = Row(Subtype.SUCCESS, reason="api_error")
+# The prompt, or a picture in it. It has a reason of its own; the words are the API's, if it was asked.
+TOO_MUCH = Row(Subtype.SUCCESS, words="The conversation does not fit the model's window")
+ABORTED = Row(Subtype.ERROR_DURING_EXECUTION, words="The request was interrupted")
+
+ROWS: dict[Cause, Row] = {
+    Cause.END_TURN: ANSWER,
+    Cause.TOKEN_BUDGET: ANSWER,
+    Cause.OUTPUT_LIMIT: ANSWER,
+    Cause.REFUSAL: ANSWER,
+    Cause.HOOK: ANSWER,
+    Cause.LIMIT: Row(Subtype.ERROR_MAX_TURNS, words="Reached maximum number of turns ({turns})"),
+    Cause.BUDGET_USD: Row(
+        Subtype.ERROR_MAX_BUDGET_USD,
+        reason="budget_exhausted",
+        words="Reached maximum budget: ${cost:.4f} spent, and not enough is left for another call",
+    ),
+    Cause.STRUCTURED_OUTPUT: Row(
+        Subtype.ERROR_MAX_STRUCTURED_OUTPUT_RETRIES,
+        reason="structured_output_retry_exhausted",
+        words="The model gave no output that fits the schema",
+    ),
+    Cause.EMPTY_ANSWER: Row(Subtype.ERROR_DURING_EXECUTION, words="The model gave no answer"),
+    Cause.NO_PROGRESS: Row(Subtype.ERROR_DURING_EXECUTION, words="The model made no progress"),
+    Cause.MALFORMED_TOOL_USE: Row(Subtype.ERROR_DURING_EXECUTION, words="The model's tool calls stayed malformed"),
+    Cause.REFILL: Row(Subtype.ERROR_DURING_EXECUTION, words="The conversation does not fit the model's window"),
+    Cause.RATE_LIMIT: API_FAILED,
+    Cause.OVERLOADED: API_FAILED,
+    Cause.AUTH: API_FAILED,
+    Cause.INVALID_REQUEST: API_FAILED,
+    Cause.SERVER: API_FAILED,
+    Cause.NETWORK: API_FAILED,
+    Cause.WINDOW: TOO_MUCH,
+    Cause.MEDIA: TOO_MUCH,
+    Cause.HARD: ABORTED,
+    Cause.SUBMIT: ABORTED,
+    Cause.TIMEOUT: ABORTED,
+    Cause.PARENT: ABORTED,
+}
+
+
+class Outcome(NamedTuple):
+    subtype: Subtype
+    is_error: bool
+    reason: str
+    text: str | None  # the answer, or the API's error in its place; None where `errors` speaks
+    errors: tuple[str, ...]
+    status: int | None = None  # of the API's error
+
+    @property
+    def words(self) -> str:
+        """For people: what went wrong."""
+        return "; ".join(self.errors) or self.text or self.reason
+
+
+def outcome(result: Result, failure: Failure | None = None) -> Outcome:
+    row = ROWS[result.cause]
+    reason = row.reason or result.terminal.value
+    if not row.is_error:
+        text = "" if result.terminal is Terminal.HOOK_STOPPED else result.text
+        return Outcome(row.subtype, row.is_error, reason, text, ())
+    if row.subtype is Subtype.SUCCESS and failure is not None:
+        return Outcome(row.subtype, row.is_error, reason, prose_of(failure), (), failure.status)
+    said = row.words.format(turns=result.turns, cost=result.cost / NANOS_PER_USD)
+    words = ": ".join([part for part in (said, result.detail) if part])
+    if row.subtype is Subtype.SUCCESS:
+        return Outcome(row.subtype, row.is_error, reason, words, ())
+    return Outcome(row.subtype, row.is_error, reason, None, (words,))
+
+
+# --- an API's failure -------------------------------------------------------------------------------
+
+# stream-json 6.2: the names that users of the SDK branch on. What is not listed is no failure of the API.
+ERROR_NAMES: dict[Trouble, str] = {
+    Trouble.RATE_LIMIT: "rate_limit",
+    Trouble.OVERLOADED: "server_error",
+    Trouble.SERVER: "server_error",
+    Trouble.NETWORK: "server_error",
+    Trouble.AUTH: "authentication_failed",
+    Trouble.INVALID_REQUEST: "invalid_request",
+    Trouble.PROMPT_TOO_LONG: "invalid_request",
+    Trouble.CONTEXT_WINDOW: "invalid_request",
+    Trouble.MEDIA: "invalid_request",
+}
+BY_STATUS = {402: "billing_error", 404: "model_not_found"}
+
+# What the provider's own words do not say already.
+WAY_OUT: dict[Trouble, str] = {
+    Trouble.NETWORK: ". Check the connection, and ANTHROPIC_BASE_URL if it is set",
+    Trouble.OVERLOADED: ". Try again later, or name another model with '--fallback-model'",
+}
+
+
+def error_name(failure: Failure) -> str | None:
+    named = ERROR_NAMES.get(failure.kind)
+    return BY_STATUS.get(failure.status or 0, named) if named else None
+
+
+def prose_of(failure: Failure) -> str:
+    from mainspring.core.redact import redact  # its patterns take 5 ms to compile, and are seldom needed
+
+    return redact(f"API Error: {failure.detail or failure.kind}{WAY_OUT.get(failure.kind, '')}")

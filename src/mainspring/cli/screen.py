@@ -1,0 +1,135 @@
+"""What a conversation shows of a run: text as it streams, and one line for each thing that happens."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from mainspring.cli.harmless import harmless
+from mainspring.cli.outcomes import outcome
+from mainspring.cli.output import Output, Style
+from mainspring.core.messages import ToolCall, ToolResult
+from mainspring.core.models import MODELS, Model, same_model
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.reasons import Failure, Transition
+from mainspring.core.updates import (
+    Answered,
+    Appended,
+    Asked,
+    BlockDone,
+    BlockStarted,
+    Boundary,
+    CallDone,
+    CallStarted,
+    Delta,
+    Failed,
+    Injected,
+    Kind,
+    MaxTurnsReached,
+    PrefixBroken,
+    ReplyDone,
+    ReplyStarted,
+    RequestStarted,
+    Result,
+    Retrying,
+    Tombstone,
+    ToolSummary,
+    Update,
+)
+
+WIDTH = 78  # of a line about a call
+
+
+class Screen:
+    def __init__(self, output: Output, model: Model) -> None:
+        self._output = output
+        self._line = output.line
+        self._model = model
+        self._calls: dict[str, ToolCall] = {}
+        self._failure: Failure | None = None
+
+    def show(self, update: Update) -> None:
+        match update:
+            case Delta() | BlockStarted() | BlockDone() | Tombstone():
+                self._text(update)
+            case CallStarted():
+                self._calls[update.call.id] = update.call
+                self._line(f"* {about(update.call)}", Style.CYAN)
+            case CallDone():
+                self._call_done(update.result)
+            case RequestStarted() | Retrying() | Boundary():
+                self._going_on(update)
+            case Failed():
+                self._failure = update.failure
+            case Result():
+                self._end(update)
+            case ReplyStarted() | ReplyDone() | Appended() | Injected() | PrefixBroken() | ToolSummary():
+                pass  # nothing that a person need see
+            case Asked() | Answered() | MaxTurnsReached():
+                pass  # nobody asks here; the result says it
+            case _:
+                assert_never(update)
+
+    def _text(self, update: Delta | BlockStarted | BlockDone | Tombstone) -> None:
+        match update:
+            case Delta():
+                if update.kind is Kind.TEXT:
+                    self._output.piece(harmless(update.text))
+            case BlockStarted():
+                if update.kind is Kind.THINKING:
+                    self._line("(thinking)", Style.DIM)
+            case BlockDone():
+                self._output.end_text()
+            case Tombstone():
+                self._output.end_text()
+                self._line(f"(the text above is withdrawn: {update.why})", Style.YELLOW)
+            case _:
+                assert_never(update)
+
+    def _going_on(self, update: RequestStarted | Retrying | Boundary) -> None:
+        match update:
+            case RequestStarted():
+                if update.transition not in (None, Transition.NEXT_TURN):
+                    self._line(f"({update.transition}, {update.model})", Style.YELLOW)
+            case Retrying():
+                why = " ".join([str(part) for part in (update.failure.status, update.failure.kind) if part])
+                self._line(f"({why}: try {update.attempt} failed, again in {update.delay / 1_000:.1f} s)", Style.YELLOW)
+            case Boundary():
+                self._line(f"(context: {update.layer})", Style.DIM)
+            case _:
+                assert_never(update)
+
+    def broke_off(self, why: str) -> None:
+        self._output.end_text()
+        self._line(f"The run broke off: {why}", Style.RED)
+
+    def _call_done(self, result: ToolResult) -> None:
+        call = self._calls.get(result.call_id)
+        lines = [line for line in harmless(result.text).splitlines() if line.strip()]
+        what = lines[-1 if result.is_error else 0].strip() if lines else "nothing"
+        more = f" (and {len(lines) - 1:,} lines)" if len(lines) > 1 else ""
+        name = f"{call.name}: " if call else ""
+        style = Style.RED if result.is_error else Style.DIM
+        self._line(f"  {name}{clip(what, WIDTH - len(name) - len(more) - 2)}{more}", style)
+
+    def _end(self, result: Result) -> None:
+        self._output.end_text()
+        out = outcome(result, self._failure)
+        if result.interrupted:
+            self._line("(interrupted)", Style.YELLOW)
+        elif out.is_error:
+            self._line(harmless(out.words), Style.RED)
+        parts = [f"{result.turns} turns" if result.turns > 1 else "1 turn", f"{result.duration / 1_000:.1f} s"]
+        parts.append(f"{result.usage.prompt:,} + {result.usage.output:,} tokens")
+        if any(same_model(self._model.name, listed) for listed in MODELS):  # else nobody knows the price
+            parts.append(f"{'about ' if result.estimated else ''}${result.cost / NANOS_PER_USD:.4f}")
+        self._line(f"[{', '.join(parts)}]", Style.DIM)
+
+
+def about(call: ToolCall) -> str:
+    """A call in one line."""
+    first = next((value for value in call.input.values() if isinstance(value, str)), "")
+    return clip(harmless(f"{call.name} {' '.join(first.split())}".rstrip()), WIDTH)
+
+
+def clip(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: max(0, width - 3)]}..."

@@ -1,0 +1,103 @@
+"""Signals that end a run in order: SIGINT, SIGTERM, SIGHUP. What a run started ends with it, also if it will not.
+
+Handlers are Python's own, not the event loop's: they are heard even while the loop is stuck in a write or a read.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+
+INTERRUPT = 128 + signal.SIGINT
+FOREVER = float("inf")
+DOUBLE = 1.0  # seconds: a second Ctrl-C within these ends the process (settled 14)
+
+# While a line is read: a signal that came just before the read would wait for a key, were there not another one.
+HEARTBEAT = 0.5
+
+# How long the end may take before it is forced. The engine waits 2 s for what does not end by itself, twice at most.
+PATIENCE = {signal.SIGINT: 5.0, signal.SIGTERM: 1.5, signal.SIGHUP: 1.5}
+
+
+def nothing() -> None:
+    pass
+
+
+class Signals:
+    """Within this block the first signal calls what `during` was given; before that, and at a prompt, it is raised."""
+
+    def __init__(self) -> None:
+        self.code = 0  # the exit code that a signal asks for
+        self.kill: Callable[[], None] = nothing  # ends, without a wait, whatever would outlive us
+        self._stop: Callable[[], object] | None = None  # None: a signal is raised, at once
+        self._pressed = -DOUBLE  # when Ctrl-C was heard last
+        self._forced_at = FOREVER  # when patience ends
+        self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
+
+    def __enter__(self) -> Signals:
+        for number in PATIENCE:
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN:  # `nohup`, or a job in the background: let it be
+                self._before[number] = before
+                signal.signal(number, self._hear)
+        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._alarm)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def during(self, stop: Callable[[], object]) -> None:
+        """From now on a signal calls `stop`, which must return at once, and its exit code is in `code`."""
+        self._stop = stop
+
+    @contextmanager
+    def heard_at_once(self) -> Generator[None]:
+        """While somebody is waited for: `KeyboardInterrupt`, or `SystemExit` for the others and for two Ctrl-C."""
+        if self.code not in (0, INTERRUPT):
+            raise SystemExit(self.code)
+        self.code, self._forced_at, self._stop = 0, FOREVER, None
+        signal.setitimer(signal.ITIMER_REAL, HEARTBEAT, HEARTBEAT)
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self.code:  # `input` loses an exception if two signals come at once, and raises this one instead
+                raise SystemExit(self.code) from None
+            raise
+        finally:
+            self._stop = nothing
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # what a handler is given
+        before = self._pressed
+        self._pressed = time.monotonic() if number == signal.SIGINT else before
+        twice = number == signal.SIGINT and self._pressed - before < DOUBLE
+        if self._stop is None:
+            if number == signal.SIGINT and not twice:
+                raise KeyboardInterrupt
+            self.code = 128 + number
+            raise SystemExit(self.code)
+        if twice:
+            self._force()
+        if not self.code:
+            self.code = 128 + number
+            patience = PATIENCE[signal.Signals(number)]
+            self._forced_at = time.monotonic() + patience
+            signal.setitimer(signal.ITIMER_REAL, patience + 0.01)
+            self._stop()
+
+    def _alarm(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # what a handler is given
+        if time.monotonic() >= self._forced_at:
+            self._force()
+
+    def _force(self) -> None:
+        """The end of patience: no more cleaning up, but nothing is left running either. The journal is written."""
+        self.kill()
+        os._exit(self.code or INTERRUPT)

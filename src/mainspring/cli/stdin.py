@@ -1,0 +1,58 @@
+"""The prompt: an argument, standard input, or both, the argument first."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+
+from mainspring.cli.flags import StartError, readable
+
+MOST = 10_000_000  # bytes; far more than any model's window
+WAIT = 3_000  # milliseconds for the first byte, where an argument is prompt enough
+
+NO_PROMPT = (
+    "there is no prompt: give one as an argument, 'mainspring -p \"fix the failing test\"', or on standard input"
+)
+
+
+def prompt(words: tuple[str, ...]) -> str:
+    if len(words) > 1:
+        raise StartError(f"one prompt, please: put it in quotes, '{words[0]} {words[1]} ...'")
+    given = readable(words[0]) if words else ""
+    piped = "" if os.isatty(0) else text(read(0, wait=WAIT if given.strip() else None))
+    both = "\n\n".join([part for part in (given, piped) if part.strip()])
+    if not both:
+        raise StartError(NO_PROMPT)
+    return both
+
+
+def read(fd: int, wait: int | None) -> bytes:
+    """All of it; nothing if not a byte comes within `wait` milliseconds: whoever started us left a pipe open."""
+    if wait is not None and not ready(fd, wait):
+        seconds = wait // 1_000
+        print(
+            f"mainspring: nothing came on standard input within {seconds} s: going on without it. "
+            "'< /dev/null' saves the wait.",
+            file=sys.stderr,
+        )
+        return b""
+    data = bytearray()
+    while chunk := os.read(fd, 65_536):
+        data += chunk
+        if len(data) > MOST:
+            raise StartError(f"standard input holds more than {MOST:,} bytes: name a file instead, and let it be read")
+    return bytes(data)
+
+
+def ready(fd: int, wait: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(wait))
+
+
+def text(data: bytes) -> str:
+    """What is no UTF-8 is shown as such; what is no text at all would only cost money."""
+    if b"\0" in data:
+        raise StartError("standard input is not text: it holds NUL bytes. Name the file instead, and let it be read")
+    return data.decode("utf-8-sig", "replace")

@@ -1,0 +1,85 @@
+"""What the runs of a session came to so far: money and tokens by model, and time spent waiting for the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mainspring.core.models import Model, model_named
+from mainspring.core.money import NANOS_PER_USD, Usage, cost
+from mainspring.core.updates import Result
+
+
+class Tally:
+    """Updates carry no time, so it is taken when they are seen."""
+
+    def __init__(self, model: Model, now: Callable[[], int]) -> None:
+        self._models = {model.name: model}
+        self._now = now
+        self._model = model.name  # the one that was asked last
+        self._asked: int | None = None  # when
+        self._used: dict[str, Usage] = {}
+        self._cost: dict[str, int] = {}
+        self._run_used, self._run_cost = Usage(), 0
+        self.api_ms = 0
+
+    @property
+    def cost(self) -> int:
+        return sum(self._cost.values())
+
+    def begin(self) -> None:
+        self._run_used, self._run_cost = Usage(), 0
+
+    def asked(self, model: str) -> None:
+        self._stop_clock()
+        self._model, self._asked = model, self._now()
+
+    def replied(self, used: Usage) -> None:
+        self._stop_clock()
+        self._book(used, cost(used, self._known(self._model).price))
+
+    def ended(self, result: Result) -> None:
+        """What no reply accounts for (attempts that failed, summaries) is booked on the model that was asked last."""
+        self._stop_clock()
+        rest = minus(result.usage, self._run_used)
+        if rest.total or result.cost != self._run_cost:
+            self._book(rest, result.cost - self._run_cost)
+
+    def by_model(self) -> dict[str, dict[str, Any]]:
+        return {name: self._row(name, used) for name, used in self._used.items()}
+
+    def _row(self, name: str, used: Usage) -> dict[str, Any]:
+        model = self._known(name)
+        return {
+            "inputTokens": used.input,
+            "outputTokens": used.output,
+            "cacheReadInputTokens": used.cache_read,
+            "cacheCreationInputTokens": used.cache_write + used.cache_write_1h,
+            "webSearchRequests": 0,
+            "costUSD": self._cost[name] / NANOS_PER_USD,
+            "contextWindow": model.window,
+            "maxOutputTokens": model.max_output,
+        }
+
+    def _known(self, name: str) -> Model:
+        return self._models.get(name) or model_named(name)
+
+    def _book(self, used: Usage, spent: int) -> None:
+        self._used[self._model] = self._used.get(self._model, Usage()) + used
+        self._cost[self._model] = self._cost.get(self._model, 0) + spent
+        self._run_used, self._run_cost = self._run_used + used, self._run_cost + spent
+
+    def _stop_clock(self) -> None:
+        if self._asked is not None:
+            self.api_ms += max(0, self._now() - self._asked)
+            self._asked = None
+
+
+def minus(all_: Usage, part: Usage) -> Usage:
+    return Usage(
+        all_.input - part.input,
+        all_.cache_write - part.cache_write,
+        all_.cache_write_1h - part.cache_write_1h,
+        all_.cache_read - part.cache_read,
+        all_.output - part.output,
+    )

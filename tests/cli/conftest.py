@@ -1,0 +1,23 @@
+"""What the tests of the command share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from cli.stage import Serve, Stage, serving
+from mainspring.simulator.replies import Reply
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts a server with these replies, for the time of the test."""
+    with ExitStack() as stack:
+
+        def start(*replies: Reply, api_key: str | None = None) -> Stage:
+            return stack.enter_context(serving(replies, tmp_path / "work", api_key))
+
+        yield start

@@ -1,0 +1,290 @@
+"""`mainspring` in a terminal: a real one, with somebody who types, waits for what is shown, and presses keys."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.stage import COMMAND, PATIENCE, Serve, Stage, until
+from mainspring.simulator.replies import Refuse, Say
+
+CTRL_C, CTRL_D = "\x03", "\x04"
+TAKE_IT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+OWN_TERMINAL = [sys.executable, "-c", TAKE_IT]  # so that keys become signals
+SLOW = Say.of("A reply that takes its time, and then some more of it.", pace_ms=500)
+
+
+class Terminal:
+    """What a person sees and does."""
+
+    def __init__(self, stage: Stage, *arguments: str, **extra: str) -> None:
+        ours, theirs = pty.openpty()
+        environment = stage.environment | {"TERM": "xterm", "NO_COLOR": "1"} | extra
+        self._process = subprocess.Popen(
+            [*OWN_TERMINAL, *COMMAND, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=stage.folder,
+            env=environment,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._fd = ours
+        self.shown = ""
+        self._read = 0
+
+    def see(self, words: str) -> str:
+        """Wait until it is on the screen, after what was seen before. Returns what came until then."""
+        deadline = time.monotonic() + PATIENCE
+        while words not in self.shown[self._read :]:
+            assert time.monotonic() < deadline, f"{words!r} did not come: {self.shown!r}"
+            if select.select([self._fd], [], [], 1)[0]:
+                self.shown += self._more()
+        begin = self._read
+        self._read = self.shown.index(words, self._read) + len(words)
+        return self.shown[begin : self._read]
+
+    def type(self, keys: str) -> None:
+        os.write(self._fd, keys.encode())
+
+    def say(self, line: str) -> None:
+        self.see("> ")
+        self.type(line + "\r")
+
+    def press_ctrl_c(self) -> None:
+        """At the prompt. A key that comes while readline is busy with another waits for the next: nobody is so fast."""
+        until(lambda: " S " in Path(f"/proc/{self._process.pid}/stat").read_text())
+        self.type(CTRL_C)
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def end(self) -> int:
+        """Wait for the end, and see the rest."""
+        deadline = time.monotonic() + PATIENCE
+        while self._process.poll() is None or select.select([self._fd], [], [], 0)[0]:
+            assert time.monotonic() < deadline, f"no end: {self.shown!r}"
+            if select.select([self._fd], [], [], 0.05)[0]:
+                more = self._more()
+                if not more:
+                    break
+                self.shown += more
+        return self._process.wait(PATIENCE)
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._fd)
+
+    def _more(self) -> str:
+        try:
+            return os.read(self._fd, 65_536).decode().replace("\r\n", "\n")
+        except OSError:
+            return ""  # how Linux reports that nobody holds the other end any more
+
+
+@pytest.fixture
+def sit_at() -> Iterator[Callable[..., Terminal]]:
+    with ExitStack() as stack:
+
+        def start(stage: Stage, *arguments: str, **extra: str) -> Terminal:
+            terminal = Terminal(stage, *arguments, **extra)
+            stack.callback(terminal.close)
+            return terminal
+
+        yield start
+
+
+SitAt = Callable[..., Terminal]
+
+
+def tool_use(name: str, **input: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": input}
+
+
+def test_turns_over_one_history(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Let me look.", tool_use("Read", file_path="a.py")), Say.of("It says hello."), Say.of("Two."))
+    (stage.folder / "a.py").write_text("print('hello')\n")
+    terminal = sit_at(stage)
+    assert "mainspring, claude-sonnet-5-5" in terminal.see("Tools: Read.")
+    terminal.say("what is in a.py?")
+    shown = terminal.see("$0.00")
+    lines = "Let me look.", "* Read a.py", "  Read: 1  print('hello')", "It says hello.", "[2 turns, "
+    assert "\n".join(["", *lines]) in shown
+    assert re.search(r"\n\[2 turns, \d+\.\d s, 200 \+ 40 tokens, ", shown)
+    terminal.say("and now?")
+    terminal.see("Two.\n")
+    terminal.see("> ")
+    terminal.type(CTRL_D)
+    assert terminal.end() == 0
+    assert [message["role"] for message in stage.requests[2].body["messages"]] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+    ]
+    assert len(stage.sessions()) == 1
+
+
+def test_text_comes_as_it_streams(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("A reply that takes its time.", pace_ms=150))
+    terminal = sit_at(stage)
+    terminal.say("hello")
+    terminal.see("A reply that")
+    assert "its time." not in terminal.shown
+    terminal.see("its time.")
+
+
+def test_ctrl_c_interrupts_the_turn_and_the_conversation_goes_on(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(SLOW, Say.of("Still here."))
+    terminal = sit_at(stage)
+    terminal.say("hello")
+    terminal.see("A reply")
+    terminal.type(CTRL_C)
+    terminal.see("(interrupted)")
+    terminal.say("and now?")
+    terminal.see("Still here.")
+    terminal.say("/exit")
+    assert terminal.end() == 0
+    stage.until(lambda: stage.server.aborted == 1)
+    assert "[Request interrupted by user]" in str(stage.requests[1].body["messages"])
+
+
+def test_ctrl_c_ends_a_command_and_what_it_started(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of(tool_use("Bash", command="sleep 1000 >fifo; true")))
+    fifo = stage.folder / "fifo"
+    os.mkfifo(fifo)
+    terminal = sit_at(stage, "--allowedTools", "Bash")
+    terminal.say("wait")
+    with fifo.open() as held:
+        terminal.type(CTRL_C)
+        terminal.see("(interrupted)")
+        assert held.read() == ""
+
+
+def test_ctrl_c_at_the_prompt_says_how_to_leave_and_twice_leaves(serve: Serve, sit_at: SitAt) -> None:
+    terminal = sit_at(serve())
+    terminal.see("> ")
+    terminal.type("half a thou")
+    terminal.see("thou")
+    terminal.press_ctrl_c()
+    terminal.see("Ctrl-D leaves")
+    terminal.see("> ")
+    terminal.press_ctrl_c()
+    assert terminal.end() == 130
+
+
+def test_two_ctrl_c_in_a_turn_end_the_process(serve: Serve, sit_at: SitAt) -> None:
+    """Whether the turn is over by then or not."""
+    terminal = sit_at(serve(SLOW))
+    terminal.say("hello")
+    terminal.see("A reply")
+    terminal.type(CTRL_C)
+    time.sleep(0.1)  # two that come at once are one
+    terminal.type(CTRL_C)
+    assert terminal.end() == 130
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_told_to_end(number: signal.Signals, code: int, serve: Serve, sit_at: SitAt) -> None:
+    idle = sit_at(serve())
+    idle.see("> ")
+    idle.send(number)
+    assert idle.end() == code
+    busy = sit_at(serve(SLOW))
+    busy.say("hello")
+    busy.see("A reply")
+    busy.send(number)
+    assert busy.end() == code
+
+
+def test_what_goes_wrong_is_told_and_the_conversation_goes_on(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(
+        Refuse(529, "overloaded_error", "Overloaded"),
+        Refuse(400, "invalid_request_error", "no such thing"),
+        Say.of("Hi."),
+    )
+    terminal = sit_at(stage)
+    terminal.say("hello")
+    assert "(529 overloaded: try 1 failed, again in 0." in terminal.see("API Error: 400: no such thing")
+    terminal.say("again")
+    terminal.see("Hi.")
+
+
+def test_a_line_goes_on_after_a_backslash(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Hi."))
+    terminal = sit_at(stage)
+    terminal.say("one\\")
+    terminal.see("  ")
+    terminal.type("two\r")
+    terminal.see("Hi.")
+    assert "one\\ntwo" in str(stage.requests[0].body["messages"])
+
+
+def test_a_first_prompt_may_stand_on_the_command_line(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Hi."))
+    terminal = sit_at(stage, "say hello to me")
+    terminal.see("Hi.")
+    terminal.see("> ")
+    assert "say hello to me" in str(stage.requests[0].body["messages"])
+
+
+def test_a_model_cannot_give_orders_to_the_terminal(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(*[Say.of("a\x1b[2Jb\x9b31mc\x07d")] * 2)
+    talk = sit_at(stage)
+    talk.say("hello")
+    talk.see("a[2Jb31mcd")
+    sit_at(stage, "-p", "hello").see("a[2Jb31mcd")
+
+
+def test_colour_is_for_those_who_want_it(serve: Serve, sit_at: SitAt) -> None:
+    plain, coloured = sit_at(serve()), sit_at(serve(), NO_COLOR="")
+    for terminal in (plain, coloured):
+        terminal.see("Tools: Read.")
+    assert "\x1b[1m" not in plain.shown
+    assert "\x1b[1m" in coloured.shown
+
+
+# --- what cannot be started -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["talk"], "unknown command 'talk'. If it is a prompt: 'mainspring -p talk'"),
+        (["--output-format", "json"], "'--output-format' needs '-p'"),
+        (["--resume", "x"], "'--resume' is not there yet"),
+    ],
+)
+def test_what_makes_no_sense_in_a_terminal(arguments: list[str], words: str, serve: Serve, sit_at: SitAt) -> None:
+    terminal = sit_at(serve(), *arguments)
+    terminal.see(words)
+    assert terminal.end() == 1
+
+
+def test_without_a_key_the_ways_out_are_told(serve: Serve, sit_at: SitAt) -> None:
+    terminal = sit_at(serve(), ANTHROPIC_BASE_URL="")
+    terminal.see("there is no key for the model")
+    terminal.see("'mainspring demo' needs none of them")
+    assert terminal.end() == 1
+
+
+def test_dash_p_without_a_prompt_does_not_wait_for_the_keyboard(serve: Serve, sit_at: SitAt) -> None:
+    terminal = sit_at(serve(), "-p")
+    terminal.see("there is no prompt")
+    assert terminal.end() == 1

@@ -1,0 +1,145 @@
+"""One table of flags: what the parser takes, what the help lists, what the page says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mainspring.cli.flags import BY_NAME, FLAGS, Options, StartError, Takes, parse, split
+from mainspring.cli.help import WIDTH, flags_table, help_text
+
+ROOT = Path(__file__).parents[2]
+
+# Every flag of stream-json 1.2, with a value where it takes one.
+DRIVEN = {
+    "--output-format": "stream-json", "--verbose": None, "--input-format": "stream-json", "--system-prompt": "",
+    "--system-prompt-file": "x", "--append-system-prompt": "x", "--tools": "", "--allowedTools": "Read",
+    "--disallowedTools": "Bash(rm:*)", "--max-turns": "3", "--max-budget-usd": "0.5", "--task-budget": "1000",
+    "--model": "opus", "--fallback-model": "a,b", "--betas": "a,b", "--permission-prompt-tool": "stdio",
+    "--permission-mode": "plan", "--continue": None, "--resume": "x",
+    "--session-id": "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed", "--fork-session": None,
+    "--resume-session-at": "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed",
+    "--resume-drops-turn": "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed", "--session-mirror": None, "--settings": "{}",
+    "--add-dir": "x", "--mcp-config": "{}", "--strict-mcp-config": None, "--include-partial-messages": None,
+    "--include-hook-events": None, "--setting-sources": "", "--plugin-dir": "x", "--thinking": "adaptive",
+    "--max-thinking-tokens": "0", "--thinking-display": "omitted", "--effort": "xhigh", "--json-schema": "{}",
+    "--replay-user-messages": None, "--debug-to-stderr": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DRIVEN)
+def test_every_flag_of_the_wire_is_accepted_in_both_forms(name: str) -> None:
+    value = DRIVEN[name]
+    if value is None:
+        assert parse([name]).given == (name,)
+    else:
+        apart, joined = parse([name, value]), parse([f"{name}={value}"])
+        assert vars(apart) == vars(joined) != vars(Options(given=(name,)))
+        assert apart.given == (name,)
+
+
+def test_the_table_and_the_options_are_one() -> None:
+    fields = {flag.field for flag in FLAGS} - {"continue"}
+    assert fields | {"words", "given"} == set(Options.__annotations__)
+    assert len(BY_NAME) == sum(1 + len(flag.also) for flag in FLAGS)
+
+
+def test_a_value_may_look_like_a_flag_or_be_empty() -> None:
+    """As a driving SDK hands them over: one argument each, whatever is in it."""
+    options = parse(["--system-prompt", "- be brief", "--append-system-prompt", "", "-p", "--", "--loud"])
+    assert (options.system_prompt, options.append_system_prompt) == ("- be brief", "")
+    assert (options.print, options.words) == (True, ("--loud",))
+
+
+def test_lists_add_up_and_the_last_of_the_others_counts() -> None:
+    options = parse(
+        ["--allowedTools=Read,Edit", "--allowed-tools", "Bash(git log, -1) Write", "--model=a", "--model=b"]
+    )
+    assert options.allowed_tools == ("Read", "Edit", "Bash(git log, -1)", "Write")
+    assert options.model == "b"
+    assert parse(["--add-dir", "a,b", "--add-dir", "c"]).add_dir == ("a,b", "c")
+
+
+def test_no_tools_is_not_the_same_as_not_saying() -> None:
+    assert parse(["--tools", ""]).tools == ()
+    assert parse([]).tools is None
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", ()),
+        ("a, b  c,", ("a", "b", "c")),
+        ("Bash(a (b), c),Read", ("Bash(a (b), c)", "Read")),
+        ("a) b", ("a)", "b")),
+        ("Bash(a, b", ("Bash(a, b",)),
+    ],
+)
+def test_lists_are_split_outside_of_parentheses(text: str, parts: tuple[str, ...]) -> None:
+    assert split(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--loud"], "unknown flag '--loud'"),
+        (["--loud=1"], "unknown flag '--loud'"),
+        (["-x"], "unknown flag '-x'"),
+        (["--max-turn", "3"], "unknown flag '--max-turn'"),
+        (["--max-turns"], "'--max-turns' needs a value: '--max-turns N'"),
+        (["--max-turns", "x"], "'--max-turns' is a whole number of at least 1, not 'x'"),
+        (["--max-turns", "0"], "'--max-turns' is a whole number of at least 1, not '0'"),
+        (["--max-turns=-1"], "'--max-turns' is a whole number of at least 1, not '-1'"),
+        (["--max-turns", "9" * 5000], "'--max-turns' is a whole number of at least 1, not '9"),
+        (["--max-turns", "\u0663"], "'--max-turns' is a whole number"),
+        (["--max-budget-usd", "nan"], "'--max-budget-usd' is an amount of dollars such as 0.50, not 'nan'"),
+        (["--max-budget-usd", "-1"], "'--max-budget-usd' is an amount of dollars such as 0.50, not '-1'"),
+        (["--effort", "nonsense"], "'--effort' is one of low, medium, high, xhigh, max, not 'nonsense'"),
+        (["--session-id", "abc"], "'--session-id abc': Must be a valid UUID, such as "),
+        (["--session-id", "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4beg"], "Must be a valid UUID"),
+        (["--verbose=yes"], "'--verbose' takes no value: leave out '=yes'"),
+        (["--output-format", "xml"], "'--output-format' is one of text, json, stream-json, not 'xml'"),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_way_out(arguments: list[str], words: str) -> None:
+    with pytest.raises(StartError) as told:
+        parse(arguments)
+    assert str(told.value).startswith(words) or words in str(told.value)
+
+
+def test_a_session_id_is_in_lower_case() -> None:
+    assert parse(["--session-id", "1B9D6BCD-BBFD-4B2D-9B5D-AB8DFBBD4BED"]).session_id == DRIVEN["--session-id"]
+
+
+# --- the help and the page --------------------------------------------------------------------------
+
+
+def test_the_help_lists_every_flag_and_says_which_are_not_honoured() -> None:
+    text = help_text()
+    now, later = text.split("Accepted, but not honoured yet")
+    for flag in FLAGS:
+        assert re.search(rf"^  (-\w, )?{flag.name}\b", later if flag.later else now, re.MULTILINE), flag.name
+    assert "--resume" in later.split("Not there yet, so that the command says so")[1]
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert text.isascii()
+
+
+def test_the_help_warns_of_what_is_missing() -> None:
+    assert "Nobody can be asked for permission yet" in help_text()
+    assert "no sandbox" in help_text()
+
+
+def test_the_page_has_the_table_as_it_is() -> None:
+    page = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    assert flags_table() in page, "put the output of 'mainspring.cli.help.flags_table()' into docs/cli.md"
+
+
+@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
+def test_every_flag_has_words_and_choices_where_it_must(flag: object) -> None:
+    assert isinstance(flag, tuple)
+    [row] = [row for row in FLAGS if row == flag]
+    assert row.help
+    assert bool(row.choices) == (row.takes is Takes.CHOICE)
+    assert row.later or not row.refused

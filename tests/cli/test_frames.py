@@ -1,0 +1,473 @@
+"""Updates as frames of stream-json: in single cases, and for hundreds of random sessions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from mainspring.cli.frames import PROTOCOL, About, Frames
+from mainspring.cli.lines import MOST, line
+from mainspring.cli.outcomes import ROWS, outcome
+from mainspring.core.config import Config
+from mainspring.core.events import Verdict
+from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, User
+from mainspring.core.models import MODELS
+from mainspring.core.reasons import AbortReason, Cause, Failure, Subtype, Terminal, Trouble
+from mainspring.core.updates import Result
+from mainspring.engine.deps import Asking, Outcome
+from mainspring.engine.ledger import Ledger
+from mainspring.engine.session import Session
+from mainspring.providers.base import Retry
+from mainspring.testing import Break, World, call, fails, says, virtually
+from mainspring.testing.play import RandomWorld, random_config
+
+Frame = dict[str, Any]
+
+MODEL = MODELS["claude-haiku-4-5"]
+SMALL = MODELS["claude-sonnet-4-5"]
+ABOUT = About("5e55105e-0000-4000-8000-000000000000", "/work", MODEL, ("Read", "Bash"))
+
+
+async def frames_of(
+    world: World,
+    *prompts: str,
+    config: Config = Config(model=MODEL),  # noqa: B008  # frozen
+    interrupt_at: int | None = None,
+    partial: bool = False,
+    replay: bool = False,
+    ledger: Ledger | None = None,
+) -> list[Frame]:
+    """As a reader of the lines gets them; `interrupt_at` counts updates."""
+    session = Session(world, config, ledger=ledger)
+    frames = Frames(replace_about(config), new_id=world.new_id, now=world.now, partial=partial, replay=replay)
+    lines: list[bytes] = []
+    for prompt in prompts or ("go",):
+        said = User((Text(prompt),), id=world.new_id())
+        lines += [line(frame) for frame in frames.opening(said)]
+        async with session.run((said,), deltas=partial) as run:
+            seen = 0
+            async for update in run:
+                lines += [line(frame) for frame in frames.of(update)]
+                seen += 1
+                if seen == interrupt_at:
+                    run.interrupt(AbortReason.HARD)
+    assert all(len(each) <= MOST + 1 and each.count(b"\n") == 1 for each in lines)
+    return [json.loads(each) for each in lines]
+
+
+def replace_about(config: Config) -> About:
+    return ABOUT._replace(model=config.model)
+
+
+def play(world: World, *prompts: str, **how: Any) -> list[Frame]:
+    return virtually(frames_of(world, *prompts, **how))
+
+
+def kinds(frames: list[Frame]) -> list[str]:
+    return [kind(frame) for frame in frames]
+
+
+def kind(frame: Frame) -> str:
+    match frame:
+        case {"type": "stream_event", "event": {"type": what}}:
+            return f"event {what}"
+        case {"type": "assistant", "message": {"content": [{"type": what}]}}:
+            return f"assistant {what}"
+        case {"type": "user", "message": {"content": [{"type": what}]}}:
+            return f"user {what}"
+        case {"subtype": what}:
+            return f"{frame['type']} {what}"
+        case _:
+            return str(frame["type"])
+
+
+# --- one run ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("O-02")
+def test_a_run_with_a_tool_call() -> None:
+    world = World([says("Let me look.", call("Read", "toolu_1", text="hello")), says("Done.")])
+    frames = play(world)
+    assert kinds(frames) == [
+        "system init",
+        "assistant text",
+        "assistant tool_use",
+        "user tool_result",
+        "assistant text",
+        "result success",
+    ]
+    init, text, tool_use, tool_result, _, result = frames
+    assert {name: init[name] for name in ("cwd", "tools", "model", "permissionMode", "apiKeySource")} == {
+        "cwd": "/work",
+        "tools": ["Read", "Bash"],
+        "model": MODEL.name,
+        "permissionMode": "default",
+        "apiKeySource": "none",
+    }
+    assert init["claude_code_version"] == PROTOCOL
+    promised = {"mcp_servers", "output_style", "slash_commands", "agents", "skills", "plugins", "mainspring_version"}
+    assert promised <= init.keys()
+    assert text["message"]["id"] == tool_use["message"]["id"]
+    assert text["message"]["usage"]["input_tokens"] == 100
+    assert (text["message"]["stop_reason"], text["parent_tool_use_id"]) == (None, None)
+    assert tool_use["message"]["content"][0] == {
+        "type": "tool_use",
+        "id": "toolu_1",
+        "name": "Read",
+        "input": {"text": "hello"},
+    }
+    assert tool_result["message"] == {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "hello", "is_error": False}],
+    }
+    assert {name: result[name] for name in ("is_error", "num_turns", "result", "stop_reason", "terminal_reason")} == {
+        "is_error": False,
+        "num_turns": 2,
+        "result": "Done.",
+        "stop_reason": "end_turn",
+        "terminal_reason": "completed",
+    }
+    assert result["usage"]["input_tokens"] == 200
+    assert result["modelUsage"][MODEL.name]["outputTokens"] == 40
+    assert result["modelUsage"][MODEL.name]["contextWindow"] == MODEL.window
+    assert result["total_cost_usd"] == pytest.approx((200 * 1 + 40 * 5) / 1e6)
+    assert result["permission_denials"] == []
+    assert "errors" not in result
+
+
+def test_the_uuid_of_a_frame_is_the_id_in_the_journal() -> None:
+    world = World([says("One.", "Two.", call("Read")), says("Done.")])
+    frames = play(world)
+    ids = {frame["uuid"] for frame in frames}
+    journaled = [record for record in world.journal.records if type(record).__name__ == "OutcomeRecord"]  # type: ignore[attr-defined]
+    assert len(ids) == len(frames)
+    assert {record.result.id for record in journaled} <= ids
+    replies = {r.reply_id for r in world.journal.records if type(r).__name__ == "BlockRecord"}  # type: ignore[attr-defined]
+    assert replies <= ids
+
+
+def test_partial_messages_are_the_stream_as_the_api_has_it() -> None:
+    blocks = (Thinking("hm", "sig"), Text("Hello, you there."), RedactedThinking("xx"))
+    server = ServerBlock("server_tool_use", '{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}')
+    frames = play(World([says(*blocks, server, call("Edit", "t1", a=1)), says("Done.")]), partial=True)
+    assert kinds(frames[:-1])[1:25] == [
+        "event message_start",
+        "event content_block_start",
+        "event content_block_delta",
+        "event content_block_delta",  # the signature
+        "assistant thinking",
+        "event content_block_stop",
+        "event content_block_start",
+        "event content_block_delta",
+        "event content_block_delta",
+        "assistant text",
+        "event content_block_stop",
+        "event content_block_start",
+        "assistant redacted_thinking",
+        "event content_block_stop",
+        "event content_block_start",
+        "assistant server_tool_use",
+        "event content_block_stop",
+        "event content_block_start",
+        "event content_block_delta",
+        "assistant tool_use",
+        "event content_block_stop",
+        "event message_delta",
+        "event message_stop",
+        "user tool_result",
+    ]
+    deltas = [frame["event"]["delta"] for frame in frames if kind(frame) == "event content_block_delta"]
+    assert deltas[:5] == [
+        {"type": "thinking_delta", "thinking": "hm"},
+        {"type": "signature_delta", "signature": "sig"},
+        {"type": "text_delta", "text": "Hello, you t"},
+        {"type": "text_delta", "text": "here."},
+        {"type": "input_json_delta", "partial_json": '{"a":1}'},
+    ]
+    [ends] = [frame["event"] for frame in frames[:25] if kind(frame) == "event message_delta"]
+    assert ends["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
+    assert ends["usage"]["output_tokens"] == 20
+
+
+def test_without_the_flag_there_are_no_stream_events() -> None:
+    assert not [name for name in kinds(play(World([says("Hi.")]))) if name.startswith("event")]
+
+
+def test_a_failure_of_the_api_is_a_success_with_an_error() -> None:
+    """The one outcome whose name surprises (stream-json 6.4, trap 7)."""
+    frames = play(World([says(Break(Failure(Trouble.AUTH, "401: no such key", status=401)))]))
+    assert kinds(frames) == ["system init", "assistant text", "result success"]
+    _, synthetic, result = frames
+    assert (synthetic["message"]["model"], synthetic["error"]) == ("<synthetic>", "authentication_failed")
+    assert synthetic["message"]["content"] == [{"type": "text", "text": "API Error: 401: no such key"}]
+    assert (result["is_error"], result["terminal_reason"], result["api_error_status"]) == (True, "api_error", 401)
+    assert (result["result"], result["errors"]) == ("API Error: 401: no such key", [])
+
+
+@pytest.mark.parametrize(
+    ("trouble", "status", "error"),
+    [
+        (Trouble.RATE_LIMIT, 429, "rate_limit"),
+        (Trouble.AUTH, 402, "billing_error"),
+        (Trouble.INVALID_REQUEST, 404, "model_not_found"),
+        (Trouble.INVALID_REQUEST, 400, "invalid_request"),
+        (Trouble.SERVER, 500, "server_error"),
+        (Trouble.NETWORK, None, "server_error"),
+    ],
+)
+def test_the_error_has_the_name_that_callers_know(trouble: Trouble, status: int | None, error: str) -> None:
+    frames = play(World([says(Break(Failure(trouble, "no", status=status)))]))
+    assert [frame["error"] for frame in frames if "error" in frame] == [error]
+    assert frames[-1].get("api_error_status") == status
+
+
+def test_a_key_in_an_error_is_not_shown() -> None:
+    key = "sk-ant-api03-0123456789abcdefghij"
+    frames = play(World([says(Break(Failure(Trouble.AUTH, f"no such key: {key}")))]))
+    assert key not in json.dumps(frames)
+
+
+def test_a_wait_before_the_next_try() -> None:
+    wait = Retry(Failure(Trouble.OVERLOADED, "Overloaded", status=529), 1, 500)
+    [_, retry, *_] = play(World([says(wait, "Hi.")]))
+    assert {name: retry[name] for name in ("attempt", "max_retries", "retry_delay_ms", "error_status", "error")} == {
+        "attempt": 1,
+        "max_retries": 10,
+        "retry_delay_ms": 500,
+        "error_status": 529,
+        "error": "server_error",
+    }
+
+
+def test_a_withdrawn_reply_is_followed_by_a_frame_that_names_it() -> None:
+    """A finished text, then the stream broke off for good: the model's other half is another model's whole."""
+    world = World([says(Thinking("let me"), Break(Failure(Trouble.OVERLOADED, "no"))), says("Whole.")])
+    frames = play(world, config=Config(model=MODEL, fallbacks=(SMALL,)))
+    assert kinds(frames) == [
+        "system init",
+        "assistant thinking",
+        "system informational",
+        "assistant text",
+        "result success",
+    ]
+    assert frames[2]["withdrawn"] == frames[1]["message"]["id"] != frames[3]["message"]["id"]
+    assert frames[-1]["result"] == "Whole."
+
+
+def test_turn_limit() -> None:
+    frames = play(World([says(call("Read"))] * 2), config=Config(model=MODEL, max_turns=2))
+    result = frames[-1]
+    assert (result["subtype"], result["is_error"], result["terminal_reason"]) == ("error_max_turns", True, "max_turns")
+    assert result["errors"] == ["Reached maximum number of turns (2)"]
+    assert "result" not in result
+
+
+def test_money_limit() -> None:
+    frames = play(World([says("Hi.")]), ledger=Ledger(1_000))
+    result = frames[-1]
+    assert (result["subtype"], result["terminal_reason"]) == ("error_max_budget_usd", "budget_exhausted")
+    assert "Reached maximum budget" in result["errors"][0]
+
+
+def test_interrupted_while_streaming() -> None:
+    world = World([says("A long text that streams for a while.", pace=10)])
+    frames = play(world, interrupt_at=5, partial=True)
+    told = [frame for frame in frames if frame["type"] != "stream_event"]
+    assert kinds(told) == ["system init", "assistant text", "user text", "result error_during_execution"]
+    assert told[1]["message"]["content"][0]["text"] == "A long text that streams"
+    assert told[2]["message"]["content"] == [{"type": "text", "text": "[Request interrupted by user]"}]
+    assert "isSynthetic" not in told[2]
+    assert (told[3]["terminal_reason"], told[3]["is_error"]) == ("aborted_streaming", True)
+
+
+def test_interrupted_in_tools_every_call_is_answered() -> None:
+    world = World([says(call("Bash", "a", ms=5_000), call("Bash", "b", ms=5_000))])
+    frames = play(world, interrupt_at=6)  # the first one has started
+    assert kinds(frames)[-4:] == ["user tool_result", "user tool_result", "user text", "result error_during_execution"]
+    answered = [frame["message"]["content"][0] for frame in frames if kind(frame) == "user tool_result"]
+    assert [(each["tool_use_id"], each["is_error"]) for each in answered] == [("a", True), ("b", True)]
+    assert frames[-4]["tool_use_result"].startswith("Error: ")
+    assert frames[-2]["message"]["content"][0]["text"] == "[Request interrupted by user for tool use]"
+    assert frames[-1]["terminal_reason"] == "aborted_tools"
+
+
+def test_what_we_tell_the_model_is_marked_as_ours() -> None:
+    frames = play(World([says("Done."), says("Really.")], hooks=[Verdict(("not yet",))]))
+    [told] = [frame for frame in frames if kind(frame) == "user text"]
+    assert (told["message"]["content"], told["isSynthetic"]) == ([{"type": "text", "text": "not yet"}], True)
+
+
+def test_the_prompt_is_replayed_only_if_asked_for() -> None:
+    assert "user" not in kinds(play(World([says("Hi.")]), "go"))
+    said = play(World([says("Hi.")]), "go", replay=True)[1]
+    assert (said["type"], said["message"], said["isReplay"]) == ("user", {"role": "user", "content": "go"}, True)
+
+
+def test_cost_adds_up_over_runs_and_usage_does_not() -> None:
+    frames = play(World([says("One."), says("Two.")]), "a", "b")
+    first, second = [frame for frame in frames if frame["type"] == "result"]
+    assert kinds(frames).count("system init") == 2
+    assert second["total_cost_usd"] == pytest.approx(2 * first["total_cost_usd"])
+    assert second["usage"] == first["usage"]
+    assert second["modelUsage"][MODEL.name]["inputTokens"] == 200
+
+
+def test_a_fallback_is_paid_for_at_its_own_price() -> None:
+    config = Config(model=MODEL, fallbacks=(SMALL,))
+    frames = play(World([fails(Trouble.OVERLOADED), says("Hi.")]), config=config)
+    assert list(frames[-1]["modelUsage"]) == [SMALL.name]
+    assert frames[-1]["total_cost_usd"] == pytest.approx((100 * 3 + 20 * 15) / 1e6)
+
+
+def test_a_run_that_broke_off_has_a_result_too() -> None:
+    frames = Frames(ABOUT, new_id=lambda: "x", now=lambda: 0)
+    [result] = frames.broke_off("the disk is full")
+    needed = {"subtype", "duration_ms", "duration_api_ms", "is_error", "num_turns", "session_id"}
+    assert needed <= result.keys()
+    assert (result["is_error"], result["errors"]) == (True, ["the disk is full"])
+
+
+# --- how runs end -----------------------------------------------------------------------------------
+
+
+def test_every_cause_has_its_row() -> None:
+    assert set(ROWS) == set(Cause)
+
+
+# Where the wire's word is not our own (stream-json 6.4): an API's failure, and what the API would not take.
+SURPRISES = {
+    Cause.RATE_LIMIT, Cause.OVERLOADED, Cause.AUTH, Cause.INVALID_REQUEST, Cause.SERVER, Cause.NETWORK,
+    Cause.WINDOW, Cause.MEDIA,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_the_subtype_is_ours_unless_the_wire_has_another(cause: Cause) -> None:
+    from mainspring.core.reasons import SUBTYPES
+
+    row = ROWS[cause]
+    assert row.subtype is (Subtype.SUCCESS if cause in SURPRISES else SUBTYPES[cause])
+    assert row.is_error == (cause in SURPRISES or SUBTYPES[cause] is not Subtype.SUCCESS)
+
+
+@pytest.mark.parametrize("cause", Cause)
+@pytest.mark.parametrize("failure", [None, Failure(Trouble.SERVER, "no", status=500)])
+def test_every_end_has_words(cause: Cause, failure: Failure | None) -> None:
+    made = outcome(Result(Terminal.COMPLETED, cause, Subtype.SUCCESS, "why", "said", Stop.END_TURN), failure)
+    assert made.words
+    assert (made.text is None) == (made.subtype is not Subtype.SUCCESS)
+    assert bool(made.errors) == (made.text is None)
+
+
+# --- random sessions --------------------------------------------------------------------------------
+
+SESSIONS = 300
+
+
+class Wordy(RandomWorld):
+    """Now and then a result is longer than a line may be."""
+
+    async def _act(self, call: ToolCall, asking: Asking) -> Outcome:
+        outcome = await super()._act(call, asking)
+        if not self.chance(0.02):
+            return outcome
+        return replace(outcome, result=replace(outcome.result, content=(Text("\x02" * 400_000),)))
+
+
+async def random_frames(seed: int) -> list[Frame]:
+    random = Random(seed)
+    config = replace(random_config(random), model=MODEL, fallbacks=random.choice([(), (SMALL,)]))
+    return await frames_of(
+        Wordy(random),
+        *["go"] * random.choice([1, 2]),
+        config=config,
+        interrupt_at=random.choice([None, random.randrange(1, 60)]),
+        partial=random.random() < 0.5,
+        ledger=Ledger(random.choice([None, 10**9, 10**7])),
+    )
+
+
+@pytest.mark.covers("O-02")
+def test_random_sessions_make_good_frames(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = Counter[str]()
+    for seed in range(SESSIONS):
+        frames = virtually(random_frames(seed))
+        try:
+            check(frames)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        seen.update(map(kind, frames))
+        seen["cut"] += "cut here]" in json.dumps(frames)
+    with capsys.disabled():
+        print(f"\nrandom frames: {SESSIONS:,} sessions, {sum(seen.values()):,} frames of {len(seen)} kinds")
+    assert {"system informational", "system compact_boundary", "user text", "result error_during_execution"} <= set(
+        seen
+    )
+    assert seen["cut"] > 10
+
+
+def check(frames: list[Frame]) -> None:
+    assert all(frame["session_id"] == ABOUT.session_id for frame in frames)
+    ids = [frame["uuid"] for frame in frames]
+    assert len(set(ids)) == len(ids), "a uuid stands twice"
+    for run in runs(frames):
+        check_run(run)
+    spent = frames[-1]["total_cost_usd"]
+    assert spent == pytest.approx(sum(row["costUSD"] for row in frames[-1]["modelUsage"].values()))
+
+
+def runs(frames: list[Frame]) -> list[list[Frame]]:
+    begins = [at for at, frame in enumerate(frames) if kind(frame) == "system init"]
+    assert begins[0] == 0, "something came before init"
+    return [frames[begin:end] for begin, end in zip(begins, [*begins[1:], len(frames)], strict=True)]
+
+
+def check_run(run: list[Frame]) -> None:
+    assert [frame["type"] for frame in run].count("result") == 1
+    assert run[-1]["type"] == "result", "something came after the result"
+    called: dict[str, str] = {}  # the id of a call, and of its message
+    answered: set[str] = set()
+    withdrawn: set[str] = set()
+    for frame in run:
+        match frame:
+            case {"type": "assistant", "message": {"id": message, "content": [{"type": "tool_use", "id": id}]}}:
+                assert id not in called
+                called[id] = message
+            case {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": id}]}}:
+                assert id in called, "a result before its call"
+                assert id not in answered, "a call was answered twice"
+                answered.add(id)
+            case {"type": "system", "withdrawn": message}:
+                withdrawn.add(message)
+            case _:
+                pass
+    open_calls = {id for id, message in called.items() if message not in withdrawn} - answered
+    assert not open_calls, "a call was not answered"
+    check_events([frame for frame in run if frame["type"] in ("stream_event", "assistant")])
+
+
+def check_events(frames: list[Frame]) -> None:
+    """Between a block's start and its stop stand its deltas and then its own frame."""
+    at: int | None = None
+    shown = 0
+    for frame in frames:
+        match frame:
+            case {"event": {"type": "message_start"}}:
+                at = None
+            case {"event": {"type": "content_block_start", "index": index}}:
+                assert at is None
+                at, shown = index, 0
+            case {"event": {"type": "content_block_delta", "index": index}}:
+                assert (index, shown) == (at, 0)
+            case {"event": {"type": "content_block_stop", "index": index}}:
+                assert (index, shown) == (at, 1)
+                at = None
+            case {"type": "assistant"} if "error" not in frame:
+                shown += 1
+            case _:
+                pass

@@ -1,0 +1,480 @@
+"""`mainspring -p` as people and programs start it: in a process of its own, against a model server on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
+from mainspring.simulator.replies import Refuse, Say
+
+
+def tool_use(name: str, **input: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": input}
+
+
+def asked(stage: Stage, number: int = 0) -> str:
+    """The prompt of a request."""
+    content = stage.requests[number].body["messages"][0]["content"]
+    return content if isinstance(content, str) else "".join(block["text"] for block in content)
+
+
+# --- the answer -------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("O-02")
+def test_the_answer_and_nothing_else(serve: Serve) -> None:
+    stage = serve(Say.of("Let me look.", tool_use("Read", file_path="a.py")), Say.of("It prints hello.\n"))
+    (stage.folder / "a.py").write_text("print('hello')\n")
+    done = stage.run("-p", "what does a.py do?")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"It prints hello.\n", b"")
+    assert asked(stage) == "what does a.py do?"
+    shown = stage.requests[1].body["messages"][-1]["content"][0]["content"]
+    assert "print('hello')" in json.dumps(shown)
+
+
+def test_one_object(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    done = stage.run("-p", "hello", "--output-format", "json")
+    [result] = frames(done.stdout)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (result["type"], result["result"], result["is_error"]) == ("result", "Hi.", False)
+
+
+@pytest.mark.covers("O-02")
+def test_a_line_for_each_thing_that_happens(serve: Serve) -> None:
+    stage = serve(Say.of("Look.", tool_use("Read", file_path="a.py")), Say.of("Done."))
+    done = stage.run("-p", "hello", "--output-format=stream-json", "--verbose")
+    shown = frames(done.stdout)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [frame["type"] for frame in shown] == ["system", "assistant", "assistant", "user", "assistant", "result"]
+    assert shown[0]["tools"] == ["Read"]
+    assert shown[0]["cwd"] == str(stage.folder)
+    assert shown[3]["message"]["content"][0]["is_error"] is True  # there is no such file
+    assert {frame["session_id"] for frame in shown} == {shown[0]["session_id"]}
+
+
+def test_pieces_come_as_they_stream(serve: Serve) -> None:
+    """The first piece is there long before the reply is complete."""
+    stage = serve(Say.of("One two three four five.", pace_ms=200))
+    with stage.start("-p", "hello", "--output-format=stream-json", "--include-partial-messages") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line)["type"] == "stream_event" and b"text_delta" in line:
+                break
+        assert stage.server.open_connections == 1
+        assert b'"result"' in process.stdout.read()
+
+
+def test_the_session_is_written_down_with_the_ids_of_the_frames(serve: Serve) -> None:
+    stage = serve(Say.of("Look.", tool_use("Read", file_path="a.py")), Say.of("Done."))
+    shown = frames(stage.run("-p", "hello", "--output-format=stream-json").stdout)
+    [path] = stage.sessions()
+    assert path.stem == shown[0]["session_id"]
+    assert path.parent.name == "".join(char if char.isalnum() else "-" for char in os.path.realpath(stage.folder))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (stage.home, *path.parents[:2])} == {0o700}
+    written = path.read_text()
+    assert "EventRecord" in [json.loads(line)["type"] for line in written.splitlines()]
+    for frame in shown[1:5]:
+        assert frame["message"].get("id", frame["uuid"]) in written
+
+
+# --- the prompt -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "piped", "prompt"),
+    [
+        (["hello"], b"", "hello"),
+        ([], b"hello\n", "hello\n"),
+        (["say"], b"hello", "say\n\nhello"),
+        ([], "\ufeffna\u00efve".encode(), "na\u00efve"),
+        ([], b"caf\xe9", "caf\ufffd"),
+        (["--", "--verbose"], b"", "--verbose"),
+        (["demo"], b"", "demo"),
+    ],
+)
+def test_a_prompt_is_an_argument_or_standard_input_or_both(
+    arguments: list[str], piped: bytes, prompt: str, serve: Serve
+) -> None:
+    stage = serve(Say.of("Hi."))
+    done = stage.run("-p", *arguments, input=piped)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"Hi.\n", b"")
+    assert asked(stage) == prompt
+
+
+def test_a_long_prompt(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    text = "word " * 200_000
+    assert stage.run("-p", input=text.encode()).returncode == 0
+    assert asked(stage) == text
+
+
+def test_an_argument_that_is_no_utf8(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    done = subprocess.run(
+        [os.fsencode(word) for word in COMMAND] + [b"-p", b"caf\xe9"],
+        env=stage.environment,
+        cwd=stage.folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert asked(stage) == "caf\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "piped", "words"),
+    [
+        ([], b"", "there is no prompt"),
+        (["  "], b" \n", "there is no prompt"),
+        ([], b"\x89PNG\0\0", "not text: it holds NUL bytes"),
+        ([], b"x" * 10_000_001, "more than 10,000,000 bytes"),
+        (["fix", "it"], b"", "put it in quotes, 'fix it ...'"),
+    ],
+    ids=["none", "blank", "binary", "long", "two"],
+)
+def test_what_is_no_prompt_is_told(arguments: list[str], piped: bytes, words: str, serve: Serve) -> None:
+    stage = serve()
+    done = stage.run("-p", *arguments, input=piped)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert words in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+    assert (stage.requests, stage.sessions()) == ([], [])
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    short = "import mainspring.cli.stdin as stdin; stdin.WAIT = 1_000"
+    with stage.start("-p", "hello", set_up=short, stdin=subprocess.PIPE) as process:
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr is not None
+        assert b"nothing came on standard input within 1 s" in process.stderr.read()
+    assert asked(stage) == "hello"
+
+
+def test_without_a_terminal_it_is_the_same_without_the_flag(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    done = stage.run(input=b"hello")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"Hi.\n", b"")
+
+
+# --- keys and addresses -----------------------------------------------------------------------------
+
+
+def test_without_a_key_the_ways_out_are_told(serve: Serve) -> None:
+    stage = serve()
+    done = stage.run("-p", "hello", env={"ANTHROPIC_BASE_URL": ""})
+    assert (done.returncode, done.stdout) == (1, b"")
+    for way in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "mainspring demo"):
+        assert way in done.stderr.decode()
+    assert stage.sessions() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "value"),
+    [
+        ("ANTHROPIC_API_KEY", "x-api-key", "k3y"),
+        ("ANTHROPIC_AUTH_TOKEN", "authorization", "Bearer k3y"),
+    ],
+)
+def test_a_key_goes_where_it_belongs(name: str, header: str, value: str, serve: Serve) -> None:
+    stage = serve(Say.of("Hi."), api_key="k3y")
+    done = stage.run("-p", "hello", "--output-format=stream-json", env={name: "k3y\n"})
+    assert done.returncode == 0
+    assert stage.requests[0].headers[header] == value
+    assert frames(done.stdout)[0]["apiKeySource"] == name
+    assert b"k3y" not in done.stdout
+    assert "k3y" not in stage.sessions()[0].read_text()
+
+
+def test_an_address_that_is_none(serve: Serve) -> None:
+    stage = serve()
+    done = stage.run("-p", "hello", env={"ANTHROPIC_BASE_URL": "localhost:8080"})
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert "'localhost:8080' is not an address" in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+
+
+# --- what goes wrong --------------------------------------------------------------------------------
+
+REFUSED = Refuse(401, "authentication_error", "invalid x-api-key")
+
+
+def test_a_failure_goes_to_standard_error(serve: Serve) -> None:
+    done = serve(REFUSED).run("-p", "hello")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().startswith("mainspring: API Error: 401: invalid x-api-key")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("form", ["json", "stream-json"])
+def test_a_failure_is_in_the_result_and_in_the_exit_code(form: str, serve: Serve) -> None:
+    done = serve(REFUSED).run("-p", "hello", "--output-format", form)
+    assert (done.returncode, done.stderr) == (1, b"")
+    result = frames(done.stdout)[-1]
+    assert (result["type"], result["subtype"], result["is_error"]) == ("result", "success", True)
+    assert (result["terminal_reason"], result["api_error_status"]) == ("api_error", 401)
+
+
+def test_a_server_that_is_not_there(serve: Serve) -> None:
+    stage = serve()
+    with stage.start(
+        "-p", "hello", "--output-format=stream-json", env={"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    ) as it:
+        assert it.stdout is not None
+        init, retry = json.loads(it.stdout.readline()), json.loads(it.stdout.readline())
+        it.terminate()
+        it.communicate(timeout=PATIENCE)
+    assert (init["subtype"], retry["subtype"], retry["error"]) == ("init", "api_retry", "server_error")
+
+
+def test_an_answer_that_was_declined_is_no_error_but_is_told(serve: Serve) -> None:
+    refusal = Say.of("I cannot help with that.", stop_reason="refusal")
+    done = serve(refusal, refusal).run("-p", "hello")
+    assert (done.returncode, done.stdout) == (0, b"I cannot help with that.\n")
+    assert done.stderr == b"mainspring: the model declined to answer\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--loud"], "unknown flag '--loud'"),
+        (["--max-turns", "x"], "'--max-turns' is a whole number"),
+        (["--session-id=abc"], "Must be a valid UUID"),
+        (["--resume=abc"], "'--resume' is not there yet"),
+        (["--continue"], "'--continue' is not there yet"),
+        (["--input-format", "stream-json"], "'--input-format stream-json' is not there yet"),
+        (["--system-prompt-file", "none.md"], "'--system-prompt-file none.md' cannot be read: No such file"),
+        (["--system-prompt", "a", "--system-prompt-file", "b"], "exclude each other"),
+        (["--fallback-model", "sonnet"], "'--fallback-model claude-sonnet-5-5' is the model that it should stand in"),
+        (["--fallback-model", "a,b,c,d,e,f"], "at most 5"),
+    ],
+)
+def test_what_cannot_be_started_is_one_line_and_exit_code_1(arguments: list[str], words: str, serve: Serve) -> None:
+    stage = serve()
+    done = stage.run("-p", "hello", *arguments)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert words in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+    assert (stage.requests, stage.sessions()) == ([], [])
+
+
+def test_a_session_id_is_used_once(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."), Say.of("Again."))
+    chosen = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
+    first, second = [stage.run("-p", "hello", "--session-id", chosen, "--output-format=json") for _ in range(2)]
+    assert frames(first.stdout)[0]["session_id"] == chosen
+    assert (second.returncode, second.stdout) == (1, b"")
+    assert f"Session ID {chosen} is already in use" in second.stderr.decode()
+
+
+# --- flags that reach the model ---------------------------------------------------------------------
+
+
+def body_of(stage: Stage, *flags: str) -> dict[str, Any]:
+    done = stage.run("-p", "hello", *flags)
+    assert (done.returncode, done.stderr) == (0, b"")
+    body: dict[str, Any] = stage.requests[-1].body
+    return body
+
+
+def system_of(body: dict[str, Any]) -> list[str]:
+    return [block["text"] for block in body["system"]]
+
+
+def test_models_and_what_they_are_told(serve: Serve) -> None:
+    stage = serve(*[Say.of("Hi.")] * 5)
+    assert body_of(stage)["model"] == "claude-sonnet-5-5"
+    body = body_of(
+        stage, "--model", "haiku", "--effort", "low", "--betas", "one-2026,two-2026", "--task-budget", "20000"
+    )
+    assert body["model"] == "claude-haiku-5-5"
+    assert body["output_config"]["effort"] == "low"
+    assert body["output_config"]["task_budget"]["total"] == 20_000
+    assert {"one-2026", "two-2026"} <= set(stage.requests[-1].headers["anthropic-beta"].split(","))
+    body = body_of(stage, "--model", "claude-haiku-4-5", "--max-thinking-tokens", "2000", "--context-window", "40000")
+    assert (body["thinking"]["budget_tokens"], body["max_tokens"]) == (2_000, 10_000)
+    assert "thinking" not in body_of(stage, "--model", "claude-haiku-4-5", "--thinking", "disabled")
+    assert body_of(stage, "--model", "my-own-model")["model"] == "my-own-model"
+
+
+def test_system_prompts(serve: Serve) -> None:
+    stage = serve(*[Say.of("Hi.")] * 5)
+    (stage.folder / "system.md").write_text("From a file.")
+    preset = system_of(body_of(stage))
+    assert str(stage.folder) in preset[1]
+    assert system_of(body_of(stage)) == preset
+    assert system_of(body_of(stage, "--system-prompt", "")) == ["You are mainspring, a coding agent."]
+    assert system_of(body_of(stage, "--system-prompt=- be brief", "--append-system-prompt", "- or not")) == [
+        "- be brief",
+        "- or not",
+    ]
+    assert system_of(body_of(stage, "--system-prompt-file", "system.md")) == ["From a file."]
+
+
+def test_limits(serve: Serve) -> None:
+    stage = serve(*[Say.of(tool_use("Read", file_path="a.py"))] * 2)
+    done = stage.run("-p", "hello", "--max-turns", "2")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"mainspring: Reached maximum number of turns (2)\n"
+    done = stage.run("-p", "hello", "--max-budget-usd", "0.0001", "--output-format=json")
+    assert frames(done.stdout)[0]["subtype"] == "error_max_budget_usd"
+    assert len(stage.requests) == 2, "a call that could not be paid for was made"
+
+
+def test_another_model_stands_in(serve: Serve) -> None:
+    stage = serve(*[Refuse(529, "overloaded_error", "Overloaded")] * 3, Say.of("Hi."))
+    shown = frames(stage.run("-p", "hello", "--fallback-model", "haiku", "--output-format=stream-json").stdout)
+    assert [request.body["model"] for request in stage.requests] == [*["claude-sonnet-5-5"] * 3, "claude-haiku-5-5"]
+    assert [frame["attempt"] for frame in shown if frame.get("subtype") == "api_retry"] == [1, 2]
+    assert list(shown[-1]["modelUsage"]) == ["claude-haiku-5-5"]
+
+
+# --- tools and what they may ------------------------------------------------------------------------
+
+
+def offered(stage: Stage, *flags: str) -> list[str]:
+    return [tool["name"] for tool in body_of(stage, *flags).get("tools", [])]
+
+
+ALL = ["Read", "Edit", "Write", "Bash"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        ([], ["Read"]),
+        (["--permission-mode", "plan"], ["Read"]),
+        (["--permission-mode", "acceptEdits"], ["Read", "Edit", "Write"]),
+        (["--permission-mode", "bypassPermissions"], ALL),
+        (["--dangerously-skip-permissions"], ALL),
+        (["--allowedTools", "Bash,Edit"], ["Read", "Edit", "Bash"]),
+        (["--allowedTools", "Bash(git:*)"], ["Read"]),
+        (["--dangerously-skip-permissions", "--disallowedTools", "Bash(rm:*) Write"], ["Read", "Edit"]),
+        (["--dangerously-skip-permissions", "--tools", "Read,Glob,Bash"], ["Read", "Bash"]),
+        (["--dangerously-skip-permissions", "--tools", "default"], ALL),
+        (["--tools", ""], []),
+    ],
+)
+def test_no_tool_is_offered_that_nobody_allowed(flags: list[str], names: list[str], serve: Serve) -> None:
+    assert offered(serve(Say.of("Hi.")), *flags) == names
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused")
+def test_root_must_say_that_nothing_can_be_harmed(serve: Serve) -> None:
+    done = serve().run("-p", "hello", "--dangerously-skip-permissions", env={"IS_SANDBOX": ""})
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert "IS_SANDBOX=1" in done.stderr.decode()
+
+
+def test_a_command_runs_without_our_secrets(serve: Serve) -> None:
+    stage = serve(Say.of(tool_use("Bash", command="env; echo made > made.txt")), Say.of("Done."))
+    done = stage.run("-p", "hello", "--allowedTools", "Bash", env={"ANTHROPIC_API_KEY": "s3cret", "HARMLESS": "yes"})
+    assert done.returncode == 0
+    printed = json.dumps(stage.requests[1].body["messages"][-1])
+    assert "HARMLESS=yes" in printed
+    assert "CLAUDECODE=1" in printed
+    assert "s3cret" not in printed
+    assert (stage.folder / "made.txt").read_text() == "made\n"
+
+
+def test_a_tool_that_is_not_offered_cannot_be_called(serve: Serve) -> None:
+    stage = serve(Say.of(tool_use("Bash", command="touch harm")), Say.of("Pity."))
+    assert stage.run("-p", "hello").returncode == 0
+    assert not (stage.folder / "harm").exists()
+    assert "there is no tool 'Bash'" in json.dumps(stage.requests[1].body)
+
+
+def test_other_folders_are_out_of_reach_unless_they_are_added(serve: Serve) -> None:
+    stage = serve(*[Say.of(tool_use("Read", file_path="../other/x.txt")), Say.of("Done.")] * 2)
+    other = stage.folder.parent / "other"
+    other.mkdir()
+    (other / "x.txt").write_text("found")
+    stage.run("-p", "hello")
+    stage.run("-p", "hello", "--add-dir", "../other")
+    first, second = [json.dumps(request.body["messages"][-1]) for request in stage.requests[1::2]]
+    assert "lies outside" in first
+    assert "found" in second
+
+
+# --- a world that is not in order -------------------------------------------------------------------
+
+
+@contextmanager
+def shell(stage: Stage, line: str) -> Iterator[subprocess.CompletedProcess[bytes]]:
+    """The command with redirections that only a shell can make."""
+    command = " ".join(COMMAND)
+    yield subprocess.run(
+        ["/bin/sh", "-c", line.replace("mainspring", command)],
+        env=stage.environment,
+        cwd=stage.folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def test_closed_output(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    with shell(stage, "mainspring -p hello >&-") as done:
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert b"standard output is closed" in done.stderr
+    assert (stage.requests, stage.sessions()) == ([], [])
+
+
+def test_closed_input_and_closed_errors(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."), Say.of("Hi."), REFUSED)
+    with shell(stage, "mainspring -p hello <&-") as done:
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"Hi.\n", b"")
+    with shell(stage, "mainspring -p hello <&- 2>&-") as done:
+        assert (done.returncode, done.stdout) == (0, b"Hi.\n")
+    with shell(stage, "mainspring -p hello 2>&-") as done:
+        assert (done.returncode, done.stdout) == (1, b"")
+    written = [json.loads(line) for path in stage.sessions() for line in path.read_text().splitlines()]
+    assert all(record["type"].endswith("Record") for record in written), "something else was written to the journal"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_output_that_cannot_be_written(serve: Serve) -> None:
+    with shell(serve(Say.of("Hi.")), "mainspring -p hello >/dev/full") as done:
+        assert done.returncode == 1
+        assert b"No space left on device" in done.stderr
+        assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("home", ["/dev/null/home", "/proc/none"])
+def test_where_nothing_can_be_stored_the_run_goes_on_and_says_so(home: str, serve: Serve) -> None:
+    done = serve(Say.of("Hi.")).run("-p", "hello", env={"MAINSPRING_HOME": home})
+    assert (done.returncode, done.stdout) == (0, b"Hi.\n")
+    assert f"nothing of this session is stored: '{home}' cannot be written" in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_disk_that_is_full_in_mid_run_ends_it_with_a_result(serve: Serve) -> None:
+    """A limit on the size of files is the same to us: the write of a record fails."""
+    stage = serve(Say.of("word " * 1_000))
+    with shell(stage, "ulimit -f 1; mainspring -p hello --output-format=stream-json") as done:
+        shown = frames(done.stdout)
+        assert (done.returncode, done.stderr) == (1, b"")
+        assert shown[-1]["type"] == "result"
+        assert "File too large" in shown[-1]["errors"][0]
+
+
+def test_a_folder_that_is_gone(serve: Serve) -> None:
+    stage = serve()
+    with shell(stage, "mkdir gone && cd gone && rmdir ../gone && mainspring -p hello") as done:
+        assert (done.returncode, done.stdout) == (1, b"")
+        assert b"the working folder is gone" in done.stderr
