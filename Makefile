@@ -4,22 +4,33 @@ BIN := .venv/bin
 READY := .venv/ready
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: .venv demo test check fix docs fuzz bench mutate lock clean
+.PHONY: .venv demo test check peers fix docs fuzz crash bench mutate lock clean
 
-demo: $(READY)
-	@$(BIN)/mainspring demo
+# Needs what users need and no more, so that a first look takes seconds.
+demo: .venv-run/packages
+	@PYTHONPATH=src .venv-run/bin/python -m mainspring demo
+
+.venv-run/packages: requirements.lock
+	@rm -rf .venv-run
+	@$(PYTHON) -m venv .venv-run
+	@.venv-run/bin/pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
 
 # The long plays run by themselves: measuring coverage would make them five times longer and tell nothing new.
 PLAYS := tests/core/test_adversaries.py tests/core/test_random_play.py tests/engine/test_random_driver.py
 
-test: check
+test: check peers
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -q $(PLAYS:%=--ignore=%)
+	@$(BIN)/coverage run -m pytest -q -n 2 --dist worksteal $(PLAYS:%=--ignore=%)
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report
 	@$(BIN)/coverage report --include 'src/mainspring/core/*' --fail-under 100 > .venv/core-coverage.txt \
 	  || { cat .venv/core-coverage.txt; exit 1; }
-	@$(BIN)/pytest -q $(PLAYS)
+	@$(BIN)/pytest -q -n 2 $(PLAYS)
+
+# Other people's programs that ours are tested against, in an environment of their own.
+peers: $(READY)
+	@$(BIN)/python scripts/peers.py
 
 # The property tests with new examples, and many of them.
 fuzz: $(READY)
@@ -41,10 +52,15 @@ docs: $(READY)
 	@$(BIN)/python scripts/loop_page.py
 	@$(BIN)/python scripts/checklist_page.py
 
+# The real process, killed and failed at every system call of the journal (several minutes).
+crash: $(READY)
+	@$(BIN)/python scripts/crash.py
+
 bench: $(READY)
 	@$(BIN)/python bench/core.py
 	@$(BIN)/python bench/engine.py
 	@$(BIN)/python bench/wire.py
+	@$(BIN)/python bench/journal.py
 
 # How many deliberate bugs in core/ the tests notice (about five minutes).
 mutate: $(READY)
@@ -54,9 +70,11 @@ mutate: $(READY)
 lock:
 	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
 	  --group dev pyproject.toml -o requirements-dev.lock
+	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
+	  pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants
+	rm -rf .venv .venv-run .venv-peers .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants
 
 .venv: $(READY)
 

@@ -268,7 +268,7 @@ def test_colour_is_for_those_who_want_it(serve: Serve, sit_at: SitAt) -> None:
     [
         (["talk"], "unknown command 'talk'. If it is a prompt: 'mainspring -p talk'"),
         (["--output-format", "json"], "'--output-format' needs '-p'"),
-        (["--resume", "x"], "'--resume' is not there yet"),
+        (["--resume", "x"], "No conversation found with session ID: x"),
     ],
 )
 def test_what_makes_no_sense_in_a_terminal(arguments: list[str], words: str, serve: Serve, sit_at: SitAt) -> None:

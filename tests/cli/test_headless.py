@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
+from mainspring.cli.flags import EXAMPLE
 from mainspring.simulator.replies import Refuse, Say
 
 
@@ -83,9 +84,10 @@ def test_the_session_is_written_down_with_the_ids_of_the_frames(serve: Serve) ->
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert {stat.S_IMODE(folder.stat().st_mode) for folder in (stage.home, *path.parents[:2])} == {0o700}
     written = path.read_text()
-    assert "EventRecord" in [json.loads(line)["type"] for line in written.splitlines()]
-    for frame in shown[1:5]:
-        assert frame["message"].get("id", frame["uuid"]) in written
+    lines = [json.loads(line) for line in written.splitlines()]
+    assert "mainspring" in [line["type"] for line in lines]
+    told = [frame["uuid"] for frame in shown[1:5]]
+    assert [line["uuid"] for line in lines if line.get("uuid") in told] == told
 
 
 # --- the prompt -------------------------------------------------------------------------------------
@@ -253,8 +255,10 @@ def test_an_answer_that_was_declined_is_no_error_but_is_told(serve: Serve) -> No
         (["--loud"], "unknown flag '--loud'"),
         (["--max-turns", "x"], "'--max-turns' is a whole number"),
         (["--session-id=abc"], "Must be a valid UUID"),
-        (["--resume=abc"], "'--resume' is not there yet"),
-        (["--continue"], "'--continue' is not there yet"),
+        (["--resume=abc"], "No conversation found with session ID: abc"),
+        (["--fork-session"], "'--fork-session' goes with '--resume ID' or '--continue'"),
+        (["--continue", f"--session-id={EXAMPLE}"], "with '--resume' or '--continue' add '--fork-session'"),
+        ([f"--resume-drops-turn={EXAMPLE}"], "'--resume-drops-turn' is not there yet"),
         (["--input-format", "stream-json"], "'--input-format stream-json' is not there yet"),
         (["--system-prompt-file", "none.md"], "'--system-prompt-file none.md' cannot be read: No such file"),
         (["--system-prompt", "a", "--system-prompt-file", "b"], "exclude each other"),
@@ -277,7 +281,7 @@ def test_a_session_id_is_used_once(serve: Serve) -> None:
     first, second = [stage.run("-p", "hello", "--session-id", chosen, "--output-format=json") for _ in range(2)]
     assert frames(first.stdout)[0]["session_id"] == chosen
     assert (second.returncode, second.stdout) == (1, b"")
-    assert f"Session ID {chosen} is already in use" in second.stderr.decode()
+    assert f"Session ID '{chosen}' is already in use" in second.stderr.decode()
 
 
 # --- flags that reach the model ---------------------------------------------------------------------
@@ -444,7 +448,7 @@ def test_closed_input_and_closed_errors(serve: Serve) -> None:
     with shell(stage, "mainspring -p hello 2>&-") as done:
         assert (done.returncode, done.stdout) == (1, b"")
     written = [json.loads(line) for path in stage.sessions() for line in path.read_text().splitlines()]
-    assert all(record["type"].endswith("Record") for record in written), "something else was written to the journal"
+    assert all(isinstance(record, dict) for record in written), "something else was written to the journal"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
@@ -459,18 +463,88 @@ def test_output_that_cannot_be_written(serve: Serve) -> None:
 def test_where_nothing_can_be_stored_the_run_goes_on_and_says_so(home: str, serve: Serve) -> None:
     done = serve(Say.of("Hi.")).run("-p", "hello", env={"MAINSPRING_HOME": home})
     assert (done.returncode, done.stdout) == (0, b"Hi.\n")
-    assert f"nothing of this session is stored: '{home}' cannot be written" in done.stderr.decode()
+    assert f"'{home}/projects" in done.stderr.decode()
+    assert "from here on nothing of this session is stored" in done.stderr.decode()
     assert done.stderr.count(b"\n") == 1
 
 
-def test_a_disk_that_is_full_in_mid_run_ends_it_with_a_result(serve: Serve) -> None:
+def test_a_disk_that_is_full_in_mid_run_is_told_once_and_the_run_goes_on(serve: Serve) -> None:
     """A limit on the size of files is the same to us: the write of a record fails."""
-    stage = serve(Say.of("word " * 1_000))
+    stage = serve(Say.of("word " * 1_000, tool_use("Read", file_path="a.py")), Say.of("Done."))
     with shell(stage, "ulimit -f 1; mainspring -p hello --output-format=stream-json") as done:
         shown = frames(done.stdout)
-        assert (done.returncode, done.stderr) == (1, b"")
+        assert (done.returncode, shown[-1]["result"]) == (0, "Done.")
+        assert done.stderr.count(b"\n") == 1
+        assert b"File too large" in done.stderr
+
+
+def test_a_required_journal_ends_the_run_when_the_disk_is_full(serve: Serve) -> None:
+    stage = serve(Say.of("word " * 1_000))
+    with shell(stage, "ulimit -f 1; mainspring -p hello --require-journal --output-format=stream-json") as done:
+        shown = frames(done.stdout)
+        assert done.returncode == 1
         assert shown[-1]["type"] == "result"
-        assert "File too large" in shown[-1]["errors"][0]
+        assert "--require-journal" in shown[-1]["errors"][0]
+
+
+@pytest.mark.covers("L-05")
+def test_a_session_is_taken_up_again(serve: Serve) -> None:
+    stage = serve(Say.of("One."), Say.of("Two."), Say.of("Three."), Say.of("Four."))
+    first = frames(stage.run("-p", "a", "--output-format=json").stdout)[0]
+    stage.run("-p", "b", "--continue")
+    again = frames(stage.run("-p", "c", "--resume", first["session_id"], "--output-format=json").stdout)[0]
+    assert [len(request.body["messages"]) for request in stage.requests] == [1, 3, 5]
+    assert again["session_id"] == first["session_id"]
+    assert again["total_cost_usd"] == pytest.approx(3 * first["total_cost_usd"])
+    forked = frames(stage.run("-p", "d", "--continue", "--fork-session", "--output-format=json").stdout)[0]
+    assert forked["session_id"] != first["session_id"]
+    assert len(stage.requests[-1].body["messages"]) == 7
+    assert len(stage.sessions()) == 2
+
+
+@pytest.mark.covers("L-08")
+def test_after_the_turn_limit_the_session_goes_on_with_a_higher_one(serve: Serve) -> None:
+    look = tool_use("Read", file_path="a.py")
+    stage = serve(Say.of("One.", look), Say.of("Two."))
+    limited = frames(stage.run("-p", "go", "--max-turns=1", "--output-format=json").stdout)[0]
+    assert (limited["subtype"], limited["is_error"]) == ("error_max_turns", True)
+    done = stage.run("-p", "go on", "--continue", "--max-turns=5")
+    assert (done.returncode, done.stdout) == (0, b"Two.\n")
+
+
+def test_up_to_a_message(serve: Serve) -> None:
+    stage = serve(Say.of("One."), Say.of("Two."), Say.of("Other."))
+    first = frames(stage.run("-p", "a", "--output-format=stream-json").stdout)
+    stage.run("-p", "b", "--continue")
+    at = first[1]["uuid"]
+    stage.run("-p", "c", "--continue", f"--resume-session-at={at}")
+    texts = [block["text"] for message in stage.requests[-1].body["messages"] for block in message["content"]]
+    assert texts == ["a", "One.", "c"]
+
+
+def test_a_session_that_is_not_there_is_told_as_a_result_too(serve: Serve) -> None:
+    stage = serve()
+    done = stage.run("-p", "a", f"--resume={EXAMPLE}", "--output-format=stream-json")
+    [result] = frames(done.stdout)
+    assert done.returncode == 1
+    assert (result["type"], result["is_error"]) == ("result", True)
+    assert result["errors"] == [f"No conversation found with session ID: {EXAMPLE}"]
+    assert EXAMPLE in done.stderr.decode()
+
+
+def test_sessions_are_listed_and_shown(serve: Serve) -> None:
+    stage = serve(Say.of("Look.", tool_use("Read", file_path="a.py")), Say.of("Done."))
+    assert b"no sessions" in stage.run("sessions").stdout
+    stage.run("-p", "what is in a.py?")
+    listed = stage.run("sessions").stdout.decode()
+    [path] = stage.sessions()
+    assert path.stem in listed
+    assert "2 turns" in listed
+    assert "what is in a.py?" in listed
+    told = stage.run("sessions", "show", path.stem).stdout.decode()
+    assert [words in told for words in ("> what is in a.py?", "Look.", "* Read", "Done.")] == [True] * 4
+    assert b"No conversation found" in stage.run("sessions", "show", EXAMPLE).stderr
+    assert b"knows no 'shwo'" in stage.run("sessions", "shwo").stderr
 
 
 def test_a_folder_that_is_gone(serve: Serve) -> None:

@@ -95,6 +95,29 @@ def waits_for_input(pid: int) -> bool:
     return Path(f"/proc/{pid}/syscall").read_text().startswith("0 0x0 ")
 
 
+PRESS_WHILE_LOADING = """
+import atexit, os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "mainspring.core.state":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+atexit.register(lambda: print("mainspring.engine.session" in sys.modules))
+"""
+
+
+def test_while_it_loads(serve: Serve) -> None:
+    """It waits until all is loaded. Before, one start in 25 that was interrupted here ended with a segmentation fault:
+    msgspec 0.22 does not survive an exception while it looks at types."""
+    stage = serve()
+    with stage.start("-p", "hello", set_up=f"exec({PRESS_WHILE_LOADING!r})") as process:
+        output, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, output, errors) == (130, b"True\n", b"mainspring: interrupted\n")
+    assert stage.requests == []
+
+
 # --- while a tool runs ------------------------------------------------------------------------------
 
 

@@ -42,6 +42,21 @@ LOOP = (user("Read it."), assistant(call()), user(result()))
 TASK_BUDGET = {"type": "tokens", "total": 20_000}
 
 
+CITED = {
+    "type": "char_location",
+    "cited_text": "a",
+    "document_index": 0,
+    "document_title": None,
+    "start_char_index": 0,
+    "end_char_index": 1,
+}
+NEWEST = {**GOOD_HEADERS, "anthropic-version": "2026-10-21"}
+
+
+def found(*content: Json) -> Json:
+    return {"type": "search_result", "source": "here", "title": "A", "content": list(content)}
+
+
 class Case(NamedTuple):
     """The wrong request breaks this rule, there, and says so; the right one breaks none."""
 
@@ -87,6 +102,30 @@ CASES = [
         ask(),
         GOOD_HEADERS,
         replaced("anthropic-version", "1"),
+    ),
+    Case(
+        "version.sampling",
+        "top_p",
+        "Extra inputs",
+        ask(model=BUDGETED, top_p=1),
+        ask(model=BUDGETED),
+        NEWEST,
+    ),
+    Case(
+        "version.citations",
+        "messages.0.content.0.text.citations",
+        "Extra inputs",
+        ask(user(text("as it says", citations=[CITED]))),
+        ask(user("as it says"), assistant(text("as it says", citations=[CITED])), user("Yes.")),
+        NEWEST,
+    ),
+    Case(
+        "version.citations",
+        "messages.0.content.0.search_result.content.0.text.citations",
+        "Extra inputs",
+        ask(user(found(text("as it says", citations=[CITED])))),
+        ask(user(found(text("as it says")))),
+        NEWEST,
     ),
     Case(
         "headers.content_type",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 import struct
@@ -11,8 +12,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Raw, Refuse, Reply, Say
-from mainspring.simulator.server import ModelServer, Received
+from mainspring.simulator.server import ModelServer
 from simulator.bodies import ADAPTIVE, Json, ask, assistant, call, user
 from simulator.client import HEADERS, assembled, connected, request_bytes
 
@@ -381,3 +383,20 @@ def test_waiting_for_what_does_not_come_ends() -> None:
             await server.until(lambda: server.aborted > 0, seconds=0.01)
 
     serving(ModelServer(), talk)
+
+
+def test_whoever_knocks_while_the_server_leaves_is_let_go() -> None:
+    """A socket that was accepted, and is no connection yet, must not outlive the server."""
+
+    async def main() -> None:
+        for rounds in range(6):
+            async with ModelServer() as server:
+                host, port = server.url.removeprefix("http://").split(":")
+                late = socket.create_connection((host, int(port)))
+                for _ in range(rounds):
+                    await asyncio.sleep(0)
+            assert server.open_connections == 0
+            late.close()
+
+    asyncio.run(main())
+    gc.collect()  # a transport that nobody closed would complain now, and fail this test

@@ -18,36 +18,46 @@ import pytest
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 
-NEEDED = (
-    "asyncio, httptools, msgspec"  # the stack; what these load in turn is theirs, and differs from Python to Python
-)
+NEEDED = "asyncio, httptools, msgspec"  # what these load in turn is theirs, and differs from Python to Python
 
 # Our own modules on the path, one by one. A new name here is a decision: it is loaded at every start.
 OURS = {
     "mainspring": "version",
-    "mainspring.cli": "flags frames hands headless lines main outcomes plain_journal shell signals stdin stdout "
+    "mainspring.cli": "flags frames hands harmless headless lines main outcomes sessions shell signals stdin stdout "
     "system_prompt tally wire world",
-    "mainspring.core": "bound compaction config effects errors events history ladder limits messages models money moves "
-    "pairing reasons schedule state step updates value view",
+    "mainspring.core": "bound compaction config effects errors events history ladder limits messages models money "
+    "moves pairing reasons schedule state step updates value view",
     "mainspring.engine": "background channel deps driver endings executor ledger plain run sampling session shared",
     "mainspring.providers": "anthropic anthropic_events anthropic_json anthropic_refusals base connection dial media "
     "placing prefix projection proxies retry sse tls transport",
-    "mainspring.sessions": "records",
+    "mainspring.sessions": "forms journal lines places records scribe",
 }
 
 # What else is loaded, and who asks for it. This list may only shrink.
 BESIDES = {
     "zlib",  # core/limits.py: the fingerprints of the progress guard
-    "encodings.idna",  # providers/dial.py: `socket.getaddrinfo` encodes even a numeric host with it,
-    "stringprep",  # and it needs these two
-    "unicodedata",
+    "unicodedata",  # sessions/places.py: the name of the home folder, composed
+    "concurrent.futures.thread",  # sessions/journal.py: the disk is waited for in a thread, when the run ends;
+    "queue",  # and that needs these two
+    "_queue",
 }
 
-# Instructions to import `OURS`, over the interpreter with `NEEDED`. Counted by this test on 2026-11-15 with Python 3.11.7
-# and valgrind 3.19: LIMIT_COUNTED; the limit is a tenth above. An interpreter that needs more for `NEEDED`, as another
-# version or build may, is given more in proportion, never less.
-COUNTED, COUNTED_BARE = 0, 0
-LIMIT = COUNTED * 11 // 10
+# Instructions to import `OURS`, over those of an interpreter with `NEEDED`; and those of that. Counted by the test
+# below on 2026-11-15, with valgrind 3.19 and Python 3.11.7, 3.12.1 and 3.13.0. Builds of one version differ (Debian's
+# 3.11 takes a fifth less for both), so what is held is the count in proportion to `NEEDED`, and a tenth more.
+COUNTED = {
+    (3, 11): (149_761_652, 287_478_140),
+    (3, 12): (168_557_395, 312_482_740),
+    (3, 13): (173_834_857, 312_236_852),
+}
+ROOM = 1.1
+
+
+def limit(needed: int) -> float:
+    """For an interpreter that takes so many instructions for `NEEDED`. A later Python is held to the last row."""
+    known = [version for version in COUNTED if version <= sys.version_info[:2]]
+    our_count, needed_count = COUNTED[max(known)]
+    return ROOM * our_count * needed / needed_count
 
 
 def ours() -> set[str]:
@@ -102,7 +112,7 @@ def test_headless_run_loads_a_short_list(tmp_path: Path) -> None:
     assert answer == "Hello."
     needed = set(bare.out.split())
     assert set(NEEDED.split(", ")) <= set(loaded.split())
-    assert set(loaded.split()) - needed == ours() | BESIDES
+    assert needed | set(loaded.split()) == needed | ours() | BESIDES
 
 
 # --- what loading costs ---------------------------------------------------------------------------------
@@ -133,6 +143,6 @@ def test_import_cost_is_held_to_a_count_of_instructions(tmp_path: Path) -> None:
         assert (first.code, first.err) == (0, "")
         return await asyncio.gather(*[instructions(valgrind, names, tmp_path) for names in (NEEDED, everything)])
 
-    bare, whole = asyncio.run(main())
-    print(f"{NEEDED}: {bare:,} instructions; ours: {whole - bare:,}")
-    assert whole - bare <= LIMIT * max(1.0, bare / COUNTED_BARE)
+    needed, whole = asyncio.run(main())
+    print(f"instructions: ours {whole - needed:,}, {NEEDED} {needed:,}")  # shown when it fails, and by `pytest -s`
+    assert whole - needed <= limit(needed)

@@ -926,9 +926,9 @@ def test_an_address_that_refuses_costs_nothing() -> None:
 def test_a_name_server_that_does_not_answer_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the deadline nor the end of the loop; and a thousand sessions ask it once."""
     answer = threading.Event()
-    asked: list[str] = []
+    asked: list[bytes] = []
 
-    def hang(host: str, *rest: object, **more: object) -> list[object]:
+    def hang(host: bytes, *rest: object, **more: object) -> list[object]:
         asked.append(host)
         answer.wait()
         return []
@@ -943,7 +943,7 @@ def test_a_name_server_that_does_not_answer_holds_up_nothing(monkeypatch: pytest
     start = time.monotonic()
     run(main())
     assert time.monotonic() - start < 5
-    assert asked == ["some.example"]
+    assert asked == [b"some.example"]
     answer.set()
 
 

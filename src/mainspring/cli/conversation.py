@@ -28,6 +28,7 @@ def converse(options: Options) -> int:
     output = Output(colour=wants_colour(), wrap=AsItIs())
     with Signals() as signals, asyncio.Runner() as runner:
         parts = prepare(options, dict(os.environ))
+        signals.check()
         signals.kill = parts.shell.kill
         world = begin(parts)
         greet(output, world)

@@ -89,6 +89,7 @@ class Options:
     fork_session: bool = False
     resume_session_at: str | None = None
     resume_drops_turn: str | None = None
+    require_journal: bool = False
     session_mirror: bool = False
     include_partial_messages: bool = False
     include_hook_events: bool = False
@@ -108,7 +109,7 @@ class Options:
 
 
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto")
-JOURNAL, PIPE, PERMISSIONS = "resuming sessions", "the pipe to an SDK", "permissions"
+PIPE, PERMISSIONS = "the pipe to an SDK", "permissions"
 
 FLAGS: tuple[Flag, ...] = (
     Flag(
@@ -177,11 +178,12 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--permission-prompt-tool", Takes.TEXT, "who is asked", later=PERMISSIONS),
     Flag("--add-dir", Takes.EACH, "one more folder that tools may touch; may stand several times"),
     Flag("--session-id", Takes.UUID, "the id of the new session"),
-    Flag("--continue", Takes.NOTHING, "go on with the newest session", also=("-c",), later=JOURNAL, refused=True),
-    Flag("--resume", Takes.TEXT, "go on with this session", also=("-r",), later=JOURNAL, refused=True),
-    Flag("--fork-session", Takes.NOTHING, "with either: under a new id", later=JOURNAL, refused=True),
-    Flag("--resume-session-at", Takes.UUID, "up to this message", later=JOURNAL, refused=True),
-    Flag("--resume-drops-turn", Takes.UUID, "only if nothing but this turn is dropped", later=JOURNAL, refused=True),
+    Flag("--continue", Takes.NOTHING, "go on with the newest session of this folder, if there is one", also=("-c",)),
+    Flag("--resume", Takes.TEXT, "go on with this session; its id, or its title", also=("-r",)),
+    Flag("--fork-session", Takes.NOTHING, "with either: under a new id, the old session stays as it is"),
+    Flag("--resume-session-at", Takes.UUID, "with either: only up to this message"),
+    Flag("--resume-drops-turn", Takes.UUID, "only if nothing but this turn is dropped", later=PIPE, refused=True),
+    Flag("--require-journal", Takes.NOTHING, "end rather than go on with a session that cannot be stored"),
     Flag("--session-mirror", Takes.NOTHING, "repeat the session's lines on the pipe", later=PIPE),
     Flag("--include-partial-messages", Takes.NOTHING, "with stream-json: also the pieces as they stream"),
     Flag("--include-hook-events", Takes.NOTHING, "with stream-json: also what hooks do", later="hooks"),

@@ -58,6 +58,7 @@ class About(NamedTuple):
     key_source: str = "none"
     betas: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()  # flags that were given, and are not honoured yet
+    spent: int = 0  # nano-dollars, before this process took the session up
 
 
 class Frames:
@@ -76,7 +77,7 @@ class Frames:
         self._new_id = new_id
         self._partial = partial
         self._replay = replay
-        self._tally = Tally(about.model, now)
+        self._tally = Tally(about.model, now, about.spent)
         self._started = ReplyStarted("", about.model.name, Usage())
         self._open = -1  # the index of the block that streams
         self._failure: Failure | None = None
@@ -300,3 +301,20 @@ class Frames:
         if result.output is not None:
             fields["structured_output"] = result.output
         return self._frame("result", fields)
+
+
+def never_begun(why: str, session_id: str) -> Object:
+    """The one frame of a session that could not be taken up."""
+    zeros: Object = dict.fromkeys(("duration_ms", "duration_api_ms", "num_turns", "total_cost_usd"), 0)
+    return {
+        "type": "result",
+        "subtype": Subtype.ERROR_DURING_EXECUTION,
+        "is_error": True,
+        **zeros,
+        "usage": usage(Usage()),
+        "modelUsage": {},
+        "permission_denials": [],
+        "errors": [why],
+        "session_id": session_id,
+        "uuid": session_id,
+    }

@@ -9,15 +9,16 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from mainspring.cli.flags import Options, StartError
-from mainspring.cli.frames import Frames
+from mainspring.cli.frames import Frames, never_begun
 from mainspring.cli.harmless import harmless
 from mainspring.cli.lines import line
 from mainspring.cli.outcomes import outcome
+from mainspring.cli.sessions import ResumeError
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.stdin import prompt
 from mainspring.cli.stdout import Pipe
 from mainspring.cli.wire import Object
-from mainspring.cli.world import World, begin, prepare
+from mainspring.cli.world import Parts, World, begin, prepare
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text, User
 from mainspring.core.reasons import Cause, Failure
@@ -42,11 +43,22 @@ def headless(options: Options) -> int:
         raise StartError(NO_PIPE)
     with Signals() as signals:
         parts = prepare(options, dict(os.environ))
+        signals.check()
         with signals.heard_at_once():  # and from then on where it is safe
             text = prompt(options.words)
         signals.kill = parts.shell.kill
-        code = asyncio.run(drive(begin(parts), text, options, signals))
+        code = asyncio.run(drive(begun(parts), text, options, signals))
     return signals.code or code
+
+
+def begun(parts: Parts) -> World:
+    """A program that drives us hears of a session that cannot be taken up as a result, too (stream-json 1.6)."""
+    try:
+        return begin(parts)
+    except ResumeError as error:
+        if parts.options.output_format != "text":
+            os.write(1, line(never_begun(str(error), parts.options.resume or "")))
+        raise
 
 
 async def drive(world: World, text: str, options: Options, signals: Signals) -> int:

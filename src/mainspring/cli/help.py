@@ -12,6 +12,7 @@ COLUMN = 24
 ABOUT = """\
 usage: mainspring                  a conversation, line by line
        mainspring -p PROMPT        one answer; standard input is added to it
+       mainspring sessions         those of this folder; 'show ID' prints one
        mainspring demo [--keep]    watch the loop repair a small project
 
 The first two ask a model: they need ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or

@@ -49,6 +49,8 @@ def run(options: Options) -> int:
         return 0
     if options.words[:1] == ("demo",) and not options.print:
         return demo(options)
+    if options.words[:1] == ("sessions",) and not options.print:
+        return sessions(options)
     if options.keep:
         raise StartError("'--keep' belongs to a command: 'mainspring demo --keep'")
     return talk(options)
@@ -58,26 +60,41 @@ def demo(options: Options) -> int:
     odd = [*options.words[1:], *[name for name in options.given if name != "--keep"]]
     if odd:
         raise StartError(f"'mainspring demo' knows no '{odd[0]}'")
-    from mainspring.cli.demo import demo as play
+    from mainspring.cli.signals import undisturbed
+
+    with undisturbed():
+        from mainspring.cli.demo import demo as play
 
     return play(keep=options.keep)
+
+
+def sessions(options: Options) -> int:
+    from mainspring.cli.signals import undisturbed
+
+    with undisturbed():
+        from mainspring.cli.sessions_command import sessions as show
+
+    return show(options)
 
 
 def talk(options: Options) -> int:
     """Once, or line by line where somebody sits in front of it."""
     if sys.stdout is None:
         raise StartError("standard output is closed: nobody would see the answer. '> /dev/null' throws it away")
-    from mainspring.core.errors import UsageError
-
-    try:
-        if options.print or options.input_format == "stream-json" or not in_front_of_a_terminal():
-            from mainspring.cli.headless import headless
-
-            return headless(options)
+    once = options.print or options.input_format == "stream-json" or not in_front_of_a_terminal()
+    if not once:
         check_conversation(options)
-        from mainspring.cli.conversation import converse
+    from mainspring.cli.signals import undisturbed
 
-        return converse(options)
+    with undisturbed():
+        from mainspring.core.errors import UsageError
+
+        if once:
+            from mainspring.cli.headless import headless as begin
+        else:
+            from mainspring.cli.conversation import converse as begin
+    try:
+        return begin(options)
     except UsageError as error:  # an address or a proxy in the environment that is none
         raise StartError(str(error)) from None
 

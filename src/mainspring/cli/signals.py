@@ -27,13 +27,23 @@ def nothing() -> None:
     pass
 
 
+@contextmanager
+def undisturbed() -> Generator[None]:
+    """While modules are loaded, signals wait. msgspec 0.22 crashes if an exception comes while it looks at types."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, PATIENCE)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # what came meanwhile is heard here
+
+
 class Signals:
-    """Within this block the first signal calls what `during` was given; before that, and at a prompt, it is raised."""
+    """Within this block the first signal calls what `during` was given. Only at a prompt is it raised."""
 
     def __init__(self) -> None:
         self.code = 0  # the exit code that a signal asks for
         self.kill: Callable[[], None] = nothing  # ends, without a wait, whatever would outlive us
-        self._stop: Callable[[], object] | None = None  # None: a signal is raised, at once
+        self._stop: Callable[[], object] | None = nothing  # None: a signal is raised, at once
         self._pressed = -DOUBLE  # when Ctrl-C was heard last
         self._forced_at = FOREVER  # when patience ends
         self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
@@ -57,6 +67,13 @@ class Signals:
     def during(self, stop: Callable[[], object]) -> None:
         """From now on a signal calls `stop`, which must return at once, and its exit code is in `code`."""
         self._stop = stop
+
+    def check(self) -> None:
+        """Where nothing has begun yet: what was heard so far ends us here."""
+        if self.code == INTERRUPT:
+            raise KeyboardInterrupt
+        if self.code:
+            raise SystemExit(self.code)
 
     @contextmanager
     def heard_at_once(self) -> Generator[None]:

@@ -13,7 +13,8 @@ from mainspring.core.updates import Result
 class Tally:
     """Updates carry no time, so it is taken when they are seen."""
 
-    def __init__(self, model: Model, now: Callable[[], int]) -> None:
+    def __init__(self, model: Model, now: Callable[[], int], before: int = 0) -> None:
+        self._before = before  # what the session had cost when it was taken up
         self._models = {model.name: model}
         self._now = now
         self._model = model.name  # the one that was asked last
@@ -25,7 +26,7 @@ class Tally:
 
     @property
     def cost(self) -> int:
-        return sum(self._cost.values())
+        return self._before + sum(self._cost.values())
 
     def begin(self) -> None:
         self._run_used, self._run_cost = Usage(), 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 from mainspring.cli.flags import BY_NAME, Options, StartError
 from mainspring.cli.frames import About
 from mainspring.cli.hands import NAMES, Reach, tools
-from mainspring.cli.plain_journal import PlainJournal, home, session_file
+from mainspring.cli.sessions import Opened, new_place, open_session
 from mainspring.cli.shell import Shell
 from mainspring.cli.system_prompt import system_prompt
 from mainspring.core.config import DEFAULT, Config, Effort
@@ -22,7 +21,6 @@ from mainspring.engine.ledger import Ledger
 from mainspring.engine.plain import Plain, Tool
 from mainspring.engine.session import Session
 from mainspring.providers.base import Provider
-from mainspring.sessions.records import Journal
 
 Environment = dict[str, str]
 Close = Callable[[], Awaitable[None]]
@@ -33,8 +31,6 @@ there is no key for the model. Any of these helps:
   ANTHROPIC_AUTH_TOKEN=...    a token, sent as 'Authorization: Bearer'
   ANTHROPIC_BASE_URL=...      the address of another server, such as one on this machine; it may need no key
 'mainspring demo' needs none of them"""
-
-NOT_STORED = "nothing of this session is stored"
 
 
 class Reached(NamedTuple):
@@ -81,14 +77,14 @@ def prepare(options: Options, environment: Environment) -> Parts:
 
 
 def begin(parts: Parts) -> World:
-    """A new session, and its file."""
-    options, provider = parts.options, parts.model.provider
-    session_id = options.session_id or Plain(provider).new_id()
-    journal = new_journal(parts.environment, parts.cwd, session_id)
-    deps = Plain(provider, parts.hands, journal=journal, system=parts.system)
-    ledger = Ledger(round(options.max_budget_usd * NANOS_PER_USD) if options.max_budget_usd else None)
+    """A session that begins, or goes on, and its file."""
+    options, opened = parts.options, open_journal(parts)
+    deps = Plain(parts.model.provider, parts.hands, journal=opened.journal, system=parts.system)
+    loaded = opened.loaded
+    spent = loaded.spent if loaded is not None else 0
+    ledger = Ledger(round(options.max_budget_usd * NANOS_PER_USD) if options.max_budget_usd else None, spent=spent)
     about = About(
-        session_id=session_id,
+        session_id=opened.session_id,
         cwd=parts.cwd,
         model=parts.config.model,
         tools=tuple([tool.name for tool in parts.hands]),
@@ -96,17 +92,25 @@ def begin(parts: Parts) -> World:
         key_source=credentials(parts.environment)[0],
         betas=options.betas,
         ignored=tuple([name for name in options.given if BY_NAME[name].later]),
+        spent=spent,
     )
-    return World(Session(deps, parts.config, ledger=ledger), about, parts.model.close)
+    if loaded is None:
+        session = Session(deps, parts.config, ledger=ledger)
+    else:
+        session = Session.resumed(deps, parts.config, loaded, ledger=ledger, repeatable=deps.is_concurrent)
+    return World(session, about, parts.model.close)
+
+
+def open_journal(parts: Parts) -> Opened:
+    key = credentials(parts.environment)[1]
+    place = new_place(parts.environment, parts.cwd, (key,) if key else ())
+    return open_session(parts.options, place, Plain(parts.model.provider).new_id())
 
 
 def refuse_what_is_missing(options: Options) -> None:
     for name in options.given:
         if BY_NAME[name].refused:
-            raise StartError(
-                f"'{name}' is not there yet: sessions are written down, but cannot be taken up again so far. Leave it "
-                "out to begin a new one"
-            )
+            raise StartError(f"'{name}' is not there yet: it comes with the pipe to an SDK. Leave it out")
 
 
 def working_folder() -> str:
@@ -218,20 +222,3 @@ def for_commands(environment: Environment) -> Environment:
     """What a command gets: no name that sounds like a secret (K2)."""
     kept = {name: value for name, value in environment.items() if not any(word in name.upper() for word in SECRET)}
     return kept | {"CLAUDECODE": "1"}
-
-
-# --- the journal ------------------------------------------------------------------------------------
-
-
-def new_journal(environment: Environment, cwd: str, session_id: str) -> Journal | None:
-    """None where nothing can be written: the run goes on, and says so."""
-    try:
-        return PlainJournal(session_file(environment, cwd, session_id))
-    except FileExistsError:
-        raise StartError(
-            f"Session ID {session_id} is already in use: leave '--session-id' out, or take another"
-        ) from None
-    except OSError as error:
-        where = home(environment)
-        print(f"mainspring: {NOT_STORED}: '{where}' cannot be written ({error.strerror})", file=sys.stderr)
-        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -171,7 +172,12 @@ def _no_history(_type: type, _data: object) -> History:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_no_messages)
-_decoder = msgspec.json.Decoder(Checkpoint, dec_hook=_no_history)
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Checkpoint]:
+    """Made when a session is taken up again, and not at every start: it takes as long as all the rest of the core."""
+    return msgspec.json.Decoder(Checkpoint, dec_hook=_no_history)
 
 
 def encode_checkpoint(saved: Checkpoint) -> bytes:
@@ -182,4 +188,4 @@ def decode_checkpoint(data: bytes) -> Checkpoint | None:
     """None for a version that this code does not know: such a state is rebuilt from the records."""
     if msgspec.json.decode(data, type=_Versioned).version != CHECKPOINT_VERSION:
         return None
-    return _decoder.decode(data)
+    return _decoder().decode(data)

@@ -30,7 +30,7 @@ from mainspring.core.messages import Assistant, ToolCall, ToolResult, User
 from mainspring.core.reasons import AbortReason
 from mainspring.core.state import State, checkpoint
 from mainspring.core.step import step
-from mainspring.core.updates import Appended, Decided, Injected, ReplyDone, Result, ToolSummary, Update
+from mainspring.core.updates import Appended, Decided, Injected, ReplyDone, Result, Tombstone, ToolSummary, Update
 from mainspring.core.value import Stamp
 from mainspring.engine.background import Background, settled
 from mainspring.engine.channel import Channel
@@ -42,10 +42,12 @@ from mainspring.engine.shared import Command, Shared
 from mainspring.sessions.records import (
     CheckpointRecord,
     CommandState,
+    ConfigRecord,
     EventRecord,
     NoteRecord,
     SaidRecord,
     ToolSummaryRecord,
+    WithdrawnRecord,
 )
 
 CHECKPOINT_TURNS = 50  # settled 6
@@ -126,6 +128,8 @@ class Driver:
         """`step` comes first because it is pure: an event that it refuses must not be in the journal."""
         event = self._undecided = replace(event, stamp=Stamp(self._deps.new_id(), self._deps.now()))
         state, effect, updates = step(self.state, event, self._config)
+        if isinstance(event, Submitted):
+            await self._deps.journal.append(ConfigRecord(self._config))
         await self._deps.journal.append(EventRecord(event))
         turn, self.state, self._undecided = self.state.turn, state, None
         if isinstance(event, ContextReady):
@@ -133,10 +137,13 @@ class Driver:
         if isinstance(event, Replied):
             self._channel.push(ReplyDone(event.reply.id, event.reply.stop, event.reply.usage))
         if self.state.turn != turn and self.state.turn % CHECKPOINT_TURNS == 0:
-            await self._deps.journal.append(CheckpointRecord(checkpoint(self.state)))
+            await self._checkpoint()
         for update in updates:
             await self._show(update)
         return effect
+
+    async def _checkpoint(self) -> None:
+        await self._deps.journal.append(CheckpointRecord(checkpoint(self.state), self.state.history))
 
     async def _show_injected(self, ready: ContextReady) -> None:
         """Only now are queued commands taken from the inbox: an abort before this loses none."""
@@ -155,12 +162,14 @@ class Driver:
     async def _show(self, update: Decided) -> None:
         if isinstance(update, Appended):
             await self._deps.journal.append(SaidRecord(update.message))
+        if isinstance(update, Tombstone):
+            await self._deps.journal.append(WithdrawnRecord(update.id, update.why))
         if isinstance(update, Result):
             await self._background.end()  # nothing comes after the result
             self.completed = not update.interrupted
             if self.completed:
                 await self._note_commands(self.commands, CommandState.COMPLETED)
-            await self._deps.journal.append(CheckpointRecord(checkpoint(self.state)))
+            await self._checkpoint()
             await self._deps.journal.sync()  # L-03: nothing is outstanding when the result is seen
             self.result = update
         self._channel.push(update)

@@ -8,8 +8,8 @@ from mainspring.core.money import Account, Lineage, funds, reserve, settle
 class Ledger:
     """An agent's account, with its parents' behind it. All spending of the tree goes through one of these."""
 
-    def __init__(self, limit: int | None = None, parent: Ledger | None = None) -> None:
-        self.account = Account(limit)
+    def __init__(self, limit: int | None = None, parent: Ledger | None = None, *, spent: int = 0) -> None:
+        self.account = Account(limit, spent)  # what a resumed session spent before counts against its limit
         self.parent = parent
 
     def child(self, limit: int | None = None) -> Ledger:

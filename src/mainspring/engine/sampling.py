@@ -73,6 +73,9 @@ class Draft:
         self.block(text)
         return text
 
+    def record(self, index: int, block: Block, at: int) -> BlockRecord:
+        return BlockRecord(self.reply_id, index, block, at, self.model, self.usage if self.begun else Usage())
+
     def reply(self, stop: Stop, usage: Usage, model: str = "") -> Assistant:
         return Assistant(tuple(self.blocks), model or self.model, stop, usage, id=self.reply_id, at=self.at)
 
@@ -154,7 +157,7 @@ class Sampler:
         """Text that was being written when a reply broke off was shown, so it becomes a block like any other."""
         index, text = len(draft.blocks), draft.close_text()
         if text is not None:
-            await self._journal.append(BlockRecord(draft.reply_id, index, text, self._deps.now()))
+            await self._journal.append(draft.record(index, text, self._deps.now()))
             self._show(BlockDone(draft.reply_id, index, text))
 
     async def _take(self, batch: Batch, draft: Draft) -> Ended | None:
@@ -217,7 +220,7 @@ class Sampler:
         if isinstance(block, ToolCall):
             block = unique(block, self._shared.call_ids, self._deps.new_id)
         index = len(draft.blocks)
-        await self._journal.append(BlockRecord(draft.reply_id, index, block, self._deps.now()))
+        await self._journal.append(draft.record(index, block, self._deps.now()))
         draft.block(block)
         self._show(BlockDone(draft.reply_id, index, block))
         if isinstance(block, ToolCall) and block.defect is None:

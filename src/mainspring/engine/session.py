@@ -6,6 +6,9 @@ what they share and hands back its state when it is over.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
 from mainspring.core.config import Config
@@ -13,7 +16,7 @@ from mainspring.core.effects import Priority
 from mainspring.core.errors import UsageError
 from mainspring.core.events import Submitted
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, ToolResult, User, user
+from mainspring.core.messages import Assistant, ToolCall, ToolResult, User, user
 from mainspring.core.reasons import AbortReason
 from mainspring.core.state import State
 from mainspring.core.updates import Update
@@ -25,6 +28,9 @@ from mainspring.engine.run import Run
 from mainspring.engine.shared import Command, Policy, Shared
 from mainspring.sessions.records import CommandState, PolicyRecord
 
+if TYPE_CHECKING:
+    from mainspring.sessions.loaded import Loaded  # only who takes a session up again pays for reading one
+
 
 class Session:
     def __init__(self, deps: Deps, config: Config, *, state: State | None = None, ledger: Ledger | None = None) -> None:
@@ -35,6 +41,25 @@ class Session:
         self.completed_commands: list[Command] = []
         self._under_way: Driver | None = None
         self._salvaged: tuple[Assistant | None, tuple[ToolResult, ...]] = (None, ())
+
+    @classmethod
+    def resumed(
+        cls,
+        deps: Deps,
+        config: Config,
+        loaded: Loaded,
+        *,
+        ledger: Ledger | None = None,
+        repeatable: Callable[[ToolCall], bool] = lambda _: False,
+    ) -> Session:
+        """A session as it was left. The model will be told of every call whose outcome nobody knows (P4)."""
+        session = cls(deps, config, state=loaded.state, ledger=ledger)
+        session._salvaged = (loaded.partial, loaded.answers(deps.new_id, deps.now(), repeatable))
+        for waiting in loaded.commands:
+            session.shared.inbox.put(Command(waiting.id, waiting.text, waiting.priority))
+        if (changed := loaded.policy) is not None:
+            session.shared.policy = Policy(changed.mode, changed.model, changed.rules, changed.tools)
+        return session
 
     def run(self, prompt: str | tuple[User, ...] = (), *, config: Config | None = None, deltas: bool = True) -> Run:
         """A run on `prompt`; without one it goes on from where the conversation stands. Starts when it is iterated."""

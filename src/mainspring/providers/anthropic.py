@@ -303,19 +303,18 @@ def fixed_part(conversation: Conversation) -> Fixed:
 
 
 def body_of(settings: dict[str, object], fixed: Fixed, projected: Projected, marks: tuple[str, ...]) -> list[bytes]:
-    chunks = with_marks(projected, marks, MOST_MARKS - bool(fixed.system))
-    return [msgspec.json.encode(settings)[:-1], fixed.body, b',"messages":[', *chunks, END, b"]}"]
+    pieces = [msgspec.json.encode(settings)[:-1], fixed.body, b',"messages":[', *projected.chunks, END, b"]}"]
+    put_marks(pieces, 3, projected, marks, MOST_MARKS - bool(fixed.system))
+    return pieces
 
 
-def with_marks(projected: Projected, marks: tuple[str, ...], most: int) -> list[bytes]:
+def put_marks(pieces: list[bytes], offset: int, projected: Projected, marks: tuple[str, ...], most: int) -> None:
     """Each mark stands on the last part of its message that can carry one."""
-    chunks = list(projected.chunks)
     wanted = {mark for mark in marks if mark}
-    for at in range(len(chunks) - 1, -1, -1):
+    for at in range(len(projected.chunks) - 1, -1, -1):
         if not wanted or not most:
             break
-        if projected.owners[at] in wanted and can_be_marked(chunks[at]):
+        if projected.owners[at] in wanted and can_be_marked(projected.chunks[at]):
             wanted.discard(projected.owners[at])
-            chunks[at] = marked(chunks[at])
+            pieces[at + offset] = marked(projected.chunks[at])
             most -= 1
-    return chunks

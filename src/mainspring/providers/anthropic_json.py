@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any, assert_never, cast
 
 import msgspec
 
@@ -59,9 +59,10 @@ def mended(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, dict):
-        return {mended(key): mended(inner) for key, inner in value.items()}
+        pairs = cast("dict[str, Any]", value)
+        return {mended(key): mended(inner) for key, inner in pairs.items()}
     if isinstance(value, list | tuple):
-        return [mended(inner) for inner in value]
+        return [mended(inner) for inner in cast("list[Any]", value)]
     return value
 
 

@@ -161,7 +161,8 @@ class Connection(asyncio.Protocol):
 
     def send(self, request: Iterable[bytes]) -> None:
         self.answer = Answer(self.place, self._limits, self._wake)
-        self.transport.writelines(request)
+        for piece in request:
+            self.transport.write(piece)
         self.sent_at = self._loop.time()
         self._unsent = self.raw.get_write_buffer_size()
 

@@ -139,7 +139,7 @@ class Placing:
             and reply.id not in self._target.distrusted
             and same_model(reply.model, self._target.model)
         )
-        kept = [
+        kept: list[Block] = [
             block
             for at, block in enumerate(reply.blocks)
             if (at in servers if isinstance(block, ServerBlock) else is_sound(block, thinks=thinks))

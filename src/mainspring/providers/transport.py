@@ -77,8 +77,8 @@ class Transport:
     def post(self, url: str, headers: Mapping[str, str], body: bytes | Sequence[bytes]) -> Exchange:
         origin, path = split(url)
         route = Route(origin, self._proxies.on_the_way_to(origin))
-        parts = (body,) if isinstance(body, bytes) else tuple(body)
-        request = (head(route, path, headers, sum(map(len, parts))), *parts)
+        whole = body if isinstance(body, bytes) else b"".join(body)
+        request = (head(route, path, headers, len(whole)), whole)
         return Exchange(self, route, request, self._deadlines or deadlines_for(url))
 
     async def close(self) -> None:

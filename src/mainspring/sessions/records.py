@@ -5,11 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Protocol
 
+from mainspring.core.config import Config
 from mainspring.core.effects import Priority
 from mainspring.core.events import Event
+from mainspring.core.history import History
 from mainspring.core.messages import Block, ToolCall, ToolResult, User
 from mainspring.core.models import Model
-from mainspring.core.reasons import Failure
+from mainspring.core.money import Usage
+from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.state import Checkpoint
 from mainspring.core.updates import Delta
 from mainspring.core.value import Value
@@ -28,6 +31,8 @@ class BlockRecord(Value):
     index: int
     block: Block
     at: int
+    model: str = ""
+    usage: Usage = Usage()  # as far as it is known before the reply has ended
 
 
 class DeltaRecord(Value):
@@ -63,8 +68,22 @@ class DecisionRecord(Value):
     at: int
 
 
+class WithdrawnRecord(Value):
+    """A reply was shown, and then taken back by a tombstone: it is no part of the conversation."""
+
+    reply_id: str
+    why: Trouble
+
+
+class ConfigRecord(Value):
+    """What a run is about to begin with. Replay decides with the same."""
+
+    config: Config
+
+
 class CheckpointRecord(Value):
     checkpoint: Checkpoint
+    history: History | None = None  # the whole one; a journal stores its ids, a few at a time
 
 
 class AskedRecord(Value):
@@ -155,6 +174,8 @@ Record = (
     | PrefixRecord
     | RetryRecord
     | ToolSummaryRecord
+    | WithdrawnRecord
+    | ConfigRecord
     | CheckpointRecord
     | NoteRecord
 )

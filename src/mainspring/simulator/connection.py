@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
@@ -143,12 +145,20 @@ class Connection(asyncio.Protocol):
         self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
     async def send(self, data: bytes) -> None:
-        self.transport.write(data)
+        if not self.transport.is_closing():  # else nobody reads it, and asyncio would complain
+            self.transport.write(data)
         await self._writable.wait()
 
     async def send_chunk(self, data: bytes) -> None:
         """Empty data ends the body."""
         await self.send(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def reset(self) -> None:
+        """Rudely: the client's next read fails, instead of finding the end."""
+        self._given_up = True
+        held: socket.socket = self.transport.get_extra_info("socket")
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
 
     async def close(self) -> None:
         """From our side: what is being served is given up."""

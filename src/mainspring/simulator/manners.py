@@ -25,26 +25,32 @@ class Manner(NamedTuple):
     forced_tools: bool = True  # tool_choice "any" and "tool"
     sampling: bool = False  # temperature, top_p, top_k
     prefill: bool = False  # a conversation may end with the assistant
+    binds: bool = False  # thinking is void once anything before it was changed (`binding.py`)
+    least_cached: int = 1_024  # tokens; a shorter prefix is not cached
 
 
+# The shortest cached prefix: 512 tokens for Opus 5, Fable 5 and Mythos 5, 1,024 for Sonnet, 4,096 for Opus 4.5 and
+# Haiku 4.5. For the newest models the pages we could read say nothing; they get what their predecessors have.
 ADAPTIVE = Manner(frozenset({"adaptive", "disabled"}))
-ALWAYS = Manner(frozenset({"adaptive"}), forced_tools=False)
+ALWAYS = Manner(frozenset({"adaptive"}), forced_tools=False, least_cached=512)
 BUDGETED = Manner(
     frozenset({"enabled", "disabled"}), efforts=frozenset(), thinks_unasked=False, sampling=True, prefill=True
 )
 MANNERS: dict[str, Manner] = {
-    "claude-fable-5-1": ALWAYS,
+    "claude-fable-5-1": ALWAYS._replace(binds=True),
     "claude-fable-5": ALWAYS,  # forced tools: refused in June 2026, said to be accepted since; the strict reading
     "claude-mythos-5-1": ALWAYS,
     "claude-mythos-5": ALWAYS,
-    "claude-opus-5-5": ALWAYS,
-    "claude-opus-5": ADAPTIVE._replace(quiet=UP_TO_HIGH),
-    "claude-sonnet-5-5": Manner(frozenset({"adaptive", "between_tools"}), quiet=UP_TO_HIGH, forced_tools=False),
+    "claude-opus-5-5": ALWAYS._replace(binds=True),
+    "claude-opus-5": ADAPTIVE._replace(quiet=UP_TO_HIGH, least_cached=512),
+    "claude-sonnet-5-5": Manner(
+        frozenset({"adaptive", "between_tools"}), quiet=UP_TO_HIGH, forced_tools=False, binds=True
+    ),
     "claude-sonnet-5": ADAPTIVE,
-    "claude-haiku-5-5": ADAPTIVE._replace(quiet=UP_TO_HIGH),
-    "claude-opus-4-5": BUDGETED._replace(efforts=UP_TO_HIGH),
+    "claude-haiku-5-5": ADAPTIVE._replace(quiet=UP_TO_HIGH, binds=True, least_cached=4_096),
+    "claude-opus-4-5": BUDGETED._replace(efforts=UP_TO_HIGH, least_cached=4_096),
     "claude-sonnet-4-5": BUDGETED,
-    "claude-haiku-4-5": BUDGETED,
+    "claude-haiku-4-5": BUDGETED._replace(least_cached=4_096),
 }
 
 
@@ -56,7 +62,8 @@ def undated(model: str) -> str:
 def manner_of(model: str) -> Manner | None:
     """None for a model nobody described: it is held to no rule that depends on the model."""
     name = undated(model)
-    return ALWAYS if name.startswith(("claude-fable-", "claude-mythos-")) else MANNERS.get(name)
+    later = ALWAYS if name.startswith(("claude-fable-", "claude-mythos-")) else None
+    return MANNERS.get(name, later)
 
 
 def listed_model(model: str) -> Model | None:

@@ -2,16 +2,18 @@
 
     Say.of("Let me look.", {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a.py"}})
     Refuse(529, "overloaded_error", "Overloaded")
+    Stream((b"event: ping\ndata: {}\n\n",), end="reset")
     Raw((b"HTTP/1.1 200 OK\r\n", b"\r\n"))
 
 Blocks are plain objects in the API's own form. Thinking without a signature is signed with `sig:<model>:<number>`,
-which `validate.py` holds against the model it comes back to.
+which `validate.py` holds against the model it comes back to. A call whose block has `partial_json` is written with that
+text in place of its input, so that it can be cut short or broken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.json import encode
@@ -30,13 +32,17 @@ class Say(Struct, frozen=True, tag="say", tag_field="reply"):
 
     blocks: tuple[Json, ...]
     stop_reason: str = ""
-    usage: Usage = Usage(input=INPUT, output=OUTPUT)
+    usage: Usage | None = None  # None: as the server meters it, or the two figures above
     pace_ms: int = 0  # before each event
 
     @classmethod
     def of(cls, *parts: str | Json, stop_reason: str = "", usage: Usage | None = None, pace_ms: int = 0) -> Say:
         blocks = tuple([text(part) if isinstance(part, str) else part for part in parts])
-        return cls(blocks, stop_reason, usage or Usage(input=INPUT, output=OUTPUT), pace_ms)
+        return cls(blocks, stop_reason, usage, pace_ms)
+
+    @property
+    def spent(self) -> Usage:
+        return self.usage or Usage(input=INPUT, output=OUTPUT)
 
     @property
     def stopped(self) -> str:
@@ -60,7 +66,17 @@ class Raw(Struct, frozen=True, tag="raw", tag_field="reply"):
     pace_ms: int = 0  # before each chunk
 
 
-Reply = Say | Refuse | Raw
+class Stream(Struct, frozen=True, tag="stream", tag_field="reply"):
+    """An answer put together by hand, and how it ends: what faults are made of."""
+
+    frames: tuple[bytes, ...] = ()
+    end: Literal["done", "close", "reset", "hang"] = "done"  # whole; cut; cut rudely; never, until the client leaves
+    head: bool = True  # False: nothing is added, the frames are all that goes out
+    usage: Usage | None = None  # what it costs; None: nothing
+    pace_ms: int = 0  # before each frame
+
+
+Reply = Say | Refuse | Raw | Stream
 
 
 def text(words: str) -> Json:
@@ -79,8 +95,8 @@ class Stamp(NamedTuple):
 
 
 def message(say: Say, stamp: Stamp) -> Json:
-    content = [signed(block, stamp) for block in say.blocks]
-    return {**envelope(say, stamp), "content": content, "stop_reason": say.stopped, "usage": spent(say.usage)}
+    content = [without_scraps(signed(block, stamp)) for block in say.blocks]
+    return {**envelope(say, stamp), "content": content, "stop_reason": say.stopped, "usage": spent(say.spent)}
 
 
 def envelope(say: Say, stamp: Stamp) -> Json:
@@ -93,7 +109,7 @@ def envelope(say: Say, stamp: Stamp) -> Json:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": {**spent(say.usage), "output_tokens": min(1, say.usage.output)},
+        "usage": {**spent(say.spent), "output_tokens": min(1, say.spent.output)},
     }
 
 
@@ -134,7 +150,7 @@ def events(say: Say, stamp: Stamp) -> Iterator[Json]:
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     ended = {"stop_reason": say.stopped, "stop_sequence": None}
-    total = {name: count for name, count in spent(say.usage).items() if name.endswith("_tokens")}  # cumulative
+    total = {name: count for name, count in spent(say.spent).items() if name.endswith("_tokens")}  # cumulative
     yield {"type": "message_delta", "delta": ended, "usage": total}
     yield {"type": "message_stop"}
 
@@ -152,12 +168,23 @@ def opened(block: Json) -> tuple[Json, list[Json]]:
             {"type": "signature_delta", "signature": block["signature"]},
         ]
     if kind in ("tool_use", "server_tool_use"):
-        # A call without arguments comes with nothing but the empty piece, as from the API.
-        whole = encode(block["input"]).decode() if block["input"] else ""
-        written = pieces("input_json", whole, field="partial_json")
-        return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": ""}, *written]
+        written = pieces("input_json", written_input(block), field="partial_json")
+        empty: Json = {**without_scraps(block), "input": {}}
+        return empty, [{"type": "input_json_delta", "partial_json": ""}, *written]
     assert kind in (*SERVER_RESULTS, "redacted_thinking"), f"'{kind}' is no block that a model writes"
     return block, []
+
+
+def written_input(block: Json) -> str:
+    """As JSON text. A call without arguments comes with nothing but the empty piece, as from the API."""
+    given: str | None = block.get("partial_json")
+    if given is not None:
+        return given
+    return encode(block["input"]).decode() if block["input"] else ""
+
+
+def without_scraps(block: Json) -> Json:
+    return {name: value for name, value in block.items() if name != "partial_json"}
 
 
 def pieces(kind: str, whole: str, *, field: str = "") -> list[Json]:

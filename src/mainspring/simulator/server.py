@@ -5,7 +5,7 @@
     assert server.violations == [] and len(server.requests) == 2
 
 Every request is judged by `validate.py`; one that breaks a rule is answered as the API would answer it, and uses up no
-reply. Replies come in order, or from `choose`, which sees the request.
+reply. Replies come in order, or from `choose`, which sees the request (`choosing.py`). Then `faults` may spoil them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,20 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from types import TracebackType
-from typing import Any, NamedTuple, Self, assert_never
+from typing import NamedTuple, Self, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
+from mainspring.core.models import model_named
+from mainspring.core.money import Usage, cost
+from mainspring.simulator.binding import Binding
+from mainspring.simulator.cache import Metered, PromptCache, tokens_written
+from mainspring.simulator.choosing import Choose, InOrder
 from mainspring.simulator.connection import Connection, Incoming
-from mainspring.simulator.replies import Raw, Refuse, Reply, Say, Stamp, events, framed, message
+from mainspring.simulator.faults import FAULTS, Faults
+from mainspring.simulator.received import Json, Received
+from mainspring.simulator.replies import Raw, Refuse, Reply, Say, Stamp, Stream, events, framed, message
 from mainspring.simulator.request import Endpoint
 from mainspring.simulator.validate import violations
 from mainspring.simulator.violation import Violation
@@ -33,34 +41,30 @@ EVENTS = {
     "cache-control": "no-cache",
     "transfer-encoding": "chunked",
 }
+ACCEPTING = 5  # rounds of the event loop between an accepted socket and its `connection_made`; asyncio needs three
 BYTES_PER_TOKEN = 4  # roughly, for `count_tokens`
-NO_MORE = Refuse(400, "invalid_request_error", "the script has no more replies")
 
 # Violations that the API answers otherwise than with 400 and `invalid_request_error`.
 ANSWERS = {"body.size": (413, "request_too_large")}
 
 
-class Received(NamedTuple):
-    """A request as it came, right or wrong."""
+class Answered(NamedTuple):
+    """What was said to a request that broke no rule."""
 
-    path: str
-    headers: dict[str, str]
-    raw: bytes
-    body: Any  # decoded; None where it is no JSON
-    at: int  # milliseconds of the monotonic clock, when it was complete
-    connection: int  # connections are numbered from 1
-
-
-Choose = Callable[[Received], Reply]
+    request: Received
+    reply: Reply
+    fault: str  # what spoilt the reply; empty: nothing
+    usage: Usage  # what it was charged; nothing where no answer began
+    cost: int  # the same in nano-dollars
 
 
-def in_order(replies: Iterable[Reply]) -> Choose:
-    left = iter(replies)
-    return lambda _: next(left, NO_MORE)
+class Wrong(NamedTuple):
+    request: Received
+    violation: Violation
 
 
 class ModelServer:
-    def __init__(
+    def __init__(  # noqa: PLR0913  # settings, by name
         self,
         replies: Iterable[Reply] = (),
         *,
@@ -68,22 +72,40 @@ class ModelServer:
         api_key: str | None = None,
         port: int = 0,
         alternate: bool = True,
+        faults: Faults | None = None,
+        metered: bool = False,
+        limit: int | None = None,
+        clock: Callable[[], int] = lambda: round(time.monotonic() * 1_000),
+        record: Callable[[Json, Reply], None] | None = None,
+        tell: Callable[[Received, Answered | Refuse], None] | None = None,
     ) -> None:
-        """Without an `api_key` any will do. `alternate=False` lets neighbours of one role pass, as the API does."""
+        """Without an `api_key` any will do. `alternate=False` lets neighbours of one role pass, as the API does.
+
+        `metered` counts tokens and prompt caching where a reply does not say what it costs; `limit` is the longest
+        prompt that is taken, in tokens. `record` is handed each request and its reply, `tell` what came of each.
+        """
         self.requests: list[Received] = []
-        self.violations: list[Violation] = []
+        self.answers: list[Answered] = []
+        self.wrong: list[Wrong] = []
         self.connections = 0  # since the start
         self.aborted = 0  # answers that the client did not wait for
-        self._choose = choose or in_order(replies)
+        self.choose: Choose = choose or InOrder(replies)  # this one and the next may be changed while it runs
+        self.faults = faults
         self._api_key = api_key
         self._port = port
         self._alternate = alternate
+        self._metered = metered
+        self._limit = limit
+        self._clock = clock
+        self._record = record
+        self._told = tell
+        self._cache = PromptCache()
+        self._binding = Binding()
         self._open: set[Connection] = set()
         self._failures: list[BaseException] = []
         self._server: asyncio.Server | None = None
         self._news = asyncio.Event()
         self._numbers = count(1)
-        self._signatures = count(1)
 
     # --- for those who use it ---
 
@@ -94,6 +116,19 @@ class ModelServer:
     @property
     def open_connections(self) -> int:
         return len(self._open)
+
+    @property
+    def violations(self) -> list[Violation]:
+        return [wrong.violation for wrong in self.wrong]
+
+    @property
+    def cost(self) -> int:
+        """All that was charged so far, in nano-dollars."""
+        return sum(answer.cost for answer in self.answers)
+
+    @property
+    def usage(self) -> Usage:
+        return sum((answer.usage for answer in self.answers), Usage())
 
     async def until(self, condition: Callable[[], bool], *, seconds: float = 10) -> None:
         """Waits for a state of this server; it is looked at whenever something happened here."""
@@ -111,6 +146,7 @@ class ModelServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._server is not None
+        await self._let_nobody_in(self._server)
         self._server.close()
         for connection in list(self._open):
             await connection.close()
@@ -118,6 +154,14 @@ class ModelServer:
         await self._server.wait_closed()
         if self._failures and error is None:
             raise self._failures[0]
+
+    async def _let_nobody_in(self, server: asyncio.Server) -> None:
+        """A socket that was accepted becomes a connection some rounds later, unless the server was closed by then: then
+        asyncio forgets it, open as it is. So those on their way arrive first."""
+        for listening in server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _ in range(ACCEPTING):
+            await asyncio.sleep(0)
 
     # --- connections ---
 
@@ -143,7 +187,10 @@ class ModelServer:
 
     async def _serve(self, connection: Connection, incoming: Incoming) -> None:
         received = self._receive(connection, incoming)
-        reply = self._refusal(incoming, received) or self._reply(received)
+        refused = self._refusal(incoming, received)
+        if refused is not None and self._told is not None:
+            self._told(received, refused)
+        reply = refused or self._reply(received)
         try:
             await self._answer(connection, received, reply)
         except asyncio.CancelledError:
@@ -157,8 +204,7 @@ class ModelServer:
             body = msgspec.json.decode(incoming.body)
         except ValueError:
             body = None
-        at = round(time.monotonic() * 1_000)
-        received = Received(incoming.path, incoming.headers, incoming.body, body, at, connection.number)
+        received = Received(incoming.path, incoming.headers, incoming.body, body, self._clock(), connection.number)
         self.requests.append(received)
         self._tell()
         return received
@@ -172,9 +218,11 @@ class ModelServer:
             return Refuse(401, "authentication_error", "invalid x-api-key")
         endpoint = COUNT if incoming.path == COUNT else MESSAGES
         found = violations(received.raw, incoming.headers, endpoint=endpoint, alternate=self._alternate)
+        if not found and (moved := self._binding.broken(received.body)):
+            found = [moved]
         if not found:
             return None
-        self.violations.extend(found)
+        self.wrong.extend([Wrong(received, violation) for violation in found])
         status, kind = ANSWERS.get(found[0].rule, (400, "invalid_request_error"))
         return Refuse(status, kind, found[0].said)
 
@@ -182,7 +230,42 @@ class ModelServer:
         """A number of tokens where those are asked for: counting uses up no reply."""
         if received.path == COUNT:
             return len(received.raw) // BYTES_PER_TOKEN + 1
-        return self._choose(received)
+        metered = self._cache.look(received.body, received.at)
+        prompt = metered.usage.prompt
+        fault = ""
+        if self._limit is not None and prompt > self._limit:
+            said = f"prompt is too long: {prompt} tokens > {self._limit} maximum"
+            reply: Reply = Refuse(400, "invalid_request_error", said)
+        else:
+            reply = self.choose(received)
+        if isinstance(reply, Say):
+            reply = self._binding.signed(self._with_usage(reply, metered), received.body)
+            if self.faults is not None:
+                whole = reply
+                fault, reply = self.faults.spoil(received.body, whole, self._stamp(received))
+                if fault and not FAULTS[fault].delivers and isinstance(self.choose, InOrder):
+                    self.choose.give_back(whole)
+        self._book(received, reply, fault, metered)
+        return reply
+
+    def _with_usage(self, say: Say, metered: Metered) -> Say:
+        if say.usage is not None or not self._metered:
+            return say
+        return replace(say, usage=replace(metered.usage, output=tokens_written(say.blocks)))
+
+    def _book(self, received: Received, reply: Reply, fault: str, metered: Metered) -> None:
+        usage = reply.spent if isinstance(reply, Say) else reply.usage if isinstance(reply, Stream) else None
+        if usage is not None:  # an answer begins: from now on others can read what this one wrote
+            self._cache.keep(metered, received.at)
+        usage = usage or Usage()
+        price = model_named(received.body["model"]).price
+        answer = Answered(received, reply, fault, usage, cost(usage, price))
+        self.answers.append(answer)
+        if self._told is not None:
+            self._told(received, answer)
+        if self._record is not None:
+            self._record(received.body, reply)
+        self._tell()
 
     # --- answers ---
 
@@ -192,6 +275,8 @@ class ModelServer:
         match reply:
             case Raw():
                 await self._put(connection, reply)
+            case Stream():
+                await self._play(connection, reply, headers)
             case Refuse():
                 error = {"type": reply.type, "message": reply.message}
                 body = msgspec.json.encode({"type": "error", "error": error, "request_id": request_id})
@@ -209,7 +294,7 @@ class ModelServer:
 
     def _stamp(self, received: Received) -> Stamp:
         model: str = received.body["model"]
-        return Stamp(model, f"msg_{next(self._numbers):024}", lambda: f"sig:{model}:{next(self._signatures)}")
+        return Stamp(model, f"msg_{next(self._numbers):024}", unsigned)
 
     async def _stream(self, connection: Connection, say: Say, headers: Mapping[str, str], stamp: Stamp) -> None:
         connection.begin(200, {**EVENTS, **headers})
@@ -219,12 +304,35 @@ class ModelServer:
             await connection.send_chunk(framed(event))
         await connection.send_chunk(b"")
 
+    async def _play(self, connection: Connection, stream: Stream, headers: Mapping[str, str]) -> None:
+        send = connection.send_chunk if stream.head else connection.send
+        if stream.head:
+            connection.begin(200, {**EVENTS, **headers})
+        for frame in stream.frames:
+            await asyncio.sleep(stream.pace_ms / 1_000)
+            await send(frame)
+        match stream.end:
+            case "done":
+                await send(b"")
+            case "close":
+                connection.transport.close()
+            case "reset":
+                connection.reset()
+            case "hang":
+                await asyncio.Event().wait()  # the client ends it
+            case _:
+                assert_never(stream.end)
+
     async def _put(self, connection: Connection, raw: Raw) -> None:
         for chunk in raw.chunks:
             if raw.pace_ms:
                 await asyncio.sleep(raw.pace_ms / 1_000)
             await connection.send(chunk)
         connection.transport.close()
+
+
+def unsigned() -> str:
+    raise AssertionError("thinking is signed before it is sent")
 
 
 def keys_in(headers: Mapping[str, str]) -> tuple[str, str]:

@@ -10,8 +10,8 @@ the documentation on platform.claude.com and from the API's error messages as pe
 
 As in the API, the meaning is looked at only when the form is right, so a rule may rely on it.
 
-Not judged, because it needs what happened before: whether thinking stands behind the very conversation it was written
-in, which newer models check ("preserved thinking").
+Not judged here, because it needs what happened before: whether thinking stands behind the very conversation it was
+written in, which newer models check. The server does that (`binding.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import msgspec
 
 from mainspring.simulator import shapes
 from mainspring.simulator.request import Endpoint, Request
-from mainspring.simulator.rules import caching, conversation, headers, media, parameters, thinking, tools
+from mainspring.simulator.rules import caching, conversation, headers, media, parameters, thinking, tools, versions
 from mainspring.simulator.violation import Violation
 
 Broken = Iterator[tuple[str, str]]
@@ -89,6 +89,8 @@ OF_MEANING: dict[str, Callable[[Request], Broken]] = {
     "media.size": media.size,
     "media.url": media.urls,
     "media.count": media.count,
+    "version.sampling": versions.no_sampling,
+    "version.citations": versions.no_citations_by_users,
     "sampling.range": parameters.sampling_range,
     "sampling.model": parameters.sampling_model,
     "sampling.thinking": parameters.sampling_thinking,

@@ -1,0 +1,151 @@
+"""Those who read the streams of bench/wire.py: ours, and the least that could be written instead.
+
+`Raw` is asyncio, httptools, a split and msgspec. It has no limits, deadlines, retries or errors, keeps nothing and
+hands nothing on. What our provider costs is told in multiples of it, over the same kind of socket and the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import process_time_ns
+from typing import NamedTuple, Self, cast
+
+from httptools import HttpResponseParser
+from msgspec import Struct
+from msgspec.json import Decoder
+
+from mainspring.core.effects import Request
+from mainspring.core.history import History
+from mainspring.core.messages import Text, User
+from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.base import Conversation, Piece
+from mainspring.providers.proxies import Proxies
+from mainspring.providers.transport import Transport
+
+HERE = Path(__file__).parent
+MODEL = "claude-sonnet-5-5"
+REQUEST = Request(MODEL, 32_000, turn=1, source="main", chain="", depth=0, overload_tries=3, adaptive=True)
+HELLO = Conversation(History([User((Text("Hello."),), id="hello")]))
+
+
+def now() -> float:
+    """The processor's time of this process, in microseconds: neither the server's nor other programs' is in it."""
+    return process_time_ns() / 1_000
+
+
+class Read(NamedTuple):
+    """What a client made of one stream."""
+
+    took: float  # microseconds of the processor
+    deltas: int
+    reads: int  # how often it was handed something
+
+
+class Server:
+    """The process that answers. It ends when we do: it waits for its standard input to be closed."""
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, str(HERE / "wire_server.py")]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.port = int(self.line())
+        return self
+
+    def line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def url(self, manner: str) -> str:
+        return f"http://127.0.0.1:{self.port}/{manner}"
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.communicate()
+
+
+# --- ours -------------------------------------------------------------------------------------------------------
+
+
+def new_transport() -> Transport:
+    return Transport(proxies=Proxies({}))
+
+
+async def ours(provider: Anthropic, request: Request = REQUEST, conversation: Conversation = HELLO) -> Read:
+    deltas = reads = 0
+    start = now()
+    async for batch in provider.stream(request, conversation):
+        reads += 1
+        for item in batch:
+            deltas += isinstance(item, Piece)
+    return Read(now() - start, deltas, reads)
+
+
+# --- the least --------------------------------------------------------------------------------------------------
+
+
+class Delta(Struct):
+    type: str = ""
+    text: str = ""
+
+
+class Event(Struct):
+    type: str
+    index: int = 0
+    delta: Delta | None = None
+
+
+decode = Decoder(Event).decode
+
+
+class Raw(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.ended = asyncio.get_running_loop().create_future()
+        self.deltas = self.reads = 0
+        self._parser = HttpResponseParser(self)
+        self._chunks: list[bytes] = []
+        self._rest = b""
+        self._whole = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def on_body(self, data: bytes) -> None:
+        self._chunks.append(data)
+
+    def on_message_complete(self) -> None:
+        self._whole = True
+
+    def data_received(self, data: bytes) -> None:
+        self.reads += 1
+        self._parser.feed_data(data)
+        *records, self._rest = (self._rest + b"".join(self._chunks)).split(b"\n\n")
+        self._chunks.clear()
+        for record in records:
+            event = decode(record[record.index(b"data: ") + 6 :])
+            self.deltas += event.type == "content_block_delta"
+        if self._whole:
+            self.ended.set_result(None)
+
+
+def request(manner: str, body: Sequence[bytes] = (b"{}",)) -> list[bytes]:
+    """In pieces, the first of which is the head."""
+    lines = [f"POST /{manner}/v1/messages HTTP/1.1", "host: 127.0.0.1", f"content-length: {sum(map(len, body))}"]
+    return ["\r\n".join([*lines, "", ""]).encode(), *body]
+
+
+async def connected(server: Server) -> Raw:
+    _, client = await asyncio.get_running_loop().create_connection(Raw, "127.0.0.1", server.port)
+    return client
+
+
+async def raw(server: Server, manner: str, body: Sequence[bytes] = (b"{}",)) -> Read:
+    """Connecting is not in it: ours has kept its connection from the round before. Nor is the head of the request."""
+    client, pieces = await connected(server), request(manner, body)
+    start = now()
+    client.transport.writelines(pieces)
+    await client.ended
+    took = now() - start
+    client.transport.close()
+    return Read(took, client.deltas, client.reads)

@@ -1,0 +1,39 @@
+"""Makes `.venv-peers`: other people's programs that ours are tested against. `make peers` runs this.
+
+They are no dependencies of ours, and their own would weigh more than all of mainspring; so they live apart, pinned.
+What was made is noted last, so a half-made environment never counts. It also holds what our simulator needs, so that
+one interpreter can run both: `PYTHONPATH=src .venv-peers/bin/python examples/testing_another_sdk.py`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[1] / ".venv-peers"
+OTHERS = ("anthropic==2.8.0", "httpx2==2.16.0", "httpcore2==2.16.0", "h11==0.16.0", "pydantic==2.14.3")
+OURS = ("msgspec==0.22.0", "httptools==0.9.0", "pytest==9.1.1")  # as in requirements-dev.lock
+PINNED = (*OTHERS, *OURS)
+PYTHON = HERE / "bin" / "python"
+MADE = HERE / "pinned"
+
+
+def is_made() -> bool:
+    return MADE.is_file() and MADE.read_text(encoding="utf-8") == "\n".join(PINNED)
+
+
+def make() -> None:
+    shutil.rmtree(HERE, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(HERE)], check=True)
+    (HERE / ".gitignore").write_text("*\n", encoding="utf-8")
+    pip = [str(PYTHON), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *PINNED]
+    subprocess.run(pip, check=True)
+    subprocess.run([str(PYTHON), "-m", "compileall", "-qq", str(HERE / "lib")], check=False)
+    MADE.write_text("\n".join(PINNED), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if not is_made():
+        make()

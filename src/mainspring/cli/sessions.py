@@ -1,0 +1,159 @@
+"""Which session a command goes on with, and its file. Reading one is imported only by those who take one up again."""
+# pathlib takes 8 ms to load
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from mainspring.cli.flags import Options, StartError, is_uuid
+from mainspring.core.errors import UsageError
+from mainspring.sessions.journal import FileJournal, NotStored
+from mainspring.sessions.journal import Options as JournalOptions
+from mainspring.sessions.lines import Envelope
+from mainspring.sessions.places import file_of, find, folder_of, home
+from mainspring.version import __version__
+
+if TYPE_CHECKING:
+    from mainspring.sessions.loaded import Loaded
+
+NOT_STORED = "nothing of this session is stored"
+MOST_WARNINGS = 5  # of a damaged file; `mainspring sessions show` has them all
+
+
+class ResumeError(StartError):
+    """The session that was asked for cannot be taken up. A driving program wants to hear of it as a result, too."""
+
+
+class Opened(NamedTuple):
+    session_id: str
+    journal: FileJournal | None  # None: there is no place to write it to
+    loaded: Loaded | None = None  # None: the session is new
+
+
+class Place(NamedTuple):
+    """Where this command's sessions are, and what is written into them."""
+
+    home: str | None
+    cwd: str
+    secrets: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        return folder_of(self.home or "", self.cwd)
+
+    def envelope(self, session_id: str) -> Envelope:
+        return Envelope(session_id, self.cwd, __version__)
+
+
+def open_session(options: Options, place: Place, new_id: str) -> Opened:
+    """`new_id` is for a session that begins now, unless the command line names one."""
+    check(options)
+    session_id = options.session_id or new_id
+    if place.home is None:
+        return homeless(options, session_id)
+    settings = journal_options(options, place)
+    try:
+        found = wanted(options, place)
+        if found is not None:
+            return taken_up(options, place, found, session_id, settings)
+        file = file_of(place.folder, session_id)
+        return Opened(session_id, FileJournal.create(file, place.envelope(session_id), settings))
+    except (UsageError, NotStored) as error:
+        raise StartError(str(error)) from None
+
+
+def new_place(environment: Mapping[str, str], cwd: str, secrets: tuple[str, ...]) -> Place:
+    return Place(home(environment), cwd, secrets)
+
+
+def check(options: Options) -> None:
+    goes_on = "--resume" in options.given or "--continue" in options.given
+    for name in ("--fork-session", "--resume-session-at"):
+        if name in options.given and not goes_on:
+            raise StartError(f"'{name}' goes with '--resume ID' or '--continue'")
+    if options.session_id and goes_on and not options.fork_session:
+        raise StartError("'--session-id' names a new session: with '--resume' or '--continue' add '--fork-session'")
+
+
+def homeless(options: Options, session_id: str) -> Opened:
+    if options.resume:
+        raise ResumeError(no_conversation(options.resume))
+    why = "there is no home: set MAINSPRING_HOME"
+    if options.require_journal:
+        raise StartError(f"'--require-journal': {why}")
+    tell(f"{NOT_STORED}: {why}")
+    return Opened(session_id, None)
+
+
+def journal_options(options: Options, place: Place) -> JournalOptions:
+    return JournalOptions(require=options.require_journal, on_trouble=tell, secrets=place.secrets)
+
+
+def tell(words: str) -> None:
+    print(f"mainspring: {words}", file=sys.stderr, flush=True)
+
+
+# --- going on ---------------------------------------------------------------------------------------
+
+
+def wanted(options: Options, place: Place) -> str | None:
+    """The file to go on with; None for a new session, also where there is none to continue."""
+    if options.resume:
+        file = by_name(options.resume, place)
+        if file is None:
+            raise ResumeError(no_conversation(options.resume))
+        return file
+    if "--continue" in options.given:
+        from mainspring.sessions.listing import newest
+
+        latest = newest(place.folder)
+        return os.fspath(latest) if latest is not None else None
+    return None
+
+
+def by_name(name: str, place: Place) -> str | None:
+    """By its id, from any folder; by its title only from this one."""
+    assert place.home is not None
+    if is_uuid(name):
+        return find(place.home, name.lower(), place.cwd)
+    from mainspring.sessions.listing import listed
+
+    found = [os.fspath(entry.file) for entry in listed(place.folder, None) if entry.title == name]
+    return found[0] if found else None
+
+
+def no_conversation(name: str) -> str:
+    return f"No conversation found with session ID: {name}"
+
+
+def taken_up(options: Options, place: Place, file: str, new_id: str, settings: JournalOptions) -> Opened:
+    from mainspring.sessions.places import id_of
+    from mainspring.sessions.resume import fork, load
+
+    at = options.resume_session_at or ""
+    try:
+        if options.fork_session:
+            loaded = load(file, at=at)
+            forked = fork(loaded, file_of(place.folder, new_id))
+            journal = FileJournal.fork(forked, place.envelope(new_id), settings)
+            warn(loaded)
+            return Opened(new_id, journal, forked)
+        session_id = id_of(file)
+        loaded, journal = FileJournal.resume(file, place.envelope(session_id), settings, at=at)
+    except OSError as error:
+        raise ResumeError(f"'{file}' cannot be read: {error.strerror}") from None
+    except UsageError as error:
+        raise ResumeError(str(error)) from None
+    warn(loaded)
+    return Opened(session_id, journal, loaded)
+
+
+def warn(loaded: Loaded) -> None:
+    for warning in loaded.warnings[:MOST_WARNINGS]:
+        tell(warning)
+    if len(loaded.warnings) > MOST_WARNINGS:
+        more = len(loaded.warnings) - MOST_WARNINGS
+        tell(f"and {more} more such lines: 'mainspring sessions show {loaded.session_id}' names them")

@@ -1,0 +1,56 @@
+"""`mainspring sessions`: the sessions of this folder; `mainspring sessions show ID`: one of them as text."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mainspring.cli.flags import Options, StartError
+from mainspring.cli.output import is_terminal
+from mainspring.cli.sessions import by_name, new_place, no_conversation
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.sessions.listing import Entry, listed, shown
+
+AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
+HOW = "'mainspring --resume ID' goes on with one, 'mainspring sessions show ID' prints it"
+
+
+def sessions(options: Options) -> int:
+    words = options.words[1:]
+    place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109
+    if place.home is None:
+        raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
+    if not words:
+        return table(listed(place.folder), place.folder)
+    if words[0] != "show" or len(words) != 2:
+        raise StartError(f"'mainspring sessions' knows no '{' '.join(words)}': use 'show ID', or nothing for a list")
+    file = by_name(words[1], place)
+    if file is None:
+        raise StartError(no_conversation(words[1]))
+    for line in shown(file):
+        print(line)
+    return 0
+
+
+def table(entries: list[Entry], folder: str) -> int:
+    if not entries:
+        print(f"no sessions in '{folder}'")
+        return 0
+    now = time.time()
+    width = os.get_terminal_size().columns if is_terminal() else 10_000
+    for entry in entries:
+        head = f"{entry.session_id}  {age(now - entry.changed / 1_000):>10}  {entry.turns:>5} turns  {cost(entry):>9}  "
+        print(head + entry.title[: max(20, width - len(head))])
+    print(HOW)
+    return 0
+
+
+def age(seconds: float) -> str:
+    for least, unit, name in AGES:
+        if seconds >= least:
+            return f"{round(seconds / unit)} {name}"
+    return "now"
+
+
+def cost(entry: Entry) -> str:
+    return f"${entry.cost / NANOS_PER_USD:.4f}"

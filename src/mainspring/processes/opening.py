@@ -1,0 +1,167 @@
+"""Opening what was decided on, and nothing else (F1, F3).
+
+From `/` downwards, a descriptor for each folder, following no link: whatever is swapped meanwhile, the open ends at the
+name that was decided on, or fails. Then the descriptor itself is checked: a regular file, still under that name.
+
+Why no `openat2`: it gives no more than this walk, which is needed anyway where the kernel or a filter has none of it,
+and calling it costs 2.4 ms for `ctypes` where the walk costs 0.01 (docs/decisions/0013).
+"""
+
+# ruff: noqa: PTH115, PTH116  # pathlib knows no descriptors
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import sys
+
+from mainspring.processes.paths import NO_FILES, PathRefused, Resolved
+
+TRIES = 3  # a save by an editor may come between open and check; three in a row are no accident
+
+_STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_SWAPPED = (errno.ELOOP, errno.ENOTDIR)
+_BLOCK = 1 << 20
+
+
+class Moved(PathRefused):
+    """What was opened has another name by now."""
+
+
+def open_read(path: Resolved) -> int:
+    """A descriptor of a regular file, for reading. The caller closes it."""
+    refuse_unless_file(path)
+    for _ in range(TRIES - 1):
+        with contextlib.suppress(Moved):
+            return _open_once(path.real)
+    return _open_once(path.real)
+
+
+def read(path: Resolved, *, limit: int) -> bytes:
+    """The bytes of a file, every one of them as it is."""
+    fd = open_read(path)
+    try:
+        return read_all(fd, path.real, limit)
+    finally:
+        os.close(fd)
+
+
+def read_all(fd: int, name: str, limit: int) -> bytes:
+    """To the end of the file, which may still be growing."""
+    pieces: list[bytes] = []
+    size = 0
+    while piece := os.read(fd, min(_BLOCK, limit + 1 - size)):
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            raise PathRefused(f"'{name}' has more than {limit:,} bytes")
+    return b"".join(pieces)
+
+
+def open_folder(real: str, *, make: bool = False) -> int:
+    """A descriptor of a folder, good for `dir_fd` only. `make` creates what is missing. The caller closes it."""
+    fd = os.open("/", _STEP)
+    for part in real.split("/"):
+        if part:
+            fd = _step(fd, part, real, make)
+    return fd
+
+
+def open_child(folder: int, name: str, real: str) -> int:
+    """A regular file of that folder, for reading; no link is followed and nothing blocks."""
+    try:
+        fd = os.open(name, _READ, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (*_SWAPPED, errno.ENXIO):  # the last one: a socket, or a device that is not there
+            raise PathRefused(f"'{real}' is no regular file: {error.strerror}") from None
+        raise
+    try:
+        refuse_unless_regular(fd, real)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def refuse_unless_file(path: Resolved) -> None:
+    """By what was found when it was resolved: nothing is touched."""
+    if path.kind == "missing":
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path.real)
+    if path.kind == "folder":
+        raise PathRefused(f"'{path.real}' is a folder")
+    if path.kind == "special":
+        raise PathRefused(f"'{path.asked}' is no regular file: devices, pipes, sockets, /proc and /sys are not opened")
+
+
+def refuse_unless_regular(fd: int, real: str) -> None:
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode) or found.st_dev in _kernel_devices():
+        raise PathRefused(f"'{real}' is no regular file")
+
+
+def refuse_if_moved(fd: int, real: str) -> None:
+    """Names that are spelled in another way fail here, too, where a file system does not tell them apart."""
+    place = where(fd)
+    if place not in (None, real):
+        raise Moved(f"'{real}' is at '{place}': it was moved or replaced meanwhile, or that is its name")
+
+
+def where(fd: int) -> str | None:
+    """The name under which the kernel knows a descriptor now; None where it does not tell."""
+    if sys.platform == "darwin":
+        return os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:  # no /proc here: the walk alone must do
+        return None
+
+
+def _open_once(real: str) -> int:
+    folder_name, _, name = real.rpartition("/")
+    folder = open_folder(folder_name)
+    try:
+        fd = open_child(folder, name, real)
+    finally:
+        os.close(folder)
+    try:
+        refuse_if_moved(fd, real)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _step(folder: int, part: str, real: str, make: bool) -> int:
+    """From a folder into the next one; the first descriptor is closed in any case."""
+    try:
+        try:
+            return os.open(part, _STEP, dir_fd=folder)
+        except FileNotFoundError:
+            if not make:
+                raise
+        with contextlib.suppress(FileExistsError):  # somebody was faster
+            os.mkdir(part, dir_fd=folder)
+        return os.open(part, _STEP, dir_fd=folder)
+    except OSError as error:
+        if error.errno in _SWAPPED:
+            raise PathRefused(f"'{part}' in '{real}' is no folder: it may have been replaced meanwhile") from None
+        raise
+    finally:
+        os.close(folder)
+
+
+def _kernel_devices() -> set[int]:
+    """What `/proc` and `/sys` stand on, so that they are known under any other mount as well."""
+    found: set[int] = set()
+    for place in NO_FILES:
+        try:
+            device = os.stat(place).st_dev
+        except OSError:
+            continue
+        if device != os.stat("/").st_dev:  # an empty folder in a container without them
+            found.add(device)
+    return found

@@ -1,0 +1,166 @@
+"""Where a path leads (F1, F2, F3). Nothing is opened here.
+
+`resolve` follows every link by itself and keeps each name that the file has on the way, so that a rule can be held
+against all of them: deny if any matches, allow only if all do. What is opened later is `real`, which has no links and
+no `..` left, and whoever opens it follows none (`opening.py`): there is no second resolution that could end elsewhere.
+
+A name is taken as it stands: nothing is decoded, folded or expanded, except a leading `~/`.
+"""
+
+# ruff: noqa: PTH111, PTH115  # pathlib takes 8 ms to load, and drops the trailing slash
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from typing import Literal
+
+from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.value import Value
+
+MOST_LINKS = 40  # what Linux follows
+LONGEST = 4_096  # bytes; what Linux takes
+NO_FILES = ("/proc", "/sys")  # look like files, but reading them asks the kernel, and may block
+
+Kind = Literal["file", "folder", "missing", "special"]
+
+
+class PathRefused(ToolError):  # noqa: N818  # it reads as what it says
+    """This path is not opened. The message says why, for the model."""
+
+
+class Resolved(Value):
+    """A path that somebody asked for, and every name of what it leads to."""
+
+    asked: str
+    real: str  # absolute, without links and `..`
+    via: tuple[str, ...] = ()  # its names before each link was followed, in order; a rule may be about any of them
+    kind: Kind = "missing"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.via, self.real)
+
+
+def resolve(path: str, cwd: str, *, home: str | None = None) -> Resolved:
+    """`home` is what a leading `~/` stands for; None: this user's."""
+    if not cwd.startswith("/"):
+        raise UsageError(f"the working folder '{cwd}' is no absolute path")
+    _check_spelling(path)
+    full = _from_home(path, home) if path.startswith("~/") else path
+    walk = _Walk(asked=path)
+    walk.along(full if full.startswith("/") else f"{cwd}/{full}")
+    return Resolved(path, walk.here, tuple(dict.fromkeys(walk.via)), walk.kind())
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether `path` is `folder` or in it. Both are absolute; what still has a `..` is in nothing."""
+    parts, outer = _parts(path), _parts(folder)
+    return ".." not in parts and ".." not in outer and parts[: len(outer)] == outer
+
+
+def inside(path: Resolved, folders: Iterable[Resolved]) -> bool:
+    """Whether every name of `path` is in one of the folders, each of which may have several names, too."""
+    outer = [name for folder in folders for name in folder.names]
+    return all(any(within(name, folder) for folder in outer) for name in path.names)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _check_spelling(path: str) -> None:
+    if not path:
+        raise PathRefused("the path is empty")
+    if "\0" in path:
+        raise PathRefused("the path holds a NUL character, which no file name can")
+    try:
+        size = len(os.fsencode(path))
+    except UnicodeEncodeError:
+        raise PathRefused("the path holds half a character, which no file name can") from None
+    if size > LONGEST:
+        raise PathRefused(f"the path has {size:,} bytes; {LONGEST:,} is the most")
+
+
+def _from_home(path: str, home: str | None) -> str:
+    home = os.path.expanduser("~") if home is None else home
+    if not home.startswith("/"):
+        raise PathRefused(f"'{path}' needs a home folder, and there is none: give the whole path")
+    return home + path[1:]
+
+
+class _Walk:
+    """One component after the other, as the kernel does it."""
+
+    def __init__(self, asked: str) -> None:
+        self.asked = asked
+        self.done: list[str] = []  # the real components so far
+        self.mode = stat.S_IFDIR  # of what they lead to
+        self.missing_from: int | None = None  # the first component that is not there
+        self.via: list[str] = []
+        self.links = 0
+
+    @property
+    def here(self) -> str:
+        return "/" + "/".join(self.done)
+
+    def along(self, path: str) -> None:
+        rest = path.split("/")[::-1]
+        while rest:
+            part = rest.pop()
+            if part in ("", "."):
+                self.must_be_folder()
+            elif part == "..":
+                self.must_be_folder()
+                self.up()
+            elif target := self.down(part):
+                self.follow(part, target, rest)
+
+    def must_be_folder(self) -> None:
+        if self.missing_from is None and not stat.S_ISDIR(self.mode):
+            raise PathRefused(f"'{self.asked}' goes through '{self.here}', which is no folder")
+
+    def up(self) -> None:
+        """Behind a name that is not there `..` can only mean its parent: nothing else is ever looked up or opened."""
+        if self.done:
+            self.done.pop()
+        if self.missing_from is not None and len(self.done) <= self.missing_from:
+            self.missing_from = None
+        self.mode = stat.S_IFDIR
+
+    def down(self, part: str) -> str:
+        """One step; what the link says if it is one."""
+        self.must_be_folder()
+        place = f"{self.here.rstrip('/')}/{part}"
+        try:
+            if self.missing_from is None:
+                self.mode = os.lstat(place).st_mode
+                if stat.S_ISLNK(self.mode):
+                    return os.readlink(place)
+        except FileNotFoundError:
+            self.missing_from = len(self.done)
+        except OSError as error:
+            raise PathRefused(f"'{place}' cannot be looked up: {error.strerror}") from None
+        self.done.append(part)
+        return ""
+
+    def follow(self, part: str, target: str, rest: list[str]) -> None:
+        self.links += 1
+        if self.links > MOST_LINKS:
+            raise PathRefused(f"'{self.asked}' leads through more than {MOST_LINKS} links")
+        behind = [] if ".." in rest else [name for name in rest[::-1] if name not in ("", ".")]
+        self.via.append("/" + "/".join([*self.done, part, *behind]))
+        self.mode = stat.S_IFDIR  # a link stands in a folder, and so does what it says
+        if target.startswith("/"):
+            self.done.clear()
+        rest.extend(target.split("/")[::-1])
+
+    def kind(self) -> Kind:
+        if any(within(name, place) for name in (*self.via, self.here) for place in NO_FILES):
+            return "special"
+        if self.missing_from is not None:
+            return "missing"
+        if stat.S_ISDIR(self.mode):
+            return "folder"
+        return "file" if stat.S_ISREG(self.mode) else "special"

@@ -1,0 +1,192 @@
+"""The book: what the lines of a file have said so far, by id. It puts the content back into events (see `lines.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from mainspring.core.events import Aborted, CallFailed, Compacted, ContextReady, Event, Replied, Submitted, ToolsDone
+from mainspring.core.messages import Assistant, Block, Message, Stop, ToolResult, User
+from mainspring.core.view import Edit, Fold
+from mainspring.sessions.lines import PLAIN
+from mainspring.sessions.parsing import (
+    Line,
+    event_of,
+    milliseconds,
+    reply_blocks,
+    spoke_of,
+    stop_from_api,
+    usage_from_api,
+    user_messages,
+)
+
+Said = TypeVar("Said", User, ToolResult)
+
+
+class Missing(Exception):  # noqa: N818  # it reads as what it says
+    """A line refers to something that the file does not hold, or not any more."""
+
+
+class Told(NamedTuple):
+    """What an event has said about a reply: all but its blocks."""
+
+    reply: Assistant
+    blocks: int
+
+
+class Book:
+    def __init__(self, payload: Callable[[str], bytes | None]) -> None:
+        self._payload = payload
+        self.said: dict[str, User | ToolResult] = {}
+        self.replies: dict[str, dict[int, Block]] = {}  # by the id that the lines of a reply share
+        self.offsets: dict[str, int] = {}  # where the first line of a message stands
+        self._begun: dict[str, Assistant] = {}  # by the same: what the lines themselves say of the reply
+        self._shared: dict[str, str] = {}  # by a reply's own id, which is that of its first line: the shared one
+        self._told: dict[str, Told] = {}
+        self.open: list[str] = []  # replies that no event has told of yet
+
+    # --- conversation lines ---
+
+    def take(self, offset: int, line: Line) -> list[str]:
+        """The ids of the messages that this line is, or is a part of."""
+        if line.type == "user":
+            return self._take_user(offset, line)
+        if line.type == "assistant":
+            return [self._take_block(offset, line)]
+        return []
+
+    def _take_user(self, offset: int, line: Line) -> list[str]:
+        messages = user_messages(line, spoke_of(line), self._payload((line.mainspring or PLAIN).payload))
+        for message in messages:
+            self.said[message.id] = message
+            self.offsets[message.id] = offset
+        return [message.id for message in messages]
+
+    def _take_block(self, offset: int, line: Line) -> str:
+        spoke, mark = spoke_of(line), line.mainspring or PLAIN
+        shared = spoke.id or line.uuid
+        if shared not in self._begun:
+            own = line.uuid if mark.i == 0 else shared  # the same, unless another program has made copies
+            self._begun[shared] = Assistant((), spoke.model or "", id=own, at=milliseconds(line.timestamp))
+            self._shared[own] = shared
+            self.offsets[own] = offset
+            self.open.append(shared)
+        begun, blocks = self._begun[shared], self.replies.setdefault(shared, {})
+        again = line.uuid == begun.id or line.mainspring is not None
+        place = mark.i if again else len(blocks)
+        for number, block in enumerate(reply_blocks(line, spoke, self._payload(mark.payload))):
+            blocks[place + number] = block
+        self._begun[shared] = replace(begun, stop=stop_from_api(spoke.stop_reason), usage=usage_from_api(spoke.usage))
+        return begun.id
+
+    # --- messages and events ---
+
+    def message(self, id: str, *, whole: bool = True) -> Message:
+        """Raises `Missing` for one that is not there, or of which something is known to be missing."""
+        if id in self.said:
+            return self.said[id]
+        if id in self._told and (whole or self._told[id].blocks <= len(self.blocks_of(id))):
+            reply, blocks = self._told[id]
+            return self._filled(reply, blocks)
+        shared = self._shared.get(id, "")
+        held = self.blocks_of(shared)
+        if not held or (whole and len(held) < len(self.replies[shared])):
+            raise Missing(f"message '{id}'")
+        # No event has told of it: another program wrote it, or it was taken over whole.
+        return replace(self._begun[shared], blocks=held)
+
+    def blocks_of(self, shared: str) -> tuple[Block, ...]:
+        """The blocks, from the first to the last before a gap."""
+        held, blocks = self.replies.get(shared, {}), list[Block]()
+        while len(blocks) in held:
+            blocks.append(held[len(blocks)])
+        return tuple(blocks)
+
+    def close(self, kept: set[str]) -> None:
+        """These are part of the history, though no event may have told of them."""
+        self.open = [shared for shared in self.open if self._begun[shared].id not in kept]
+
+    def told(self, reply_id: str) -> bool:
+        return reply_id in self._told
+
+    def _filled(self, reply: Assistant, blocks: int) -> Assistant:
+        held = self.replies.get(reply.id, {})
+        if any(n not in held for n in range(blocks)):
+            raise Missing(f"a block of reply '{reply.id}'")
+        return replace(reply, blocks=tuple([held[n] for n in range(blocks)]))
+
+    def event(self, line: Line) -> Event:
+        """The event of a line, with its content. Raises `Missing`, or what cannot be decoded."""
+        event = event_of(line)
+        match event:
+            case Submitted():
+                messages, results = self._all(line.messages, User), self._all(line.results, ToolResult)
+                partial = self._cut_off(event.partial, line.blocks)
+                event = replace(event, messages=messages, results=results, partial=partial)
+            case ContextReady():
+                event = replace(event, injected=self._all(line.messages, User), edits=self.edits(event.edits))
+            case Replied():
+                event = replace(event, reply=self._tell(event.reply, line.blocks))
+            case CallFailed():
+                kept = self._tell(event.kept, line.blocks) if event.kept is not None else None
+                event = replace(event, kept=kept)
+            case ToolsDone():
+                event = replace(event, results=self._all(line.results, ToolResult))
+            case Aborted():
+                results = self._all(line.results, ToolResult)
+                event = replace(event, partial=self._cut_off(event.partial, line.blocks), results=results)
+            case Compacted():
+                event = replace(event, edits=self.edits(event.edits))
+            case _:
+                pass
+        return event
+
+    def learn(self, line: Line) -> None:
+        """What an event says about a reply, if that is all that is wanted of it."""
+        event = event_of(line)
+        match event:
+            case Replied():
+                husk: Assistant | None = event.reply
+            case CallFailed():
+                husk = event.kept
+            case Submitted() | Aborted():
+                husk = replace(event.partial, stop=Stop.UNFINISHED) if event.partial else None
+            case _:
+                husk = None
+        if husk is not None:
+            self._told.setdefault(husk.id, Told(husk, line.blocks))
+
+    def _tell(self, husk: Assistant, blocks: int) -> Assistant:
+        reply = self._filled(husk, blocks)
+        self._told[husk.id] = Told(husk, blocks)
+        self.open = []
+        return reply
+
+    def _cut_off(self, husk: Assistant | None, blocks: int) -> Assistant | None:
+        """A reply that was interrupted enters the history as unfinished, unless it had entered it before."""
+        if husk is None:
+            return None
+        reply = self._filled(husk, blocks)
+        self._told.setdefault(husk.id, Told(replace(husk, stop=Stop.UNFINISHED), blocks))
+        self.open = []
+        return reply
+
+    def _all(self, ids: tuple[str, ...], kind: type[Said]) -> tuple[Said, ...]:
+        found = [self.said.get(name) for name in ids]
+        kept = [message for message in found if isinstance(message, kind)]
+        if len(kept) < len(ids):
+            raise Missing(f"a message of {', '.join(ids)}")
+        return tuple(kept)
+
+    def edits(self, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+        return tuple([self._edit(edit) for edit in edits])
+
+    def _edit(self, edit: Edit) -> Edit:
+        if not isinstance(edit, Fold) or edit.summary.content:
+            return edit
+        summary = self.said.get(edit.summary.id)
+        if summary is None:
+            raise Missing(f"summary '{edit.summary.id}'")
+        return replace(edit, summary=replace(edit.summary, content=summary.content))

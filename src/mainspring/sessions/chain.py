@@ -1,0 +1,196 @@
+"""The conversation by its parent links, when nothing better can be had: files of other programs, and damaged ones.
+
+The newest branch wins. Links that lead nowhere are replaced by the order of the file; what is missing is filled in,
+what does not fit is left out, so that the outcome is always a conversation that a model may be sent (D2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mainspring.core.errors import UsageError
+from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User, result, user
+from mainspring.core.pairing import NeverRan
+from mainspring.core.value import Stamp
+from mainspring.sessions.parsing import Line, Spoke, raw_blocks, spoke_of
+
+LOST_BEGINNING = "[The beginning of this conversation could not be read.]"
+_MADE = 1_000  # ids of what we make up count from here, beyond any reply's blocks
+
+
+class Call(Struct):
+    """A block, as far as it says whose call it makes or answers."""
+
+    type: str = ""
+    id: str = ""
+    tool_use_id: str = ""
+
+
+_call = msgspec.json.Decoder(Call)
+
+
+class Node(NamedTuple):
+    """What a walk needs to know of a line. The line itself is read again when it is on the way."""
+
+    uuid: str
+    parent: str | None
+    offset: int
+    place: int  # among the conversation lines
+    kind: str
+    shared: str  # of a reply's lines: the id that they share
+    calls: tuple[str, ...]  # ids of the calls that a reply's line makes, or that a user's line answers
+    aside: bool  # of a sub-agent
+    hidden: bool
+    logical_parent: str | None = None
+    kept_after: str = ""
+    copy_of: str = ""  # the uuid that it had in another file
+
+
+KINDS = ("user", "assistant", "system", "attachment", "progress")
+
+
+def node(offset: int, line: Line, place: int) -> Node:
+    spoke = spoke_of(line) if line.message else Spoke()
+    kept = line.compactMetadata.keptAfter if line.compactMetadata else ""
+    calls = [_call.decode(raw) for raw in raw_blocks(spoke.content)] if b'"tool_' in bytes(line.message) else []
+    shared = spoke.id or line.uuid if line.type == "assistant" else ""
+    return Node(
+        line.uuid,
+        line.parentUuid,
+        offset,
+        place,
+        line.type,
+        shared,
+        tuple([call.id or call.tool_use_id for call in calls if call.type in ("tool_use", "tool_result")]),
+        line.isSidechain,
+        line.isMeta,
+        line.logicalParentUuid,
+        kept,
+        line.forkedFrom.messageUuid if line.forkedFrom else "",
+    )
+
+
+class Chain:
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._nodes = [each for each in nodes if not each.aside]
+        self._by_uuid = {each.uuid: each for each in self._nodes}  # of two with one id the later counts
+        self._places = {each.place: number for number, each in enumerate(self._nodes)}
+        self.broken: list[str] = []  # links that lead nowhere
+
+    def way_to(self, uuid: str = "") -> list[Node]:
+        """From the root to a line and all that belongs to its reply; by default, to the newest."""
+        leaf = self._by_uuid.get(uuid) if uuid else self._leaf()
+        if uuid and leaf is None:
+            raise UsageError(f"No message found with message.uuid of: {uuid}")
+        return self._with_siblings(self._up_to(leaf)) if leaf is not None else []
+
+    def _leaf(self) -> Node | None:
+        parents = {each.parent for each in self._nodes}
+        spoken = [each for each in self._nodes if each.kind in ("user", "assistant")]
+        ends = [each for each in spoken if each.uuid not in parents]
+        for group in ([each for each in ends if not each.hidden], ends, spoken):
+            if group:
+                return group[-1]
+        return None
+
+    def _up_to(self, leaf: Node) -> list[Node]:
+        way = list(self._back(leaf, ""))
+        root = way[-1]
+        if root.kind == "system" and root.logical_parent and (last := self._by_uuid.get(root.logical_parent)):
+            seen = {each.uuid for each in way}
+            kept = [each for each in self._back(last, root.kept_after) if each.uuid not in seen]
+            if root.kept_after:
+                way[-2:-2] = kept  # behind the summary, before what followed it: we go backwards
+        return way[::-1]
+
+    def _back(self, leaf: Node, until: str) -> Iterator[Node]:
+        """From a line to its root, or to the message `until`, which is left out."""
+        seen: set[str] = set()
+        at: Node | None = leaf
+        while at is not None and at.uuid not in seen:
+            if until and until in (at.uuid, at.shared, at.copy_of):
+                return
+            seen.add(at.uuid)
+            yield at
+            at = self._parent(at)
+
+    def _parent(self, child: Node) -> Node | None:
+        if child.parent is None:
+            return None
+        found = self._by_uuid.get(child.parent)
+        if found is None:  # its line was lost: what stands before it in the file is the best guess
+            self.broken.append(child.uuid)
+            before = self._places.get(child.place, 0) - 1
+            found = self._nodes[before] if before >= 0 else None
+        return found
+
+    def _with_siblings(self, way: list[Node]) -> list[Node]:
+        """Calls that ran beside each other may fork the tree: their lines are found by what they share."""
+        seen = {each.uuid for each in way}
+        shared = {each.shared for each in way if each.shared}
+        siblings = [each for each in self._nodes if each.uuid not in seen and each.shared in shared]
+        made = {call for each in (*way, *siblings) if each.kind == "assistant" for call in each.calls}
+        answers = [
+            each
+            for each in self._nodes
+            if each.kind == "user" and each.uuid not in seen and not made.isdisjoint(each.calls)
+        ]
+        return [*way, *siblings, *answers]
+
+
+def repaired(messages: Iterable[Message], started: set[str] | None) -> tuple[list[Message], list[Message]]:
+    """A conversation in order: each call with one result, the user first. Also returns what had to be made up.
+
+    `started` are the calls that are known to have begun; None: nobody knows.
+    """
+    given = list({message.id: message for message in messages}.values())
+    results: dict[str, ToolResult] = {}
+    for message in given:
+        if isinstance(message, ToolResult):
+            results.setdefault(message.call_id, message)
+    sound: list[Message] = []
+    made: list[Message] = []
+    taken: set[str] = set()
+    for message in given:
+        if isinstance(message, User):
+            sound.append(message)
+        elif isinstance(message, Assistant):
+            reply = _with_fresh_calls(message, taken)
+            if not reply.blocks:
+                continue
+            if not sound:
+                opening = replace(user(LOST_BEGINNING, Origin.ATTACHMENT), id=_made_id(reply, 0), at=reply.at)
+                sound.append(opening)
+                made.append(opening)
+            sound.append(reply)
+            for number, call in enumerate(reply.calls, 1):
+                answer = results.get(call.id)
+                if answer is None:
+                    answer = replace(lost(call, started), id=_made_id(reply, number), at=reply.at)
+                    made.append(answer)
+                sound.append(answer)
+    return sound, made
+
+
+def _with_fresh_calls(reply: Assistant, taken: set[str]) -> Assistant:
+    """Without calls whose id an earlier one has: nobody could tell their results apart."""
+    blocks = tuple([block for block in reply.blocks if not isinstance(block, ToolCall) or block.id not in taken])
+    taken.update(call.id for call in reply.calls)
+    return reply if len(blocks) == len(reply.blocks) else replace(reply, blocks=blocks)
+
+
+NOT_STARTED = "The session ended before this call was started. It had no effect."
+
+
+def lost(call: ToolCall, started: set[str] | None) -> ToolResult:
+    words = NOT_STARTED if started is not None and call.id not in started else NeverRan.LOST
+    return result(call.id, words, is_error=True, synthetic=True)
+
+
+def _made_id(reply: Assistant, number: int) -> str:
+    return Stamp(reply.id).derive(_MADE + number)

@@ -1,0 +1,381 @@
+"""The journal on disk: one append-only file a session, one writer, one `write` a record before it is acted on (D1, D3).
+
+    journal = FileJournal.create(file, envelope)        # or: loaded, journal = FileJournal.resume(file, envelope)
+    await journal.append(record)                        # never suspends, unless power loss must be survived, too
+    await journal.sync()
+    journal.close()
+
+The file is never rewritten and never cut. What was shown of the reply under way is kept in a small file beside it,
+which is emptied when the next reply begins (docs/decisions/0010).
+
+A disk that fails is reported once (D4). From then on nothing is stored, since an event that is missing would falsify
+all that follow; what is on the disk stays a valid prefix. With `require` the run ends instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from mainspring.core.config import Config
+from mainspring.core.errors import MainspringError, UsageError
+from mainspring.core.events import ToolsDone
+from mainspring.sessions.forms import Unreadable, as_line
+from mainspring.sessions.lines import Envelope, Payload
+from mainspring.sessions.places import (
+    FILE,
+    Place,
+    draft_of,
+    id_of,
+    live_file,
+    make_folder_for,
+    payload_file,
+    put_in_place,
+    remove,
+    size_of,
+)
+from mainspring.sessions.records import CheckpointRecord, DeltaRecord, EventRecord, Record
+from mainspring.sessions.scribe import Scribe
+
+if TYPE_CHECKING:  # what reads is loaded when something is read: a new session starts without it
+    from mainspring.sessions.loaded import Loaded
+
+SHORTEST_SECRET = 6  # a shorter value would blot out ordinary words
+MOST_FOREIGN = 1 << 20  # bytes in which a name that a client has given is looked for
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+
+
+class SessionInUse(UsageError):  # noqa: N818  # it reads as what it says
+    """Another process has this session open."""
+
+
+class NotStored(MainspringError):  # noqa: N818
+    """The journal could not be written, and the run may not go on without it."""
+
+
+class Durability(StrEnum):
+    PROCESS = "process"  # survives the end of this process at any time; synced in the background, and before a result
+    POWER = "power"  # also survives a loss of power, up to the last turn
+    NONE = "none"  # never synced: for tests on a virtual clock
+
+
+class Disk(Protocol):
+    """The calls that a test replaces to see a disk fail."""
+
+    def write(self, fd: int, data: bytes, /) -> int: ...
+
+    def truncate(self, fd: int, /) -> None: ...
+
+
+class OsDisk:
+    write = staticmethod(os.write)
+
+    @staticmethod
+    def truncate(fd: int, /) -> None:
+        os.ftruncate(fd, 0)
+
+
+def ignore(text: str) -> None:
+    """The default for whoever does not want to hear of a failing disk."""
+
+
+class Options(NamedTuple):
+    durability: Durability = Durability.PROCESS
+    require: bool = False
+    on_trouble: Callable[[str], None] = ignore
+    secrets: tuple[str, ...] = ()  # our own keys, which no transcript may hold (K3)
+    disk: Disk = OsDisk()
+
+
+DEFAULT = Options()
+
+
+class FileJournal:
+    """Made by `create`, `resume` or `fork`."""
+
+    def __init__(self, file: Place, scribe: Scribe, options: Options) -> None:
+        self.file = os.fspath(file)
+        self.stored = False  # whether what is appended still reaches the disk
+        self._scribe = scribe
+        self._options = options
+        self._secrets = tuple([(s.encode(), b"*" * len(s)) for s in options.secrets if len(s) >= SHORTEST_SECRET])
+        self._write_to = options.disk.write
+        self._fd = self._live = -1
+        self._live_reply = ""
+        self._first = b""  # goes before the first record
+        self._payloads_to_sync: list[str] = []
+        self._seen = self._looked = 0  # how large the file is if only we write to it, and how far we have looked
+        self._syncing: asyncio.Future[None] | None = None
+        self._sync_error: OSError | None = None  # met in a thread, and not reported yet
+
+    @classmethod
+    def create(cls, file: Place, envelope: Envelope, options: Options = DEFAULT) -> FileJournal:
+        """A new session. Raises if the id is taken. A disk that fails is reported, here as later."""
+        journal = cls(file, Scribe(envelope), options)
+        journal._open(journal.file)
+        if journal.stored and os.fstat(journal._fd).st_size:
+            journal.close()
+            raise UsageError(f"Session ID '{id_of(file)}' is already in use: resume it, or choose another")
+        return journal
+
+    @classmethod
+    def resume(
+        cls, file: Place, envelope: Envelope, options: Options = DEFAULT, *, config: Config | None = None, at: str = ""
+    ) -> tuple[Loaded, FileJournal]:
+        """Go on with a session (see `load`). It is ours before it is read, so nobody changes it in between.
+
+        What it was loaded as is written down with the first record.
+        """
+        from mainspring.sessions.resume import load
+
+        journal = cls(file, Scribe(envelope), options)
+        journal._open(journal.file)
+        try:
+            loaded = load(file, config=config, at=at)
+        except BaseException:
+            journal.close()
+            raise
+        journal._scribe = loaded.scribe(envelope)
+        newline = b"\n" if loaded.ends_in_mid_line else b""
+        journal._first = newline + journal._scribe.begin_with(loaded.made, loaded.state)
+        return loaded, journal
+
+    @classmethod
+    def fork(cls, forked: Loaded, envelope: Envelope, options: Options = DEFAULT) -> FileJournal:
+        """A new file with the conversation of another, there as a whole or not at all."""
+        file = forked.file
+        if size_of(file):
+            raise UsageError(f"Session ID '{id_of(file)}' is already in use: choose another for the fork")
+        journal = cls(file, forked.scribe(envelope), options)
+        draft = draft_of(file)
+        journal._open(draft)
+        if journal.stored:
+            journal._first = journal._scribe.begin_with(forked.made, forked.state)
+            journal._write_payloads()
+        if journal.stored:
+            journal._write(b"")
+        try:
+            if journal.stored:
+                put_in_place(draft, file)
+            else:
+                remove(draft)
+        except OSError as error:
+            journal._failed(error)
+        return journal
+
+    # --- the journal ---
+
+    async def append(self, record: Record) -> None:
+        if self._sync_error is not None:
+            self._sync_failed()
+        if not self.stored:
+            self._check_required()
+            return
+        if isinstance(record, DeltaRecord):
+            self._keep_live(record)
+            return
+        if isinstance(record, CheckpointRecord):
+            self._before_checkpoint()
+        data = self._scribe.lines(record)
+        if self._scribe.payloads:
+            self._write_payloads()
+        if data and self.stored:
+            self._write(data)
+        if isinstance(record, CheckpointRecord):
+            self._scribe.placed(os.lseek(self._fd, 0, os.SEEK_CUR))
+        elif isinstance(record, EventRecord) and isinstance(record.event, ToolsDone):
+            await self._turn_ends()
+
+    async def sync(self) -> None:
+        """Return when everything appended would survive a loss of power."""
+        if self._options.durability is not Durability.NONE and self.stored:
+            if self._syncing is not None:
+                await self._syncing
+            await asyncio.get_running_loop().run_in_executor(None, self._sync)
+        if self._sync_error is not None:
+            self._sync_failed()
+        self._check_required()
+
+    def close(self) -> None:
+        """Give the session free. A file that nothing was written to is taken away again."""
+        self.stored = False
+        fd, live, self._fd, self._live = self._fd, self._live, -1, -1
+        if live >= 0:
+            os.close(live)
+        if fd >= 0:
+            if not os.fstat(fd).st_size:
+                remove(self.file)
+            os.close(fd)
+
+    def _before_checkpoint(self) -> None:
+        if self._first:
+            self._write(b"")
+        size = os.fstat(self._fd).st_size
+        if size != self._seen:  # somebody else has written: a client, that names the session
+            from mainspring.sessions.parsing import note_names, parse
+
+            for line in os.pread(self._fd, MOST_FOREIGN, max(self._looked, size - MOST_FOREIGN)).split(b"\n"):
+                if line.startswith((b'{"type":"custom-title"', b'{"type":"tag"')):
+                    with suppress(*Unreadable):
+                        note_names(parse(line), self._scribe.standing)
+        self._seen = self._looked = size
+
+    # --- opening ---
+
+    def _open(self, file: str) -> None:
+        try:
+            make_folder_for(file)
+            self._fd = os.open(file, _OPEN, FILE)
+        except OSError as error:
+            self._failed(error)
+            return
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = lock_owner(self._fd)
+            self.close()
+            raise SessionInUse(
+                f"session '{id_of(self.file)}' is open in {owner}: leave it there, or fork it with '--fork-session'"
+            ) from None
+        except OSError:
+            pass  # a file system without locks: better unguarded than unstored
+        self._seen = self._looked = os.fstat(self._fd).st_size
+        self.stored = True
+
+    # --- writing ---
+
+    def _write(self, data: bytes) -> None:
+        for secret, stars in self._secrets:
+            data = data.replace(secret, stars)
+        if not self._first:
+            self._write_all(self._fd, data)
+            return
+        first, self._first = self._first, b""
+        self._write_all(self._fd, first + data)
+        self._scribe.placed(os.lseek(self._fd, 0, os.SEEK_CUR) - len(data))
+
+    def _write_all(self, fd: int, data: bytes) -> None:
+        """One `write`. If the disk takes only a part of it, the rest follows."""
+        try:
+            done = self._write_to(fd, data)
+            self._seen += len(data) if fd == self._fd else 0
+            while done < len(data):
+                data = data[done:]
+                done = self._write_to(fd, data)
+                if done == 0:
+                    raise OSError(errno.EIO, "nothing was written")
+        except OSError as error:
+            self._failed(error)
+
+    def _failed(self, error: OSError) -> None:
+        """Nothing more is written; what the disk took stays, and its last line may be torn."""
+        self.stored = False
+        self._options.on_trouble(
+            f"'{self.file}' cannot be written ({error.strerror or error}): "
+            + ("the run ends" if self._options.require else "from here on nothing of this session is stored")
+        )
+        self._check_required()
+
+    def _check_required(self) -> None:
+        if self._options.require and not self.stored:
+            raise NotStored(f"'{self.file}' cannot be written, and '--require-journal' was given")
+
+    def _write_payloads(self) -> None:
+        payloads, self._scribe.payloads = self._scribe.payloads, []
+        try:
+            for payload in payloads:
+                self._payloads_to_sync.append(write_payload(self.file, payload, self._options.disk))
+        except OSError as error:
+            self._failed(error)
+
+    def _keep_live(self, record: DeltaRecord) -> None:
+        """What was shown of a block that is not finished yet. When it is, the block itself is in the session's file."""
+        reply_id = record.deltas[0].reply_id
+        try:
+            if self._live < 0:
+                live = live_file(self.file)
+                make_folder_for(live)
+                self._live = os.open(live, _OPEN, FILE)
+            if reply_id != self._live_reply:
+                self._options.disk.truncate(self._live)
+                self._live_reply = reply_id
+        except OSError as error:
+            self._failed(error)
+            return
+        lines = [as_line((delta.reply_id, delta.index, delta.kind, delta.text)) + b"\n" for delta in record.deltas]
+        self._write_all(self._live, b"".join(lines))
+
+    # --- syncing ---
+
+    async def _turn_ends(self) -> None:
+        if self._options.durability is Durability.POWER:
+            await self.sync()
+        elif self._options.durability is Durability.PROCESS and (self._syncing is None or self._syncing.done()):
+            self._syncing = asyncio.get_running_loop().run_in_executor(None, self._sync)
+
+    def _sync(self) -> None:
+        """In a thread. The file's own lines last: they name the payloads."""
+        try:
+            paths, self._payloads_to_sync = self._payloads_to_sync, []
+            for path in paths:
+                sync_file(path)
+            if self._fd >= 0:
+                os.fdatasync(self._fd)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EBADF):  # no such thing here, or closed meanwhile
+                self._sync_error = error
+
+    def _sync_failed(self) -> None:
+        """Back on the loop: whoever hears of trouble need not think of threads."""
+        error, self._sync_error = self._sync_error, None
+        if error is not None and self.stored:
+            self._failed(error)
+
+
+def write_payload(file: str, payload: Payload, disk: Disk) -> str:
+    """In one piece or not at all: other lines may name the same content."""
+    path = payload_file(file, payload.name)
+    make_folder_for(path)
+    if not size_of(path):
+        draft = draft_of(path)
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE)
+        try:
+            view = memoryview(payload.data)
+            while view:
+                view = view[disk.write(fd, bytes(view)) :]
+        except OSError:
+            remove(draft)
+            raise
+        finally:
+            os.close(fd)
+        put_in_place(draft, path)
+    return path
+
+
+def sync_file(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def lock_owner(fd: int) -> str:
+    """Who holds the lock, as far as the system tells. The lock itself does not depend on this."""
+    inode = f":{os.fstat(fd).st_ino}"
+    try:
+        with open("/proc/locks") as locks:  # noqa: PTH123  # see places.py
+            table = locks.readlines()
+    except OSError:
+        return "another process"
+    for line in table:
+        fields = line.split()
+        if "FLOCK" in fields and len(fields) > 5 and fields[5].endswith(inode):
+            return "this process" if int(fields[4]) == os.getpid() else f"process {fields[4]}"
+    return "another process"

@@ -1,0 +1,277 @@
+"""The lines of a session file: how a message, a block, an event looks on disk, and back.
+
+Two kinds stand beside each other (docs/decisions/0010). Conversation lines have the shape that the Claude Agent SDK
+reads (stream-json 14.2): the API's own form of a message in an envelope; what that form cannot say is in a field
+`mainspring`. Lines of type `mainspring` are ours: events, checkpoints and other records. Content stands once, in a
+conversation line; events name it by id.
+
+Nothing here reads or writes files, and nothing here remembers: see `scribe.py` and `book.py`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from mainspring.core.config import Config
+from mainspring.core.events import Event
+from mainspring.core.messages import Block, Content, Defect, Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
+from mainspring.core.money import Usage
+from mainspring.sessions.forms import (
+    as_line,
+    block_id,
+    contents,
+    fits,
+    one_line,
+    timestamp,
+    to_api,
+    usage_to_api,
+)
+from mainspring.sessions.records import CommandRecord, PolicyRecord, Record
+
+VERSION = 1  # of our own lines; a reader skips those of a version it does not know
+LARGEST_INLINE = 256 * 1024  # bytes of content in a line; more goes into a file of its own
+STAND_IN = 2_000  # characters of large content that stay in the line, for people
+
+OURS = b'{"type":"mainspring","v":1,'
+CHECKPOINT = OURS + b'"checkpoint":'
+
+
+# --- conversation lines, written ------------------------------------------------------------------------------
+
+
+EMPTY = Raw(b"")  # one and the same, or it would not be left out
+
+
+class Mark(Struct, omit_defaults=True):
+    """What we know of a conversation line that the API's form does not say."""
+
+    i: int = 0  # a block's place in its reply
+    origin: Origin = Origin.PROMPT
+    defect: Defect | None = None
+    synthetic: bool = False
+    payload: str = ""  # the content is in the payload of this name; the line has only a stand-in
+    odd: Raw = EMPTY  # a block that does not fit the API's form, in our own
+
+
+PLAIN = Mark()
+
+
+class Envelope(NamedTuple):
+    """What is the same in every conversation line of a session."""
+
+    session_id: str
+    cwd: str
+    version: str
+    entrypoint: str = "cli"
+    branch: str = ""
+    agent_id: str = ""  # of a sub-agent, whose lines are a side chain
+
+    def encoded(self) -> bytes:
+        fields: dict[str, object] = {
+            "isSidechain": bool(self.agent_id),
+            "sessionId": self.session_id,
+            "cwd": self.cwd,
+            "version": self.version,
+            "userType": "external",
+            "entrypoint": self.entrypoint,
+        }
+        fields |= {"gitBranch": self.branch} if self.branch else {}
+        fields |= {"agentId": self.agent_id} if self.agent_id else {}
+        return as_line(fields)[1:-1]
+
+
+class Payload(NamedTuple):
+    """Content that is too large for a line. Its name is its hash, so the same content is kept once."""
+
+    name: str
+    data: bytes
+
+
+class Spoken(NamedTuple):
+    """A conversation line about to be written: everything but its place in the chain."""
+
+    kind: bytes  # user, assistant
+    uuid: str
+    at: int
+    head: bytes  # of the message, up to its content
+    content: object
+    tail: bytes  # of the message, after its content
+    mark: Mark = PLAIN
+    flags: bytes = b""
+    source: User | ToolResult | Block | None = None  # what it is made from, should it be too large
+
+
+def write(spoken: Spoken, parent: str | None, envelope: bytes) -> tuple[bytes, Payload | None]:
+    content, payload = as_line(spoken.content), None
+    if len(content) > LARGEST_INLINE:
+        from hashlib import sha256  # seldom needed, and slow to load
+
+        payload = Payload(sha256(content).hexdigest(), content)
+        spoken = spoken._replace(mark=replace(spoken.mark, payload=payload.name))
+        content = as_line(stand_in(spoken.source))
+    mark = b"" if spoken.mark is PLAIN else b',"mainspring":' + as_line(spoken.mark)
+    line = b'{"type":"%b","uuid":%b,"parentUuid":%b,"timestamp":"%b",%b%b,"message":{%b"content":%b%b}%b}\n' % (
+        spoken.kind,
+        as_line(spoken.uuid),
+        b"null" if parent is None else as_line(parent),
+        timestamp(spoken.at).encode(),
+        envelope,
+        spoken.flags,
+        spoken.head,
+        content,
+        spoken.tail,
+        mark,
+    )
+    return one_line(line), payload
+
+
+_HIDDEN = b',"isMeta":true'
+_SUMMARY = b',"isCompactSummary":true'
+
+FLAGS: dict[Origin, bytes] = {
+    Origin.PROMPT: b"",
+    Origin.INTERRUPTION: b"",
+    Origin.SUMMARY: _SUMMARY,
+    Origin.ATTACHMENT: _HIDDEN,
+    Origin.RECOVERY: _HIDDEN,
+    Origin.HOOK: _HIDDEN,
+    Origin.BUDGET: _HIDDEN,
+    Origin.ADVICE: _HIDDEN,
+}
+
+
+def user_line(message: User) -> Spoken:
+    mark = PLAIN if message.origin is Origin.PROMPT else Mark(origin=message.origin)
+    if not all(map(fits, message.content)):
+        mark = replace(mark, odd=Raw(as_line(message.content)))
+    return Spoken(
+        b"user",
+        message.id,
+        message.at,
+        b'"role":"user",',
+        contents(message.content),
+        b"",
+        mark,
+        FLAGS[message.origin],
+        message,
+    )
+
+
+def result_line(result: ToolResult) -> Spoken:
+    mark = Mark(synthetic=True) if result.synthetic else PLAIN
+    content = tool_result(result, contents(result.content))
+    return Spoken(b"user", result.id, result.at, b'"role":"user",', content, b"", mark, source=result)
+
+
+def tool_result(result: ToolResult, content: object) -> object:
+    made: dict[str, object] = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
+    if result.is_error:
+        made["is_error"] = True
+    return [made]
+
+
+def block_line(  # noqa: PLR0913  # what a line holds
+    reply_id: str, index: int, block: Block, at: int, *, model: str, usage: Usage, stop: Stop | None = None
+) -> Spoken:
+    mark = PLAIN
+    if index or not fits(block) or (isinstance(block, ToolCall) and block.defect):
+        odd = EMPTY if fits(block) else Raw(as_line(block))
+        mark = Mark(index, defect=block.defect if isinstance(block, ToolCall) else None, odd=odd)
+    head = _reply_head(reply_id, model)
+    tail = b',"stop_reason":%b,"stop_sequence":null,"usage":%b' % (as_line(stop), usage_to_api(usage))
+    content = [to_api(block)] if not mark.odd else [{"type": "text", "text": ""}]
+    return Spoken(b"assistant", block_id(reply_id, index), at, head, content, tail, mark, source=block)
+
+
+@lru_cache(maxsize=8)  # the blocks of a reply come one after the other
+def _reply_head(reply_id: str, model: str) -> bytes:
+    return b'"id":%b,"type":"message","role":"assistant","model":%b,' % (as_line(reply_id), as_line(model))
+
+
+def stand_in(source: User | ToolResult | Block | None) -> object:
+    """What stands in a line for content that is too large for it."""
+    match source:
+        case User():
+            return shortened(source.content)
+        case ToolResult():
+            return tool_result(source, shortened(source.content))
+        case ToolCall():
+            empty: dict[str, object] = {}
+            return [{"type": "tool_use", "id": source.id, "name": source.name, "input": empty}]
+        case Text() | Thinking():
+            return [{"type": "text", "text": f"{source.text[:STAND_IN]}\n[{len(source.text):,} characters in all]"}]
+        case _:
+            return [{"type": "text", "text": "[a large block]"}]
+
+
+def shortened(parts: tuple[Content, ...]) -> str:
+    text = "".join([part.text for part in parts if isinstance(part, Text)])
+    media = sum(not isinstance(part, Text) for part in parts)
+    return f"{text[:STAND_IN]}\n[{len(text):,} characters and {media} media in all]"
+
+
+def boundary_line(  # noqa: PLR0913  # what a line holds
+    uuid: str, at: int, old_leaf: str | None, envelope: bytes, *, kept_after: str, before: int, after: int
+) -> bytes:
+    """The conversation begins again here. What was said after `kept_after` is still in view, behind the summary."""
+    metadata = {"trigger": "auto", "preTokens": before, "postTokens": after, "keptAfter": kept_after}
+    return (
+        b'{"type":"system","subtype":"compact_boundary","uuid":%b,"parentUuid":null,"logicalParentUuid":%b,'
+        b'"timestamp":"%b",%b,"content":"Conversation compacted","level":"info","compactMetadata":%b}\n'
+    ) % (as_line(uuid), as_line(old_leaf), timestamp(at).encode(), envelope, as_line(metadata))
+
+
+def last_prompt_line(prompt: str, leaf: str | None, session_id: str) -> bytes:
+    fields = {"type": "last-prompt", "lastPrompt": prompt, "leafUuid": leaf, "sessionId": session_id}
+    return one_line(as_line(fields)) + b"\n"
+
+
+def name_lines(title: str, tag: str, session_id: str) -> bytes:
+    """A client looks for these near the end of the file only, so they are written again now and then."""
+    titled = {"type": "custom-title", "customTitle": title, "sessionId": session_id}
+    tagged = {"type": "tag", "tag": tag, "sessionId": session_id}
+    lines = [one_line(as_line(line)) + b"\n" for line, given in ((titled, title), (tagged, tag)) if given]
+    return b"".join(lines)
+
+
+# --- our own lines, written -----------------------------------------------------------------------------------
+
+
+def record_line(record: Record) -> bytes:
+    return one_line(b'%b"record":%b}\n' % (OURS, as_line(record)))
+
+
+def event_line(number: int, husk: Event, blocks: int, messages: list[str], results: list[str]) -> bytes:
+    """An event without its content; `blocks`, `messages` and `results` say where that is."""
+    refers = b""
+    if blocks:
+        refers += b',"blocks":%d' % blocks
+    if messages:
+        refers += b',"messages":' + as_line(messages)
+    if results:
+        refers += b',"results":' + as_line(results)
+    return one_line(b'%b"n":%d,"event":%b%b}\n' % (OURS, number, as_line(husk), refers))
+
+
+class Standing(Struct, omit_defaults=True):
+    """What a checkpoint says beside the state: all else that a later process needs, so that it reads no further."""
+
+    n: int = 0  # events so far
+    first: str = ""  # the id of the first message that the history held
+    added: tuple[str, ...] | None = None  # ids of its messages since the checkpoint before; None: not known
+    start: int = 0  # where the lines begin that hold those messages
+    before: int = -1  # where the checkpoint before this one stands
+    resumed: str = ""  # how the state was found, if a process began with it: then `added` holds all ids
+    leaf: str | None = None  # the line that the next one follows
+    spent: int = 0  # nano-dollars, the whole session
+    turns: int = 0
+    config: Config | None = None
+    policy: PolicyRecord | None = None
+    commands: tuple[CommandRecord, ...] = ()  # typed, and not yet taken up
+    prompt: str = ""  # the last one, cut
+    title: str = ""  # as a client has named the session,
+    tag: str = ""  # and marked it

@@ -1,0 +1,207 @@
+"""Lists of sessions, and one of them as text for people.
+
+A list is made of folders and file times; only of those that are shown is anything read, and of those only the beginning
+and the end, as text. So ten thousand sessions cost no more than a look at their folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from mainspring.core.messages import Assistant, Block, Content, Text, Thinking, ToolCall, ToolResult, User
+from mainspring.core.redact import redact
+from mainspring.sessions.book import Book
+from mainspring.sessions.forms import Unreadable, as_line
+from mainspring.sessions.lines import CHECKPOINT
+from mainspring.sessions.parsing import parse, spoke_of, user_messages
+from mainspring.sessions.places import Place, is_session_id
+from mainspring.sessions.reader import Reader
+
+WINDOW = 64 * 1024  # as the Claude Agent SDK reads it
+TITLE = 200
+LONGEST_SHOWN = 2_000  # characters of one block
+
+_TITLES = (b'"customTitle":"', b'"aiTitle":"', b'"lastPrompt":"', b'"summary":"')
+_CWD = b'"cwd":"'
+_STRING = re.compile(rb'(?:[^"\\]|\\.)*+"')
+_FIGURES = [re.compile(rb'"%b":(\d+)' % name) for name in (b"turns", b"spent")]
+
+
+class Entry(NamedTuple):
+    """A session in a list."""
+
+    session_id: str
+    file: Path
+    changed: int  # milliseconds
+    size: int
+    title: str = ""
+    cwd: str = ""
+    turns: int = 0
+    cost: int = 0  # nano-dollars
+
+
+def listed(folder: Place, limit: int | None = 50) -> list[Entry]:
+    """The sessions of a folder, the newest first; those of sub-agents, and empty ones, are left out."""
+    shown: list[Entry] = []
+    for entry in newest_first(folder):
+        described = describe(entry)
+        if described is not None:
+            shown.append(described)
+        if limit is not None and len(shown) >= limit:
+            break
+    return shown
+
+
+def newest_first(folder: Place) -> Iterator[Entry]:
+    found: list[tuple[int, int, str]] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if name[36:] == ".jsonl":
+                try:
+                    about = entry.stat()
+                except OSError:
+                    continue  # deleted meanwhile
+                found.append((about.st_mtime_ns, about.st_size, name))
+    found.sort(reverse=True)
+    for at, size, name in found:
+        if size and is_session_id(name[:36]):
+            yield Entry(name[:36], Path(folder, name), at // 1_000_000, size)
+
+
+def newest(folder: Place) -> Path | None:
+    """The session that was written to last, for `--continue`."""
+    return next((entry.file for entry in newest_first(folder) if describe(entry) is not None), None)
+
+
+def describe(entry: Entry) -> Entry | None:
+    """None for what is no session of a person: a sub-agent's, or a file without a word in it."""
+    try:
+        fd = os.open(entry.file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        head = os.pread(fd, WINDOW, 0)
+        tail = os.pread(fd, WINDOW, entry.size - WINDOW) if entry.size > WINDOW else head
+    finally:
+        os.close(fd)
+    if b'"isSidechain":true' in head[: head.find(b"\n")]:
+        return None
+    title = _title(head, tail)
+    if not title:
+        return None
+    turns, spent = _figures(tail)
+    return entry._replace(title=title, cwd=_value(head, head.find(_CWD), _CWD), turns=turns, cost=spent)
+
+
+def _title(head: bytes, tail: bytes) -> str:
+    for place, field in enumerate(_TITLES):
+        found = _last(field, tail) or (_last(field, head) if place < 2 else "")
+        if found:
+            return found
+    return _first_prompt(head)
+
+
+def _last(field: bytes, text: bytes) -> str:
+    return _value(text, text.rfind(field), field)
+
+
+def _value(text: bytes, at: int, field: bytes) -> str:
+    found = _STRING.match(text, at + len(field)) if at >= 0 else None
+    try:
+        return msgspec.json.decode(b'"' + found[0], type=str)[:TITLE] if found else ""
+    except Unreadable:
+        return ""
+
+
+def _first_prompt(head: bytes) -> str:
+    for raw in head.split(b"\n"):
+        if not raw.startswith(b"{") or b'"type":"user"' not in raw:
+            continue
+        try:
+            line = parse(raw)
+            hidden = line.type != "user" or line.isMeta or line.isCompactSummary
+            messages = [] if hidden else user_messages(line, spoke_of(line), None)
+        except Unreadable:
+            continue
+        for message in messages:
+            if isinstance(message, User) and message.text.strip():
+                return " ".join(message.text.split())[:TITLE]
+    return ""
+
+
+def _figures(tail: bytes) -> tuple[int, int]:
+    """As the last checkpoint has them."""
+    begin = tail.rfind(CHECKPOINT)
+    if begin < 0:
+        return 0, 0
+    line = tail[begin : tail.find(b"\n", begin)]
+    standing = line[line.rfind(b'"standing":') :]
+    found = [pattern.search(standing) for pattern in _FIGURES]
+    turns, spent = [int(match[1]) if match else 0 for match in found]
+    return turns, spent
+
+
+# --- one session, for people ----------------------------------------------------------------------------------
+
+
+def shown(file: Place) -> Iterator[str]:
+    """A session as text, line by line: everything that was said, also what is out of the model's view by now."""
+    with Reader(Path(file)) as reader:
+        book = Book(reader.payload)
+        for offset, line in reader.lines():
+            if line.isSidechain or line.isMeta:
+                continue
+            if line.type == "system" and line.subtype == "compact_boundary":
+                yield "--- the conversation was compacted here ---"
+            try:
+                ids = book.take(offset, line)
+            except Unreadable:
+                continue
+            messages = [book.said[name] for name in ids if name in book.said]
+            for message in messages:
+                yield from _told(message)
+            if not messages and ids:
+                reply = book.message(ids[0])
+                last = reply.blocks[-1:] if isinstance(reply, Assistant) else ()
+                for block in last:
+                    yield from _block(block)
+        for warning in reader.warnings:
+            yield f"! {warning}"
+
+
+def _told(message: User | ToolResult) -> Iterator[str]:
+    if isinstance(message, User):
+        yield ""
+        yield from _indented("> ", message.content)
+    else:
+        yield from _indented("  ! " if message.is_error else "  = ", message.content)
+
+
+def _block(block: Block) -> Iterator[str]:
+    match block:
+        case Text():
+            yield from _indented("", (block,))
+        case Thinking():
+            yield from _indented("~ ", (Text(block.text),))
+        case ToolCall():
+            yield from _indented("  * ", (Text(f"{block.name} {as_line(block.input).decode()}"),))
+        case _:
+            yield "[a block of the server's own]"
+
+
+def _indented(prefix: str, content: tuple[Content, ...]) -> Iterator[str]:
+    for part in content:
+        text = redact(part.text) if isinstance(part, Text) else f"[{part.media_type}]"
+        cut = text[:LONGEST_SHOWN]
+        for row in cut.splitlines() or [""]:
+            yield prefix + "".join([c if c.isprintable() or c == "\t" else "?" for c in row])
+        if len(text) > len(cut):
+            yield f"{prefix}[{len(text) - len(cut):,} more characters]"

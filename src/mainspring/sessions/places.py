@@ -1,0 +1,151 @@
+"""Where sessions live: folder and file names (stream-json 14.1, settled 31), and the little that is done with them.
+
+Paths are plain strings here and in the journal: `pathlib` takes 8 ms to load, and every start would pay for it.
+"""
+# ruff: noqa: PTH100, PTH102, PTH104, PTH108, PTH111, PTH112, PTH116, PTH118, PTH119, PTH120, PTH208
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Mapping
+from contextlib import suppress
+
+from mainspring.core.errors import UsageError
+
+Place = str | os.PathLike[str]
+
+LONGEST_KEY = 200  # most file systems allow 255 bytes; the rest is for the hash
+FOLDER = 0o700
+FILE = 0o600
+LIVE = "live.jsonl"  # beside a session's file: what was shown of the reply under way
+
+_ODD = re.compile(r"[^A-Za-z0-9]")
+_SESSION_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+# --- names ----------------------------------------------------------------------------------------------------
+
+
+def home(environ: Mapping[str, str], *, compatible: bool = False) -> str | None:
+    """Our folder in the user's home; None: there is no home. `compatible` is for programs that drive Claude Code."""
+    for name in ("MAINSPRING_HOME", "CLAUDE_CONFIG_DIR"):
+        if environ.get(name):
+            return unicodedata.normalize("NFC", environ[name])
+    user = environ.get("HOME") or os.path.expanduser("~")
+    if user == "~":  # no such user, as in some containers
+        return None
+    return unicodedata.normalize("NFC", os.path.join(user, ".claude" if compatible else ".mainspring"))
+
+
+def folder_of(home: Place, cwd: Place) -> str:
+    """Where the sessions of a working folder are."""
+    return os.path.join(home, "projects", key(unicodedata.normalize("NFC", os.path.realpath(cwd))))
+
+
+def key(real_path: str) -> str:
+    """The name of a working folder's sessions: the path, with a dash for whatever is no letter and no digit."""
+    plain = _ODD.sub("-", real_path)
+    return plain if len(plain) <= LONGEST_KEY else f"{plain[:LONGEST_KEY]}-{_hash(real_path)}"
+
+
+def _hash(text: str) -> str:
+    """The client's hash: 32 bits, wrapped to a signed number at each character, its size in base 36."""
+    value = 0
+    for character in text:
+        value = (value * 31 + ord(character) + 2**31) % 2**32 - 2**31
+    value, digits = abs(value), ""
+    while value:
+        value, digit = divmod(value, 36)
+        digits = _DIGITS[digit] + digits
+    return digits or "0"
+
+
+def is_session_id(text: str) -> bool:
+    return _SESSION_ID.fullmatch(text) is not None
+
+
+def check_id(text: str) -> str:
+    """A session id in its one form, or a refusal."""
+    if not is_session_id(text.lower()):
+        raise UsageError(f"'{text}' is no session id. Must be a valid UUID")
+    return text.lower()
+
+
+def file_of(folder: Place, session_id: str) -> str:
+    return os.path.join(folder, f"{session_id}.jsonl")
+
+
+def id_of(file: Place) -> str:
+    return os.path.basename(file).removesuffix(".jsonl")
+
+
+def side_folder(file: Place) -> str:
+    """What belongs to a session and is not in its file: large payloads, sub-agents, the reply under way."""
+    return os.fspath(file).removesuffix(".jsonl")
+
+
+def agent_file(file: Place, agent_id: str) -> str:
+    return os.path.join(side_folder(file), "subagents", f"agent-{agent_id}.jsonl")
+
+
+def payload_file(file: Place, name: str) -> str:
+    return os.path.join(side_folder(file), "payloads", name)
+
+
+def live_file(file: Place) -> str:
+    return os.path.join(side_folder(file), LIVE)
+
+
+def draft_of(file: Place) -> str:
+    """Where a file is written that is to be there as a whole or not at all."""
+    return os.path.join(os.path.dirname(file), f".{os.path.basename(file)}.{os.getpid()}")
+
+
+# --- on the disk ----------------------------------------------------------------------------------------------
+
+
+def size_of(file: Place) -> int:
+    """0 also for a file that is not there: an empty one counts as absent."""
+    try:
+        return os.stat(file).st_size
+    except OSError:
+        return 0
+
+
+def find(home: Place, session_id: str, cwd: Place | None = None) -> str | None:
+    """The file of a session: of this working folder, else of any."""
+    projects = os.path.join(home, "projects")
+    try:
+        others = [os.path.join(projects, name) for name in sorted(os.listdir(projects))]
+    except OSError:
+        others = []
+    first = [folder_of(home, cwd)] if cwd is not None else []
+    files = [file_of(folder, session_id) for folder in (*first, *others)]
+    return next((file for file in files if size_of(file)), None)
+
+
+def make_folder_for(file: Place) -> None:
+    make_folder(os.path.dirname(os.path.abspath(file)))
+
+
+def make_folder(folder: str) -> None:
+    """With those above it, as far as they are missing, all of them private; `makedirs` leaves those to the umask."""
+    if not os.path.isdir(folder):
+        make_folder(os.path.dirname(folder))
+        try:
+            os.mkdir(folder, FOLDER)
+        except FileExistsError:
+            if not os.path.isdir(folder):
+                raise
+
+
+def put_in_place(draft: str, file: Place) -> None:
+    os.rename(draft, file)
+
+
+def remove(file: Place) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(file)

@@ -1,0 +1,218 @@
+"""Replay: the events of a file through `step`, beside an account of what no event has told of yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from mainspring.core.config import Config
+from mainspring.core.effects import CallModel
+from mainspring.core.errors import MainspringError
+from mainspring.core.events import Aborted, Replied, Submitted, ToolsDone
+from mainspring.core.history import History
+from mainspring.core.messages import Assistant, Stop, Text, ToolResult
+from mainspring.core.pairing import open_calls, unpaired
+from mainspring.core.state import State
+from mainspring.core.step import step
+from mainspring.core.updates import Kind
+from mainspring.core.view import Fold, view
+from mainspring.sessions.book import Book, Missing
+from mainspring.sessions.forms import Unreadable
+from mainspring.sessions.lines import Standing
+from mainspring.sessions.loaded import Loaded, standing_for
+from mainspring.sessions.parsing import Line, note_names, record_of
+from mainspring.sessions.places import live_file
+from mainspring.sessions.reader import Reader
+from mainspring.sessions.records import CommandRecord, CommandState, ConfigRecord, IntentRecord, PolicyRecord
+
+
+class Unusable(Exception):  # noqa: N818  # it reads as what it says
+    """This way of finding the state does not work; there are others."""
+
+
+class Replay:
+    def __init__(self, reader: Reader, book: Book, config: Config | None) -> None:
+        self._reader = reader
+        self._book = book
+        self.state = State(History())
+        self.standing = Standing()
+        self._config = config or Config()
+        self._commands: dict[str, CommandRecord] = {}
+        self._results: dict[str, ToolResult] = {}  # by call, since the last event that took some
+        self._intents: dict[str, None] = {}
+        self._recent: deque[tuple[str, list[str]]] = deque(maxlen=50)  # the last lines: uuid, ids of messages
+
+    def begin(self, state: State, standing: Standing) -> None:
+        self.state, self.standing = state, standing
+        self._config = standing.config or self._config
+        self._commands = {command.id: command for command in standing.commands}
+        self._earlier = standing.spent - state.totals.cost
+        self._book.close({message.id for message in state.history})
+
+    def run(self, start: int) -> None:
+        for offset, line in self._reader.lines(start):
+            if line.type != "mainspring":
+                note_names(line, self.standing)
+                self.look_at(offset, line)
+            elif line.event:
+                self._event(line)
+            elif line.record:
+                self._record(line)
+            elif line.checkpoint and line.standing is not None and offset != start:
+                self._pass(line.standing)
+
+    def look_at(self, offset: int, line: Line) -> None:
+        """A line of the conversation; or, before a checkpoint, what tells how a reply ended and which calls began."""
+        try:
+            if line.type == "mainspring":
+                if line.event:
+                    self._book.event(line)
+                elif b'"IntentRecord"' in bytes(line.record)[:24]:
+                    self._record(line)
+                return
+            ids = self._book.take(offset, line)
+        except Missing:
+            return  # of an event that began before what we read
+        except Unreadable as error:
+            self._reader.warn(f"message '{line.uuid}': {error}, skipped")
+            return
+        if ids:
+            self._recent.append((line.uuid, ids))
+        for name in ids:
+            message = self._book.said.get(name)
+            if isinstance(message, ToolResult):
+                self._results[message.call_id] = message
+
+    def _event(self, line: Line) -> None:
+        if line.n != self.standing.n + 1:
+            raise Unusable(f"event {line.n} follows event {self.standing.n}")
+        try:
+            event = self._book.event(line)
+            if isinstance(event, Submitted):
+                self._earlier += self.state.totals.cost
+            self.state = step(self.state, event, self._config).state
+        except (MainspringError, AssertionError, *Unreadable) as error:
+            raise Unusable(f"event {line.n}: {error}") from error
+        self.standing.n = line.n
+        self.standing.first = self.standing.first or next(iter((*line.messages, *line.results)), "")
+        for name in line.messages:
+            self._commands.pop(name, None)  # promoted, though the record that says so may be missing
+        if isinstance(event, Submitted | ToolsDone | Aborted):
+            self._results, self._intents = {}, {}
+        if isinstance(event, Replied):
+            self.standing.turns += 1
+
+    def _record(self, line: Line) -> None:
+        try:
+            record = record_of(line)
+        except (msgspec.ValidationError, *Unreadable) as error:
+            self._reader.warn(f"a record cannot be read: {error}")
+            return
+        match record:
+            case ConfigRecord():
+                self._config = self.standing.config = record.config
+            case PolicyRecord():
+                self.standing.policy = record
+            case CommandRecord(state=CommandState.QUEUED):
+                self._commands[record.id] = record
+            case CommandRecord():
+                self._commands.pop(record.id, None)
+            case IntentRecord():
+                self._intents[record.call.id] = None
+            case _:
+                pass
+
+    def _pass(self, standing: Standing) -> None:
+        """A checkpoint on the way. If a process began with it, the history was what it says, and no more."""
+        if standing.resumed and standing.added is not None:
+            edits = () if standing.resumed == "conversation" else self.state.edits
+            history = History([self._book.message(name) for name in standing.added])
+            self.state = replace(self.state, history=history, edits=edits)
+            self.standing.first = standing.first
+        self.standing.prompt = standing.prompt or self.standing.prompt
+
+    # --- what came of it ---
+
+    def loaded(self, how: str) -> Loaded:
+        state, book = self.state, self._book
+        partial, open_text = self._partial()
+        calls = open_calls(state.history) if partial is None else partial.calls
+        if wrong := set(unpaired(view(state.history, state.edits))) - {call.id for call in calls}:
+            raise Unusable(f"call '{wrong.pop()}' and its result do not fit")
+        runnable = [call for call in calls if call.defect is None]
+        results = tuple([self._results[call.id] for call in runnable if call.id in self._results])
+        rest = [call for call in runnable if call.id not in self._results]
+        kept = {message.id for message in (*state.history, *results)} | {partial.id if partial else ""}
+        summaries = {edit.summary.id for edit in state.edits if isinstance(edit, Fold)} & book.said.keys()
+        offsets = [book.offsets[name] for name in (kept | summaries) if name in book.offsets]
+        standing = standing_for(
+            self.standing,
+            state,
+            leaf=self._leaf(kept | summaries),
+            resumed=how,
+            start=min(offsets, default=0),
+            spent=self._earlier + state.totals.cost,
+            commands=tuple(self._commands.values()),
+        )
+        return Loaded(
+            self._reader.file,
+            how,
+            state,
+            standing,
+            partial=partial,
+            results=results,
+            unfinished=tuple([call for call in rest if call.id in self._intents]),
+            unstarted=tuple([call for call in rest if call.id not in self._intents]),
+            made=tuple([message for message in state.history if message.id not in book.offsets]),
+            summaries=frozenset(summaries),
+            open_text=open_text,
+        )
+
+    def _leaf(self, kept: set[str]) -> str | None:
+        """The last line that belongs to the conversation. One whose event was torn off does not."""
+        for uuid, ids in reversed(self._recent):
+            if any(name in kept for name in ids):
+                return uuid
+        return self.standing.leaf
+
+    def _partial(self) -> tuple[Assistant | None, int]:
+        """The reply that was coming in, with the text that was still open; and whether there was such text."""
+        pending, waiting = self.state.pending, self.state.waiting_for
+        if pending is not None and pending.blocks:
+            return pending, 0  # shown, and neither kept nor withdrawn yet
+        if not isinstance(waiting, CallModel):
+            return None, 0
+        reply_id, index, text = read_live(self._reader.file)
+        if self._book.told(reply_id):
+            reply_id, text = "", ""
+        if self._book.open:
+            reply_id, text = self._book.open[-1], text if reply_id == self._book.open[-1] else ""
+        blocks = self._book.blocks_of(reply_id)
+        open_text = (Text(text),) if text and index == len(blocks) else ()
+        if not reply_id or not (blocks or open_text):
+            return None, 0
+        model = waiting.request.model
+        reply = Assistant((*blocks, *open_text), model, Stop.UNFINISHED, id=reply_id, at=self.state.now.at)
+        return reply, len(open_text)
+
+
+def read_live(file: Path) -> tuple[str, int, str]:
+    """The last block that was shown and not finished: its reply, its place, and its text, if it is text."""
+    try:
+        data = Path(live_file(file)).read_bytes()
+    except OSError:
+        return "", 0, ""
+    reply_id, index, text = "", 0, list[str]()
+    for line in data.split(b"\n"):
+        try:
+            reply, place, kind, piece = msgspec.json.decode(line, type=tuple[str, int, str, str])
+        except Unreadable:
+            continue
+        if (reply, place) != (reply_id, index):
+            reply_id, index, text = reply, place, []
+        if kind == Kind.TEXT:
+            text.append(piece)
+    return reply_id, index, "".join(text)

@@ -1,0 +1,209 @@
+"""Taking a session up again: from its last checkpoint, else from its events, else from its conversation.
+
+    loaded, journal = FileJournal.resume(file, envelope)        # or, to leave that file alone:
+    journal = FileJournal.fork(fork(load(file), other_file), envelope)
+
+Reading begins at the last checkpoint and goes back only to what is still in view, so the time does not depend on the
+length of the session. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from mainspring.core.config import Config
+from mainspring.core.errors import UsageError
+from mainspring.core.history import History
+from mainspring.core.messages import Message
+from mainspring.core.state import Checkpoint, State, decode_checkpoint
+from mainspring.core.view import Fold, view
+from mainspring.sessions.book import Book, Missing
+from mainspring.sessions.chain import KINDS, Chain, Node, node, repaired
+from mainspring.sessions.forms import Unreadable
+from mainspring.sessions.lines import Standing
+from mainspring.sessions.loaded import Loaded, standing_for
+from mainspring.sessions.parsing import Line, note_names, record_of
+from mainspring.sessions.places import Place
+from mainspring.sessions.reader import Reader
+from mainspring.sessions.records import ConfigRecord, IntentRecord, PolicyRecord
+from mainspring.sessions.replay import Replay, Unusable
+
+MOST_TRIES = 3  # checkpoints that are looked at before all records are read
+
+
+def load(file: Place, *, config: Config | None = None, at: str = "") -> Loaded:
+    """Raises OSError if the file cannot be read, UsageError if it holds no conversation.
+
+    `config` is for files that do not say what their runs were configured with. `at` names the last message, or a line
+    of it, that shall be part of the conversation; what came later stays in the file.
+    """
+    with Reader(Path(file)) as reader:
+        if at:
+            loaded = _by_conversation(reader, at)
+        else:
+            loaded = _by_checkpoint(reader, config) or _by_records(reader, config) or _by_conversation(reader)
+        return loaded._replace(
+            size=reader.size, ends_in_mid_line=reader.ends_in_mid_line, warnings=tuple(reader.warnings)
+        )
+
+
+# --- from the last checkpoint ---------------------------------------------------------------------------------
+
+
+def _by_checkpoint(reader: Reader, config: Config | None) -> Loaded | None:
+    end = reader.size
+    for _ in range(MOST_TRIES):
+        place = reader.last_checkpoint(end)
+        if place < 0:
+            return None
+        try:
+            return _from(reader, place, config)
+        except (Unusable, Missing) as why:
+            reader.warn(f"the checkpoint at byte {place:,} cannot be used: {why}")
+        end = place
+    return None
+
+
+def _from(reader: Reader, place: int, config: Config | None) -> Loaded:
+    line = reader.line_at(place)
+    saved = _saved(line)
+    if line is None or saved is None or line.standing is None or line.standing.added is None:
+        raise Unusable("it is damaged, of another version, or does not say which messages it holds")
+    ids, base = _in_view(reader, saved, line.standing)
+    whole = base.resumed != "conversation"  # else some of it was damaged when a process began with it
+    book = Book(reader.payload)
+    replay = Replay(reader, book, config)
+    for offset, earlier in reader.lines(base.start, place):
+        replay.look_at(offset, earlier)
+    history = History([book.message(name, whole=whole) for name in ids])
+    if len(history) and history[-1].id != saved.last_id:
+        raise Unusable(f"it was taken at message '{saved.last_id}'")
+    replay.begin(replace(saved.state, history=history, edits=book.edits(saved.state.edits)), line.standing)
+    replay.run(place)
+    return replay.loaded("checkpoint")
+
+
+def _saved(line: Line | None) -> Checkpoint | None:
+    try:
+        return decode_checkpoint(bytes(line.checkpoint)) if line is not None and line.checkpoint else None
+    except Unreadable:
+        return None
+
+
+def _in_view(reader: Reader, saved: Checkpoint, standing: Standing) -> tuple[list[str], Standing]:
+    """The ids of the messages to hold, back to the last summary of all; and the checkpoint that they begin with."""
+    folds = [edit for edit in saved.state.edits if isinstance(edit, Fold) and not edit.summary.content]
+    last = folds[-1].last if folds else ""
+    at, spans = standing, [standing.added or ()]
+    while not at.resumed and at.before >= 0 and not (last and last in spans[-1]):
+        line = reader.line_at(at.before)
+        if line is None or line.standing is None or line.standing.added is None:
+            raise Unusable("the one before it is damaged")
+        at = line.standing
+        spans.append(at.added or ())
+    ids = [name for span in reversed(spans) for name in span]
+    return ids[ids.index(last) if last in spans[-1] else 0 :], at
+
+
+# --- from the events ------------------------------------------------------------------------------------------
+
+
+def _by_records(reader: Reader, config: Config | None) -> Loaded | None:
+    replay = Replay(reader, Book(reader.payload), config)
+    replay.begin(State(History()), Standing())
+    try:
+        replay.run(0)
+        return replay.loaded("records") if replay.standing.n else None
+    except (Unusable, Missing) as why:
+        reader.warn(f"the events cannot be replayed: {why}")
+        return None
+
+
+# --- from the conversation ------------------------------------------------------------------------------------
+
+
+def _by_conversation(reader: Reader, at: str = "") -> Loaded:
+    nodes: list[Node] = []
+    book = Book(reader.payload)
+    standing, started, ours = Standing(), set[str](), False
+    for offset, line in reader.lines():
+        try:
+            note_names(line, standing)
+            if line.type in KINDS and line.uuid:
+                nodes.append(node(offset, line, len(nodes)))
+            elif line.type == "mainspring":
+                ours = True
+                standing = _known(line, standing, started)
+                if line.event:
+                    book.learn(line)
+        except Unreadable as error:
+            reader.warn(f"the line at byte {offset:,}: {error}, skipped")
+    chain = Chain(nodes)
+    return _conversation(reader, book, chain, at, started if ours else None, standing)
+
+
+def _known(line: Line, standing: Standing, started: set[str]) -> Standing:
+    """What our own lines say, though they are no longer whole."""
+    if line.standing is not None:
+        return line.standing
+    standing.n = max(standing.n, line.n)
+    record = record_of(line) if line.record else None
+    if isinstance(record, IntentRecord):
+        started.add(record.call.id)
+    elif isinstance(record, ConfigRecord):
+        standing.config = record.config
+    elif isinstance(record, PolicyRecord):
+        standing.policy = record
+    return standing
+
+
+def _conversation(  # noqa: PLR0913, PLR0917  # what the first reading has found
+    reader: Reader, book: Book, chain: Chain, at: str, started: set[str] | None, standing: Standing
+) -> Loaded:
+    way, ids = chain.way_to(at), list[str]()
+    for each in way:
+        line = reader.line_at(each.offset)
+        try:
+            ids += book.take(each.offset, line) if line is not None else []
+        except Unreadable as error:
+            reader.warn(f"message '{each.uuid}': {error}, skipped")
+    for uuid in chain.broken[:10]:
+        reader.warn(f"message '{uuid}' follows one that is not there: the one before it in the file was taken")
+    messages, made = repaired(_found(book, ids), started)
+    if not messages:
+        raise UsageError(f"'{reader.file}' holds no conversation that could be taken up")
+    state = State(History(messages))
+    standing = standing_for(
+        standing,
+        state,
+        leaf=max(way, key=lambda each: each.place).uuid,
+        resumed="conversation",
+        start=min(each.offset for each in way),
+    )
+    return Loaded(reader.file, "conversation", state, standing, made=tuple(made))
+
+
+def _found(book: Book, ids: list[str]) -> list[Message]:
+    """In their order, each once, and as much of each as there is."""
+    found: list[Message] = []
+    for name in dict.fromkeys(ids):
+        with suppress(Missing):
+            found.append(book.message(name, whole=False))
+    return found
+
+
+# --- a fork ---------------------------------------------------------------------------------------------------
+
+
+def fork(loaded: Loaded, file: Place) -> Loaded:
+    """The same conversation, as the model sees it now, for a file of its own. The other one stays as it is."""
+    messages = view(loaded.state.history, loaded.state.edits)
+    state = State(History(messages))
+    kept = Standing(config=loaded.config, policy=loaded.policy, prompt=loaded.standing.prompt)
+    standing = standing_for(kept, state, resumed="fork")
+    return loaded._replace(
+        file=Path(file), how="fork", state=state, standing=standing, made=messages, summaries=frozenset()
+    )

@@ -1,0 +1,285 @@
+"""From layers to settings: whose word counts, and how several of them combine (T1, T2, T4).
+
+The order is that of `Source`: user, project, local, environment, command line, administrator; the later one wins.
+How a key combines and who may set it stands in the table of `keys.py`; this file only carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, cast
+
+from mainspring.settings.keys import BY_NAME, OUR_VARIABLES, By, Key, Merge, RawHook
+from mainspring.settings.layers import Layer, Values, command_line_layer, environment_layers, file_layers
+from mainspring.settings.places import Places
+from mainspring.settings.shown import effective
+from mainspring.settings.values import (
+    Api,
+    Entry,
+    Hook,
+    Limits,
+    Mcp,
+    ModelEntry,
+    Origin,
+    Permissions,
+    Problem,
+    ProblemKind,
+    Sandbox,
+    Settings,
+    Source,
+)
+
+WIDE_MODES = ("acceptEdits", "auto", "bypassPermissions")  # approve what nobody was asked about
+
+
+def combine(places: Places, environ: Mapping[str, str], said: str | None, sources: tuple[str, ...] | None) -> Settings:
+    """What all of them come to. `said` is what `--settings` says."""
+    files = [*file_layers(places, sources)]
+    layers = _in_order([*files, *([] if said is None else [command_line_layer(said, places.cwd)])])
+    believed, problems = _believed(layers, lambda: _is_trusted(places))
+    own_env = _env([layer for layer in believed if not layer.origin.source.is_project])
+    variables = [*environment_layers({**environ, **own_env})]
+    problems += [problem for layer in variables for problem in layer.problems]
+    held = _Held([layer for layer in _in_order([*believed, *variables]) if layer.values])
+    problems += _be_careful_beside_broken_files(held, files)
+    return _settings(held, own_env, tuple(problems))
+
+
+def _is_trusted(places: Places) -> bool:
+    from mainspring.settings import trust  # only a project that brings something needs it
+
+    return trust.is_trusted(places.home, places.cwd)
+
+
+def _in_order(layers: list[Layer]) -> list[Layer]:
+    order = list(Source)
+    return sorted(layers, key=lambda layer: order.index(layer.origin.source))
+
+
+# --- whose word counts ------------------------------------------------------------------------------
+
+
+def _believed(layers: list[Layer], is_trusted: Callable[[], bool]) -> tuple[list[Layer], list[Problem]]:
+    """Each layer without what it may not say. Trust is looked up once, and only if something depends on it."""
+    trusted: bool | None = None
+    kept: list[Layer] = []
+    problems: list[Problem] = []
+    for layer in layers:
+        problems += layer.problems
+        values, refused = _own_values(layer)
+        problems += refused
+        needs_trust = [name for name in values if BY_NAME[name].by is not By.UNTRUSTED]
+        if layer.origin.source.is_project and needs_trust:
+            trusted = is_trusted() if trusted is None else trusted
+            if not trusted:
+                problems.append(_untrusted(layer, needs_trust))
+                values = {name: value for name, value in values.items() if name not in needs_trust}
+        kept.append(layer._replace(values=values))
+    return kept, problems
+
+
+def _untrusted(layer: Layer, names: list[str]) -> Problem:
+    says = f"{', '.join(names)}: not used, because this folder is not trusted. 'mainspring trust' trusts it"
+    return Problem(ProblemKind.UNTRUSTED, layer.origin.place, says)
+
+
+def _own_values(layer: Layer) -> tuple[Values, list[Problem]]:
+    """What a layer may say by what it is, trusted or not (T2)."""
+    source, place = layer.origin.source, layer.origin.place
+    kept: Values = {}
+    problems: list[Problem] = []
+    for name, value in layer.values.items():
+        if why := _not_its_own(BY_NAME[name], value, source):
+            problems.append(Problem(ProblemKind.NOT_ITS_OWN, place, f"'{name}' is not used: {why}"))
+        elif name == "env" and source.is_project:
+            kept[name], ours = _without_ours(cast("dict[str, str]", value))
+            if ours:
+                says = (
+                    f"'env' may not set {', '.join(ours)} here: only the user and the administrator choose the provider"
+                )
+                problems.append(Problem(ProblemKind.NOT_ITS_OWN, place, says))
+        else:
+            kept[name] = value
+    return kept, problems
+
+
+def _not_its_own(key: Key, value: object, source: Source) -> str:
+    if key.by is By.ADMINISTRATOR and source is not Source.ADMINISTRATOR:
+        return "only the administrator may set it"
+    if key.by is By.USER and source.is_project:
+        return "a project may not set it, only the user and the administrator"
+    if value in key.users_own and source.is_project:
+        return (
+            f"a project may not choose '{str(value).lower() if isinstance(value, bool) else value}', only the user may"
+        )
+    return ""
+
+
+def _without_ours(env: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    ours = [name for name in env if OUR_VARIABLES.fullmatch(name)]
+    return {name: value for name, value in env.items() if name not in ours}, ours
+
+
+# --- how they combine -------------------------------------------------------------------------------
+
+
+class _Said(NamedTuple):
+    value: object
+    origin: Origin
+
+
+class _Held:
+    """What each key comes to: its last word, or all of them, with their origins."""
+
+    def __init__(self, layers: list[Layer]) -> None:
+        self.layers = layers
+        self.last: dict[str, _Said] = {}
+        for layer in layers:
+            for name, value in layer.values.items():
+                if self._counts(BY_NAME[name], value, layer.origin.source):
+                    self.last[name] = _Said(value, layer.origin)
+
+    def _counts(self, key: Key, value: object, source: Source) -> bool:
+        """A limit: a project only lowers it, and the administrator's is the highest there is."""
+        before = self.last.get(key.name)
+        only_lower = source.is_project or source is Source.ADMINISTRATOR
+        if key.merge is not Merge.LEAST or before is None or not only_lower:
+            return True
+        return cast("int", value) < cast("int", before.value)
+
+    def text(self, name: str) -> str | None:
+        said = self.last.get(name)
+        return cast("str", said.value) if said else None
+
+    def number(self, name: str) -> int | None:
+        said = self.last.get(name)
+        return cast("int", said.value) if said else None
+
+    def flag(self, name: str) -> bool | None:
+        said = self.last.get(name)
+        return cast("bool", said.value) if said else None
+
+    def all(self, name: str) -> list[_Said]:
+        return [_Said(layer.values[name], layer.origin) for layer in self.layers if name in layer.values]
+
+    def entries(self, name: str) -> tuple[Entry, ...]:
+        """Each text once, with the first who said it."""
+        found: dict[str, Entry] = {}
+        for said in self.all(name):
+            for text in cast("tuple[str, ...]", said.value):
+                found.setdefault(text, Entry(text, said.origin))
+        return tuple(found.values())
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        return tuple([entry.text for entry in self.entries(name)])
+
+    def is_set(self, name: str, default: bool = False) -> bool:
+        said = self.flag(name)
+        return default if said is None else said
+
+
+def _be_careful_beside_broken_files(held: _Held, files: list[Layer]) -> list[Problem]:
+    """A file that cannot be read may have asked for a stricter mode: until it is mended, no other file widens it."""
+    broken = [layer.origin.place for layer in files if layer.broken]
+    said = held.last.get("permissions.defaultMode")
+    if not broken or said is None or said.value not in WIDE_MODES:
+        return []
+    if said.origin.source in (Source.COMMAND_LINE, Source.ADMINISTRATOR):
+        return []
+    held.last["permissions.defaultMode"] = _Said("default", said.origin)
+    says = f"the mode '{said.value}' is not used while '{broken[0]}' cannot be read"
+    return [Problem(ProblemKind.BROKEN, said.origin.place, says)]
+
+
+def _env(layers: Iterable[Layer]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for layer in layers:
+        found |= cast("dict[str, str]", layer.values.get("env", {}))
+    return found
+
+
+def _hooks(held: _Held) -> tuple[Hook, ...]:
+    """The administrator's own hooks can only be switched off by the administrator."""
+    off = held.last.get("disableAllHooks")
+    only_managed = held.is_set("allowManagedHooksOnly") or (off is not None and off.value is True)
+    if off is not None and off.value is True and off.origin.source is Source.ADMINISTRATOR:
+        return ()
+    return tuple(
+        [
+            Hook(hook.event, hook.matcher, hook.command, said.origin)
+            for said in held.all("hooks")
+            for hook in cast("tuple[RawHook, ...]", said.value)
+            if said.origin.source is Source.ADMINISTRATOR or not only_managed
+        ]
+    )
+
+
+def _fallbacks(held: _Held) -> tuple[str, ...]:
+    said = held.last.get("fallbackModel")
+    return cast("tuple[str, ...]", said.value) if said else ()
+
+
+def _models(held: _Held) -> tuple[ModelEntry, ...]:
+    found: dict[str, ModelEntry] = {}
+    for said in held.all("models"):
+        found |= cast("dict[str, ModelEntry]", said.value)
+    return tuple(found.values())
+
+
+def _permissions(held: _Held) -> Permissions:
+    allow = held.entries("permissions.allow")
+    if held.is_set("allowManagedPermissionRulesOnly"):
+        allow = tuple([entry for entry in allow if entry.origin.source is Source.ADMINISTRATOR])
+    return Permissions(
+        allow=allow,
+        deny=held.entries("permissions.deny"),
+        ask=held.entries("permissions.ask"),
+        directories=held.entries("permissions.additionalDirectories"),
+        default_mode=held.text("permissions.defaultMode"),
+        bypass_disabled="permissions.disableBypassPermissionsMode" in held.last,
+    )
+
+
+def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...]) -> Settings:
+    env = _env(held.layers)
+    settings = Settings(
+        permissions=_permissions(held),
+        api=Api(
+            base_url=held.text("api.baseUrl"),
+            key_helper=held.text("apiKeyHelper"),
+            max_cost=held.number("api.maxCostUsd"),
+            max_retries=held.number("api.maxRetries"),
+        ),
+        limits=Limits(
+            max_turns=held.number("limits.maxTurns"),
+            max_tokens=held.number("limits.maxTokens"),
+            max_output_tokens=held.number("limits.maxOutputTokens"),
+        ),
+        sandbox=Sandbox(
+            enabled=held.flag("sandbox.enabled"),
+            required=held.is_set("sandbox.failIfUnavailable"),
+            auto_allow=held.is_set("sandbox.autoAllowBashIfSandboxed"),
+            may_be_left=held.is_set("sandbox.allowUnsandboxedCommands", default=True),
+            excluded=held.texts("sandbox.excludedCommands"),
+            domains=held.texts("sandbox.network.allowedDomains"),
+        ),
+        mcp=Mcp(
+            enable_all=held.is_set("enableAllProjectMcpServers"),
+            enabled=held.texts("enabledMcpjsonServers"),
+            disabled=held.texts("disabledMcpjsonServers"),
+        ),
+        hooks=_hooks(held),
+        env=env,
+        own_env=own_env,
+        model=held.text("model"),
+        fallback_models=_fallbacks(held),
+        models=_models(held),
+        output_style=held.text("outputStyle"),
+        status_line=held.text("statusLine"),
+        effort=held.text("effortLevel"),
+        thinking=held.flag("alwaysThinkingEnabled"),
+        max_thinking_tokens=held.number("maxThinkingTokens"),
+        cleanup_days=held.number("cleanupPeriodDays"),
+        problems=problems,
+    )
+    return effective(settings, {name: (said.value, said.origin) for name, said in held.last.items()}, held.layers)

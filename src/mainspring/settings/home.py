@@ -1,0 +1,36 @@
+"""Our folder in the user's home (settled 31)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from mainspring.settings.values import SettingsError
+
+VARIABLES = ("MAINSPRING_HOME", "CLAUDE_CONFIG_DIR")
+
+
+def home_folder(environ: Mapping[str, str], *, compatible: bool = False) -> str | None:
+    """None: there is no home. `compatible` is for programs that drive Claude Code."""
+    for name in VARIABLES:
+        if environ.get(name):
+            return _normal(_absolute(name, environ[name]))
+    user = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111  # pathlib takes 8 ms to load
+    if not user.startswith("/"):  # no such user, as in some containers
+        return None
+    return _normal(f"{user.rstrip('/')}/{'.claude' if compatible else '.mainspring'}")
+
+
+def _absolute(name: str, said: str) -> str:
+    """A relative one would be looked for in whatever repository we are started in: that could bring our settings."""
+    if not said.startswith("/"):
+        raise SettingsError(f"'{name}' is '{said}'; it must be an absolute path")
+    return said
+
+
+def _normal(path: str) -> str:
+    if path.isascii():
+        return path
+    import unicodedata
+
+    return unicodedata.normalize("NFC", path)  # as the client does it, so that both find the same folder

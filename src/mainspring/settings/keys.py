@@ -1,0 +1,332 @@
+"""Every key there is: one table. What it must be, how layers combine, and who may set it (T1, T2).
+
+JSON users write `defaultMode`, TOML users `default_mode`; both are one key.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import NamedTuple, cast
+
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.settings.near import near
+from mainspring.settings.values import ModelEntry
+
+MODES = ("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions")
+OTHER_MODE_NAMES = {"manual": "default"}  # Z-31
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+LONGEST_TEXT = 16_384
+
+
+class Wrong(Exception):  # noqa: N818  # it reads as what it says
+    """A value that is not what its key takes. `path` leads to it from the key."""
+
+    def __init__(self, says: str, *path: str | int) -> None:
+        super().__init__(says)
+        self.says, self.path = says, path
+
+
+class Merge(Enum):
+    OVERRIDE = auto()  # the later layer wins
+    ADD = auto()  # all of them, in order
+    BY_NAME = auto()  # the later layer wins for each name
+    LEAST = auto()  # a limit: files of a project can only lower it, and nobody is above the administrator's
+
+
+class By(Enum):
+    """Who may set a key, at the least."""
+
+    UNTRUSTED = auto()  # any project: it only takes rights away
+    PROJECT = auto()  # a project that the user trusts
+    USER = auto()  # the user, the command line, the administrator (T2)
+    ADMINISTRATOR = auto()
+
+
+class Checked(NamedTuple):
+    """What is left of a value: the good part, and what was wrong with the rest."""
+
+    value: object
+    wrong: tuple[Wrong, ...] = ()
+
+
+Check = Callable[[object], Checked]
+
+
+class Key(NamedTuple):
+    name: str
+    check: Check
+    by: By = By.PROJECT
+    merge: Merge = Merge.OVERRIDE
+    users_own: tuple[object, ...] = ()  # values that only the user's side may choose, though a project may set the key
+    if_wrong: object = None  # what counts instead of a wrong value, where ignoring it could give more rights
+
+
+# --- what a value must be ---------------------------------------------------------------------------
+
+
+def text(value: object) -> Checked:
+    if not isinstance(value, str):
+        raise Wrong("it must be a text")
+    if len(value) > LONGEST_TEXT or "\0" in value:
+        raise Wrong(f"it must have at most {LONGEST_TEXT:,} characters, and no NUL")
+    return Checked(value)
+
+
+def yes_or_no(value: object) -> Checked:
+    if not isinstance(value, bool):
+        raise Wrong("it must be true or false")
+    return Checked(value)
+
+
+def count(value: object) -> Checked:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**53:
+        raise Wrong("it must be a whole number from 1 up")
+    return Checked(value)
+
+
+def count_or_none(value: object) -> Checked:
+    return Checked(0) if value == 0 and not isinstance(value, bool) else count(value)
+
+
+def amount(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+        raise Wrong("it must be a number above 0")
+    return float(value)
+
+
+def dollars(value: object) -> Checked:
+    """In nano-dollars, as all money here."""
+    return Checked(max(1, round(min(amount(value), 1e9) * NANOS_PER_USD)))
+
+
+def one_of(*words: str) -> Check:
+    def check(value: object) -> Checked:
+        if value not in words:
+            raise Wrong(f"it must be one of {', '.join(words)}{near(str(value), words)}")
+        return Checked(value)
+
+    return check
+
+
+def mode(value: object) -> Checked:
+    return one_of(*MODES)(OTHER_MODE_NAMES.get(value, value) if isinstance(value, str) else value)
+
+
+def texts(value: object) -> Checked:
+    """A list. What is no text in it is left out, the rest holds."""
+    if not isinstance(value, list):
+        raise Wrong("it must be a list of texts")
+    good: list[object] = []
+    wrong: list[Wrong] = []
+    for number, item in enumerate(cast("list[object]", value)):
+        try:
+            good.append(text(item).value)
+        except Wrong as error:
+            wrong.append(Wrong(error.says, number))
+    return Checked(tuple(good), tuple(wrong))
+
+
+def narrowing(value: object) -> Checked:
+    """Rules that take rights away. One that stands alone, without its list, is meant all the same."""
+    if isinstance(value, str):
+        return Checked(texts([value]).value, (Wrong("it must be a list of texts; the one text that it is holds"),))
+    return texts(value)
+
+
+def text_or_texts(value: object) -> Checked:
+    return texts([value] if isinstance(value, str) else value)
+
+
+def table(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise Wrong("it must be a table: names with values")
+    return cast("dict[str, object]", value)
+
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def environment(value: object) -> Checked:
+    """Numbers and true/false are taken as people mean them."""
+    good: dict[str, str] = {}
+    wrong: list[Wrong] = []
+    for name, item in table(value).items():
+        try:
+            if not _VARIABLE.fullmatch(name):
+                raise Wrong("it is no name for a variable")
+            spelled = str(item).lower() if isinstance(item, bool) else str(item) if isinstance(item, int) else item
+            good[name] = cast("str", text(spelled).value)
+        except Wrong as error:
+            wrong.append(Wrong(error.says, name))
+    return Checked(good, tuple(wrong))
+
+
+class RawHook(NamedTuple):
+    event: str
+    matcher: str
+    command: dict[str, object]
+
+
+def hooks(value: object) -> Checked:
+    """`{event: [{matcher, hooks: [{type, command, timeout}]}]}`; kept as it is, once its shape is right."""
+    good: list[RawHook] = []
+    wrong: list[Wrong] = []
+    for event, groups in table(value).items():
+        if not isinstance(groups, list):
+            wrong.append(Wrong("it must be a list", event))
+            continue
+        for number, group in enumerate(cast("list[object]", groups)):
+            try:
+                good += _group(event, group)
+            except Wrong as error:
+                wrong.append(Wrong(error.says, event, number, *error.path))
+    return Checked(tuple(good), tuple(wrong))
+
+
+def _group(event: str, value: object) -> list[RawHook]:
+    group = table(value)
+    matcher = group.get("matcher") or ""
+    inner = group.get("hooks")
+    if not isinstance(matcher, str):
+        raise Wrong("it must be a text", "matcher")
+    if not isinstance(inner, list):
+        raise Wrong("it needs a list 'hooks'")
+    return [RawHook(event, matcher, _command(hook, at)) for at, hook in enumerate(cast("list[object]", inner))]
+
+
+def _command(value: object, at: int) -> dict[str, object]:
+    try:
+        hook = table(value)
+        kind = hook.get("type")
+        needs = {"command": "command", "prompt": "prompt", "agent": "prompt", "http": "url"}.get(str(kind))
+        if needs is None:
+            raise Wrong("its 'type' must be one of command, prompt, agent, http")
+        if not isinstance(hook.get(needs), str) or not hook[needs]:
+            raise Wrong(f"it needs a text '{needs}'")
+        if "timeout" in hook:
+            amount(hook["timeout"])
+    except Wrong as error:
+        raise Wrong(error.says, "hooks", at) from None
+    return hook
+
+
+def status_line(value: object) -> Checked:
+    line = table(value)
+    command = line.get("command")
+    if line.get("type") != "command" or not isinstance(command, str) or not command:
+        raise Wrong("it must have the type 'command' and a text 'command'")
+    return Checked(command)
+
+
+def models(value: object) -> Checked:
+    good: dict[str, ModelEntry] = {}
+    wrong: list[Wrong] = []
+    for name, item in table(value).items():
+        try:
+            good[name] = _model(name, table(item))
+        except Wrong as error:
+            wrong.append(Wrong(error.says, name, *error.path))
+    return Checked(good, tuple(wrong))
+
+
+def _model(name: str, entry: dict[str, object]) -> ModelEntry:
+    checks: dict[str, Callable[[object], object]] = {
+        "window": lambda value: count(value).value,
+        "max_output": lambda value: count(value).value,
+        "input_usd": amount,
+        "output_usd": amount,
+    }
+    fields: dict[str, object] = {}
+    for field, value in entry.items():
+        if snake(field) not in checks:
+            raise Wrong(f"its fields are {', '.join(checks)}{near(field, tuple(checks))}", field)
+        try:
+            fields[snake(field)] = checks[snake(field)](value)
+        except Wrong as error:
+            raise Wrong(error.says, field) from None
+    return ModelEntry(name, **fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # checked above
+
+
+# --- the table --------------------------------------------------------------------------------------
+
+KEYS: tuple[Key, ...] = (
+    Key("permissions.deny", narrowing, By.UNTRUSTED, Merge.ADD),
+    Key("permissions.ask", narrowing, By.UNTRUSTED, Merge.ADD),
+    Key("permissions.allow", texts, By.PROJECT, Merge.ADD),
+    Key("permissions.additionalDirectories", texts, By.PROJECT, Merge.ADD),
+    Key("permissions.defaultMode", mode, users_own=("bypassPermissions", "auto"), if_wrong="default"),
+    Key("permissions.disableBypassPermissionsMode", one_of("disable")),
+    Key("allowManagedPermissionRulesOnly", yes_or_no, By.ADMINISTRATOR),
+    Key("hooks", hooks, By.PROJECT, Merge.ADD),
+    Key("disableAllHooks", yes_or_no, By.USER),  # the user's hooks may be what holds a project back
+    Key("allowManagedHooksOnly", yes_or_no, By.ADMINISTRATOR),
+    Key("env", environment, By.PROJECT, Merge.BY_NAME),
+    Key("statusLine", status_line),
+    Key("model", text),
+    Key("fallbackModel", text_or_texts),
+    Key("models", models, By.USER, Merge.BY_NAME),  # prices: a low one would undo a money limit
+    Key("effortLevel", one_of(*EFFORTS)),
+    Key("alwaysThinkingEnabled", yes_or_no),
+    Key("maxThinkingTokens", count_or_none),
+    Key("outputStyle", text),
+    Key("cleanupPeriodDays", count_or_none, By.USER),
+    Key("api.baseUrl", text, By.USER),
+    Key("apiKeyHelper", text, By.USER),
+    Key("api.maxCostUsd", dollars, merge=Merge.LEAST),
+    Key("api.maxRetries", count_or_none, merge=Merge.LEAST),
+    Key("limits.maxTurns", count, merge=Merge.LEAST),
+    Key("limits.maxTokens", count, merge=Merge.LEAST),
+    Key("limits.maxOutputTokens", count, merge=Merge.LEAST),
+    Key("sandbox.enabled", yes_or_no, users_own=(False,)),
+    Key("sandbox.failIfUnavailable", yes_or_no, users_own=(False,)),
+    Key("sandbox.allowUnsandboxedCommands", yes_or_no, users_own=(True,)),
+    Key("sandbox.autoAllowBashIfSandboxed", yes_or_no, users_own=(True,)),
+    Key("sandbox.excludedCommands", texts, By.USER, Merge.ADD),
+    Key("sandbox.network.allowedDomains", texts, By.USER, Merge.ADD),
+    Key("enableAllProjectMcpServers", yes_or_no, By.USER),
+    Key("enabledMcpjsonServers", texts, By.USER, Merge.ADD),
+    Key("disabledMcpjsonServers", texts, By.PROJECT, Merge.ADD),
+)
+
+# What Claude Code has and we do not use: no mistake, so nobody is told.
+_NOT_OURS = """
+$schema agent allowedHttpHookUrls allowedMcpServers allowManagedMcpServersOnly attribution autoCompactEnabled
+autoMemoryDirectory autoMemoryEnabled autoMode autoUpdates autoUpdatesChannel availableModels awsAuthRefresh
+awsCredentialExport blockedMarketplaces channelsEnabled claudeMdExcludes companyAnnouncements deniedMcpServers
+disableAutoMode disableDeepLinkRegistration disableSkillShellExecution editorMode enabledPlugins
+extraKnownMarketplaces fastMode fastModePerSessionOptIn feedbackSurveyRate fileSuggestion forceLoginMethod
+forceLoginOrgUUID httpHookAllowedEnvVars includeCoAuthoredBy includeGitInstructions language minimumVersion
+modelOverrides otelHeadersHelper permissions.skipDangerousModePermissionPrompt plansDirectory pluginConfigs
+pluginTrustMessage preferredNotifChannel prefersReducedMotion respectGitignore sandbox.enableWeakerNestedSandbox
+sandbox.enableWeakerNetworkIsolation sandbox.filesystem sandbox.ignoreViolations sandbox.network.allowAllUnixSockets
+sandbox.network.allowLocalBinding sandbox.network.allowManagedDomainsOnly sandbox.network.allowUnixSockets
+sandbox.network.deniedDomains sandbox.network.httpProxyPort sandbox.network.socksProxyPort
+showClearContextOnPlanAccept showThinkingSummaries showTurnDuration skipDangerousModePermissionPrompt
+skipWebFetchPreflight spinnerTipsEnabled spinnerTipsOverride spinnerVerbs strictKnownMarketplaces
+strictPluginOnlyCustomization teammateMode terminalProgressBarEnabled theme useAutoModeDuringPlan verbose viewMode
+voiceEnabled worktree
+"""
+NOT_OURS = frozenset(_NOT_OURS.split())
+
+# Variables by which we and our like find the provider, its keys or the way there (T2): a project cannot set them.
+OUR_VARIABLES = re.compile(
+    r"(?i)(ANTHROPIC|OPENAI|MAINSPRING|CLAUDE|VERTEX)_.*|CLAUDECODE|(HTTPS?|ALL|NO)_PROXY|SSL_CERT_(FILE|DIR)"
+    r"|SSLKEYLOGFILE|NODE_EXTRA_CA_CERTS|AWS_BEARER_TOKEN_BEDROCK|IS_SANDBOX|MAX_THINKING_TOKENS"
+)
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda letter: "_" + letter[0].lower(), name)
+
+
+BY_NAME = {key.name: key for key in KEYS}
+SPELLINGS = {spelled: name for name in (*BY_NAME, *NOT_OURS) for spelled in (name, snake(name))}
+TABLES = {
+    spelled: ".".join(name.split(".")[:depth])
+    for name in SPELLINGS.values()
+    for depth in range(1, name.count(".") + 1)
+    for spelled in (".".join(name.split(".")[:depth]), snake(".".join(name.split(".")[:depth])))
+}

@@ -1,0 +1,163 @@
+"""What each file says: one layer for each (T4).
+
+A layer holds what its file may be believed to say, checked entry by entry. Whose word counts is not decided here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple, cast
+
+from mainspring.settings.keys import BY_NAME, KEYS, NOT_OURS, SPELLINGS, TABLES, Key, Wrong
+from mainspring.settings.near import near
+from mainspring.settings.places import VARIABLES, Places
+from mainspring.settings.reading import Broken, Path, Position, Read, read, read_file, salvage
+from mainspring.settings.values import Origin, Problem, ProblemKind, SettingsError, Source
+
+Values = dict[str, object]
+
+
+class Layer(NamedTuple):
+    origin: Origin
+    values: Values
+    problems: tuple[Problem, ...] = ()
+    broken: bool = False  # as a whole: only its deny and ask rules were saved
+
+
+def file_layers(places: Places, sources: tuple[str, ...] | None) -> Iterator[Layer]:
+    """One for each file that is there. A broken one of the administrator's stops the start."""
+    for source, path in places.files(sources):
+        layer = _file(Origin(source, path))
+        if layer is None or (source.is_project and _is_in_home(path, places.home)):
+            continue
+        yield _unbroken(layer) if source is Source.ADMINISTRATOR else layer
+
+
+def command_line_layer(said: str, cwd: str) -> Layer:
+    """`--settings`: JSON that begins with a brace, else a file, which must be there."""
+    if said.lstrip().startswith("{"):
+        origin = Origin(Source.COMMAND_LINE, "--settings")
+        return _unbroken(_checked(origin, lambda: read(said.encode("utf-8", "surrogatepass"))))
+    path = os.path.join(cwd, said)  # noqa: PTH118  # pathlib takes 8 ms to load
+    layer = _file(Origin(Source.COMMAND_LINE, path))
+    if layer is None:
+        raise SettingsError(f"'--settings' names '{said}', and there is no such file")
+    return _unbroken(layer)
+
+
+def environment_layers(environ: Mapping[str, str]) -> Iterator[Layer]:
+    for variable, name in VARIABLES.items():
+        said = environ.get(variable, "").strip()
+        if said:
+            origin = Origin(Source.ENVIRONMENT, variable)
+            yield _from_variable(origin, BY_NAME[name], int(said) if said.isdecimal() else said)
+
+
+def _from_variable(origin: Origin, key: Key, said: object) -> Layer:
+    try:
+        return Layer(origin, {key.name: key.check(said).value})
+    except Wrong as wrong:
+        return Layer(origin, {}, (Problem(ProblemKind.BROKEN, origin.place, wrong.says),))
+
+
+def _is_in_home(file: str, home: str | None) -> bool:
+    """When the working folder is the user's own home, its files are the user's, and were read already."""
+    folder = os.path.dirname(file)  # noqa: PTH120  # as above
+    return home is not None and os.path.realpath(folder) == os.path.realpath(home)
+
+
+def _unbroken(layer: Layer) -> Layer:
+    for problem in layer.problems:
+        if problem.kind is ProblemKind.BROKEN:
+            raise SettingsError(f"{problem}. Nothing is started with settings that cannot be read")
+    return layer
+
+
+# --- one file ---------------------------------------------------------------------------------------
+
+
+def _file(origin: Origin) -> Layer | None:
+    try:
+        data = read_file(origin.place)
+    except Broken as broken:
+        return _broken_layer(origin, broken)
+    if data is None:
+        return None
+    return _checked(origin, partial(read, data, toml=origin.place.endswith(".toml")))
+
+
+def _checked(origin: Origin, load: Callable[[], Read]) -> Layer:
+    try:
+        found = load()
+    except Broken as broken:
+        return _broken_layer(origin, broken)
+    check = _Checking(origin, found.position)
+    check.table(found.tree, (), "")
+    return Layer(origin, check.values, tuple(check.problems))
+
+
+def _broken_layer(origin: Origin, broken: Broken) -> Layer:
+    saved = salvage(broken.text, toml=origin.place.endswith(".toml"))
+    values: Values = {f"permissions.{name}": tuple(rules) for name, rules in saved.items() if rules}
+    kept = f"; {sum(map(len, saved.values()))} deny and ask rules in it hold" if values else ""
+    line, column = broken.position
+    says = f"{broken.says}. The file is not used{kept}"
+    return Layer(origin, values, (Problem(ProblemKind.BROKEN, origin.place, says, line, column),), broken=True)
+
+
+class _Checking:
+    """One tree against the table of keys."""
+
+    def __init__(self, origin: Origin, position: Callable[[Path], Position]) -> None:
+        self.origin, self.position = origin, position
+        self.values: Values = {}
+        self.problems: list[Problem] = []
+
+    def table(self, tree: Mapping[str, object], path: Path, prefix: str) -> None:
+        for word, value in tree.items():
+            spelled = f"{prefix}{word}"
+            name = SPELLINGS.get(spelled) if "." not in word else None
+            if name in BY_NAME:
+                self.key(BY_NAME[name], value, (*path, word))
+            elif spelled in TABLES and "." not in word:
+                self.inner(TABLES[spelled], value, (*path, word))
+            elif name not in NOT_OURS:
+                self.unknown(word, prefix, (*path, word))
+
+    def inner(self, name: str, value: object, path: Path) -> None:
+        if isinstance(value, dict):
+            self.table(cast("dict[str, object]", value), path, f"{name}.")
+        else:
+            self.say(ProblemKind.BROKEN, f"'{name}' is not used: it must be a table: names with values", path)
+
+    def key(self, key: Key, value: object, path: Path) -> None:
+        if key.name in self.values:
+            self.say(ProblemKind.BROKEN, f"'{path[-1]}' is not used: '{key.name}' stands there twice", path)
+            return
+        try:
+            checked = key.check(value)
+        except Wrong as wrong:
+            self.wrong(key, wrong, path)
+            if key.if_wrong is not None:
+                self.values[key.name] = key.if_wrong
+            return
+        self.values[key.name] = checked.value
+        for part in checked.wrong:
+            self.wrong(key, part, path)
+
+    def wrong(self, key: Key, wrong: Wrong, path: Path) -> None:
+        where = "".join([f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.path])
+        self.say(
+            ProblemKind.BROKEN, f"'{key.name}{where}' is not used as it stands: {wrong.says}", (*path, *wrong.path)
+        )
+
+    def unknown(self, word: str, prefix: str, path: Path) -> None:
+        siblings = [key.name.removeprefix(prefix).split(".")[0] for key in KEYS if key.name.startswith(prefix)]
+        known = tuple(dict.fromkeys(siblings))
+        self.say(ProblemKind.UNKNOWN, f"nobody knows the key '{prefix}{word}'{near(word, known)}", path)
+
+    def say(self, kind: ProblemKind, says: str, path: Path) -> None:
+        line, column = self.position(path)
+        self.problems.append(Problem(kind, self.origin.place, says, line, column))

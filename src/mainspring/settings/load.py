@@ -1,0 +1,38 @@
+"""The way in. Where nobody said anything, which is most often, nothing but this is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from mainspring.settings.home import home_folder
+from mainspring.settings.places import ADMINISTRATOR_FILES, Places, is_anything_said
+from mainspring.settings.values import Settings
+
+
+class Asked(NamedTuple):
+    """What the command line says about settings."""
+
+    settings: str | None = None  # --settings: JSON, or a file
+    sources: tuple[str, ...] | None = None  # --setting-sources; None: it was not there
+    compatible: bool = False  # we are driven by a program that was written for Claude Code
+
+
+def load(
+    cwd: str,
+    environ: Mapping[str, str],
+    asked: Asked = Asked(),  # noqa: B008  # a frozen value
+    *,
+    administrator: tuple[str, ...] = ADMINISTRATOR_FILES,
+) -> Settings:
+    """What holds in this folder.
+
+    Raises `SettingsError` when the administrator's file or the one on the command line is broken. Everything else that
+    is wrong is in `problems`, and gives no right to anybody.
+    """
+    places = Places(home_folder(environ, compatible=asked.compatible), cwd, administrator)
+    if asked.settings is None and not is_anything_said(places, asked.sources, environ):
+        return Settings()
+    from mainspring.settings.combine import combine
+
+    return combine(places, environ, asked.settings, asked.sources)

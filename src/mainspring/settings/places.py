@@ -1,0 +1,73 @@
+"""Where settings are looked for. No file is opened here, and little is loaded: most starts find none of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from mainspring.settings.values import SettingsError, Source
+
+# In each row the later file wins. In a project ours stands above Claude Code's (settled 31).
+USER_FILES = ("settings.json", "settings.toml", "config.toml")
+PROJECT_FILES = (
+    ".claude/settings.json",
+    ".mainspring/settings.json",
+    ".mainspring/settings.toml",
+    ".mainspring/config.toml",
+)
+LOCAL_FILES = (
+    ".claude/settings.local.json",
+    ".mainspring/settings.local.json",
+    ".mainspring/settings.local.toml",
+)
+ADMINISTRATOR_FILES = (
+    "/etc/claude-code/managed-settings.json",
+    "/etc/mainspring/managed-settings.json",
+    "/etc/mainspring/managed-settings.toml",
+)
+CHOSEN = (Source.USER, Source.PROJECT, Source.LOCAL)  # the words of --setting-sources
+
+# Variables that say what a key says (stream-json 1.3). They stand above the files, and below
+# the command line and the administrator.
+VARIABLES = {
+    "ANTHROPIC_BASE_URL": "api.baseUrl",
+    "ANTHROPIC_MODEL": "model",
+    "CLAUDE_CODE_MAX_RETRIES": "api.maxRetries",
+    "MAX_THINKING_TOKENS": "maxThinkingTokens",
+}
+
+
+class Places(NamedTuple):
+    """Where to look."""
+
+    home: str | None  # our folder in the user's home
+    cwd: str
+    administrator: tuple[str, ...] = ADMINISTRATOR_FILES
+
+    def files(self, sources: tuple[str, ...] | None) -> Iterator[tuple[Source, str]]:
+        """User, project and local, as far as they were chosen (None: all), then the administrator's."""
+        chosen = CHOSEN if sources is None else sources
+        for word in chosen:
+            if word not in CHOSEN:
+                raise SettingsError(f"'--setting-sources' has '{word}'; it takes {', '.join(CHOSEN)}")
+        roots = ((Source.USER, self.home, USER_FILES), (Source.PROJECT, self.cwd, PROJECT_FILES))
+        for source, folder, names in (*roots, (Source.LOCAL, self.cwd, LOCAL_FILES)):
+            if folder and source in chosen:
+                yield from [(source, f"{folder}/{name}") for name in names]
+        yield from [(Source.ADMINISTRATOR, path) for path in self.administrator]
+
+
+def is_anything_said(places: Places, sources: tuple[str, ...] | None, environ: Mapping[str, str]) -> bool:
+    """Whether there is any file, or variable. What cannot be looked up counts: it will be reported."""
+    return any(environ.get(name) for name in VARIABLES) or any(_is_there(path) for _, path in places.files(sources))
+
+
+def _is_there(path: str) -> bool:
+    try:
+        os.stat(path)  # noqa: PTH116  # pathlib takes 8 ms to load
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,69 @@
+"""What holds and where it came from, for people: `mainspring config`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.redact import redact
+from mainspring.settings.keys import BY_NAME, Merge
+from mainspring.settings.values import Effective, Entry, Origin, Settings
+
+if TYPE_CHECKING:
+    from mainspring.settings.layers import Layer
+
+
+def origins(settings: Settings) -> list[str]:
+    """Lines: each value that holds, and who said so. Then what was passed over."""
+    width = max([len(value.name) for value in settings.effective], default=0)
+    lines = [
+        f"{value.name:<{width}}  {value.shown}  ({value.origin.source}: {value.origin.place})"
+        for value in settings.effective
+    ]
+    return [*lines, *[f"{problem.kind}: {problem}" for problem in settings.problems]]
+
+
+def effective(settings: Settings, last: Mapping[str, tuple[object, Origin]], layers: Sequence[Layer]) -> Settings:
+    """The same settings, with `effective` filled in."""
+    found = [
+        Effective(name, _shown(name, value), origin)
+        for name, (value, origin) in last.items()
+        if BY_NAME[name].merge in (Merge.OVERRIDE, Merge.LEAST)
+    ]
+    lists: dict[str, tuple[Entry, ...]] = {
+        "permissions.allow": settings.permissions.allow,
+        "permissions.deny": settings.permissions.deny,
+        "permissions.ask": settings.permissions.ask,
+        "permissions.additionalDirectories": settings.permissions.directories,
+    }
+    found += [Effective(name, entry.text, entry.origin) for name, entries in lists.items() for entry in entries]
+    found += [Effective(f"hooks.{hook.event}", hook.matcher or "*", hook.origin) for hook in settings.hooks]
+    found += _named(layers)
+    return replace(settings, effective=tuple(sorted(found, key=lambda value: value.name)))
+
+
+def _named(layers: Sequence[Layer]) -> list[Effective]:
+    """Variables by their name only: their values are often secrets. And lists that have no entries of their own."""
+    said: dict[str, Effective] = {}
+    for layer in layers:
+        for key, value in layer.values.items():
+            if BY_NAME[key].merge is Merge.BY_NAME and isinstance(value, dict):
+                for name in value:  # pyright: ignore[reportUnknownVariableType]
+                    said[f"{key}.{name}"] = Effective(f"{key}.{name}", "set", layer.origin)
+            elif BY_NAME[key].merge is Merge.ADD and not key.startswith(("permissions.", "hooks")):
+                shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType]
+                said[f"{key} {layer.origin.place}"] = Effective(key, shown, layer.origin)
+    return list(said.values())
+
+
+def _shown(name: str, value: object) -> str:
+    if name == "api.maxCostUsd" and isinstance(value, int):
+        return f"{value / NANOS_PER_USD:g}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join([str(item) for item in value])  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
+    return redact(str(value))

@@ -1,0 +1,107 @@
+"""Folders that the user trusts (T1): a list of real paths in a file that only the user can read and write.
+
+A folder is trusted by itself, not by its parent and not by what its git files say. Nothing here asks anybody: whoever
+can ask calls `add` with the answer, and a headless run never does.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from typing import NamedTuple
+
+import msgspec
+
+from mainspring.core.errors import UsageError
+from mainspring.core.value import Value
+from mainspring.processes.atomic import digest, write_atomically
+from mainspring.processes.opening import read
+from mainspring.processes.paths import PathRefused, Resolved, resolve
+
+NAME = "trusted.json"
+FILE, FOLDER = 0o600, 0o700
+LARGEST = 4 << 20  # bytes; some forty thousand folders
+
+
+class Trusted(Value):
+    """The file. What it is of is the tag; a later version will have another one."""
+
+    folders: dict[str, int] = msgspec.field(default_factory=dict)  # real path: when, in milliseconds
+
+
+class _Found(NamedTuple):
+    trusted: Trusted
+    before: str | None  # the digest of the file; None: there is none
+
+
+def is_trusted(home: str | None, folder: str) -> bool:
+    """A file that cannot be read, or that others can write to, trusts nobody."""
+    if home is None:
+        return False
+    try:
+        return real(folder) in _load(_file(home)).trusted.folders
+    except (OSError, UsageError, PathRefused):
+        return False
+
+
+def folders(home: str) -> tuple[str, ...]:
+    return tuple(_load(_file(home)).trusted.folders)
+
+
+def add(home: str, folder: str, *, at: int) -> str:
+    """The real path that is trusted from now on. `at` is the time in milliseconds."""
+    path = resolve(folder, folder if folder.startswith("/") else os.getcwd())  # noqa: PTH109  # 8 ms
+    if path.kind != "folder":
+        raise UsageError(f"'{folder}' is no folder")
+    os.makedirs(home, FOLDER, exist_ok=True)  # noqa: PTH103  # 8 ms
+    _change(home, path.real, at)
+    return path.real
+
+
+def remove(home: str, folder: str) -> bool:
+    """Whether it was trusted. Its path may be gone by now."""
+    name = real(folder)
+    if name not in folders(home):
+        return False
+    _change(home, name, None)
+    return True
+
+
+def real(folder: str) -> str:
+    return resolve(folder, os.getcwd() if not folder.startswith("/") else "/").real  # noqa: PTH109  # 8 ms
+
+
+def _file(home: str) -> Resolved:
+    return resolve(f"{home}/{NAME}", "/")
+
+
+def _load(file: Resolved) -> _Found:
+    if file.kind == "missing":
+        return _Found(Trusted(), None)
+    found = os.stat(file.real)  # noqa: PTH116  # 8 ms
+    if found.st_uid not in (os.geteuid(), 0) or stat.S_IMODE(found.st_mode) & 0o022:
+        raise UsageError(
+            f"'{file.real}' can be written by others, so nothing in it counts: 'chmod 600' and look into it"
+        )
+    data = read(file, limit=LARGEST)
+    try:
+        return _Found(msgspec.json.decode(data, type=Trusted), digest(data))
+    except msgspec.MsgspecError:
+        raise UsageError(f"'{file.real}' cannot be read: remove it, and trust your folders again") from None
+
+
+def _change(home: str, name: str, at: int | None) -> None:
+    """Under a lock: two processes that trust two folders at the same moment lose neither."""
+    lock = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        file = _file(home)
+        found = _load(file)
+        kept = {folder: when for folder, when in found.trusted.folders.items() if folder != name}
+        if at is not None:
+            kept[name] = at
+        data = msgspec.json.format(msgspec.json.encode(Trusted(kept)))
+        write_atomically(file, data, before=found.before, mode=FILE)
+    finally:
+        os.close(lock)

@@ -1,0 +1,148 @@
+"""Settings as values: frozen, typed, each with where it came from."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import field
+
+from mainspring.core.errors import UsageError
+from mainspring.core.value import Value
+
+
+class SettingsError(UsageError):
+    """The start must stop: a broken file of the administrator, or one that was named on the command line."""
+
+
+class Source(StrEnum):
+    """Who asked. In the order in which the later one wins."""
+
+    USER = "user"
+    PROJECT = "project"
+    LOCAL = "local"
+    ENVIRONMENT = "environment"
+    COMMAND_LINE = "command line"
+    ADMINISTRATOR = "administrator"
+
+    @property
+    def is_project(self) -> bool:
+        """A repository may bring these files. The local one, too: nothing but a habit keeps it out."""
+        return self in (Source.PROJECT, Source.LOCAL)
+
+
+class Origin(Value):
+    source: Source
+    place: str  # a file, a variable, a flag
+
+
+class Entry(Value):
+    """One of several: a rule, a folder."""
+
+    text: str
+    origin: Origin
+
+
+class Hook(Value):
+    event: str
+    matcher: str
+    command: dict[str, object]  # as it stands in the file; its shape was checked
+    origin: Origin
+
+
+class ModelEntry(Value):
+    """A model that our table does not have, or has otherwise. Prices are US dollars a million tokens."""
+
+    name: str
+    window: int | None = None
+    max_output: int | None = None
+    input_usd: float | None = None
+    output_usd: float | None = None
+
+
+class ProblemKind(StrEnum):
+    BROKEN = "broken"  # a file, or an entry of it
+    UNKNOWN = "unknown"  # a key that nobody knows
+    UNTRUSTED = "untrusted"  # needs the user's trust in this folder
+    NOT_ITS_OWN = "not its own"  # a project may not set this, trusted or not
+
+
+class Problem(Value):
+    """What was passed over, and why. Never quotes a file beyond the names of keys."""
+
+    kind: ProblemKind
+    place: str
+    says: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        at = f":{self.line}:{self.column}" if self.line else ""
+        return f"{self.place}{at}: {self.says}"
+
+
+class Effective(Value):
+    """A value that holds, for people."""
+
+    name: str
+    shown: str
+    origin: Origin
+
+
+class Permissions(Value):
+    allow: tuple[Entry, ...] = ()
+    deny: tuple[Entry, ...] = ()
+    ask: tuple[Entry, ...] = ()
+    directories: tuple[Entry, ...] = ()  # as written; relative ones are meant from the working folder
+    default_mode: str | None = None
+    bypass_disabled: bool = False
+
+
+class Api(Value):
+    base_url: str | None = None
+    key_helper: str | None = None
+    max_cost: int | None = None  # nano-dollars a session
+    max_retries: int | None = None
+
+
+class Limits(Value):
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_output_tokens: int | None = None
+
+
+class Sandbox(Value):
+    enabled: bool | None = None  # None: nobody said
+    required: bool = False  # fail if it is not to be had
+    auto_allow: bool = False
+    may_be_left: bool = True  # whether a command may ask to run outside of it
+    excluded: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+
+
+class Mcp(Value):
+    enable_all: bool = False
+    enabled: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+
+
+class Settings(Value):
+    permissions: Permissions = Permissions()
+    api: Api = Api()
+    limits: Limits = Limits()
+    sandbox: Sandbox = Sandbox()
+    mcp: Mcp = Mcp()
+    hooks: tuple[Hook, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)  # for the commands that tools run
+    own_env: dict[str, str] = field(default_factory=dict)  # for ourselves, too: from the user's side only
+    model: str | None = None
+    fallback_models: tuple[str, ...] = ()
+    models: tuple[ModelEntry, ...] = ()
+    output_style: str | None = None
+    status_line: str | None = None  # a command
+    effort: str | None = None
+    thinking: bool | None = None
+    max_thinking_tokens: int | None = None
+    cleanup_days: int | None = None
+
+    effective: tuple[Effective, ...] = ()
+    problems: tuple[Problem, ...] = ()

@@ -1,0 +1,155 @@
+"""Prompt caching as the API meters it: what a request reads from the cache, writes to it, and pays in full. No I/O.
+
+    cache = PromptCache()
+    metered = cache.look(body, now)        # when the request comes
+    cache.keep(metered, now)               # when the answer begins: only then can others read what was written
+
+The rules, as documented on platform.claude.com and read on 2026-11-15:
+
+- A prompt is tools, then system, then messages, one row of blocks. A mark ends a prefix; it is written there, and only
+  there. What is compared is the prefix, exactly, marks left out.
+- A mark looks for what was written before: at its own place, then at the places before it, 20 in all.
+- A prefix shorter than the model's minimum is neither written nor found, without an error.
+- It lives for five minutes or an hour, and is refreshed whenever it is read. Each model has a cache of its own.
+- With A the longest prefix found, B the last mark of an hour behind it, C the last mark: A is read, B - A is written
+  for an hour, C - B for five minutes, and the rest is plain input.
+- Another tool choice or another thinking setting spares what is cached of tools and system, but nothing of messages.
+
+Tokens are counted roughly, a quarter of the bytes; whoever needs other figures hands in a count of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from msgspec.json import encode
+
+from mainspring.core.money import Usage
+from mainspring.simulator.binding import fingerprint
+from mainspring.simulator.forms import is_list, is_object
+from mainspring.simulator.manners import manner_of, undated
+from mainspring.simulator.received import Json, bare, blocks_of
+
+LOOK_BACK = 20  # places, the mark's own among them
+MINUTE = 60_000  # times are in milliseconds
+LIVES = {"5m": 5 * MINUTE, "1h": 60 * MINUTE}
+LEAST_CACHED = 1_024  # for models nobody described
+
+BYTES_PER_TOKEN = 4
+MEDIA_TOKENS = 1_600  # an image or a page, about what the largest comes to
+
+
+class Place(NamedTuple):
+    """The end of a block."""
+
+    digest: bytes  # of the prefix up to here
+    tokens: int  # in it
+    mark: str | None  # the lifetime that is asked for
+
+
+class Metered(NamedTuple):
+    model: str
+    usage: Usage  # without any output
+    found: Place | None
+    written: tuple[Place, ...]  # the marks that are worth caching
+
+
+class PromptCache:
+    def __init__(self, count: Callable[[Any], int] | None = None) -> None:
+        self._count = count or tokens_in
+        self._entries: dict[tuple[str, bytes], tuple[int, int]] = {}  # when it expires, and how long it lives
+
+    def look(self, body: Json, now: int) -> Metered:
+        model = undated(body["model"])
+        row = list(self._places(body))
+        marks = [number for number, place in enumerate(row) if place.mark and place.tokens >= least_cached(model)]
+        hits = [hit for mark in marks if (hit := self._look_back(model, row, mark, now)) is not None]
+        found = row[max(hits)] if hits else None
+        total = row[-1].tokens if row else 0
+        usage = charged(total, found.tokens if found else 0, [row[mark] for mark in marks])
+        return Metered(model, usage, found, tuple([row[mark] for mark in marks]))
+
+    def keep(self, metered: Metered, now: int) -> None:
+        """What was read lives on; what was marked is written."""
+        if metered.found is not None:
+            self._refresh((metered.model, metered.found.digest), now)
+        for place in metered.written:
+            key = (metered.model, place.digest)
+            if not self._refresh(key, now):
+                life = LIVES[place.mark or "5m"]
+                self._entries[key] = (now + life, life)
+
+    def _refresh(self, key: tuple[str, bytes], now: int) -> bool:
+        expires, life = self._entries.get(key, (0, 0))
+        if expires <= now:
+            return False
+        self._entries[key] = (now + life, life)
+        return True
+
+    def _look_back(self, model: str, row: list[Place], mark: int, now: int) -> int | None:
+        for number in range(mark, max(-1, mark - LOOK_BACK), -1):
+            if self._entries.get((model, row[number].digest), (0, 0))[0] > now:
+                return number
+        return None
+
+    def _places(self, body: Json) -> Iterator[Place]:
+        digest, tokens = b"", 0
+        settings = [body.get("tool_choice"), body.get("thinking")]
+        automatic: Json | None = body.get("cache_control")
+        row = list(blocks_in_order(body))
+        markable = [number for number, (_, block) in enumerate(row) if "thinking" not in block.get("type", "")]
+        last = max(markable, default=-1)
+        for number, (section, block) in enumerate(row):
+            plain = bare(block)
+            digest = fingerprint(digest, [section, plain, settings if section == "messages" else None])
+            tokens += self._count(plain)
+            mark = mark_in(block) or (automatic if number == last else None)
+            yield Place(digest, tokens, (mark.get("ttl") or "5m") if mark else None)
+
+
+def charged(total: int, read: int, marks: list[Place]) -> Usage:
+    hour = max([place.tokens for place in marks if place.mark == "1h"], default=0)
+    last = max([place.tokens for place in marks], default=0)
+    hour = max(hour, read)
+    last = max(last, hour)
+    return Usage(input=total - last, cache_write=last - hour, cache_write_1h=hour - read, cache_read=read)
+
+
+def least_cached(model: str) -> int:
+    manner = manner_of(model)
+    return manner.least_cached if manner is not None else LEAST_CACHED
+
+
+def blocks_in_order(body: Json) -> Iterator[tuple[str, Json]]:
+    for tool in body.get("tools") or ():
+        yield "tools", tool
+    system: str | list[Json] = body.get("system") or []
+    for block in [{"type": "text", "text": system}] if isinstance(system, str) else system:
+        yield "system", block
+    for message in body["messages"]:
+        for block in blocks_of(message):
+            yield "messages", {"role": message["role"], **block}
+
+
+def mark_in(block: Json) -> Json | None:
+    """Its own, or that of the last block inside it: what stands inside a result ends where the result ends."""
+    own: Json | None = block.get("cache_control")
+    content: Any = block.get("content")
+    if own is not None or not is_list(content):
+        return own
+    return next((mark for inner in reversed(content) if (mark := inner.get("cache_control"))), None)
+
+
+def tokens_in(value: Any) -> int:
+    if is_object(value):
+        if value.get("type") in ("image", "document"):
+            return MEDIA_TOKENS
+        if value.get("type") == "tool_result" and is_list(value.get("content")):
+            return 4 + sum(tokens_in(each) for each in value["content"])
+    return -(-len(encode(value)) // BYTES_PER_TOKEN)
+
+
+def tokens_written(blocks: tuple[Json, ...]) -> int:
+    """What a reply is charged for."""
+    return sum(-(-len(encode(block)) // BYTES_PER_TOKEN) for block in blocks)

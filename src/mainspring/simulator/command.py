@@ -1,0 +1,170 @@
+"""`mainspring simulate`: the model server as a process of its own.
+
+Its first line on stdout is the address to talk to. With `--verbose` a line for each request follows. It ends at Ctrl-C,
+SIGTERM, and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.simulator.choosing import (
+    Choose,
+    answered,
+    line,
+    read_recording,
+    read_rule,
+    read_script,
+    recorded,
+)
+from mainspring.simulator.faults import FAULTS, FORM, Faults, Planned
+from mainspring.simulator.received import Json, Received
+from mainspring.simulator.replies import Raw, Refuse, Reply, Say, Stream
+from mainspring.simulator.server import Answered, ModelServer
+
+MISUSED = 2  # what argparse exits with
+
+
+def parser(prog: str) -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(
+        prog=prog,
+        description="A model server for tests, on loopback: strict about what it is asked, and as wrong as you like.",
+        epilog="faults: " + "; ".join([f"{name} ({fault.about})" for name, fault in FAULTS.items()]),
+    )
+    options.add_argument("--port", type=int, default=0, help="0, the default, for any that is free")
+    options.add_argument("--api-key", help="refuse every other key")
+    source = options.add_mutually_exclusive_group()
+    source.add_argument("--script", type=Path, help="a JSON list of replies in order, or of {prompt, replies}")
+    source.add_argument("--replay", type=Path, help="answer as in this recording")
+    source.add_argument("--rule", help="MODULE:FUNCTION, which is handed a request and returns a reply")
+    options.add_argument("--record", type=Path, help="write each request and its reply to this file, a line each")
+    options.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar=FORM,
+        help="spoil the first replies of each conversation, or of those with this prompt; '*' times is for ever",
+    )
+    options.add_argument(
+        "--rate", action="append", default=[], metavar="NAME=SHARE", help="spoil this share of all replies, at random"
+    )
+    options.add_argument("--seed", type=int, default=0, help="for the rates: the same seed spoils the same replies")
+    options.add_argument("--model-limit", type=int, help="refuse prompts of more tokens than this as too long")
+    options.add_argument("--verbose", action="store_true", help="a line for each request")
+    return options
+
+
+def main(argv: Sequence[str], prog: str = "mainspring simulate") -> int:
+    reader = parser(prog)
+    options = reader.parse_args(list(argv))
+
+    def wrong(what: str, error: Exception) -> NoReturn:
+        reader.error(f"{what}: {error}")
+
+    try:
+        faults = Faults(*map(Planned.read, options.fault), seed=options.seed, rates=dict(map(share, options.rate)))
+    except ValueError as error:
+        wrong("cannot plan that", error)
+    choose = chosen(options, wrong)
+    try:
+        record = recorder(options.record) if options.record is not None else None
+    except OSError as error:
+        wrong(f"cannot write the recording '{options.record}'", error)
+    server = ModelServer(
+        choose=choose,
+        port=options.port,
+        api_key=options.api_key,
+        faults=faults,
+        metered=True,
+        limit=options.model_limit,
+        record=record,
+        tell=tell if options.verbose else None,
+    )
+    try:
+        asyncio.run(serve(server))
+    except OSError as error:
+        wrong(f"cannot listen on port {options.port}", error)
+    return 0
+
+
+def chosen(options: argparse.Namespace, wrong: Callable[[str, Exception], NoReturn]) -> Choose:
+    try:
+        if options.script is not None:
+            return read_script(options.script)
+        if options.replay is not None:
+            return recorded(read_recording(options.replay))
+        if options.rule is not None:
+            sys.path.insert(0, os.getcwd())  # noqa: PTH109  # rules are written beside the tests that use them
+            return read_rule(options.rule)
+    except (OSError, msgspec.MsgspecError) as error:
+        name, path = ("script", options.script) if options.script is not None else ("recording", options.replay)
+        wrong(f"cannot read the {name} '{path}'", error)
+    except (ImportError, ValueError) as error:
+        wrong(f"cannot use the rule '{options.rule}'", error)
+    return answered
+
+
+def share(written: str) -> tuple[str, float]:
+    name, _, part = written.partition("=")
+    if not part:
+        raise ValueError(f"'{written}' is no rate; write NAME=SHARE, as in overloaded=0.1")
+    return name, float(part)
+
+
+def recorder(path: Path) -> Callable[[Json, Reply], None]:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def record(body: Json, reply: Reply) -> None:
+        os.write(file, line(body, reply))
+
+    return record
+
+
+async def serve(server: ModelServer) -> None:
+    stopped = asyncio.Event()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(sign, stopped.set)
+    async with server:
+        say(server.url)
+        await stopped.wait()
+
+
+# --- what is told of a request ------------------------------------------------------------------------
+
+
+def tell(received: Received, answer: Answered | Refuse) -> None:
+    """One line: who asked for what, and what came of it."""
+    if isinstance(answer, Refuse):
+        say(f"{received.path} refused {answer.status} {answer.type}: {answer.message}")
+        return
+    talk = received.talk
+    spoilt = f" [{answer.fault}]" if answer.fault else ""
+    asked = f"{talk.model}, {len(talk.messages)} messages, '{talk.prompt[:40]}'"
+    say(f"{asked} > {kind(answer.reply)}{spoilt}, {answer.cost / NANOS_PER_USD:.6f} USD".replace("\n", " "))
+
+
+def kind(reply: Reply) -> str:
+    match reply:
+        case Say():
+            return reply.stopped
+        case Refuse():
+            return f"{reply.status} {reply.type}"
+        case Stream():
+            return f"stream that ends with '{reply.end}'"
+        case Raw():
+            return "bytes"
+
+
+def say(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
+    sys.stdout.flush()

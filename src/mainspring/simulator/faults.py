@@ -1,0 +1,447 @@
+"""Everything that a model server can do wrong, by name, and how each of them looks on the wire.
+
+    Faults(Planned("overloaded", times=3))                # the first three requests of each conversation
+    Faults(Planned("overloaded", times=None, model="claude-opus-5"))      # for ever, for one model
+    Faults(Planned("cut_in_text", after=1))               # the second request of each conversation
+    Faults(seed=7, rates={"overloaded": 0.05, "stall": 0.01})
+
+A fault spoils the reply that would have come. One that finds no place in it (a cut inside a tool call, where there is
+none) leaves it as it is, and is not used up. Which requests are hit depends on the conversation and the seed, never on
+who else talks to the server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+from typing import NamedTuple
+
+from msgspec.json import encode
+from msgspec.structs import replace
+
+from mainspring.simulator.received import Json, Talk
+from mainspring.simulator.replies import Refuse, Reply, Say, Stamp, Stream, events, framed, message, text, written_input
+
+STREAMED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+NO_SUCH_TOOL = "NoSuchTool"
+HUGE = 1_000_000  # characters
+PIECES = 60  # that a dripping answer comes in
+
+
+class Scene(NamedTuple):
+    """What a fault finds: the request, and the reply that it is about to spoil."""
+
+    body: Json
+    say: Say
+    stamp: Stamp
+    argument: str = ""
+
+    @property
+    def streams(self) -> bool:
+        return bool(self.body.get("stream"))
+
+    def first(self, kind: str) -> int | None:
+        """Where the first block of this kind stands in the reply."""
+        return next((number for number, block in enumerate(self.say.blocks) if block["type"] == kind), None)
+
+    def frames(self, say: Say | None = None) -> list[bytes]:
+        return [framed(event) for event in events(say or self.say, self.stamp)]
+
+
+def has(kind: str) -> Callable[[Scene], bool]:
+    return lambda scene: scene.first(kind) is not None
+
+
+# --- refused ----------------------------------------------------------------------------------------
+
+
+def refuse(status: int, kind: str, words: str) -> Callable[[Scene], Reply]:
+    return lambda _: Refuse(status, kind, words)
+
+
+def rate_limited(scene: Scene) -> Reply:
+    """The argument is what `retry-after` says, in seconds."""
+    words = "This request would exceed your organization's rate limit."
+    return Refuse(429, "rate_limit_error", words, {"retry-after": scene.argument or "1"})
+
+
+def was_thinking(scene: Scene) -> bool:
+    return any(block.get("signature") for block in Talk(scene.body).blocks("thinking"))
+
+
+# --- no answer --------------------------------------------------------------------------------------
+
+
+def reset(_: Scene) -> Reply:
+    return Stream(end="reset", head=False)
+
+
+def silence(_: Scene) -> Reply:
+    return Stream(end="hang", head=False)
+
+
+# --- cut ----------------------------------------------------------------------------------------------
+
+
+def half(words: str) -> str:
+    return words[: max(1, len(words) // 2)]
+
+
+def halved(block: Json) -> Json:
+    match block["type"]:
+        case "text":
+            return {**block, "text": half(block["text"])}
+        case "thinking":
+            return {**block, "thinking": half(block["thinking"])}
+        case _:
+            return {**block, "partial_json": half(written_input(block) or "{}")}
+
+
+def begun(scene: Scene, kind: str) -> list[bytes]:
+    """The frames up to the middle of the first block of this kind."""
+    at = scene.first(kind)
+    assert at is not None
+    block = halved(scene.say.blocks[at])
+    frames: list[bytes] = []
+    for event in events(replace(scene.say, blocks=(*scene.say.blocks[:at], block)), scene.stamp):
+        if event["type"] == "content_block_stop" and event["index"] == at:
+            break
+        if event.get("delta", {}).get("type") != "signature_delta" or event["index"] != at:
+            frames.append(framed(event))
+    return frames
+
+
+def ended(scene: Scene, frames: list[bytes], end: str) -> Reply:
+    """A stream that ends so; a message that was not to be streamed is cut in its middle."""
+    if scene.streams:
+        return Stream(tuple(frames), "hang" if end == "hang" else "close", usage=scene.say.spent)
+    return Stream((half_a_message(scene),), "hang" if end == "hang" else "close", head=False, usage=scene.say.spent)
+
+
+def half_a_message(scene: Scene) -> bytes:
+    body = encode(message(scene.say, scene.stamp))
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    return head + body[: len(body) // 2]
+
+
+def cut_in(kind: str) -> Callable[[Scene], Reply]:
+    return lambda scene: ended(scene, begun(scene, kind), "close")
+
+
+def cut_at_start(scene: Scene) -> Reply:
+    return ended(scene, scene.frames()[:1], "close")
+
+
+def cut_after_call(scene: Scene) -> Reply:
+    """Its last call is complete, the reply is not."""
+    last = max(number for number, block in enumerate(scene.say.blocks) if block["type"] == "tool_use")
+    whole = replace(scene.say, blocks=scene.say.blocks[: last + 1])
+    return ended(scene, scene.frames(whole)[:-2], "close")
+
+
+def stall(scene: Scene) -> Reply:
+    return ended(scene, begun(scene, "text"), "hang")
+
+
+def stall_at_start(scene: Scene) -> Reply:
+    return ended(scene, scene.frames()[:1], "hang")
+
+
+# --- wrong --------------------------------------------------------------------------------------------
+
+
+def error_after(scene: Scene, frames: list[bytes]) -> Reply:
+    """The argument is the error's type."""
+    kind = scene.argument or "overloaded_error"
+    if not scene.streams:
+        return Refuse(529 if kind == "overloaded_error" else 500, kind, "Overloaded")
+    error = framed({"type": "error", "error": {"type": kind, "message": "Overloaded"}})
+    return Stream((*frames, error), usage=scene.say.spent if frames else None)
+
+
+def error_event(scene: Scene) -> Reply:
+    return error_after(scene, begun(scene, "text"))
+
+
+def error_at_once(scene: Scene) -> Reply:
+    return error_after(scene, [])
+
+
+def spoilt(scene: Scene, frame: bytes) -> Reply:
+    """Half a text, then something that cannot be read, then the rest as if nothing had happened."""
+    if not scene.streams:
+        return ended(scene, [], "close")
+    frames = begun(scene, "text")
+    return Stream((*frames, frame, *scene.frames()[len(frames) :]), usage=scene.say.spent)
+
+
+def malformed_json(scene: Scene) -> Reply:
+    return spoilt(scene, b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n')
+
+
+def malformed_sse(scene: Scene) -> Reply:
+    """A line break in the middle of the data."""
+    return spoilt(scene, b'event: content_block_delta\ndata: {"type":"content_block_delta",\n"index":0,"delta":{}}\n\n')
+
+
+def malformed_http(scene: Scene) -> Reply:
+    """A chunk whose length is no number."""
+    if not scene.streams:
+        return ended(scene, [], "close")
+    chunks = [b"%x\r\n%s\r\n" % (len(frame), frame) for frame in begun(scene, "text")]
+    return Stream((STREAMED, *chunks, b"no length\r\n"), "close", head=False, usage=scene.say.spent)
+
+
+# --- odd, but right -------------------------------------------------------------------------------------
+
+
+def played(scene: Scene, frames: Iterator[bytes], pace_ms: int = 0) -> Reply:
+    return Stream(tuple(frames), usage=scene.say.spent, pace_ms=pace_ms) if scene.streams else scene.say
+
+
+def drip(scene: Scene) -> Reply:
+    """A few bytes at a time. The argument is the pause between them, in milliseconds."""
+    whole = b"".join(scene.frames())
+    size = max(1, len(whole) // PIECES)
+    pieces = (whole[start : start + size] for start in range(0, len(whole), size))
+    return played(scene, pieces, int(scene.argument or 1))
+
+
+def pings(scene: Scene) -> Reply:
+    return played(scene, (frame + 3 * framed({"type": "ping"}) for frame in scene.frames()))
+
+
+STRANGE = (
+    b": a comment\n\n",
+    framed({"type": "weather", "index": 0, "delta": {"type": "rain_delta", "rain": "drops"}}),
+    b"retry: 10\nid: 7\n\n",
+    b"event: nothing\n\n",
+)
+
+
+def unknown_events(scene: Scene) -> Reply:
+    return played(scene, (frame + STRANGE[number % 4] for number, frame in enumerate(scene.frames())))
+
+
+def duplicate_events(scene: Scene) -> Reply:
+    """All but the pieces of blocks, which nobody could tell from new ones."""
+    return played(scene, (frame if b"_delta" in frame.split(b"\n")[0] else frame * 2 for frame in scene.frames()))
+
+
+# --- said ---------------------------------------------------------------------------------------------
+
+
+def cut_short(scene: Scene, kind: str, stop_reason: str) -> Reply:
+    at = scene.first(kind)
+    assert at is not None
+    return replace(scene.say, blocks=(*scene.say.blocks[:at], halved(scene.say.blocks[at])), stop_reason=stop_reason)
+
+
+def truncated(scene: Scene) -> Reply:
+    return cut_short(scene, "text", "max_tokens")
+
+
+def truncated_call(scene: Scene) -> Reply:
+    return cut_short(scene, "tool_use", "max_tokens")
+
+
+def window_full(scene: Scene) -> Reply:
+    return cut_short(scene, "text", "model_context_window_exceeded")
+
+
+def paused(scene: Scene) -> Reply:
+    return cut_short(scene, "text", "pause_turn")
+
+
+def refusal(scene: Scene) -> Reply:
+    return cut_short(scene, "text", "refusal")
+
+
+def empty(scene: Scene) -> Reply:
+    return replace(scene.say, blocks=(), stop_reason="end_turn")
+
+
+def thinking_only(scene: Scene) -> Reply:
+    thoughts = tuple([block for block in scene.say.blocks if block["type"] == "thinking"])
+    return replace(scene.say, blocks=thoughts, stop_reason="end_turn")
+
+
+def with_call(scene: Scene, changed: Callable[[Json], tuple[Json, ...]]) -> Reply:
+    """The reply with its first call changed, and without any other."""
+    at = scene.first("tool_use")
+    assert at is not None
+    return replace(scene.say, blocks=(*scene.say.blocks[:at], *changed(scene.say.blocks[at])))
+
+
+def broken_call(scene: Scene) -> Reply:
+    return with_call(scene, lambda call: ({**call, "partial_json": '{"broken": yes, }'},))
+
+
+def unknown_tool(scene: Scene) -> Reply:
+    return with_call(scene, lambda call: ({**call, "name": NO_SUCH_TOOL},))
+
+
+def duplicate_ids(scene: Scene) -> Reply:
+    return with_call(scene, lambda call: (call, call))
+
+
+def huge_text(scene: Scene) -> Reply:
+    """The argument is its length."""
+    at = scene.first("text")
+    assert at is not None
+    size = int(scene.argument or HUGE)
+    words: str = scene.say.blocks[at]["text"] + " "
+    long = text((words * (size // len(words) + 1))[: size - 1] + ".")
+    say = replace(scene.say, blocks=(*scene.say.blocks[:at], long, *scene.say.blocks[at + 1 :]))
+    if not scene.streams:
+        return say
+    return Stream(tuple(fat_frames(say, scene.stamp)), usage=say.spent)
+
+
+def fat_frames(say: Say, stamp: Stamp) -> Iterator[bytes]:
+    """As few frames as there can be: a delta holds as much of its block as follows."""
+    waiting: Json | None = None
+    for event in events(say, stamp):
+        if event["type"] == "content_block_delta" and event["delta"]["type"] == "text_delta":
+            if waiting is None:
+                waiting = {**event, "pieces": []}
+            waiting["pieces"].append(event["delta"]["text"])
+            continue
+        if waiting is not None:
+            delta = {"type": "text_delta", "text": "".join(waiting["pieces"])}
+            yield framed({"type": "content_block_delta", "index": waiting["index"], "delta": delta})
+            waiting = None
+        yield framed(event)
+
+
+# --- the table ----------------------------------------------------------------------------------------
+
+
+class Fault(NamedTuple):
+    about: str
+    make: Callable[[Scene], Reply]
+    fits: Callable[[Scene], bool] = lambda _: True
+    delivers: bool = False  # the client gets what it can work with, and will not ask for the same again
+
+
+TOO_LONG = "prompt is too long: 1000001 tokens > 1000000 maximum"
+BAD_SIGNATURE = "messages.1.content.0: Invalid `signature` in `thinking` block"
+BAD_IMAGE = "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum"
+SERVER = refuse(500, "api_error", "Internal server error")
+
+FAULTS: dict[str, Fault] = {
+    "rate_limited": Fault("429 with retry-after", rate_limited),
+    "overloaded": Fault("529", refuse(529, "overloaded_error", "Overloaded")),
+    "server_error": Fault("500", SERVER),
+    "unauthorized": Fault("401", refuse(401, "authentication_error", "invalid x-api-key")),
+    "invalid_request": Fault("400 that no retry cures", refuse(400, "invalid_request_error", "messages: nonsense")),
+    "too_large": Fault("413", refuse(413, "request_too_large", "Request exceeds the maximum size")),
+    "prompt_too_long": Fault("400 prompt is too long", refuse(400, "invalid_request_error", TOO_LONG)),
+    "bad_image": Fault("400 about an image", refuse(400, "invalid_request_error", BAD_IMAGE)),
+    "bad_signature": Fault(
+        "400 about a signature in the request", refuse(400, "invalid_request_error", BAD_SIGNATURE), was_thinking
+    ),
+    "reset": Fault("the connection is reset before any header", reset),
+    "silence": Fault("nothing comes, ever", silence),
+    "cut_at_start": Fault("the stream ends behind message_start", cut_at_start),
+    "cut_in_text": Fault("the stream ends inside a text", cut_in("text"), has("text")),
+    "cut_in_thinking": Fault("the stream ends inside thinking", cut_in("thinking"), has("thinking")),
+    "cut_in_call": Fault("the stream ends inside a tool's arguments", cut_in("tool_use"), has("tool_use")),
+    "cut_after_call": Fault("the stream ends behind a finished call", cut_after_call, has("tool_use"), delivers=True),
+    "stall": Fault("nothing more comes in the middle of a text", stall, has("text")),
+    "stall_at_start": Fault("nothing more comes behind message_start", stall_at_start),
+    "error_event": Fault("an error event in the middle of a text", error_event, has("text")),
+    "error_at_once": Fault("an error event in place of message_start", error_at_once),
+    "malformed_json": Fault("an event whose data is no JSON", malformed_json, has("text")),
+    "malformed_sse": Fault("an event with a line break in its data", malformed_sse, has("text")),
+    "malformed_http": Fault("a chunk without a length", malformed_http, has("text")),
+    "drip": Fault("a few bytes at a time", drip, delivers=True),
+    "pings": Fault("three pings behind each event", pings, delivers=True),
+    "unknown_events": Fault("events, comments and fields that nobody knows", unknown_events, delivers=True),
+    "duplicate_events": Fault("starts and stops come twice", duplicate_events, delivers=True),
+    "truncated": Fault("max_tokens inside a text", truncated, has("text")),
+    "truncated_call": Fault("max_tokens inside a tool's arguments", truncated_call, has("tool_use")),
+    "window_full": Fault("model_context_window_exceeded", window_full, has("text")),
+    "refusal": Fault("the model declines in the middle of a text", refusal, has("text")),
+    "paused": Fault("pause_turn", paused, has("text")),
+    "empty": Fault("an answer with nothing in it", empty),
+    "thinking_only": Fault("an answer that only thinks", thinking_only, has("thinking")),
+    "broken_call": Fault("arguments that are no JSON", broken_call, has("tool_use")),
+    "unknown_tool": Fault("a call of a tool that there is not", unknown_tool, has("tool_use")),
+    "duplicate_ids": Fault("the same call twice, with one id", duplicate_ids, has("tool_use"), delivers=True),
+    "huge_text": Fault("a million characters", huge_text, has("text"), delivers=True),
+}
+
+
+# --- when -----------------------------------------------------------------------------------------------
+
+
+FORM = "NAME[=ARGUMENT][:TIMES][@MODEL][~PROMPT]"
+
+
+class Planned(NamedTuple):
+    name: str
+    times: int | None = 1  # in each conversation; None: for ever
+    model: str = ""  # only this one
+    after: int = 0  # not before this many requests of the conversation were answered
+    prompt: str = ""  # only in conversations that begin with words that hold these
+    argument: str = ""
+
+    @classmethod
+    def read(cls, written: str) -> Planned:
+        """As `FORM` says; `*` times is for ever."""
+        parts = re.fullmatch(r"(\w+)(?:=([^:@~]+))?(?::(\d+|\*))?(?:@([^~]+))?(?:~(.+))?", written)
+        if parts is None or parts[1] not in FAULTS:
+            raise ValueError(f"'{written}' is no fault; write {FORM}, with one of these names: {', '.join(FAULTS)}")
+        times = None if parts[3] == "*" else int(parts[3] or 1)
+        return cls(parts[1], times, parts[4] or "", prompt=parts[5] or "", argument=parts[2] or "")
+
+
+class Faults:
+    """Which requests are spoilt, and how. One per server."""
+
+    def __init__(self, *planned: Planned, seed: int = 0, rates: Mapping[str, float] | None = None) -> None:
+        named = [*[fault.name for fault in planned], *(rates or ())]
+        if unknown := [name for name in named if name not in FAULTS]:
+            raise ValueError(f"there is no fault '{unknown[0]}'; there are {', '.join(FAULTS)}")
+        self._planned = planned
+        self._seed = seed
+        self._rates = dict(rates or {})
+        self._used: Counter[tuple[str, int]] = Counter()  # by conversation and fault
+        self._asked: Counter[str] = Counter()  # requests of a conversation
+
+    def spoil(self, body: Json, say: Say, stamp: Stamp) -> tuple[str, Reply]:
+        """The fault's name and what becomes of the reply; no name: it is as it was."""
+        key = Talk(body).key
+        self._asked[key] += 1
+        scene = Scene(body, say, stamp)
+        for number, planned in enumerate(self._planned):
+            hit = self._is_due(planned, (key, number), scene)
+            if hit is not None:
+                self._used[key, number] += 1
+                return planned.name, FAULTS[planned.name].make(hit)
+        name = self._drawn(key)
+        if name and FAULTS[name].fits(scene):
+            return name, FAULTS[name].make(scene)
+        return "", say
+
+    def _is_due(self, planned: Planned, use: tuple[str, int], scene: Scene) -> Scene | None:
+        key, _ = use
+        used_up = planned.times is not None and self._used[use] >= planned.times
+        if used_up or self._asked[key] <= planned.after or planned.prompt not in key:
+            return None
+        if planned.model not in ("", Talk(scene.body).model):
+            return None
+        scene = scene._replace(argument=planned.argument)
+        return scene if FAULTS[planned.name].fits(scene) else None
+
+    def _drawn(self, key: str) -> str:
+        """At most one for a request: the rates share one draw."""
+        share = Random(f"{self._seed}:{key}:{self._asked[key]}").random()  # noqa: S311  # it must replay
+        for name, rate in self._rates.items():
+            share -= rate
+            if share < 0:
+                return name
+        return ""

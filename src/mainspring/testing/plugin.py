@@ -1,0 +1,191 @@
+"""A pytest plugin: a model server on loopback, for testing whatever talks to one. It need not be built on mainspring.
+
+    pytest_plugins = ["mainspring.testing.plugin"]          # in conftest.py
+
+    def test_my_agent(model_server):
+        model_server.answers("Let me look.", call("Read", file_path="a.py"))
+        model_server.answers("Done.")
+        model_server.fails("overloaded", times=2)
+        my_agent(base_url=model_server.url)
+        assert len(model_server.requests) == 4
+
+The server runs in a thread with an event loop of its own, so the code under test may be of any kind. When the test is
+over, requests that the real API would have refused fail it, unless it says `model_server.forgives()`.
+
+PYTEST_DONT_REWRITE: there is no assert in here, and whoever imports `call` from it first would be warned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+import pytest
+
+from mainspring.core.money import NANOS_PER_USD, Usage
+from mainspring.simulator.choosing import NO_MORE, Choose, InOrder, Script, answered, by_prompt
+from mainspring.simulator.faults import Faults, Planned
+from mainspring.simulator.received import Json, Received, Talk
+from mainspring.simulator.replies import Refuse, Reply, Say
+from mainspring.simulator.server import Answered, ModelServer
+from mainspring.simulator.violation import Violation
+
+T = TypeVar("T")
+
+__all__ = ["LiveServer", "call", "model_server", "thinking"]
+
+PATIENCE = 10.0  # seconds to start or to stop: both take milliseconds
+
+
+class LiveServer:
+    """A running model server, as a test sees it."""
+
+    def __init__(self, server: ModelServer, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._loop = loop
+        self._replies: deque[Reply] = deque()
+        self._in_order = InOrder(self._coming())
+        self._scripts: list[Script] = []
+        self._planned: list[Planned] = []
+        self._forgiven = False
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    # --- what it says ---
+
+    def answers(self, *parts: str | Json, stop_reason: str = "", usage: Usage | None = None) -> None:
+        """One more reply, of texts and blocks. Replies come in the order of these calls."""
+        self.replies(Say.of(*parts, stop_reason=stop_reason, usage=usage))
+
+    def refuses(self, status: int, kind: str, message: str = "", **headers: str) -> None:
+        """One more reply: an error. Underscores in the names of headers become dashes."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.replies(Refuse(status, kind, message, given))
+
+    def replies(self, *replies: Reply) -> None:
+        self._replies.extend(replies)
+        self._server.choose = self._in_order
+
+    def _coming(self) -> Iterator[Reply]:
+        while True:
+            yield self._replies.popleft() if self._replies else NO_MORE
+
+    def script(self, prompt: str, *replies: Reply) -> None:
+        """Replies to this prompt, whoever asks and in whatever order: for sessions that run side by side."""
+        self._scripts.append(Script(prompt, replies))
+        self._server.choose = by_prompt(self._scripts)
+
+    def rule(self, choose: Choose) -> None:
+        """Replies from a function of yours. It runs in the server's thread."""
+        self._server.choose = choose
+
+    def fails(  # noqa: PLR0913  # keywords, all of them
+        self, name: str, *, times: int | None = 1, model: str = "", after: int = 0, prompt: str = "", argument: str = ""
+    ) -> None:
+        """Spoil replies: see `mainspring.simulator.faults.FAULTS` for the names."""
+        self._planned.append(Planned(name, times, model, after, prompt, argument))
+        self._server.faults = Faults(*self._planned)
+
+    def fails_at_random(self, seed: int, **rates: float) -> None:
+        self._server.faults = Faults(*self._planned, seed=seed, rates=rates)
+
+    def forgives(self) -> None:
+        """Requests that break rules do not fail this test."""
+        self._forgiven = True
+
+    # --- what it was asked ---
+
+    @property
+    def requests(self) -> list[Received]:
+        return list(self._server.requests)
+
+    @property
+    def talks(self) -> list[Talk]:
+        """The conversations of the requests."""
+        return [request.talk for request in self.requests if request.body is not None]
+
+    @property
+    def answered(self) -> list[Answered]:
+        return list(self._server.answers)
+
+    @property
+    def violations(self) -> list[Violation]:
+        return self._server.violations
+
+    @property
+    def aborted(self) -> int:
+        """Answers that the client did not wait for."""
+        return self._server.aborted
+
+    @property
+    def usage(self) -> Usage:
+        return self._server.usage
+
+    @property
+    def cost_usd(self) -> float:
+        return self._server.cost / NANOS_PER_USD
+
+    @property
+    def left(self) -> int:
+        """Replies that nobody asked for."""
+        return len(self._replies)
+
+    def until(self, condition: Callable[[], bool], *, seconds: float = 10) -> None:
+        """Waits for a state of the server."""
+        self._call(self._server.until(condition, seconds=seconds))
+
+    # --- for the fixture ---
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE * 6)
+
+    def stop(self) -> None:
+        self._call(self._server.__aexit__(None, None, None))
+
+    def check(self) -> None:
+        if not self._forgiven and self.violations:
+            said = "\n".join([f"  {violation.rule}: {violation.said}" for violation in self.violations])
+            raise AssertionError(f"the API would have refused these requests:\n{said}")
+
+
+def live() -> Iterator[LiveServer]:
+    """A server in a thread, until whoever asked for it is done."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="model server", daemon=True)
+    thread.start()
+    try:
+        server = ModelServer(choose=answered, metered=True, alternate=False)
+        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(PATIENCE)
+        running = LiveServer(server, loop)
+        try:
+            yield running
+        finally:
+            running.stop()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE)
+        loop.close()
+    running.check()
+
+
+@pytest.fixture
+def model_server() -> Iterator[LiveServer]:
+    """A model server of this test's own."""
+    yield from live()
+
+
+# --- blocks -------------------------------------------------------------------------------------------------
+
+
+def call(name: str, id: str = "toolu_1", **input: Any) -> Json:
+    return {"type": "tool_use", "id": id, "name": name, "input": input}
+
+
+def thinking(words: str) -> Json:
+    """It is signed by the server."""
+    return {"type": "thinking", "thinking": words}
