@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: .venv demo test check peers fix docs fuzz crash bench mutate lock clean
+.PHONY: .venv demo test check peers fix docs fuzz crash soak bench mutate lock clean
 
 # Needs what users need and no more, so that a first look takes seconds.
 demo: .venv-run/packages
@@ -17,7 +17,8 @@ demo: .venv-run/packages
 	@touch $@
 
 # The long plays run by themselves: measuring coverage would make them five times longer and tell nothing new.
-PLAYS := tests/core/test_adversaries.py tests/core/test_random_play.py tests/engine/test_random_driver.py
+PLAYS := tests/core/test_adversaries.py tests/core/test_random_play.py tests/engine/test_random_driver.py tests/faults \
+  tests/sessions/test_cuts.py tests/sessions/test_crash.py
 
 test: check peers
 	@$(BIN)/coverage erase
@@ -55,6 +56,11 @@ docs: $(READY)
 # The real process, killed and failed at every system call of the journal (several minutes).
 crash: $(READY)
 	@$(BIN)/python scripts/crash.py
+	@MAINSPRING_CUTS=all $(BIN)/pytest -q --timeout 600 tests/sessions/test_cuts.py
+
+# Two thousand sessions over real sockets, with faults at random rates.
+soak: $(READY)
+	@$(BIN)/python scripts/soak.py
 
 bench: $(READY)
 	@$(BIN)/python bench/core.py

@@ -10,13 +10,14 @@ from mainspring.core.compaction import Compaction
 from mainspring.core.config import RESUME
 from mainspring.core.effects import CallModel, Compact, How, PrepareContext, Priority, RunTools
 from mainspring.core.events import CallFailed, Compacted, ContextReady
-from mainspring.core.ladder import GIVE_OUTPUT, GO_ON, LADDER, SAY_SOMETHING, SEND_AGAIN
+from mainspring.core.ladder import GIVE_OUTPUT, GO_ON, LADDER, PICK_UP, SAY_SOMETHING, SEND_AGAIN
 from mainspring.core.messages import (
     Defect,
     Origin,
     RedactedThinking,
     ServerBlock,
     Stop,
+    Text,
     Thinking,
     ToolCall,
     result,
@@ -413,10 +414,18 @@ def test_refusal_retry() -> None:
 
 
 def test_pause_turn_continue_hands_the_reply_back_as_it_is() -> None:
-    play = Play([reply("searching", stop=Stop.PAUSE_TURN), reply("found")])
+    at_work = (Text("searching"), ServerBlock("server_tool_use", "{}"))
+    play = Play([reply(blocks=at_work, stop=Stop.PAUSE_TURN), reply("found")])
     assert play.transitions == [Transition.PAUSE_TURN_CONTINUE]
     assert play.said == ["assistant: searching", "assistant: found"]
     assert play.shown == []
+
+
+def test_pause_turn_continue_asks_a_model_that_was_not_at_work_to_go_on() -> None:
+    """A request cannot end with words of the model; what makes it whole is part of the history, so it stays."""
+    play = Play([reply("searching", stop=Stop.PAUSE_TURN), reply("found")])
+    assert play.transitions == [Transition.PAUSE_TURN_CONTINUE]
+    assert play.said == ["assistant: searching", f"recovery: {PICK_UP}", "assistant: found"]
 
 
 STRUCTURED = replace(CONFIG, structured_output=True)

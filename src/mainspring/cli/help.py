@@ -14,6 +14,7 @@ usage: mainspring                  a conversation, line by line
        mainspring -p PROMPT        one answer; standard input is added to it
        mainspring sessions         those of this folder; 'show ID' prints one
        mainspring demo [--keep]    watch the loop repair a small project
+       mainspring simulate         a model server that can misbehave, for tests
 
 The first two ask a model: they need ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or
 ANTHROPIC_BASE_URL. The demo is a script with real tools, and needs nothing.

@@ -21,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             occupy_standard_descriptors()
-            return run(parse(list(sys.argv[1:] if argv is None else argv)))
+            words = list(sys.argv[1:] if argv is None else argv)
+            return simulate(words[1:]) if words[:1] == ["simulate"] else run(parse(words))
         finally:
             print(end="", flush=True)  # here, and not while Python shuts down, a closed pipe can still be caught
     except StartError as error:
@@ -36,6 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # no room for a temporary folder, a full disk behind stdout
         discard_output()
         return failed(error)
+
+
+def simulate(words: list[str]) -> int:
+    """A model server to try things on; its flags are its own."""
+    from mainspring.simulator.command import main as serve
+
+    return serve(words)
 
 
 def run(options: Options) -> int:

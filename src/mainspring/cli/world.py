@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,6 +21,9 @@ from mainspring.engine.ledger import Ledger
 from mainspring.engine.plain import Plain, Tool
 from mainspring.engine.session import Session
 from mainspring.providers.base import Provider
+
+if TYPE_CHECKING:
+    from mainspring.providers.transport import Deadlines
 
 Environment = dict[str, str]
 Close = Callable[[], Awaitable[None]]
@@ -143,7 +146,7 @@ def new_provider(options: Options, environment: Environment) -> Reached:
 
     split(address or HOME)  # an address that is none is told now, and not at the first call
     key = Key(value, "authorization" if source == "ANTHROPIC_AUTH_TOKEN" else "x-api-key")
-    transport = Transport()
+    transport = Transport(deadlines=deadlines(environment, address or HOME))
     provider = Anthropic(
         key,
         base_url=address or HOME,
@@ -152,6 +155,25 @@ def new_provider(options: Options, environment: Environment) -> Reached:
         thinking_display=options.thinking_display,
     )
     return Reached(provider, transport.close)
+
+
+SILENCE = "MAINSPRING_SILENCE_SECONDS"
+
+
+def deadlines(environment: Environment, address: str) -> Deadlines | None:
+    """How long a server may be silent; None: what is usual for such an address."""
+    said = environment.get(SILENCE, "").strip()
+    if not said:
+        return None
+    from mainspring.providers.transport import deadlines_for
+
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < 86_400:
+        raise StartError(f"'{SILENCE}' is a number of seconds, not '{said}'")
+    return deadlines_for(address)._replace(first_byte=seconds, idle=seconds)
 
 
 def new_config(options: Options) -> Config:

@@ -16,7 +16,7 @@ from mainspring.core.compaction import breaker_is_open
 from mainspring.core.config import ESCALATED_OUTPUT, LOW_OUTPUT_CAP, MAX_FALLBACKS, Config
 from mainspring.core.effects import How
 from mainspring.core.limits import LITTLE_OUTPUT
-from mainspring.core.messages import Origin, user
+from mainspring.core.messages import Origin, ServerBlock, user
 from mainspring.core.moves import call_model, compact, fallbacks_used, keep, prepare, take_in, withdraw, worth_keeping
 from mainspring.core.reasons import Transition, Trouble
 from mainspring.core.state import State, Step, clock, say
@@ -25,6 +25,7 @@ from mainspring.core.updates import Decided
 GO_ON = "Your reply was cut off by a connection error. Continue directly from where it stopped, without a recap."
 SAY_SOMETHING = "Your last reply held neither text nor a tool call. Answer the user, or call a tool."
 SEND_AGAIN = "Your last tool call could not be read. Send it again as a proper tool call with valid JSON input."
+PICK_UP = "Go on."
 GIVE_OUTPUT = "Finish by calling the StructuredOutput tool with your answer: the caller reads nothing else."
 
 
@@ -148,8 +149,12 @@ def let_it_go_on(state: State, trouble: Trouble, config: Config) -> Step | None:
     """The server paused a long turn: hand it back as it is, also if it has only thought so far."""
     if state.pending is None or not state.pending.blocks:
         return ask_the_same_again(state, trouble, config)
+    at_work = isinstance(state.pending.blocks[-1], ServerBlock)  # then the turn is taken up as it stands
     state, said = take_in(state, state.pending)
-    return call_model(state, config).after(*said)
+    if at_work:
+        return call_model(state, config).after(*said)
+    state, asked = say(state, user(PICK_UP, Origin.RECOVERY))
+    return prepare(state).after(*said, *asked)
 
 
 def ask_for_output(state: State, trouble: Trouble, config: Config) -> Step | None:

@@ -150,7 +150,7 @@ class Sampler:
         inside_call = failure.inside_call or draft.open_kind is Kind.INPUT
         await self._close_text(draft)
         usage = draft.estimate if draft.begun else Usage()
-        kept = draft.reply(Stop.UNFINISHED, usage) if draft.handed_on else None
+        kept = draft.reply(Stop.UNFINISHED, usage) if draft.handed_on or draft.begun else None
         return CallFailed(replace(failure, inside_call=inside_call), kept, usage)
 
     async def _close_text(self, draft: Draft) -> None:

@@ -6,6 +6,7 @@ The request is made here from the conversation (`projection.py`, `anthropic_json
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -22,11 +23,21 @@ from mainspring.core.reasons import Failure, Trouble
 from mainspring.providers.anthropic_events import Reply
 from mainspring.providers.anthropic_json import END, can_be_marked, encode, marked, system_json, tool_json
 from mainspring.providers.anthropic_refusals import BadThinkingError, refusal
-from mainspring.providers.base import Batch, Broken, Conversation, Retry
+from mainspring.providers.base import Batch, Broken, Conversation, Ended, Retry
 from mainspring.providers.placing import Target
 from mainspring.providers.prefix import Sent, broken
 from mainspring.providers.projection import Projected, Projection
-from mainspring.providers.retry import PATIENCE, Patience, Who, retrying
+from mainspring.providers.retry import (
+    HEARTBEAT,
+    PATIENCE,
+    SECOND,
+    Patience,
+    Tried,
+    Who,
+    countdown,
+    next_delay,
+    retrying,
+)
 from mainspring.providers.sse import Parser
 from mainspring.providers.transport import Transport
 from mainspring.version import __version__
@@ -89,11 +100,19 @@ class Anthropic:
         if prepared.broken is not None:
             yield (prepared.broken,)
         patience = self._patience._replace(overload_tries=min(self._patience.overload_tries, request.overload_tries))
+        line = self._line(request)
+        for wait in line.lost.waits(patience):
+            yield (wait,)
+            await asyncio.sleep(min(wait.delay, HEARTBEAT) / SECOND)
+        begun = False
         for last_chance in (False, True):
             try:
                 tries = retrying(lambda: self._attempt(prepared), patience, random_share)  # noqa: B023  # used at once
                 async with aclosing(tries) as batches:
                     async for batch in batches:
+                        begun = begun or not isinstance(batch[0], Retry)
+                        if isinstance(batch[-1], Ended):  # whoever reads may leave as soon as it has this
+                            line.lost = Lost()
                         yield batch
             except BadThinkingError as error:
                 if last_chance:
@@ -103,6 +122,10 @@ class Anthropic:
                 yield (Retry(error.failure, 1, 0),)
                 self._line(request).distrust(conversation)
                 prepared = self.prepare(request, conversation)
+            except ProviderError as error:
+                if begun:  # else the waiting was done, and another model may be asked at once
+                    line.lost = Lost(error.failure, line.lost.times + 1)
+                raise
             else:
                 return
 
@@ -240,6 +263,20 @@ class Anthropic:
         return headers
 
 
+class Lost(NamedTuple):
+    """Replies that broke off, one after the other: the next request waits as long as a retry would (E-16)."""
+
+    failure: Failure | None = None
+    times: int = 0
+
+    def waits(self, patience: Patience) -> list[Retry]:
+        if self.failure is None:
+            return []
+        tried = Tried(self.times, overloads=0)
+        delay = next_delay(tried, self.failure, patience, asked=None, jitter=random_share())
+        return [Retry(self.failure, self.times, left) for left in countdown(delay or 0)]
+
+
 class _Line:
     """Requests that extend each other."""
 
@@ -247,6 +284,7 @@ class _Line:
         self.projection = Projection(encode)
         self.sent: Sent | None = None
         self.distrusted: frozenset[str] = frozenset()
+        self.lost = Lost()
         self._fixed: Fixed | None = None
 
     def fixed_part(self, conversation: Conversation) -> Fixed:
