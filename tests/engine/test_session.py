@@ -193,6 +193,26 @@ def test_a_command_is_never_lost_by_an_abort_and_not_completed_by_leaving() -> N
     virtually(main())
 
 
+@pytest.mark.covers("J-04", "J-05")
+def test_a_command_that_cannot_wait_ends_the_run_and_comes_first() -> None:
+    async def main() -> None:
+        world = World([says("a long story ", Pause(60_000), "that is never told"), says("stopped")])
+        session = Session(world, CONFIG)
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, Delta) and not session.shared.inbox.waiting():
+                    await session.submit("some day", Priority.LATER)
+                    await session.submit("soon")
+                    await session.submit("stop!", Priority.NOW)
+        assert (run.result.terminal, run.result.cause) == (Terminal.ABORTED_STREAMING, "submit")
+        assert [c.text for c in session.shared.inbox.waiting()] == ["stop!", "some day", "soon"]
+        await to_the_end(session.run())
+        assert [line(m) for m in session.state.history][-3:] == ["prompt: stop!", "prompt: soon", "assistant: stopped"]
+        assert_in_order(session)
+
+    virtually(main())
+
+
 def test_an_inbox_that_overflows_says_so() -> None:
     async def main() -> None:
         session = Session(World([]), CONFIG)

@@ -14,6 +14,7 @@ from mainspring.core.value import Value
 class Priority(StrEnum):
     """How far down the inbox a turn reaches (B-29)."""
 
+    NOW = "now"  # ends the run that is under way; the next one begins with it
     NEXT = "next"
     LATER = "later"  # the model sleeps: now is the time
 

@@ -90,11 +90,16 @@ class Session:
     # --- from outside, while a run is under way or not ---
 
     async def submit(self, text: str, priority: Priority = Priority.NEXT) -> Command:
-        """Queue a command: the next turn takes it. It is journaled before this returns."""
+        """Queue a command: the next turn takes it. It is journaled before this returns.
+
+        One that cannot wait (`now`) ends the run that is under way: go on with `run()`, which begins with it (J-05).
+        """
         command = Command(self.deps.new_id(), text, priority)
         self.shared.inbox.check_room()
         await self.deps.journal.append(command.record(CommandState.QUEUED, self.deps.now()))
         self.shared.inbox.put(command)
+        if priority is Priority.NOW and self._under_way is not None:
+            self._under_way.interrupt(AbortReason.SUBMIT)
         return command
 
     async def change(self, policy: Policy) -> None:

@@ -51,8 +51,9 @@ class Inbox:
         self._waiting.append(command)
 
     def waiting(self, reach: Priority = Priority.LATER) -> tuple[Command, ...]:
-        """In the order of arrival; `later` ones only for a turn that reaches that far."""
-        return tuple([c for c in self._waiting if reach is Priority.LATER or c.priority is Priority.NEXT])
+        """What cannot wait comes first, else in the order of arrival; `later` ones only if a turn reaches that far."""
+        reached = [c for c in self._waiting if reach is Priority.LATER or c.priority is not Priority.LATER]
+        return tuple(sorted(reached, key=lambda command: command.priority is not Priority.NOW))
 
     def take(self, commands: tuple[Command, ...]) -> None:
         self._waiting = [command for command in self._waiting if command not in commands]
