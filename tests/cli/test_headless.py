@@ -468,10 +468,13 @@ def test_where_nothing_can_be_stored_the_run_goes_on_and_says_so(home: str, serv
     assert done.stderr.count(b"\n") == 1
 
 
+UNMEASURED = "unset COVERAGE_PROCESS_START COVERAGE_PROCESS_CONFIG"  # its own files would not fit either
+
+
 def test_a_disk_that_is_full_in_mid_run_is_told_once_and_the_run_goes_on(serve: Serve) -> None:
     """A limit on the size of files is the same to us: the write of a record fails."""
     stage = serve(Say.of("word " * 1_000, tool_use("Read", file_path="a.py")), Say.of("Done."))
-    with shell(stage, "ulimit -f 1; mainspring -p hello --output-format=stream-json") as done:
+    with shell(stage, f"{UNMEASURED}; ulimit -f 1; mainspring -p hello --output-format=stream-json") as done:
         shown = frames(done.stdout)
         assert (done.returncode, shown[-1]["result"]) == (0, "Done.")
         assert done.stderr.count(b"\n") == 1
@@ -480,7 +483,8 @@ def test_a_disk_that_is_full_in_mid_run_is_told_once_and_the_run_goes_on(serve: 
 
 def test_a_required_journal_ends_the_run_when_the_disk_is_full(serve: Serve) -> None:
     stage = serve(Say.of("word " * 1_000))
-    with shell(stage, "ulimit -f 1; mainspring -p hello --require-journal --output-format=stream-json") as done:
+    command = "mainspring -p hello --require-journal --output-format=stream-json"
+    with shell(stage, f"{UNMEASURED}; ulimit -f 1; {command}") as done:
         shown = frames(done.stdout)
         assert done.returncode == 1
         assert shown[-1]["type"] == "result"

