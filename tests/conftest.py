@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -10,3 +11,9 @@ from hypothesis import settings
 settings.register_profile("steady", derandomize=True, database=None, deadline=None, max_examples=200)
 settings.register_profile("explore", deadline=None, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+# As a terminal has them. Under `nohup`, or in the background of a script, they are ignored, and the commands that tests
+# start would be right to ignore them, too.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)

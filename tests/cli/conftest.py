@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,14 +10,6 @@ import pytest
 
 from cli.stage import Serve, Stage, serving
 from mainspring.simulator.replies import Reply
-
-
-@pytest.fixture(autouse=True)
-def _signals() -> Iterator[None]:
-    """As a terminal has them: under `nohup` a command would be right not to hear of a hangup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture
