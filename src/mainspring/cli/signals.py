@@ -84,8 +84,8 @@ class Signals:
         signal.setitimer(signal.ITIMER_REAL, HEARTBEAT, HEARTBEAT)
         try:
             yield
-        except KeyboardInterrupt:
-            if self.code:  # `input` loses an exception if two signals come at once, and raises this one instead
+        except BaseException:
+            if self.code:  # `input` loses an exception if two signals come at once, and raises another one instead
                 raise SystemExit(self.code) from None
             raise
         finally:
