@@ -52,7 +52,9 @@ class Terminal:
         while words not in self.shown[self._read :]:
             assert time.monotonic() < deadline, f"{words!r} did not come: {self.shown!r}"
             if select.select([self._fd], [], [], 1)[0]:
-                self.shown += self._more()
+                more = self._more()
+                assert more, f"it ended, and {words!r} had not come: {self.shown!r}"
+                self.shown += more
         begin = self._read
         self._read = self.shown.index(words, self._read) + len(words)
         return self.shown[begin : self._read]

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mainspring.cli.frames import PROTOCOL, About, Frames
+from mainspring.cli.about import About
+from mainspring.cli.frames import PROTOCOL, Frames
 from mainspring.cli.lines import MOST, line
 from mainspring.cli.outcomes import ROWS, outcome
 from mainspring.core.config import Config
@@ -61,7 +62,7 @@ async def frames_of(
 
 
 def replace_about(config: Config) -> About:
-    return ABOUT._replace(model=config.model)
+    return replace(ABOUT, model=config.model)
 
 
 def play(world: World, *prompts: str, **how: Any) -> list[Frame]:

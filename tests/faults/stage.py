@@ -69,7 +69,7 @@ SECOND = model_named("claude-opus-5")
 ALONE = Config(model=PRIMARY, max_turns=8)
 WITH_FALLBACK = replace(ALONE, fallbacks=(SECOND,))
 
-QUICK = PATIENCE[Who.FOREGROUND]._replace(base=1, cap=2)
+QUICK = replace(PATIENCE[Who.FOREGROUND], base=1, cap=2)
 # Seconds. A machine that is busy with other things must not look like a silent server, so only those who meet one are
 # in a hurry, and not more than they have to be.
 PATIENT = Deadlines(connect=30, first_byte=30, idle=30)

@@ -369,10 +369,10 @@ def test_a_break_names_its_place_its_reason_and_its_price() -> None:
     more_tools = (*TOOLS, ToolSpec("Bash", "Runs a command.", {"type": "object"}))
     cases = {
         "the model changed from 'claude-sonnet-5-5' to 'claude-opus-5-5'": (same, request("claude-opus-5-5"), 0),
-        "the set of tools changed": (same._replace(tools=more_tools), request(), 1),
-        "the system text changed": (same._replace(system=("Be brief.",)), request(), 1),
+        "the set of tools changed": (replace(same, tools=more_tools), request(), 1),
+        "the system text changed": (replace(same, system=("Be brief.",)), request(), 1),
         "thinking was switched": (same, request(thinking=False), 2),
-        "the context was edited": (same._replace(edits=(Replace("r1", (Text("-"),)),)), request(), 5),
+        "the context was edited": (replace(same, edits=(Replace("r1", (Text("-"),)),)), request(), 5),
         "the conversation was taken up elsewhere": (conversation(turn(History([user("no")]), 1)), request(), 2),
     }
     for why, (change, asked, block) in cases.items():

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Text
@@ -58,9 +59,9 @@ def test_what_does_not_pass_is_not_tried_again(kind: Trouble) -> None:
 
 @pytest.mark.covers("G-20", "G-21")
 def test_with_a_fallback_the_third_overload_in_a_row_is_the_last() -> None:
-    assert delays(OVERLOADED, FOREGROUND._replace(overload_tries=3)) == [500, 1_000]
+    assert delays(OVERLOADED, replace(FOREGROUND, overload_tries=3)) == [500, 1_000]
     assert (
-        len(delays(Failure(Trouble.SERVER), FOREGROUND._replace(overload_tries=3))) == 9
+        len(delays(Failure(Trouble.SERVER), replace(FOREGROUND, overload_tries=3))) == 9
     )  # that limit is for overload alone
 
 
@@ -130,7 +131,7 @@ class Server:
 
 
 async def collect(server: Server, overload_tries: int = 10) -> list[Item]:
-    patience = FOREGROUND._replace(overload_tries=overload_tries)
+    patience = replace(FOREGROUND, overload_tries=overload_tries)
     stream = retrying(server.attempt, patience, lambda: 0.0)
     return [item async for batch in stream for item in batch]
 

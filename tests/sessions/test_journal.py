@@ -202,7 +202,7 @@ def test_a_failing_disk_is_reported_once_and_the_run_goes_on(tmp_path: Path, cod
     disk = failing(number, OSError(code, os.strerror(code)))
 
     async def main() -> list[Update]:
-        journal = FileJournal.create(file_in(tmp_path), ENVELOPE, options(disk)._replace(on_trouble=told.append))
+        journal = FileJournal.create(file_in(tmp_path), ENVELOPE, replace(options(disk), on_trouble=told.append))
         updates = await consume(stored(CheckedWorld(SCENES["tool"].replies), journal))
         assert not journal.stored
         journal.close()
@@ -221,7 +221,7 @@ def test_a_required_journal_ends_the_run(tmp_path: Path, number: int) -> None:
     disk = failing(number, OSError(errno.ENOSPC, "full"))
 
     async def main() -> None:
-        journal = FileJournal.create(file_in(tmp_path), ENVELOPE, options(disk)._replace(require=True))
+        journal = FileJournal.create(file_in(tmp_path), ENVELOPE, replace(options(disk), require=True))
         try:
             await consume(stored(CheckedWorld(SCENES["tool"].replies), journal))
         finally:
@@ -252,7 +252,7 @@ def test_a_home_that_cannot_be_written_to(tmp_path: Path) -> None:
     told: list[str] = []
     (tmp_path / "home").write_text("no folder")
     journal = FileJournal.create(
-        tmp_path / "home" / f"{ID}.jsonl", ENVELOPE, options()._replace(on_trouble=told.append)
+        tmp_path / "home" / f"{ID}.jsonl", ENVELOPE, replace(options(), on_trouble=told.append)
     )
     updates = virtually(consume(stored(CheckedWorld([says("Hello.")]), journal)))
     journal.close()
@@ -260,7 +260,7 @@ def test_a_home_that_cannot_be_written_to(tmp_path: Path) -> None:
     assert len(told) == 1
     assert "nothing of this session is stored" in told[0]
     with pytest.raises(NotStored):
-        FileJournal.create(tmp_path / "home" / f"{ID}.jsonl", ENVELOPE, options()._replace(require=True))
+        FileJournal.create(tmp_path / "home" / f"{ID}.jsonl", ENVELOPE, replace(options(), require=True))
 
 
 # --- what is large, secret or withdrawn -----------------------------------------------------------------------------
@@ -302,7 +302,7 @@ def test_a_disk_too_full_for_large_content(tmp_path: Path) -> None:
     disk = failing(2, OSError(errno.ENOSPC, "full"))
 
     async def main() -> None:
-        journal = FileJournal.create(file_in(tmp_path), ENVELOPE, options(disk)._replace(on_trouble=told.append))
+        journal = FileJournal.create(file_in(tmp_path), ENVELOPE, replace(options(disk), on_trouble=told.append))
         await journal.append(note())
         await journal.append(note())
         await journal.append(OutcomeRecord(replace(result("c", "x" * 300_000), id="r", at=1)))
@@ -319,7 +319,7 @@ def test_our_own_keys_are_not_in_the_transcript(tmp_path: Path) -> None:
     file = file_in(tmp_path)
 
     async def main() -> None:
-        journal = FileJournal.create(file, ENVELOPE, options()._replace(secrets=(key,)))
+        journal = FileJournal.create(file, ENVELOPE, replace(options(), secrets=(key,)))
         await consume(stored(CheckedWorld([says(f"The key is {key}.")]), journal), f"print {key}")
         journal.close()
 

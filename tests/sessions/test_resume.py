@@ -213,7 +213,7 @@ def test_a_fork_is_a_session_of_its_own(name: str, tmp_path: Path) -> None:
     played(name, file)
     before = file.read_bytes()
     source = load(file)
-    FileJournal.fork(fork(source, other), ENVELOPE._replace(session_id=OTHER), options()).close()
+    FileJournal.fork(fork(source, other), replace(ENVELOPE, session_id=OTHER), options()).close()
     assert file.read_bytes() == before
     forked = load(other)
     assert forked.how == "checkpoint"

@@ -8,6 +8,7 @@ from contextlib import aclosing, suppress
 from typing import Any, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from mainspring.core.effects import Request
 from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
@@ -19,7 +20,7 @@ from mainspring.providers.scripted import Break, Part, Pause, Reply
 from mainspring.providers.transport import Transport
 
 ERRORS = {Trouble.OVERLOADED: "overloaded_error", Trouble.RATE_LIMIT: "rate_limit_error"}
-IMPATIENT = PATIENCE[Who.FOREGROUND]._replace(base=1, cap=1)
+IMPATIENT = replace(PATIENCE[Who.FOREGROUND], base=1, cap=1)
 
 
 class Served:

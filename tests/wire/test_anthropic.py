@@ -26,7 +26,7 @@ from mainspring.simulator.server import ModelServer
 from mainspring.testing.conformance import ProviderConformance
 from wire.scripted_server import Served
 
-QUICK = PATIENCE[Who.FOREGROUND]._replace(base=1, cap=1)
+QUICK = replace(PATIENCE[Who.FOREGROUND], base=1, cap=1)
 REQUEST = Request("claude-sonnet-5-5", 1_000, 1, "sdk", "", 0, overload_tries=10, adaptive=True)
 GO = Conversation(History([user("go")]))
 NOW = 1_800_000_000.0
@@ -268,7 +268,7 @@ def test_refusals_are_classified_once(status: int, words: str, kind: Trouble) ->
 
 def test_a_refusal_that_is_no_json_is_repeated_in_its_own_words() -> None:
     page = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 12\r\n\r\n<h1>nope</h1>"[:-1]
-    failure = Asked(Raw((page,)), patience=QUICK._replace(tries=1)).failure
+    failure = Asked(Raw((page,)), patience=replace(QUICK, tries=1)).failure
     assert failure == Failure(Trouble.SERVER, "502: <h1>nope</h1", 502)
 
 

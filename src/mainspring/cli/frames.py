@@ -9,14 +9,14 @@ know" is `system/informational`; ours says it in words, and names the message in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 from mainspring import __version__
+from mainspring.cli.about import About
 from mainspring.cli.outcomes import error_name, outcome, prose_of
 from mainspring.cli.tally import Tally
 from mainspring.cli.wire import Object, begun, block, block_id, content, delta, message, tool_result, usage
 from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolResult, User
-from mainspring.core.models import Model
 from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.core.reasons import Failure, Subtype
 from mainspring.core.updates import (
@@ -45,20 +45,6 @@ from mainspring.core.updates import (
 
 PROTOCOL = "2.1.325"  # the version of Claude Code whose wire stream-json.md describes
 MAX_RETRIES = 10  # G-18: what `api_retry` tells as the most
-
-
-class About(NamedTuple):
-    """What `init` says of a session."""
-
-    session_id: str
-    cwd: str
-    model: Model
-    tools: tuple[str, ...] = ()
-    mode: str = "default"
-    key_source: str = "none"
-    betas: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()  # flags that were given, and are not honoured yet
-    spent: int = 0  # nano-dollars, before this process took the session up
 
 
 class Frames:

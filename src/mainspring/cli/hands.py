@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +18,7 @@ from msgspec import Struct
 from mainspring.cli.shell import Shell
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import ToolCall
+from mainspring.core.value import Bundle
 from mainspring.engine.plain import Tool
 from mainspring.providers.base import ToolSpec
 
@@ -105,7 +106,7 @@ SPECS: dict[str, ToolSpec] = {
 NAMES = tuple(SPECS)
 
 
-class Reach(NamedTuple):
+class Reach(Bundle):
     """How far a tool may go."""
 
     folder: str

@@ -9,15 +9,12 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from mainspring.cli.flags import Options, StartError
-from mainspring.cli.frames import Frames, never_begun
 from mainspring.cli.harmless import harmless
-from mainspring.cli.lines import line
 from mainspring.cli.outcomes import outcome
 from mainspring.cli.sessions import ResumeError
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.stdin import prompt
 from mainspring.cli.stdout import Pipe
-from mainspring.cli.wire import Object
 from mainspring.cli.world import Parts, World, begin, prepare
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text, User
@@ -57,6 +54,9 @@ def begun(parts: Parts) -> World:
         return begin(parts)
     except ResumeError as error:
         if parts.options.output_format != "text":
+            from mainspring.cli.frames import never_begun
+            from mainspring.cli.lines import line
+
             os.write(1, line(never_begun(str(error), parts.options.resume or "")))
         raise
 
@@ -90,7 +90,7 @@ async def answer(world: World, text: str, options: Options, signals: Signals) ->
     return 1 if door.failed else 0
 
 
-# --- three doors ------------------------------------------------------------------------------------
+# --- the doors ------------------------------------------------------------------------------------
 
 
 class Door(Protocol):
@@ -106,16 +106,9 @@ class Door(Protocol):
 def new_door(world: World, options: Options, write: Write) -> Door:
     if options.output_format == "text":
         return Bare(write)
-    deps = world.session.deps
-    wanted = None if options.output_format == "stream-json" else "result"
-    frames = Frames(
-        world.about,
-        new_id=deps.new_id,
-        now=deps.now,
-        partial=options.include_partial_messages,
-        replay=options.replay_user_messages,
-    )
-    return Framed(frames, write, wanted)
+    from mainspring.cli.framed import framed  # who asks for text does not pay for frames
+
+    return framed(world, options, write)
 
 
 class Bare:
@@ -152,31 +145,6 @@ class Bare:
 
     async def broke_off(self, why: str) -> None:
         complain(why)
-
-
-class Framed:
-    """Frames, all of them or only the result."""
-
-    def __init__(self, frames: Frames, write: Write, wanted: str | None) -> None:
-        self._frames = frames
-        self._write = write
-        self._wanted = wanted
-        self.failed = False
-
-    async def open(self, said: User) -> None:
-        await self._put(self._frames.opening(said))
-
-    async def show(self, update: Update) -> None:
-        await self._put(self._frames.of(update))
-
-    async def broke_off(self, why: str) -> None:
-        await self._put(self._frames.broke_off(why))
-
-    async def _put(self, frames: list[Object]) -> None:
-        for frame in frames:
-            self.failed = bool(frame.get("is_error"))
-            if self._wanted in (None, frame["type"]):
-                await self._write(line(frame))
 
 
 def complain(words: str) -> None:

@@ -6,14 +6,13 @@ It differs from settled 20 in one thing, as the real product does: where the mod
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Cause, Failure, Subtype, Terminal, Trouble
 from mainspring.core.updates import Result
+from mainspring.core.value import Bundle
 
 
-class Row(NamedTuple):
+class Row(Bundle):
     subtype: Subtype
     is_error: bool = True
     reason: str = ""  # stream-json's `terminal_reason`; empty: the terminal's own name
@@ -62,7 +61,7 @@ ROWS: dict[Cause, Row] = {
 }
 
 
-class Outcome(NamedTuple):
+class Outcome(Bundle):
     subtype: Subtype
     is_error: bool
     reason: str

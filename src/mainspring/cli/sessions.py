@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mainspring.cli.flags import Options, StartError, is_uuid
 from mainspring.core.errors import UsageError
+from mainspring.core.value import Bundle
 from mainspring.sessions.journal import FileJournal, NotStored
 from mainspring.sessions.journal import Options as JournalOptions
 from mainspring.sessions.lines import Envelope
@@ -27,13 +28,13 @@ class ResumeError(StartError):
     """The session that was asked for cannot be taken up. A driving program wants to hear of it as a result, too."""
 
 
-class Opened(NamedTuple):
+class Opened(Bundle):
     session_id: str
     journal: FileJournal | None  # None: there is no place to write it to
     loaded: Loaded | None = None  # None: the session is new
 
 
-class Place(NamedTuple):
+class Place(Bundle):
     """Where this command's sessions are, and what is written into them."""
 
     home: str | None

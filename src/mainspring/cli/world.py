@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mainspring.cli.about import About
 from mainspring.cli.flags import BY_NAME, Options, StartError
-from mainspring.cli.frames import About
 from mainspring.cli.hands import NAMES, Reach, tools
 from mainspring.cli.sessions import Opened, new_place, open_session
 from mainspring.cli.shell import Shell
@@ -18,6 +18,7 @@ from mainspring.cli.system_prompt import system_prompt
 from mainspring.core.config import DEFAULT, Config, Effort
 from mainspring.core.models import DEFAULT_MODEL, MODELS, Model, model_named
 from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.value import Bundle
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.plain import Plain, Tool
 from mainspring.engine.session import Session
@@ -37,14 +38,14 @@ there is no key for the model. Any of these helps:
 'mainspring demo' needs none of them"""
 
 
-class Reached(NamedTuple):
+class Reached(Bundle):
     """A way to a model, and how to close it."""
 
     provider: Provider
     close: Close
 
 
-class Parts(NamedTuple):
+class Parts(Bundle):
     """Everything that can be known before a session begins."""
 
     options: Options
@@ -57,7 +58,7 @@ class Parts(NamedTuple):
     model: Reached
 
 
-class World(NamedTuple):
+class World(Bundle):
     session: Session
     about: About
     close: Close
@@ -176,7 +177,7 @@ def deadlines(environment: Environment, address: str) -> Deadlines | None:
         seconds = 0
     if not 0 < seconds < 86_400:
         raise StartError(f"'{SILENCE}' is a number of seconds, not '{said}'")
-    return deadlines_for(address)._replace(first_byte=seconds, idle=seconds)
+    return replace(deadlines_for(address), first_byte=seconds, idle=seconds)
 
 
 def new_config(options: Options) -> Config:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,6 +20,7 @@ from mainspring.core.moves import call_model, compact, fallbacks_used, keep, pre
 from mainspring.core.reasons import Transition, Trouble
 from mainspring.core.state import State, Step, clock, say
 from mainspring.core.updates import Decided
+from mainspring.core.value import Bundle
 
 GO_ON = "Your reply was cut off by a connection error. Continue directly from where it stopped, without a recap."
 SAY_SOMETHING = "Your last reply held neither text nor a tool call. Answer the user, or call a tool."
@@ -36,7 +36,7 @@ class Scope(StrEnum):
     RUN = "for the run"
 
 
-class Rung(NamedTuple):
+class Rung(Bundle):
     name: Transition
     limit: int
     act: Callable[[State, Trouble, Config], Step | None]

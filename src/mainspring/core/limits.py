@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
 from zlib import crc32
 
 from mainspring.core.messages import Text, ToolCall, ToolResult
 from mainspring.core.state import Budget, Repeat
-from mainspring.core.value import as_json
+from mainspring.core.value import Bundle, as_json
 
 # --- "+500k": go on until that much was written (H-01 to H-07) ----------------------------------------
 
@@ -48,7 +47,7 @@ ADVICE = (
 )
 
 
-class Progress(NamedTuple):
+class Progress(Bundle):
     repeat: Repeat
     times: tuple[int, ...]  # for each call, how often it has now come in a row
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
 
-from mainspring.core.value import Value
+from mainspring.core.value import Bundle, Value
 
 
 class Terminal(StrEnum):
@@ -141,7 +140,7 @@ SUBTYPES: dict[Cause, Subtype] = dict.fromkeys(Cause, Subtype.ERROR_DURING_EXECU
 }
 
 
-class Ending(NamedTuple):
+class Ending(Bundle):
     terminal: Terminal
     cause: Cause
 

@@ -6,13 +6,13 @@ for the journal, for a fork and for people (settled 1).
 
 from __future__ import annotations
 
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 from msgspec.structs import replace
 
 from mainspring.core.history import History
 from mainspring.core.messages import Content, Message, ToolResult, User
-from mainspring.core.value import Value
+from mainspring.core.value import Bundle, Value
 
 
 class Drop(Value):
@@ -90,7 +90,7 @@ def _matters(edit: Edit, live: list[Fold], covered: set[str]) -> bool:
             assert_never(edit)
 
 
-class _Span(NamedTuple):
+class _Span(Bundle):
     start: int
     end: int  # exclusive
     fold: Fold

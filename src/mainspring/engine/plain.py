@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
@@ -18,6 +18,7 @@ from mainspring.core.events import Verdict
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ToolCall, ToolResult, User, result
 from mainspring.core.state import State
+from mainspring.core.value import Bundle
 from mainspring.core.view import view
 from mainspring.engine.deps import Asking, Outcome, Prepared, Question, Summary
 from mainspring.engine.ledger import Ledger
@@ -32,7 +33,7 @@ CHARS_PER_TOKEN = 3  # English has rather more, code about as many: the estimate
 Act = Callable[..., Awaitable[object]]  # text, and nothing else: checked when it runs
 
 
-class Tool(NamedTuple):
+class Tool(Bundle):
     """A function that the model may call. What it raises as `ToolError` the model sees as the result."""
 
     name: str

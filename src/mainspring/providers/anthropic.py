@@ -11,15 +11,16 @@ import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from mainspring.core.config import Effort
 from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.models import model_named
 from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.value import Bundle
 from mainspring.providers.anthropic_events import Reply
 from mainspring.providers.anthropic_json import END, can_be_marked, encode, marked, system_json, tool_json
 from mainspring.providers.anthropic_refusals import BadThinkingError, refusal
@@ -52,7 +53,7 @@ MOST_MARKS = 4  # the API's limit
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
 
 
-class Key(NamedTuple):
+class Key(Bundle):
     """What proves who we are, and how to get another one when it is refused."""
 
     value: str
@@ -66,7 +67,7 @@ class Key(NamedTuple):
         return {self.header: f"Bearer {self.value}" if self.header == "authorization" else self.value}
 
 
-class Prepared(NamedTuple):
+class Prepared(Bundle):
     """A request, ready to be sent as often as it takes."""
 
     body: list[bytes]
@@ -99,7 +100,7 @@ class Anthropic:
         prepared = self.prepare(request, conversation)
         if prepared.broken is not None:
             yield (prepared.broken,)
-        patience = self._patience._replace(overload_tries=min(self._patience.overload_tries, request.overload_tries))
+        patience = replace(self._patience, overload_tries=min(self._patience.overload_tries, request.overload_tries))
         line = self._line(request)
         for wait in line.lost.waits(patience):
             yield (wait,)
@@ -171,7 +172,7 @@ class Anthropic:
             return False
         value = await self._key.refresh()
         changed = bool(value) and value != self._key.value
-        self._key = self._key._replace(value=value)
+        self._key = replace(self._key, value=value)
         return changed
 
     # --- making the request ---
@@ -263,7 +264,7 @@ class Anthropic:
         return headers
 
 
-class Lost(NamedTuple):
+class Lost(Bundle):
     """Replies that broke off, one after the other: the next request waits as long as a retry would (E-16)."""
 
     failure: Failure | None = None
@@ -322,7 +323,7 @@ def random_share() -> float:
     return int.from_bytes(os.urandom(4)) / 2**32
 
 
-class Fixed(NamedTuple):
+class Fixed(Bundle):
     """The part of a request that stays the same from turn to turn."""
 
     tools: list[bytes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from mainspring.core.effects import Request
 from mainspring.core.history import History
@@ -11,7 +11,7 @@ from mainspring.core.messages import Block, Stop
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure
 from mainspring.core.updates import Kind
-from mainspring.core.value import Value
+from mainspring.core.value import Bundle, Value
 from mainspring.core.view import Edit
 
 
@@ -23,7 +23,7 @@ class ToolSpec(Value):
     schema: dict[str, Any]  # JSON Schema of its input, an object
 
 
-class Conversation(NamedTuple):
+class Conversation(Bundle):
     """Everything that the model is to see. One request projects it onto a wire format."""
 
     history: History

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, cast
+from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.value import Bundle
 
 
-class Limits(NamedTuple):
+class Limits(Bundle):
     """Bytes. A server that sends more has lost its way, or means us harm."""
 
     line: int = 16 * 1024  # of one header: what Node takes for all of them

@@ -11,9 +11,9 @@ import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from threading import Thread
-from typing import NamedTuple
 
 from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.value import Bundle
 from mainspring.providers import tls
 from mainspring.providers.connection import Connection, Limits, network
 from mainspring.providers.proxies import Origin, Proxy, number
@@ -22,7 +22,7 @@ from mainspring.providers.retry import RefusedError
 HEAD_START = 0.25  # seconds before the next address of a name is tried beside the first (RFC 8305)
 
 
-class Route(NamedTuple):
+class Route(Bundle):
     """Connections with the same route are interchangeable."""
 
     origin: Origin

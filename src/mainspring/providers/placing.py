@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -32,6 +32,7 @@ from mainspring.core.messages import (
 )
 from mainspring.core.models import same_model
 from mainspring.core.pairing import NeverRan
+from mainspring.core.value import Bundle
 
 Role = Literal["user", "assistant"]
 
@@ -41,7 +42,7 @@ ORPHAN = "[The result of a tool call that is no longer shown]"
 NO_OUTCOME = (Text(NeverRan.LOST),)
 
 
-class Answer(NamedTuple):
+class Answer(Bundle):
     """A tool's result, behind the call with this id."""
 
     call_id: str
@@ -52,13 +53,13 @@ class Answer(NamedTuple):
 Part = Content | Block | Answer
 
 
-class Placed(NamedTuple):
+class Placed(Bundle):
     role: Role
     owner: str  # the id of the message that it comes from; empty if we made it up
     part: Part
 
 
-class Target(NamedTuple):
+class Target(Bundle):
     """What decides which thinking may be shown."""
 
     model: str
@@ -67,7 +68,7 @@ class Target(NamedTuple):
     distrusted: frozenset[str] = frozenset()  # replies whose signatures the server refused
 
 
-class Run(NamedTuple):
+class Run(Bundle):
     """Replies that follow each other, and everything up to the next reply."""
 
     replies: list[Assistant]

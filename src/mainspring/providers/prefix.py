@@ -6,15 +6,15 @@ The prompt cache pays for a prefix that stays. A break is sometimes wanted, as f
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import NamedTuple
 
 from mainspring.core.models import model_named
+from mainspring.core.value import Bundle
 from mainspring.providers.base import Broken, Conversation
 
 CHARS_PER_TOKEN = 4  # of JSON; only an estimate rests on it
 
 
-class Sent(NamedTuple):
+class Sent(Bundle):
     """A request as the cache sees it: no marks, and no settings that it does not look at."""
 
     model: str

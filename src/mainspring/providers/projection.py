@@ -8,10 +8,12 @@ with the bytes that are known. Both ways lead to the same parts; a test holds th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from mainspring.core.history import History
 from mainspring.core.messages import Document, Image, Message, RedactedThinking, ServerBlock, Stop, Thinking
+from mainspring.core.value import Bundle
 from mainspring.core.view import Edit, view
 from mainspring.providers.media import REMOVED, media_in, too_many, without_oldest
 from mainspring.providers.placing import EARLIER, GO_ON, Answer, Part, Placed, Placing, Role, Run, Target, runs
@@ -19,14 +21,14 @@ from mainspring.providers.placing import EARLIER, GO_ON, Answer, Part, Placed, P
 Encode = Callable[[Placed, Role | None], bytes]  # a part, and the role of the one before it; None: it is the first
 
 
-class Projected(NamedTuple):
+class Projected(Bundle):
     chunks: list[bytes]  # one per part, to be joined; the projection goes on using this list
     owners: list[str]  # whose part it is: a message's id
     thinking: bool  # whether thinking may be asked for
     unfinished: bool  # we had to make something up for the end, which the next request may not repeat
 
 
-class _Saved(NamedTuple):
+class _Saved(Bundle):
     length: int
     media: int
     role: Role | None
@@ -80,11 +82,11 @@ class Row:
                 gone = self.gone - len(self.media)
                 self.media += found
                 if gone > 0:
-                    return placed._replace(part=part._replace(content=without_oldest(part.content, gone)))
+                    return replace(placed, part=replace(part, content=without_oldest(part.content, gone)))
         elif isinstance(part, Image | Document) and (found := media_in((part,))):
             self.media += found
             if len(self.media) <= self.gone:
-                return placed._replace(part=REMOVED)
+                return replace(placed, part=REMOVED)
         return placed
 
     def save(self) -> _Saved:
@@ -95,7 +97,7 @@ class Row:
         self.role, self.thinks = saved.role, saved.thinks
 
 
-class _Last(NamedTuple):
+class _Last(Bundle):
     """What the row was made from."""
 
     history: History
@@ -123,7 +125,7 @@ class Projection:
         if not self._extend(history, edits, target):
             self._rebuild(history, edits, target)
         if target.leads and target.thinking and self._row.thinks is False:
-            target = target._replace(thinking=False)
+            target = replace(target, thinking=False)
             self._rebuild(history, edits, target)
         self._last = _Last(history, edits, target)
         return Projected(self._row.chunks, self._row.owners, target.thinking, self._unfinished)

@@ -10,15 +10,15 @@ import socket
 from binascii import b2a_base64
 from collections.abc import Mapping
 from string import ascii_lowercase, digits
-from typing import NamedTuple
 
 from mainspring.core.errors import UsageError
+from mainspring.core.value import Bundle
 
 PORTS = {"http": 80, "https": 443}
 NAME = frozenset(ascii_lowercase + digits + "-._")  # of a host
 
 
-class Origin(NamedTuple):
+class Origin(Bundle):
     scheme: str
     host: str  # lower case; a number of version 6 without its brackets
     port: int
@@ -37,7 +37,7 @@ class Origin(NamedTuple):
         return f"{self.scheme}://{self.authority}"
 
 
-class Proxy(NamedTuple):
+class Proxy(Bundle):
     origin: Origin
     credentials: str = ""  # the value of Proxy-Authorization; for this proxy and nobody else
 
@@ -113,7 +113,7 @@ def inside(host: str, network: str) -> bool:
 # --- proxies ----------------------------------------------------------------------------------------
 
 
-class Proxies(NamedTuple):
+class Proxies(Bundle):
     """What the environment says, understood when it is needed: an ALL_PROXY of a kind that we do not speak must not
     stop a run that goes another way."""
 

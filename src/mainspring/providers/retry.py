@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from enum import StrEnum
-from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import PASSING, Failure, Trouble
+from mainspring.core.value import Bundle
 from mainspring.providers.base import Batch, Retry
 
 SECOND = 1_000  # delays are in milliseconds
@@ -20,7 +22,7 @@ MINUTE = 60 * SECOND
 HEARTBEAT = 30 * SECOND  # G-24
 
 
-class Patience(NamedTuple):
+class Patience(Bundle):
     """How long a caller is willing to wait."""
 
     tries: int  # in all, the first one included (G-18, Z-09)
@@ -53,7 +55,7 @@ PATIENCE: dict[Who, Patience] = {
 JITTER = 0.25  # at most this much more, so that clients who failed together do not come back together (Z-10)
 
 
-class Tried(NamedTuple):
+class Tried(Bundle):
     """What has been tried so far."""
 
     times: int = 1
@@ -106,7 +108,7 @@ async def retrying(
             if handed_on:
                 raise
             overloads = tried.overloads + 1 if error.failure.kind is Trouble.OVERLOADED else 0
-            tried = tried._replace(overloads=overloads)
+            tried = replace(tried, overloads=overloads)
             asked, final = (error.retry_after, error.final) if isinstance(error, RefusedError) else (None, False)
             delay = next_delay(tried, error.failure, patience, asked=asked, jitter=random())
             if delay is None or final:

@@ -10,16 +10,16 @@ import asyncio
 import os
 import ssl
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from mainspring.core.errors import UsageError
+from mainspring.core.value import Bundle
 
 # Directories of certificates by hash: OpenSSL looks up the one it needs, 0.1 ms. Reading a whole bundle takes 20.
 # Debian, Alpine, SUSE and Arch; Fedora and its kin.
 HASHED = ("/etc/ssl/certs", "/etc/pki/ca-trust/extracted/pem/directory-hash")
 
 
-class Trust(NamedTuple):
+class Trust(Bundle):
     """Files and directories, each with the name of the setting that it comes from."""
 
     files: tuple[tuple[str, str], ...] = ()

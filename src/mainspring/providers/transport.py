@@ -18,17 +18,18 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Self
+from typing import Self
 
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.value import Bundle
 from mainspring.providers import tls
 from mainspring.providers.connection import LIMITS, Connection, Limits, network
 from mainspring.providers.dial import Dialer, Route, lasting, wants_a_password
 from mainspring.providers.proxies import Proxies, from_environment, is_local, split
 
 
-class Deadlines(NamedTuple):
+class Deadlines(Bundle):
     """Seconds."""
 
     connect: float  # name, TCP, the proxy and TLS together
@@ -240,7 +241,7 @@ OURS = frozenset(
 
 
 def head(route: Route, path: str, headers: Mapping[str, str], length: int) -> bytes:
-    origin, proxy = route
+    origin, proxy = route.origin, route.proxy
     through = proxy is not None and origin.scheme == "http"  # else the proxy sees nothing but the tunnel
     lines = [f"POST {origin if through else ''}{path} HTTP/1.1", f"host: {origin.authority}"]
     lines += [f"content-length: {length}", "accept-encoding: identity"]

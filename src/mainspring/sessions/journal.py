@@ -21,11 +21,12 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mainspring.core.config import Config
 from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.events import ToolsDone
+from mainspring.core.value import Bundle
 from mainspring.sessions.forms import Unreadable, as_line
 from mainspring.sessions.lines import Envelope, Payload
 from mainspring.sessions.places import (
@@ -85,7 +86,7 @@ def ignore(text: str) -> None:
     """The default for whoever does not want to hear of a failing disk."""
 
 
-class Options(NamedTuple):
+class Options(Bundle):
     durability: Durability = Durability.PROCESS
     require: bool = False
     on_trouble: Callable[[str], None] = ignore

@@ -11,7 +11,6 @@ Nothing here reads or writes files, and nothing here remembers: see `scribe.py` 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -20,6 +19,7 @@ from mainspring.core.config import Config
 from mainspring.core.events import Event
 from mainspring.core.messages import Block, Content, Defect, Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.core.money import Usage
+from mainspring.core.value import Bundle
 from mainspring.sessions.forms import (
     as_line,
     block_id,
@@ -46,7 +46,7 @@ CHECKPOINT = OURS + b'"checkpoint":'
 EMPTY = Raw(b"")  # one and the same, or it would not be left out
 
 
-class Mark(Struct, omit_defaults=True):
+class Mark(Struct, omit_defaults=True, frozen=True):
     """What we know of a conversation line that the API's form does not say."""
 
     i: int = 0  # a block's place in its reply
@@ -60,7 +60,7 @@ class Mark(Struct, omit_defaults=True):
 PLAIN = Mark()
 
 
-class Envelope(NamedTuple):
+class Envelope(Bundle):
     """What is the same in every conversation line of a session."""
 
     session_id: str
@@ -84,14 +84,14 @@ class Envelope(NamedTuple):
         return as_line(fields)[1:-1]
 
 
-class Payload(NamedTuple):
+class Payload(Bundle):
     """Content that is too large for a line. Its name is its hash, so the same content is kept once."""
 
     name: str
     data: bytes
 
 
-class Spoken(NamedTuple):
+class Spoken(Bundle):
     """A conversation line about to be written: everything but its place in the chain."""
 
     kind: bytes  # user, assistant
@@ -111,7 +111,7 @@ def write(spoken: Spoken, parent: str | None, envelope: bytes) -> tuple[bytes, P
         from hashlib import sha256  # seldom needed, and slow to load
 
         payload = Payload(sha256(content).hexdigest(), content)
-        spoken = spoken._replace(mark=replace(spoken.mark, payload=payload.name))
+        spoken = replace(spoken, mark=replace(spoken.mark, payload=payload.name))
         content = as_line(stand_in(spoken.source))
     mark = b"" if spoken.mark is PLAIN else b',"mainspring":' + as_line(spoken.mark)
     line = b'{"type":"%b","uuid":%b,"parentUuid":%b,"timestamp":"%b",%b%b,"message":{%b"content":%b%b}%b}\n' % (

@@ -1,0 +1,20 @@
+"""What can be said of a session when it begins."""
+
+from __future__ import annotations
+
+from mainspring.core.models import Model
+from mainspring.core.value import Bundle
+
+
+class About(Bundle):
+    """What `init` says of a session."""
+
+    session_id: str
+    cwd: str
+    model: Model
+    tools: tuple[str, ...] = ()
+    mode: str = "default"
+    key_source: str = "none"
+    betas: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()  # flags that were given, and are not honoured yet
+    spent: int = 0  # nano-dollars, before this process took the session up
