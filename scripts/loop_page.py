@@ -334,7 +334,8 @@ def rung_words(rung: Rung) -> str:
 
 def gives_up_with(trouble: Trouble) -> str:
     if trouble in GIVE_UP:
-        return " / ".join(code(word) for word in GIVE_UP[trouble])
+        ending = GIVE_UP[trouble]
+        return f"{code(ending.terminal)} / {code(ending.cause)}"
     return "the model is asked all the same" if trouble is Trouble.NEAR_LIMIT else "whatever cut the stream"
 
 
