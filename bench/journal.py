@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -21,16 +21,22 @@ from time import perf_counter, perf_counter_ns
 from msgspec.structs import replace
 
 from mainspring.core.config import Config
-from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, RunTools
+from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, Request, RunTools
 from mainspring.core.events import Compacted, ContextReady, Event, HooksDone, Replied, Submitted, ToolsDone
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, Block, Origin, Stop, Text, ToolCall, result, user
+from mainspring.core.messages import Assistant, Block, Origin, Stop, Text, ToolCall, User, result, user
 from mainspring.core.money import Usage
 from mainspring.core.state import State, checkpoint
 from mainspring.core.step import step
 from mainspring.core.updates import Delta, Kind
 from mainspring.core.value import Stamp
 from mainspring.core.view import Fold
+from mainspring.engine.deps import Asking, Outcome, Prepared, Summary
+from mainspring.engine.plain import Plain
+from mainspring.engine.session import Session
+from mainspring.engine.shared import Policy
+from mainspring.providers.base import Batch, Conversation
+from mainspring.providers.scripted import Scripted, says
 from mainspring.sessions.journal import Durability, FileJournal, Options
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.listing import listed
@@ -135,10 +141,10 @@ class Player:
     async def compacted(self) -> Effect:
         history = self.state.history
         last = len(history) - 1
-        while last > 0 and not isinstance(history[last], Assistant):
+        while last > history.begin and not isinstance(history[last], Assistant):
             last -= 1
         words = replace(user("What happened before. " * 200, Origin.SUMMARY), id=self.id(), at=self._ids)
-        fold = Fold(history[0].id, history[max(last - 1, 0)].id, words)
+        fold = Fold(history[history.begin].id, history[max(last - 1, history.begin)].id, words)
         return await self.decide(Compacted((fold,), before=FULL, after=10_000))
 
 
@@ -205,7 +211,7 @@ AIMS = {2_000: None, 5_000: None, RESULT: 1.3}
 
 def memory_figures(folder: Path) -> Iterator[Figure]:
     """In a process of their own: resident memory keeps what others have freed."""
-    for number, (what, aim) in enumerate((("journal", 10), ("session", None)), 200):
+    for number, what in enumerate(("journal", "session"), 200):
         command = [
             sys.executable,
             __file__,
@@ -214,29 +220,88 @@ def memory_figures(folder: Path) -> Iterator[Figure]:
             str(folder / f"{number:08x}-0000-4000-8000-000000000000.jsonl"),
         ]
         grown, opened = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-        words = "the journal's own" if what == "journal" else "with the whole history in memory"
-        yield Figure(f"memory from turn 500 to 10,000, {words}", float(grown), "MB", aim)
+        words = "the journal's own" if what == "journal" else "a whole session"
+        yield Figure(f"memory from turn 500 to 10,000, {words}", float(grown), "MB", 10)
         yield Figure("open files from turn 500 to 10,000, more by", float(opened), "", 0)
 
 
-def grow(what: str, file: Path) -> None:
-    """Plays 10,000 turns. For the journal's own memory, the player lets go of what the last summary covers."""
-    journal = FileJournal.create(file, Envelope(file.stem, "/", "0.1"), OPTIONS)
-    measured: dict[int, tuple[float, int]] = {}
+class Measured:
+    """Memory and open files at two turns."""
 
-    def at_turn(turn: int) -> None:
-        if what == "journal" and turn % 100 == 1:
-            kept = list(player.state.history)[-200:]
-            player.state = replace(player.state, history=History(kept))
-            journal._scribe.listed = len(kept)  # noqa: SLF001  # as if it had been loaded like that
+    def __init__(self) -> None:
+        self._at: dict[int, tuple[float, int]] = {}
+
+    def at(self, turn: int) -> None:
         if turn in (500, 10_000):
             pages = int(Path("/proc/self/statm").read_text().split()[1])
-            measured[turn] = pages * os.sysconf("SC_PAGE_SIZE") / 1e6, sum(1 for _ in Path("/proc/self/fd").iterdir())
+            memory = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+            self._at[turn] = memory, sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+    def tell(self) -> None:
+        (before, opened), (after, then) = self._at[500], self._at[10_000]
+        print(after - before, then - opened)
+
+
+def grow_journal(journal: FileJournal, measured: Measured) -> None:
+    """Plays 10,000 turns by hand, and lets go of what the last summary covers."""
+
+    def at_turn(turn: int) -> None:
+        if turn % 100 == 1:
+            player.state = replace(player.state, history=player.state.history.forget(len(player.state.history) - 200))
+        measured.at(turn)
 
     player = Player(journal.append, 2_000)
     asyncio.run(player.play(10_000, at_turn))
-    (before, opened), (after, then) = measured[500], measured[10_000]
-    print(after - before, then - opened)
+
+
+class Endless(Plain):
+    """The world of one session of the real engine: each turn one call, every 45 turns a summary."""
+
+    turn = summed_up = 0
+
+    def __init__(self, journal: FileJournal, measured: Measured) -> None:
+        super().__init__(Scripted(()), journal=journal)
+        self._measured = measured
+
+    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:  # noqa: ARG002
+        self.turn += 1
+        self._measured.at(self.turn)
+        last = self.turn % RUN == 0
+        reply = says(TEXT) if last else says(TEXT, ToolCall(self.new_id(), "Read", {"file_path": f"/a/{self.turn}.py"}))
+        return Scripted([reply]).stream(request, Conversation(state.history))
+
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:  # noqa: ARG002
+        full = self.turn % SUM_UP_EVERY == 0 and self.summed_up != self.turn
+        return Prepared(FULL if full else 10_000)
+
+    async def summarize(self, state: State, effect: Compact) -> Summary:  # noqa: ARG002
+        self.summed_up = self.turn
+        messages = list(state.history)
+        last = max(n for n, message in enumerate(messages) if isinstance(message, Assistant))
+        words = replace(user("What happened before. " * 200, Origin.SUMMARY), id=self.new_id(), at=self.now())
+        return Summary((Fold(messages[0].id, messages[max(0, last - 1)].id, words),), before=FULL, after=10_000)
+
+    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:  # noqa: ARG002
+        return Outcome(result(call.id, f"{self.turn} " + "some line of a file\n" * 100))
+
+
+def grow_session(journal: FileJournal, measured: Measured) -> None:
+    async def main() -> None:
+        world = Endless(journal, measured)
+        session = Session(world, CONFIG)
+        while world.turn < 10_000:
+            async with session.run("go on", deltas=False) as run:
+                async for _ in run:
+                    pass
+
+    asyncio.run(main())
+
+
+def grow(what: str, file: Path) -> None:
+    journal = FileJournal.create(file, Envelope(file.stem, "/", "0.1"), OPTIONS)
+    measured = Measured()
+    {"journal": grow_journal, "session": grow_session}[what](journal, measured)
+    measured.tell()
 
 
 def figures() -> Iterator[Figure]:

@@ -12,7 +12,7 @@ from mainspring.core.events import ContextReady, Shrunk
 from mainspring.core.history import History
 from mainspring.core.messages import Origin, Text, User, result, user
 from mainspring.core.updates import Boundary
-from mainspring.core.view import Drop, Edit, Fold, Replace, prune, view
+from mainspring.core.view import Drop, Edit, Fold, Replace, from_the_front, out_of_view, prune, view
 
 
 def message(id: str) -> User:
@@ -97,6 +97,64 @@ def test_any_edits_on_any_part_of_a_history(edits: tuple[Edit, ...], start: int,
     assert originals == sorted(set(originals))
     assert set(originals) <= {m.id for m in history}
     assert view(history, prune(history, edits)) == now
+
+
+# --- what need not stay in memory -------------------------------------------------------------------
+
+
+def test_a_history_that_has_forgotten_counts_as_before() -> None:
+    short = LETTERS.forget(3)
+    assert (len(short), short.begin, [m.id for m in short]) == (8, 3, list("defgh"))
+    assert [m.id for m in short.newest_first()] == list("hgfed")
+    assert (short[3].id, short[-5].id, short[-1].id) == ("d", "d", "h")
+    assert [m.id for m in short.since(0)] == list("defgh")
+    assert [m.id for m in short.since(6)] == list("gh")
+    for position in (2, -6, 8):
+        with pytest.raises(IndexError, match="8, 3 of them forgotten"):
+            short[position]
+    longer = short.append(message("i"))
+    assert (len(longer), longer.begin, longer.extends(short), longer[8].id) == (9, 3, True, "i")
+    fork = short.append(message("j"))
+    assert [m.id for m in fork] == list("defghj")
+    assert [m.id for m in longer] == list("defghi")
+    assert short.forget(2) is short
+    assert list(short.forget(9)) == []
+    assert len(short.forget(9)) == 8
+    assert len(LETTERS) == 8  # whoever holds the old one keeps it all
+    assert LETTERS[0].id == "a"
+
+
+def test_what_was_forgotten_is_not_compared() -> None:
+    assert LETTERS.forget(3) == LETTERS
+    assert History([message("z"), *LETTERS.since(1)]).forget(1) == LETTERS
+    assert LETTERS.forget(3) != LETTERS.append(message("i"))
+    assert LETTERS.forget(3).append(message("i")) != LETTERS.append(message("j"))
+
+
+def test_what_stands_behind_a_summary_is_out_of_view() -> None:
+    assert out_of_view(LETTERS, ()) == 0
+    assert out_of_view(LETTERS, (Fold("a", "c", summary("S")),)) == 3
+    assert out_of_view(LETTERS, (Fold("b", "c", summary("S")),)) == 0
+    assert out_of_view(LETTERS, (Fold("a", "c", summary("S")), Fold("d", "e", summary("T")))) == 5
+    assert out_of_view(LETTERS, (Fold("a", "c", summary("S")), Drop(("d",)))) == 3
+
+
+@given(
+    st.lists(edit_strategy, max_size=4).map(tuple),
+    st.lists(edit_strategy.filter(lambda edit: not isinstance(edit, Fold)), max_size=3).map(tuple),
+    st.integers(0, 8),
+)
+def test_forgetting_changes_no_view(before: tuple[Edit, ...], after: tuple[Edit, ...], last: int) -> None:
+    """Neither now nor later: with more edits, more messages, and another summary of all that is in view."""
+    edits = prune(LETTERS, before)
+    short = LETTERS.forget(out_of_view(LETTERS, edits))
+    assert view(short, edits) == view(LETTERS, edits)
+    assert view(short, prune(short, edits)) == view(LETTERS, edits)
+    longer, whole = short.append(message("i")), LETTERS.append(message("i"))
+    assert view(longer, edits + after) == view(whole, edits + after)
+    here = [m.id for m in longer]
+    covering = from_the_front(longer, edits, (Drop(("h",)), Fold(here[0], here[last % len(here)], summary("Z"))))
+    assert view(longer, edits + after + covering) == view(whole, edits + after + covering)
 
 
 # --- edits in the loop ------------------------------------------------------------------------------

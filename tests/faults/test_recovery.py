@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from faults.stage import (
     ALONE,
@@ -429,7 +430,7 @@ def test_a_stream_that_was_cut_is_not_asked_for_again_at_once(name: str) -> None
     """A server that has just lost three thousand streams is not helped by three thousand requests."""
 
     async def main() -> None:
-        async with staged(Faults(Planned(name, 2)), patience=QUICK._replace(base=100, cap=1_000)) as stage:
+        async with staged(Faults(Planned(name, 2)), patience=replace(QUICK, base=100, cap=1_000)) as stage:
             seen = await stage.play("go")
             times = [request.at for request in stage.server.requests]
             assert times[1] - times[0] >= 100

@@ -1,4 +1,4 @@
-"""History: every message of a session, in order. It only grows."""
+"""History: every message of a session, in order. It only grows; its first part may be on the disk alone."""
 
 from __future__ import annotations
 
@@ -12,49 +12,70 @@ class History:
 
     Histories that grew out of each other share one list; each knows how much of it is its own. The first
     to append extends the list in place. One that appends behind the list's end, a fork, copies its part.
+
+    Positions and the length count what was forgotten, too: nothing that depends on them changes.
     """
 
-    __slots__ = ("_length", "_shared")
+    __slots__ = ("_begin", "_length", "_shared")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._shared: list[Message] = list(messages)
         self._length = len(self._shared)
+        self._begin = 0  # how many were forgotten
 
     def append(self, *messages: Message) -> History:
         if not messages:
             return self
         grown = History.__new__(History)
-        grown._take(self._shared, self._length, messages)  # noqa: SLF001  # our own class
+        grown._take(self, messages)  # noqa: SLF001  # our own class
         return grown
 
-    def _take(self, shared: list[Message], length: int, added: tuple[Message, ...]) -> None:
-        self._shared = shared if length == len(shared) else shared[:length]
+    def _take(self, other: History, added: tuple[Message, ...]) -> None:
+        held = other._length - other._begin
+        self._shared = other._shared if held == len(other._shared) else other._shared[:held]
         self._shared.extend(added)
-        self._length = length + len(added)
+        self._length = other._length + len(added)
+        self._begin = other._begin
+
+    def forget(self, until: int) -> History:
+        """Without the messages before this position. Whoever still holds an older history keeps them."""
+        if until <= self._begin:
+            return self
+        shorter = History(self.since(until))
+        shorter._begin, shorter._length = min(until, self._length), self._length
+        return shorter
+
+    @property
+    def begin(self) -> int:
+        """The position of the first message that is still here."""
+        return self._begin
 
     def extends(self, other: History) -> bool:
         """Whether this one grew out of `other`, as far as can be told without comparing messages."""
         return self._shared is other._shared and self._length >= other._length
 
     def since(self, length: int) -> list[Message]:
-        """The messages after the first `length`."""
-        return self._shared[length : self._length]
+        """The messages after the first `length`, as far as they are here."""
+        return self._shared[max(0, length - self._begin) : self._length - self._begin]
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[Message]:
-        for position in range(self._length):
-            yield self._shared[position]
+        """Those that are here."""
+        for index in range(self._length - self._begin):
+            yield self._shared[index]
 
     def newest_first(self) -> Iterator[Message]:
-        for position in range(self._length - 1, -1, -1):
-            yield self._shared[position]
+        for index in range(self._length - self._begin - 1, -1, -1):
+            yield self._shared[index]
 
     def __getitem__(self, position: int) -> Message:
-        if not -self._length <= position < self._length:
-            raise IndexError(f"message {position} of a history of {self._length}")
-        return self._shared[position % self._length]
+        place = position + self._length if position < 0 else position
+        if not self._begin <= place < self._length:
+            forgotten = f", {self._begin} of them forgotten" if self._begin else ""
+            raise IndexError(f"message {position} of a history of {self._length}{forgotten}")
+        return self._shared[place - self._begin]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, History):
@@ -63,7 +84,8 @@ class History:
             return False
         if self._shared is other._shared:
             return True
-        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+        begin = max(self._begin, other._begin)  # what one of them has forgotten cannot be compared
+        return self.since(begin) == other.since(begin)
 
     __hash__ = None  # type: ignore[assignment]  # two equal histories may live in different lists
 

@@ -51,7 +51,7 @@ def view(history: History, edits: tuple[Edit, ...]) -> tuple[Message, ...]:
         starting.setdefault(span.start, []).append(span)
     seen: list[Message] = []
     covered_until = 0
-    for position in range(len(history) + 1):
+    for position in range(history.begin, len(history) + 1):
         for span in starting.get(position, ()):
             covered_until = max(covered_until, span.end)
             if span.fold.summary.id not in dropped:
@@ -81,13 +81,33 @@ def prune(history: History, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
 def _matters(edit: Edit, live: list[Fold], covered: set[str]) -> bool:
     match edit:
         case Fold():
-            return edit in live
+            return any(edit is fold for fold in live)  # not `in`: of two alike one was swallowed
         case Replace():
             return edit.id not in covered
         case Drop():
             return not covered.issuperset(edit.ids)
         case _:
             assert_never(edit)
+
+
+def out_of_view(history: History, edits: tuple[Edit, ...]) -> int:
+    """How many messages at the front no view will show again: they stand behind a summary, whatever is added."""
+    covered = history.begin
+    for span in _spans(history, edits):
+        if span.start > covered:
+            break
+        covered = max(covered, span.end)
+    return covered
+
+
+def from_the_front(history: History, edits: tuple[Edit, ...], new: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """New edits as a whole history would have them: a fold from the first message that is still here also covers what
+    was forgotten before it, so it begins where the summary of that begins."""
+    if not history.begin or history.begin == len(history):
+        return new
+    here = history[history.begin].id
+    front = next((span.fold.first for span in _spans(history, edits) if span.start == history.begin), here)
+    return tuple([replace(e, first=front) if isinstance(e, Fold) and e.first == here else e for e in new])
 
 
 class _Span(Bundle):
@@ -100,13 +120,15 @@ def _spans(history: History, edits: tuple[Edit, ...]) -> list[_Span]:
     """Where the folds that still count stand, in order."""
     folds = [edit for edit in edits if isinstance(edit, Fold)]
     ends = {end for fold in folds for end in (fold.first, fold.last)}
-    places = {message.id: place for place, message in enumerate(history) if message.id in ends} if ends else {}
+    numbered = enumerate(history, history.begin) if ends else ()
+    places = {message.id: place for place, message in numbered if message.id in ends}
     spans: list[_Span] = []
+    begin = history.begin
     for fold in folds:
-        # A history that was loaded from a checkpoint may begin after the span, or in the middle of it:
-        # then the summary stands at the front, for whatever of its span is there.
-        new = _Span(places.get(fold.first, 0), places.get(fold.last, -1) + 1, fold)
+        # A history that was loaded from a checkpoint, or has forgotten, may begin after the span, or in the middle of
+        # it: then the summary stands at the front, for whatever of its span is there.
+        new = _Span(places.get(fold.first, begin), places.get(fold.last, begin - 1) + 1, fold)
         if new.end >= new.start:  # else its end is not here: better too much in view than a hole
-            spans = [span for span in spans if not (new.start <= span.start and span.end <= new.end > 0)]
+            spans = [span for span in spans if not (new.start <= span.start and span.end <= new.end > begin)]
             spans.append(new)
     return sorted(spans, key=lambda span: span.start)

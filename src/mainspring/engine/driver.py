@@ -32,6 +32,7 @@ from mainspring.core.state import State, checkpoint
 from mainspring.core.step import step
 from mainspring.core.updates import Appended, Decided, Injected, ReplyDone, Result, Tombstone, ToolSummary, Update
 from mainspring.core.value import Stamp
+from mainspring.core.view import from_the_front, out_of_view
 from mainspring.engine.background import Background, settled
 from mainspring.engine.channel import Channel
 from mainspring.engine.deps import Deps
@@ -143,7 +144,11 @@ class Driver:
         return effect
 
     async def _checkpoint(self) -> None:
-        await self._deps.journal.append(CheckpointRecord(checkpoint(self.state), self.state.history))
+        """What no view will show again, and the disk has, need not stay in memory: a session may take days."""
+        state = self.state
+        await self._deps.journal.append(CheckpointRecord(checkpoint(state), state.history))
+        if self._deps.journal.stored:
+            self.state = replace(state, history=state.history.forget(out_of_view(state.history, state.edits)))
 
     async def _show_injected(self, ready: ContextReady) -> None:
         """Only now are queued commands taken from the inbox: an abort before this loses none."""
@@ -243,7 +248,7 @@ class Driver:
         self._taken = commands
         return ContextReady(
             prepared.tokens,
-            edits=prepared.edits,
+            edits=from_the_front(self.state.history, self.state.edits, prepared.edits),
             injected=tuple([self._stamped(message) for message in (*prepared.attachments, *queued)]),
             shrunk=prepared.shrunk,
             funds=self._shared.ledger.funds,
@@ -268,7 +273,8 @@ class Driver:
             spent, self._lost_summary = made.cost, 0
         finally:
             ledger.settle(effect.reserve, spent)
-        return Compacted(made.edits, made.before, made.after, made.usage, made.cost, ledger.funds, made.failed)
+        edits = from_the_front(self.state.history, self.state.edits, made.edits)
+        return Compacted(edits, made.before, made.after, made.usage, made.cost, ledger.funds, made.failed)
 
     def _stamped(self, message: User) -> User:
         return message if message.id else replace(message, id=self._deps.new_id(), at=self._deps.now())

@@ -184,6 +184,11 @@ Record = (
 class Journal(Protocol):
     """Append-only. What `append` has returned from is kept; nothing is acted on or shown before that."""
 
+    @property
+    def stored(self) -> bool:
+        """Whether what was appended can be read again later, and so need not stay in memory."""
+        ...
+
     async def append(self, record: Record) -> None: ...
 
     async def sync(self) -> None:
@@ -193,6 +198,8 @@ class Journal(Protocol):
 
 class MemoryJournal:
     """A journal that lives as long as its process: for tests, and for runs that need no tomorrow."""
+
+    stored = False
 
     def __init__(self) -> None:
         self.records: list[Record] = []
