@@ -1,0 +1,195 @@
+"""Throws texts at the permission checker: nothing may crash, take long, or be allowed by mistake.
+
+    scripts/fuzz_permissions.py [--minutes 10] [--seed N]      texts of many kinds, against every entry point
+    scripts/fuzz_permissions.py --bash [--minutes 10]          resolvable lines, run in a real bash, with traced execve
+
+A failure is printed with its seed, and `--seed N --minutes 0` plays that one again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from random import Random
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from permissions.real_bash import executed
+from permissions.shell_lines import PROGRAMS, Lines
+from permissions.spellings import spellings
+from permissions.test_differential import resolvable, unpredicted
+
+from mainspring.permissions import Asked, Mode, Policy, decide, parse
+from mainspring.permissions.explain import batch
+from mainspring.permissions.rules import split_list
+from mainspring.permissions.suggest import suggestions
+from mainspring.processes.paths import resolve
+
+SLOWEST = 0.2  # seconds for one decision, whatever the input
+PIECES: list[str] = [
+    *"'\"\\`$(){}[]<>|&;#!*?~=^%,:/.- \t\n\0\x1b\x1f\u202e\u200b\ud800é日",
+    *(
+        "$(",
+        "<<E\n",
+        "\nE\n",
+        "bash -c '",
+        "rm -rf ",
+        "/",
+        "git ",
+        "sudo ",
+        "eval ",
+        "find . -exec ",
+        "xargs ",
+        "${x:-",
+    ),
+    *("$((", "))", "<(", ">(", "&>", "2>&1", "for i in ", "; do ", "; done", "case x in ", ";; esac", "function f "),
+    *(
+        "[[ ",
+        " ]]",
+        "coproc ",
+        "time ",
+        "env A=",
+        "$'\\x",
+        "~/",
+        ".git/",
+        "http://",
+        "@",
+        "mcp__",
+        "Bash(",
+        ":*)",
+        " *)",
+    ),
+    *("Read(//", "**", "domain:"),
+]
+EVERY: list[tuple[str, str, str]] = list(spellings())
+
+
+def text(random: Random) -> str:
+    kind = random.random()
+    if kind < 0.35:
+        return Lines(random.getrandbits(40)).line()
+    if kind < 0.45:
+        return random.choice(EVERY)[2]
+    if kind < 0.5:
+        return random.choice(PIECES) * random.randrange(1, 30_000)
+    return "".join(random.choice(PIECES) for _ in range(random.randrange(40)))
+
+
+def once(seed: int) -> str:
+    """What is wrong with this seed, or ""."""
+    random = Random(seed)
+    rules = {
+        name: [
+            text(random)[:200] if random.random() < 0.5 else f"Bash({text(random)[:60]})"
+            for _ in range(random.randrange(3))
+        ]
+        for name in ("deny", "ask", "allow")
+    }
+    split_list(text(random))
+    policy = Policy(
+        parse(deny=rules["deny"], ask=rules["ask"], allow=rules["allow"]),
+        random.choice(list(Mode)),
+        ("/nowhere/w",),
+        "/nowhere/h",
+    )
+    tool = random.choice(
+        [
+            "Bash",
+            "Bash",
+            "Bash",
+            "Read",
+            "Edit",
+            "Write",
+            "Grep",
+            "WebFetch",
+            "Agent",
+            "Skill",
+            "mcp__a__b",
+            text(random)[:20],
+        ]
+    )
+    field = {"Bash": "command", "WebFetch": "url", "Agent": "subagent_type", "Skill": "skill", "Grep": "path"}.get(
+        tool, "file_path"
+    )
+    asked = Asked(
+        tool, {field: text(random)}, "/nowhere/w", before={field: text(random)} if random.random() < 0.1 else None
+    )
+    paths = partial(resolve, home="/nowhere/h")
+    start = time.perf_counter()
+    verdict = decide(asked, policy, paths)
+    if time.perf_counter() - start > SLOWEST * 2:  # this machine may be busy: the bench is exact
+        return f"slow: {time.perf_counter() - start:.2f} s"
+    if verdict.decision == "ask":
+        suggestions(asked, policy, paths)
+    line = json.dumps(
+        {"tool": tool, "input": dict(asked.input), "rules": rules, "mode": policy.mode, "cwd": "/nowhere/w"}
+    )
+    answer = json.loads(next(batch([line], cwd="/", home="/nowhere/h", paths=paths)))
+    if asked.before is None and answer["decision"] != verdict.decision:
+        return f"batch says {answer['decision']}, decide says {verdict.decision}"
+    what, rule, spelled = random.choice(EVERY)
+    tight = Policy(
+        parse(deny=[rule], allow=["Bash"]), random.choice([Mode.DEFAULT, Mode.BYPASS]), ("/nowhere/w",), "/nowhere/h"
+    )
+    if (
+        decide(Asked("Bash", {"command": f"{spelled}\n{text(random)[:20]}"}, "/nowhere/w"), tight, paths).decision
+        == "allow"
+    ):
+        return f"allowed: {what}, with something behind it"
+    return ""
+
+
+def play(seed: int, minutes: float) -> int:
+    end = time.monotonic() + minutes * 60
+    count = 0
+    while True:
+        try:
+            wrong = once(seed)
+        except Exception as error:  # noqa: BLE001  # that is what we look for
+            wrong = f"{type(error).__name__}: {error}"
+        count += 1
+        if wrong:
+            print(f"seed {seed}: {wrong}")
+            return 1
+        seed += 1
+        if time.monotonic() >= end:
+            print(f"{count:,} seeds up to {seed - 1}: nothing wrong")
+            return 0
+
+
+def play_in_bash(seed: int, minutes: float) -> int:
+    end = time.monotonic() + minutes * 60
+    count = runs = 0
+    while True:
+        lines = resolvable(seed, 2_000)
+        with tempfile.TemporaryDirectory() as folder:
+            ran = executed([line for line, _ in lines], Path(folder), PROGRAMS)
+        for (line, sight), found in zip(lines, ran, strict=True):
+            if unpredicted(sight, found):
+                print(f"not predicted: {line!r} ran {unpredicted(sight, found)}")
+                return 1
+        count += len(lines)
+        runs += sum(map(len, ran))
+        seed += 1_000_000
+        if time.monotonic() >= end:
+            print(f"{count:,} lines ran {runs:,} programs: all were predicted")
+            return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(5)))
+    parser.add_argument("--bash", action="store_true")
+    given = parser.parse_args()
+    return (play_in_bash if given.bash else play)(given.seed, given.minutes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,223 @@
+"""Rules about shell commands: what the line would run, read and write, held against the policy (S2 to S9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec.structs import replace
+
+from mainspring.permissions import commands
+from mainspring.permissions.coverage import Coverage
+from mainspring.permissions.files import Access, Ask, Files
+from mainspring.permissions.places import here
+from mainspring.permissions.policy import Findings
+from mainspring.permissions.rules import Rule
+from mainspring.permissions.shell import rough
+from mainspring.permissions.shell.look import base, is_runner, look
+from mainspring.permissions.shell.removals import Ground, critical
+from mainspring.permissions.shell.strangers import may_run
+from mainspring.permissions.shell.touches import emptied, recursive, touched
+from mainspring.permissions.shell.values import Word
+from mainspring.permissions.shell.words import SEPARATOR
+from mainspring.permissions.sorted_rules import Command
+from mainspring.permissions.targets import (
+    FREE_TARGETS,
+    base_of,
+    folder_of,
+    glob_parts,
+    may_be_protected,
+    path_of,
+    redirect_ask,
+)
+
+MOST_GIVEN = 50  # words of a command that may be handed on; with more its name alone counts
+
+
+def check(text: str, files: Files) -> Findings:
+    return _Line(text, files).findings()
+
+
+class _Line:
+    def __init__(self, text: str, files: Files) -> None:
+        self.text = text
+        self.files = files
+        self.rules = files.rules
+        self.sight = look(text)
+        first = [seen.words[0] for seen in self.sight.commands]
+        # Names to look rules up by; None: every rule has to be tried.
+        plain = not self.sight.unread and all(word.exact for word in first)
+        self.names = {base(word.text) for word in first} if plain else None
+        self.given = self._given()
+        if self.names is not None:
+            self.names.update(self.given)
+        self.redirects = [redirect for script in self.sight.scripts for redirect in script.all_redirects]
+        self.here = here(self.sight, files)
+        self.never: list[str] = []
+        # By what really runs: the words of a runner are those of what it runs.
+        run = [seen.words for seen in self.sight.commands if seen.sure and seen.words[0].exact]
+        self.touched = [
+            touched(words) for words in run if not is_runner(words[0].text) or base(words[0].text) == "xargs"
+        ]
+        self.run = run
+        self.asks = self._asks()
+        self.rough: list[rough.Commands] | None = None
+
+    def findings(self) -> Findings:
+        deny = self._rule(self.rules.deny) or self._file_rule("deny")
+        if deny is not None:
+            return Findings(deny=deny)
+        ask = self._rule(self.rules.ask) or self._file_rule("ask")
+        self._doubts()
+        self._removals()
+        self._protected()
+        coverage = Coverage(self.sight, self.here, self.files).findings(self.text)
+        if ask is None and not self.never:
+            return coverage
+        return replace(coverage, ask=ask, never=self.never[0] if self.never else "")
+
+    # --- deny and ask ------------------------------------------------------------------------------------------
+
+    def _rule(self, rules: tuple[Command, ...]) -> Rule | None:
+        for rule, pattern in rules:
+            if pattern is None:
+                return rule
+            if (
+                self.names is not None
+                and pattern.name not in self.names
+                and not pattern.open_name
+                and not pattern.whole_line
+                and "=" not in pattern.name
+            ):
+                continue
+            if self._matches(pattern, rule.text):
+                return rule
+        return None
+
+    def _matches(self, pattern: commands.Pattern, text: str) -> bool:
+        for seen in self.sight.commands:
+            found = commands.matches(pattern, seen.words)
+            if found == "yes" and seen.sure:
+                return True
+            if found != "no":
+                self.never.append(f"it may run what the rule '{text}' is about")
+        for words in self._given_as(pattern):
+            if len(words) > MOST_GIVEN or commands.matches(pattern, words) != "no":
+                self.never.append(f"'{words[0].text}' is given to a program that may run it, and the rule is '{text}'")
+                break
+        if commands.line_matches(pattern, self.text) or ("=" in pattern.name and self._set_before(pattern)):
+            return True
+        if not self.sight.unread:
+            return False
+        if self.rough is None:
+            self.rough = [rough.commands(unread) for unread in self.sight.unread]
+        parts = tuple(part.replace(SEPARATOR, " ") for part in pattern.parts)
+        return any(rough.holds(found, parts, prefix=pattern.prefix) for found in self.rough)
+
+    def _given(self) -> dict[str, list[tuple[Word, ...]]]:
+        """Words that programs we know nothing of may take for commands, by name."""
+        found: dict[str, list[tuple[Word, ...]]] = {}
+        if not self.rules.some:
+            return found
+        for seen in self.sight.commands:
+            if not seen.sure or not seen.words[0].exact or not may_run(seen.words):
+                continue
+            for index, word in enumerate(seen.words[1:], 1):
+                if not word.exact:
+                    continue
+                inner = tuple(Word(part, word.start) for part in word.text.split()) or (word,)
+                found.setdefault(base(inner[0].text), []).append(
+                    inner if len(inner) > 1 else seen.words[index : index + MOST_GIVEN + 1]
+                )
+        return found
+
+    def _given_as(self, pattern: commands.Pattern) -> Iterator[tuple[Word, ...]]:
+        if not pattern.open_name:
+            yield from self.given.get(pattern.name, ())
+        elif pattern.name:
+            for name, found in self.given.items():
+                if name.startswith(pattern.name):
+                    yield from found
+
+    def _set_before(self, pattern: commands.Pattern) -> bool:
+        """`Bash(FOO=1 npm:*)`: a rule about a variable that is set before a command."""
+        for script in self.sight.scripts:
+            for command in script.commands:
+                words = (*map(commands.written, command.assigns), *command.words)
+                if command.assigns and commands.matches(pattern, words) == "yes":
+                    return True
+        return False
+
+    def _doubts(self) -> None:
+        """What is not fully resolvable is asked while any rule could be about it (S4)."""
+        if self.sight.opaque and (self.rules.some or self.rules.guarded):
+            self.never.append(f"not all of it can be known: {self.sight.opaque[0]}")
+
+    # --- files -------------------------------------------------------------------------------------------------
+
+    def _file_rule(self, behavior: Literal["deny", "ask"]) -> Rule | None:
+        for ask in self.asks:
+            for cwd in self.here.cwds:
+                found = self.files.check(ask, at=cwd)
+                rule = found.deny if behavior == "deny" else found.ask
+                if rule is not None:
+                    return rule
+        return None
+
+    def _asks(self) -> list[Ask]:
+        """The files that the line names for certain. Those that it may name are noted as doubts."""
+        asks = [ask for redirect in self.redirects if (ask := redirect_ask(redirect)) is not None]
+        if not self.rules.guarded:
+            return asks
+        for redirect in self.redirects:
+            if redirect.op not in ("<<", "<<<") and not redirect.target.exact:
+                self.never.append("a redirect to a file whose name is computed")
+        for words in self.run:
+            for folder in recursive(words):
+                self._whole_folder(folder, "read")
+            for folder in emptied(words):
+                self._whole_folder(folder, "write")
+        for found in self.touched:
+            for word in found.reads:
+                self._file_word(word, "read", asks, known=found.known)
+            for word in found.writes:
+                self._file_word(word, "write", asks, known=found.known)
+        return asks
+
+    def _whole_folder(self, folder: Word, access: Access) -> None:
+        for cwd in self.here.cwds:
+            if not folder.exact or self.files.holds_what_a_rule_is_about(path_of(folder), access, cwd):
+                self.never.append(f"it is about all of '{folder.text}', and a rule is about something in it")
+
+    def _file_word(self, word: Word, access: Access, asks: list[Ask], *, known: bool) -> None:
+        if not word.exact:
+            safe = word.glob and not any(self.files.may_match_a_rule(glob_parts(word, cwd)) for cwd in self.here.cwds)
+            if known and not safe:
+                self.never.append(f"'{base_of(word)}' names files that are computed")
+        elif word.text and known:
+            asks.append(Ask(access, path_of(word)))
+        elif word.text and self._may_concern(path_of(word)):
+            self.never.append(f"it names '{word.text}', which a rule is about")
+
+    def _may_concern(self, path: str) -> bool:
+        return any(self.files.is_named_by_a_rule(path, cwd) for cwd in self.here.cwds)
+
+    def _protected(self) -> None:
+        targets = [ask.path for redirect in self.redirects if (ask := redirect_ask(redirect)) and ask.access == "write"]
+        for word in [word for found in self.touched for word in found.writes if word.text not in FREE_TARGETS | {""}]:
+            targets.append(path_of(word) if word.exact else folder_of(word))
+            if word.glob and may_be_protected(word):
+                self.never.append(f"'{base_of(word)}' may be in a protected place")
+        for target in targets:
+            for cwd in self.here.cwds:
+                reason = self.files.check(Ask("write", target), at=cwd).never
+                if reason:
+                    self.never.append(reason)
+
+    def _removals(self) -> None:
+        if self.names is not None and self.names.isdisjoint(("rm", "rmdir", "find")):
+            return
+        ground = Ground(self.here.cwds, self.files.policy.folders, self.files.policy.home)
+        reason = critical(self.sight, ground, self.files.names)
+        if reason:
+            self.never.append(reason)

@@ -1,0 +1,222 @@
+"""Rules for Bash against one simple command: exact, `prefix:*`, `prefix *`, `*` anywhere (S3).
+
+Words are compared after quote removal, joined by a character that no word can hold: a rule's blank never matches a
+blank inside a word. A command with unknown parts is matched twice: whether it is covered whatever they turn out to
+be, and whether it could be.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from mainspring.permissions.rules import BLANKS, glob_matches
+from mainspring.permissions.shell.look import base
+from mainspring.permissions.shell.values import UNKNOWN, Assign, Word
+from mainspring.permissions.shell.words import SEPARATOR
+
+Match = Literal["yes", "maybe", "no"]
+
+_STAR = "\x1e"  # a wildcard, while a rule is taken apart; control characters cannot stand in a rule
+_OPERATORS = re.compile(r"[;|&\n<>]")
+# The same option, written out: so much is the same everywhere.
+_LONG = {"--recursive": "r", "--force": "f", "--verbose": "v", "--interactive": "i", "--quiet": "q"}
+
+
+class Pattern(NamedTuple):
+    parts: tuple[str, ...]  # texts with a wildcard between each two
+    prefix: bool  # the one part, then nothing or further words
+    words: int  # how many words stand before the first wildcard, whole
+    whole_line: str  # the rule's text when it holds shell operators, else ""
+    name: str = ""  # the base name of the command, or how it begins
+    open_name: bool = False  # a wildcard stands in the name
+
+
+@lru_cache(maxsize=4_096)
+def pattern(specifier: str) -> Pattern:
+    found = _pattern(specifier)
+    first, separator, _ = found.parts[0].partition(SEPARATOR)
+    return found._replace(name=base(first), open_name=not separator and len(found.parts) > 1)
+
+
+def _pattern(specifier: str) -> Pattern:
+    text = specifier.strip(BLANKS)
+    whole_line = text if _OPERATORS.search(text) else ""
+    colon = text.endswith(":*")
+    words = _rule_words(text[:-2] if colon else text)
+    if colon or (len(words) > 1 and words[-1] == _STAR and not any(_STAR in word for word in words[:-1])):
+        words = words if colon else words[:-1]
+        head = SEPARATOR.join(words)
+        if _STAR not in head:
+            return Pattern((head,), prefix=True, words=len(words), whole_line=whole_line)
+        words = [*words, _STAR]  # `git * main:*`: both wildcards count
+    joined = SEPARATOR.join(words)
+    before = joined.partition(_STAR)[0]
+    whole_words = len(words) if _STAR not in joined else before.count(SEPARATOR)
+    return Pattern(tuple(joined.split(_STAR)), prefix=False, words=whole_words, whole_line=whole_line)
+
+
+def _rule_words(text: str) -> list[str]:
+    """The words of a rule without their quotes, wildcards marked. What is quoted wrongly is taken as it stands."""
+    words: list[str] = []
+    current: list[str] | None = None
+    index = 0
+    while index < len(text):
+        character = text[index]
+        if character in BLANKS:
+            if current is not None:
+                words.append("".join(current))
+                current = None
+            index += 1
+            continue
+        current = [] if current is None else current
+        if character == "\\" and index + 1 < len(text):
+            current.append(text[index + 1])
+            index += 2
+        elif character in "'\"":
+            close = text.find(character, index + 1)
+            if close < 0:
+                return [word.replace("*", _STAR) for word in re.split(f"[{BLANKS}]+", text)]
+            current.append(text[index + 1 : close])
+            index = close + 1
+        else:
+            current.append(_STAR if character == "*" else character)
+            index += 1
+    if current is not None:
+        words.append("".join(current))
+    return words
+
+
+# --- does a rule match -----------------------------------------------------------------------------------------
+
+
+def covers(rule: Pattern, words: tuple[Word, ...]) -> bool:
+    """For allow rules: by the written name, and whatever the unknown parts are."""
+    if not words[0].text.startswith(rule.parts[0].partition(SEPARATOR)[0]):
+        return False  # which most are
+    if not rule.prefix and any(word.many for word in words):
+        return False  # they may vanish, and the blanks around them with them
+    return _matches(rule, SEPARATOR.join([word.text for word in words]))
+
+
+def matches(rule: Pattern, words: tuple[Word, ...]) -> Match:
+    """For deny and ask rules: by the base name too."""
+    if not words[0].exact:
+        return "maybe" if _may_be_named(rule, words[0]) else "no"
+    name = words[0].text
+    short = base(name)
+    if short != rule.name and not (rule.open_name and (short.startswith(rule.name) or name.startswith(rule.parts[0]))):
+        return "no"  # which most are
+    result: Match = "no"
+    further = words[1:]
+    tail = "".join([SEPARATOR + word.text for word in further])
+    for head in {name, short}:
+        text = head + tail
+        for one in _spellings(rule):
+            if _matches(one, text):
+                return "yes"
+            if UNKNOWN in text and _may_match(one, text, further):
+                result = "maybe"
+    return "maybe" if result == "no" and _in_other_words(rule, further) else result
+
+
+def _may_be_named(rule: Pattern, word: Word) -> bool:
+    """Whether a computed name may be the rule's. Of one word the end after the last slash may be known."""
+    end = base(word.text)
+    if word.many or UNKNOWN in end or rule.open_name:
+        return True
+    return end == rule.name
+
+
+def _in_other_words(rule: Pattern, further: tuple[Word, ...]) -> bool:
+    """Whether the words of a rule are all there, though with options before, between or in another form: `rm -fr` for
+    `rm -rf`, `npm -w x publish` for `npm publish`. Which options have values is not known, so then it is asked."""
+    head, *others = rule.parts
+    if others:
+        return False
+    if rule.name == "git" and further and further[0].text.startswith("-"):
+        return False  # what stands before the subcommand is known, and seen without it
+    wanted = head.split(SEPARATOR)[1:]
+    plain = [word for word in wanted if not word.startswith("-")]
+    left = len(plain)
+    after_option = False
+    for word in further:
+        if word.text.startswith("-"):
+            after_option = True
+            continue
+        if left and word.text == plain[len(plain) - left]:
+            left -= 1
+        elif not after_option and (left or is_exact(rule)):
+            return False
+        after_option = False
+    options = [word for word in wanted if word.startswith("-")]
+    return bool(wanted) and not left and _has_options(options, [word.text for word in further])
+
+
+def _has_options(wanted: list[str], given: list[str]) -> bool:
+    letters = {letter for text in given for letter in _letters(text)}
+    for option in wanted:
+        spelled = _letters(option)
+        if option in given or (spelled and letters.issuperset(spelled)):
+            continue
+        if not any(len(text) > 3 and text.startswith("--") and option.startswith(text) for text in given):
+            return False
+    return True
+
+
+def _letters(text: str) -> str:
+    """The short options in a word. `-R` is `-r` where both exist."""
+    if text.startswith("--"):
+        return _LONG.get(text, "")
+    return text[1:].lower() if text.startswith("-") and text[1:].isalpha() else ""
+
+
+def written(assign: Assign) -> Word:
+    """`NAME=value` before a command, as a word: for rules that name it."""
+    value = assign.value
+    return Word(f"{assign.name}={UNKNOWN if value is None else value.text}", -1)
+
+
+def is_exact(rule: Pattern) -> bool:
+    return not rule.prefix and len(rule.parts) == 1
+
+
+def _spellings(rule: Pattern) -> list[Pattern]:
+    """`/bin/rm` in a rule is also `rm`."""
+    head, *others = rule.parts
+    first = head.partition(SEPARATOR)[0]
+    if "/" not in first or (others and SEPARATOR not in head):
+        return [rule]
+    return [rule, rule._replace(parts=(base(first) + head[len(first) :], *others))]
+
+
+def _matches(rule: Pattern, text: str) -> bool:
+    if rule.prefix:
+        head = rule.parts[0]
+        return text.startswith(head) and (len(text) == len(head) or text[len(head)] == SEPARATOR)
+    return glob_matches(rule.parts, text)
+
+
+def _may_match(rule: Pattern, text: str, words: tuple[Word, ...]) -> bool:
+    """Whether some value of the unknown parts makes it match. Errs on the side of yes."""
+    before, _, after = text.partition(UNKNOWN)
+    after = after.rpartition(UNKNOWN)[2]
+    if any(word.many for word in words):  # it may vanish, and its blank with it
+        before, after = before.rstrip(SEPARATOR), after.lstrip(SEPARATOR)
+    head, tail = rule.parts[0], rule.parts[-1]
+    if rule.prefix or len(rule.parts) > 1:
+        starts = head.startswith(before) or before.startswith(head)
+        return starts and (rule.prefix or tail.endswith(after) or after.endswith(tail))
+    return head.startswith(before) and head.endswith(after) and len(head) >= len(before) + len(after)
+
+
+def line_matches(rule: Pattern, line: str) -> bool:
+    """For deny and ask rules with operators in them, such as `curl * | sh`: against the whole line."""
+    if not rule.whole_line:
+        return False
+    text = " ".join(line.split())
+    start = rule.whole_line.removesuffix(":*")
+    if start != rule.whole_line and "*" not in start:
+        return text == start or text.startswith(start + " ")
+    return glob_matches([" ".join(part.split()) for part in rule.whole_line.split("*")], text)

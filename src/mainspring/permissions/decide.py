@@ -1,0 +1,212 @@
+"""May this call run? Pure: the same call and policy give the same verdict; the world is asked only where paths lead.
+
+The order is fixed, and being specific never matters (S4): deny rules, a hook's no, ask rules and what is never approved
+without a person, a hook's yes or question, the mode, allow rules, what is free, else ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from mainspring.permissions import bash, hosts
+from mainspring.permissions.files import Ask, Files
+from mainspring.permissions.policy import Asked, Decision, Findings, Mode, Paths, Policy, Verdict
+from mainspring.permissions.rules import Broken, Rule, glob_matches, names_tool
+from mainspring.permissions.shown import shown
+from mainspring.permissions.sorted_rules import READERS, WRITERS, FieldRule, Sorted
+
+# Nothing to protect in them: they read what the session knows, or speak with the person.
+FREE_TOOLS = frozenset(
+    {"TodoWrite", "TaskList", "TaskGet", "AskUserQuestion", "ToolSearch", "BashOutput", "TaskOutput"}
+)
+NAMED_BY = {"Agent": ("subagent_type",), "Skill": ("skill", "command", "name")}
+
+
+def decide(asked: Asked, policy: Policy, paths: Paths) -> Verdict:
+    asked = replace(asked, tool="Agent") if asked.tool == "Task" else asked
+    files = Files(policy, asked.cwd, paths)
+    found = findings(asked.tool, asked.input, files)
+    if asked.before is not None:
+        found = _stricter(found, findings(asked.tool, asked.before, files))
+    verdict = _in_order(asked, policy, found)
+    if verdict.decision == "ask" and policy.mode is Mode.DONT_ASK:
+        verdict = replace(
+            verdict, decision="deny", reason=f"{verdict.reason}; in mode dontAsk nothing is asked", open=False
+        )
+    return replace(verdict, shown=shown(asked.tool, asked.input))
+
+
+def _stricter(now: Findings, before: Findings) -> Findings:
+    """Deny and ask hold for the input as the model sent it and as a hook left it; allow for what will run."""
+    return replace(
+        now, deny=now.deny or before.deny, refused=now.refused or before.refused, ask=now.ask or before.ask,
+        never=now.never or before.never,
+    )  # fmt: skip
+
+
+def _in_order(asked: Asked, policy: Policy, found: Findings) -> Verdict:
+    if found.deny is not None:
+        return _by(found.deny, "deny", "a deny rule")
+    if found.refused:
+        return Verdict("deny", found.refused)
+    if asked.hook == "deny":
+        return Verdict("deny", asked.hook_reason or "a hook refused it")
+    if found.ask is not None:
+        return _by(found.ask, "ask", "an ask rule")
+    broken = _broken(asked.tool, policy)
+    if broken is not None:
+        return Verdict("ask", f"the {broken.behavior} rule cannot be read: {broken.reason}", broken.text, broken.source)
+    if found.never:
+        return Verdict("ask", found.never)
+    if asked.hook == "ask":
+        return Verdict("ask", asked.hook_reason or "a hook wants it asked")
+    if asked.hook == "allow":
+        return Verdict("allow", asked.hook_reason or "a hook allowed it")
+    return _by_mode(asked.tool, policy.mode, found) or _by_allow(policy.mode, found)
+
+
+def _by_mode(tool: str, mode: Mode, found: Findings) -> Verdict | None:
+    if mode is Mode.DEFAULT:
+        return None
+    match mode:
+        case Mode.BYPASS:
+            return Verdict("allow", "mode bypassPermissions")
+        case Mode.PLAN if found.reads:
+            return Verdict("allow", "it only reads")
+        case Mode.PLAN if tool in WRITERS:
+            return Verdict("deny", "in mode plan nothing is edited: finish the plan first")
+        case Mode.PLAN if tool == "Bash":
+            return Verdict("ask", "in mode plan only commands that read run by themselves")
+        case Mode.ACCEPT_EDITS if found.edits and not found.covered:
+            return Verdict("allow", "mode acceptEdits: a change of files in the working folders")
+        case _:
+            return None
+
+
+def _by_allow(mode: Mode, found: Findings) -> Verdict:
+    if found.covered and found.allow:
+        texts = ", ".join(rule.text for rule in found.allow)
+        return Verdict("allow", f"allowed by {texts}", texts, found.allow[0].source)
+    if found.covered or found.reads:
+        return Verdict("allow", "it only reads, where reading is free" if found.reads else "it needs no permission")
+    return Verdict("ask", found.why or "no rule covers it", open=mode is Mode.AUTO)
+
+
+def _by(rule: Rule, decision: Decision, kind: str) -> Verdict:
+    return Verdict(decision, f"{kind} of source '{rule.source}': {rule.text}", rule.text, rule.source)
+
+
+def _broken(tool: str, policy: Policy) -> Broken | None:
+    for one in policy.rules.broken:
+        if one.behavior != "allow" and (one.tool == tool or not one.tool):
+            return one
+    return None
+
+
+# --- what the rules say -----------------------------------------------------------------------------------------
+
+
+def findings(tool: str, input: Mapping[str, object], files: Files) -> Findings:
+    by_value = _by_value(tool, input, files.rules)
+    if by_value is not None and by_value.deny is not None:
+        return by_value
+    found = _findings(tool, input, files)
+    return found if by_value is None else replace(found, ask=found.ask or by_value.ask)
+
+
+def _findings(tool: str, input: Mapping[str, object], files: Files) -> Findings:
+    if tool == "Bash":
+        command = input.get("command")
+        if not isinstance(command, str):
+            return Findings(refused="'command' is no text")
+        return bash.check(command, files)
+    if tool in READERS or tool in WRITERS:
+        return _file(tool, input, files)
+    if tool == "WebFetch":
+        return _fetch(input, files.policy)
+    return _named(tool, input, files.policy)
+
+
+def _file(tool: str, input: Mapping[str, object], files: Files) -> Findings:
+    field = READERS.get(tool) or WRITERS[tool]
+    path = input.get(field)
+    if path is None and tool in ("Grep", "Glob", "LS"):
+        path = files.cwd
+    if not isinstance(path, str):
+        return Findings(refused=f"'{field}' is no text")
+    return files.check(Ask("read" if tool in READERS else "write", path, tool))
+
+
+def _fetch(input: Mapping[str, object], policy: Policy) -> Findings:
+    address = input.get("url")
+    try:
+        host = hosts.host_of(address if isinstance(address, str) else "")
+    except hosts.AddressError as error:
+        return Findings(refused=str(error))
+
+    def matches(rule: Rule) -> bool:
+        if not names_tool(rule, "WebFetch"):
+            return False
+        if rule.specifier is None:
+            return True
+        try:
+            return hosts.domain_matches(hosts.domain_pattern(rule.specifier.removeprefix("domain:")), host)
+        except hosts.AddressError:
+            return False
+
+    return _by_match(policy, matches, f"no rule covers the host '{host}'")
+
+
+def _named(tool: str, input: Mapping[str, object], policy: Policy) -> Findings:
+    """Tools without a grammar of their own: the whole tool, or for agents and skills, one of them."""
+    name = next((value for key in NAMED_BY.get(tool, ()) if isinstance(value := input.get(key), str)), "")
+
+    def matches(rule: Rule) -> bool:
+        if not names_tool(rule, tool):
+            return False
+        if rule.specifier is None:
+            return True
+        wanted = rule.specifier.strip()
+        start = wanted.removesuffix(":*").removesuffix(" *")
+        if start != wanted:
+            return tool == "Skill" and (name == start or name.startswith((f"{start} ", f"{start}:")))
+        return bool(name) and name == wanted
+
+    found = _by_match(policy, matches, f"no rule covers '{tool}'")
+    return replace(found, covered=True, reads=True) if tool in FREE_TOOLS else found
+
+
+def _by_match(policy: Policy, matches: object, why: str) -> Findings:
+    assert callable(matches)
+    rules = policy.rules
+    deny = next((rule for rule in rules.deny if matches(rule)), None)
+    ask = next((rule for rule in rules.ask if matches(rule)), None)
+    allow = next((rule for rule in rules.allow if matches(rule)), None)
+    return Findings(deny=deny, ask=ask, allow=() if allow is None else (allow,), covered=allow is not None, why=why)
+
+
+_OWN_SYNTAX: dict[str, str] = {"Bash": "command", "WebFetch": "url", **READERS, **WRITERS}
+
+
+def _by_value(tool: str, input: Mapping[str, object], rules: Sorted) -> Findings | None:
+    """`Agent(model:opus)`: deny and ask rules about one field of the input."""
+    if not rules.deny_values and not rules.ask_values:
+        return None
+    deny = next((one.rule for one in rules.deny_values if one.field in input and _holds(one, tool, input)), None)
+    ask = next((one.rule for one in rules.ask_values if one.field in input and _holds(one, tool, input)), None)
+    return Findings(deny=deny, ask=ask) if deny is not None or ask is not None else None
+
+
+def _holds(wanted: FieldRule, tool: str, input: Mapping[str, object]) -> bool:
+    if wanted.field == _OWN_SYNTAX.get(tool) or not names_tool(wanted.rule, tool):
+        return False
+    value = input[wanted.field]
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, str | int | float):
+        text = str(value)
+    else:
+        return False
+    return glob_matches(wanted.wanted, text)

@@ -1,0 +1,127 @@
+"""`mainspring permissions explain`: which rule decided, and why. One call as text, or many as JSON lines.
+
+Plain values in and out. The command line brings the policy; a line of a batch brings its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, TextIO, cast
+
+from mainspring.core.errors import UsageError
+from mainspring.permissions.decide import decide
+from mainspring.permissions.policy import Asked, Mode, Paths, Policy, Verdict
+from mainspring.permissions.rules import Source, parse
+from mainspring.permissions.shown import visible
+from mainspring.permissions.sorted_rules import READERS, WRITERS
+from mainspring.permissions.suggest import suggestions
+
+LONGEST_LINE = 4_000_000  # characters; the longest command that is decided has a million
+
+
+class LineError(UsageError):
+    """A line of a batch that cannot be read."""
+
+
+# --- one call ---------------------------------------------------------------------------------------------------
+
+
+def explain(tool: str, input: Mapping[str, object], policy: Policy, *, cwd: str, paths: Paths) -> str:
+    asked = Asked(tool, input, cwd)
+    verdict = decide(asked, policy, paths)
+    lines = [f"{verdict.decision}: {visible(verdict.reason)}", f"call: {verdict.shown}", f"mode: {policy.mode}"]
+    if verdict.rule:
+        lines.append(f"rule: {visible(verdict.rule)} (source: {verdict.source})")
+    lines.extend(f"broken rule: {visible(one.reason)}" for one in policy.rules.broken)
+    if verdict.decision == "ask":
+        offered = suggestions(asked, policy, paths)
+        lines.extend(f"a rule that would cover it: {visible(one.rule)}: {one.covers}" for one in offered)
+    return "\n".join(lines)
+
+
+def as_input(tool: str, text: str) -> dict[str, object]:
+    """What a person writes for INPUT: JSON, or the one field that matters."""
+    if text.lstrip().startswith("{"):
+        with suppress(LineError):  # then it is text that begins with a brace
+            return _object(text)
+    field = {"Bash": "command", "WebFetch": "url", "Agent": "subagent_type", "Task": "subagent_type", "Skill": "skill"}
+    return {field.get(tool) or READERS.get(tool) or WRITERS.get(tool) or "input": text}
+
+
+# --- many -------------------------------------------------------------------------------------------------------
+
+
+def batch(lines: Iterable[str], *, cwd: str, home: str, paths: Paths) -> Iterator[str]:
+    """One answer for each line, in order. A line that cannot be read is answered, too."""
+    for number, line in enumerate(lines, 1):
+        try:
+            answer = _answer(line, cwd, home, paths)
+        except LineError as error:
+            answer = {
+                "decision": "ask",
+                "reason": f"line {number}: {error}",
+                "rule": "",
+                "error": f"line {number}: {error}",
+            }
+        yield json.dumps(answer)
+
+
+def _answer(line: str, cwd: str, home: str, paths: Paths) -> dict[str, str]:
+    verdict = _verdict(_object(line), cwd, home, paths)
+    return {"decision": verdict.decision, "reason": visible(verdict.reason), "rule": verdict.rule}
+
+
+def _object(line: str) -> dict[str, Any]:
+    if len(line) > LONGEST_LINE:
+        raise LineError(f"it has more than {LONGEST_LINE:,} characters")
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise LineError(f"it is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise LineError("it is no JSON object")
+    return cast("dict[str, Any]", found)
+
+
+def _verdict(found: dict[str, Any], cwd: str, home: str, paths: Paths) -> Verdict:
+    tool = _field(found, "tool", str, None)
+    given = _field(found, "input", dict, None)
+    rules = _field(found, "rules", dict, {})
+    here = _field(found, "cwd", str, cwd)
+    mode = _field(found, "mode", str, "default")
+    if not here.startswith("/") or "\0" in here:
+        raise LineError("'cwd' is no absolute path")
+    if mode not in set(Mode):
+        raise LineError(f"'mode' is none of {', '.join(Mode)}")
+    lists = {name: _field(rules, name, list, []) for name in ("deny", "ask", "allow")}
+    policy = Policy(parse(**lists, source=Source.FLAG), Mode(mode), (here,), home)
+    return decide(Asked(tool, given, here), policy, paths)
+
+
+def _field(found: dict[str, Any], name: str, kind: type, default: Any) -> Any:
+    value = found.get(name, default)
+    if not isinstance(value, kind):
+        raise LineError(f"'{name}' is missing" if name not in found else f"'{name}' is no {kind.__name__}")
+    return value
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+def main(argv: list[str], policy: Policy, *, cwd: str, paths: Paths, pipes: tuple[TextIO, TextIO]) -> int:
+    """`explain TOOL INPUT`, or `explain --batch` with JSON lines on the input. `pipes`: input and output."""
+    stdin, stdout = pipes
+    if argv == ["--batch"]:
+        for answer in batch(stdin, cwd=cwd, home=policy.home, paths=paths):
+            stdout.write(answer + "\n")
+            stdout.flush()
+        return 0
+    if len(argv) != 2 or argv[0].startswith("-"):
+        stdout.write(
+            "usage: mainspring permissions explain TOOL INPUT\n       mainspring permissions explain --batch\n"
+        )
+        return 2
+    stdout.write(explain(argv[0], as_input(*argv), policy, cwd=cwd, paths=paths) + "\n")
+    return 0

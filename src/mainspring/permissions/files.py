@@ -1,0 +1,228 @@
+"""Whether a file may be read or written: path rules, working folders, protected places (F1, F2, F3, F5)."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import Literal
+
+from mainspring.core.value import Value
+from mainspring.permissions import patterns
+from mainspring.permissions.policy import Findings, Paths, Policy
+from mainspring.permissions.rules import Behavior, Rule, glob_matches, names_tool
+from mainspring.permissions.sorted_rules import READERS, WRITERS, sort
+from mainspring.processes.paths import PathRefused, Resolved
+from mainspring.processes.protected import is_protected
+
+Access = Literal["read", "write"]
+
+
+class Ask(Value):
+    """Who wants what. `tool` is "" for a redirect or a file that a shell command names."""
+
+    access: Access
+    path: str
+    tool: str = ""
+
+
+class Files:
+    """The rules about files, for one decision: within it, a path leads to one place."""
+
+    def __init__(self, policy: Policy, cwd: str, paths: Paths) -> None:
+        self.policy = policy
+        self.cwd = cwd
+        self._paths = paths
+        self._known: dict[str, Resolved] = {}
+        self._straight: list[str] = []  # real paths, with a slash at the end, that led through no link
+        self._folders: list[tuple[str, ...]] | None = None
+        self._checked: dict[tuple[str, str, str, str], Findings] = {}
+        self.rules = sort(policy.rules)
+
+    def resolve(self, path: str, at: str) -> Resolved:
+        full = path if path.startswith(("/", "~/")) or not path else f"{at}/{path}"
+        found = self._known.get(full)
+        if found is None:
+            found = self._known[full] = self._paths(full, at)
+            if not found.via:
+                self._straight.append(found.real + "/")
+        return found
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Every name of a path; none if it leads nowhere."""
+        if any(one.startswith(path + "/") for one in self._straight):
+            return (path,)  # on the way to something else no link was met
+        try:
+            return self.resolve(path, "/").names
+        except PathRefused:
+            return ()
+
+    # --- one file ----------------------------------------------------------------------------------------------
+
+    def check(self, ask: Ask, *, at: str | None = None) -> Findings:
+        """`at`: where the path is seen from, if not from the working folder. Rules are anchored at that folder."""
+        key = (ask.access, ask.path, ask.tool, at or self.cwd)
+        found = self._checked.get(key)
+        if found is None:
+            found = self._checked[key] = self._check(ask, at or self.cwd)
+        return found
+
+    def _check(self, ask: Ask, at: str) -> Findings:
+        try:
+            found = self.resolve(ask.path, at)
+        except PathRefused as error:
+            return Findings(refused=str(error))
+        if found.kind == "special" and ask.tool:
+            return Findings(refused=f"'{ask.path}' is no regular file: devices, pipes, /proc and /sys are not opened")
+        names = [patterns.components(name) for name in found.names]
+        deny = self._first("deny", ask, names)
+        if deny is not None:
+            return Findings(deny=deny)
+        rule = self._first("allow", ask, names)
+        inside = self._inside(names)
+        reads = ask.access == "read" and (inside or rule is not None) and found.kind != "special"
+        return Findings(
+            ask=self._first("ask", ask, names),
+            never=self._never(ask, found) if ask.access == "write" else "",
+            allow=() if rule is None else (rule,),
+            covered=reads or (ask.access == "write" and rule is not None),
+            reads=reads,
+            edits=rule is not None or inside,
+            why="" if reads else _why(ask, inside=inside),
+        )
+
+    def _never(self, ask: Ask, found: Resolved) -> str:
+        if found.kind == "special":
+            return f"'{ask.path}' is a device or the like"
+        reason = is_protected(found, homes=self.policy.ours)
+        return "" if reason is None else f"'{ask.path}' is protected: {reason}"
+
+    def _inside(self, names: list[tuple[str, ...]]) -> bool:
+        if self._folders is None:
+            self._folders = [patterns.components(folder) for folder in {self.cwd, *self.policy.folders}]
+        folders = self._folders
+        if len(names) == 1 and names[0][: len(folders[0])] == folders[0]:
+            return True  # no links, in the first folder: the usual case
+        if _within(names, folders):
+            return True
+        # The folder itself may be a link, or lie behind one: then its real name counts, too.
+        further = [self.names(folder) for folder in {self.cwd, *self.policy.folders}]
+        return _within(names, [*folders, *[patterns.components(name) for found in further for name in found]])
+
+    def is_inside(self, path: str) -> bool:
+        try:
+            return self._inside([patterns.components(name) for name in self.resolve(path, self.cwd).names])
+        except PathRefused:
+            return False
+
+    def is_named_by_a_rule(self, path: str, at: str) -> bool:
+        """Whether a deny or ask rule is about the path as it is written: for words that may not even be paths."""
+        if not any(needle in path or needle in at for needle in self.rules.needles):
+            return False
+        full = path if path.startswith("/") else f"{at}/{path}"
+        name = patterns.components(posixpath.normpath(full) if ".." in full else full)
+        return any(self._hits(rule, [name]) for rule in self.rules.guarded)
+
+    def may_match_a_rule(self, parts: Sequence[Sequence[str]]) -> bool:
+        """Whether a deny or ask rule may be about a file that a glob finds. A part of the path is what stands between
+        its wildcards. What begins with a dot is found only by what begins with one."""
+        return any(
+            not needle or any(glob_matches(part, needle) and (part[0] or needle[0] != ".") for part in parts)
+            for needle in self.rules.needles
+        )
+
+    def holds_what_a_rule_is_about(self, folder: str, access: Access, at: str) -> bool:
+        """Whether a deny or ask rule begins in the folder: then what is done to all of it is done to that, too. For a
+        name at any depth this is so for the working folder, not for a folder in it."""
+        tools = READERS if access == "read" else WRITERS
+        names = [patterns.components(name) for name in self.names(posixpath.normpath(posixpath.join(at, folder)))]
+        return any(
+            base[: len(name)] == name
+            for rule in self.rules.guarded
+            if rule.tool in tools
+            for base in self._anchored(rule)[1]
+            for name in names
+        )
+
+    # --- rules -------------------------------------------------------------------------------------------------
+
+    def _first(self, behavior: Behavior, ask: Ask, names: list[tuple[str, ...]]) -> Rule | None:
+        for rule in self.rules.files[behavior]:
+            if rule.specifier is None:
+                matches = _names(rule, ask)
+            elif not _concerns(rule.tool, ask, behavior):
+                matches = False
+            else:
+                matches = self._covers(rule, names) if behavior == "allow" else self._hits(rule, names)
+            if matches:
+                return rule
+        return None
+
+    def _hits(self, rule: Rule, names: list[tuple[str, ...]]) -> bool:
+        """For deny and ask: any name of the file, from any name of the folder that the rule is anchored in."""
+        place, bases = self._anchored(rule)
+        for base in bases:
+            for name in names:
+                if name[: len(base)] == base and patterns.below(place.rest, name[len(base) :]):
+                    return True
+        return False
+
+    def _anchored(self, rule: Rule) -> tuple[patterns.Place, list[tuple[str, ...]]]:
+        key = (rule.specifier or "", rule.base or "", self.cwd, self.policy.home)
+        known = self.rules.anchored.get(key)
+        if known is None:
+            place = self._place(rule, allow=False)
+            start = _join(self._root(rule, place), place)
+            bases = [patterns.components(name) for name in {start, *self.names(start)}]
+            known = self.rules.anchored[key] = (place, bases)
+        return known
+
+    def _covers(self, rule: Rule, names: list[tuple[str, ...]]) -> bool:
+        """For allow: all of them. The folder that the rule is anchored at may lie behind a link; nothing below may."""
+        place = self._place(rule, allow=True)
+        root = self._root(rule, place)
+        base = patterns.components(_join(root, place))
+        if all(patterns.under(place, base, name) for name in names):
+            return True
+        bases = [patterns.components(_join(one, place)) for one in {root, *self.names(root)}]
+        return all(any(patterns.under(place, one, name) for one in bases) for name in names)
+
+    def _place(self, rule: Rule, *, allow: bool) -> patterns.Place:
+        assert rule.specifier is not None
+        return patterns.place(rule.specifier, allow=allow)
+
+    def _root(self, rule: Rule, place: patterns.Place) -> str:
+        if place.anchor == "root":
+            return "/"
+        if place.anchor == "home":
+            return self.policy.home
+        return (place.anchor == "settings" and rule.base) or self.cwd
+
+
+def _why(ask: Ask, *, inside: bool) -> str:
+    return f"no rule covers '{ask.path}'" if inside else f"'{ask.path}' is outside the working folders"
+
+
+def _within(names: list[tuple[str, ...]], folders: list[tuple[str, ...]]) -> bool:
+    """Whether each name is in one of the folders: by components, never by how the text begins (F2)."""
+    return all(any(name[: len(folder)] == folder for folder in folders) for name in names)
+
+
+def _join(root: str, place: patterns.Place) -> str:
+    return "/".join([root.rstrip("/"), *place.literal]) or "/"
+
+
+def _names(rule: Rule, ask: Ask) -> bool:
+    """Without a path a rule is about its tool only. A redirect counts as either of the two that write."""
+    if ask.tool:
+        return names_tool(rule, ask.tool)
+    return ask.access == "write" and rule.tool in ("Edit", "Write")
+
+
+def _concerns(tool: str, ask: Ask, behavior: Behavior) -> bool:
+    if ask.access == "read":
+        return tool == "Read" or (tool in READERS and (behavior != "allow" or tool == ask.tool))
+    if behavior == "deny" and tool in READERS:
+        return tool == "Read"  # what must not be read must not be replaced, either
+    if behavior == "allow" and tool != "Edit":
+        return tool in WRITERS and (tool == ask.tool or (not ask.tool and tool == "Write"))
+    return tool in WRITERS

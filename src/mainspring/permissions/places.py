@@ -1,0 +1,49 @@
+"""Where a line may be when one of its commands runs: `cd` and its relatives."""
+
+from __future__ import annotations
+
+import posixpath
+
+from mainspring.core.value import Value
+from mainspring.permissions.files import Files
+from mainspring.permissions.shell.look import Sight
+
+MOST_FOLDERS = 16  # with more, it is not known where the line is
+
+
+class Here(Value):
+    cwds: tuple[str, ...]  # the working folder, and where a `cd` may lead
+    moves: bool  # there is a `cd` to somewhere else
+    known: bool
+    inside: bool  # all of those are in the working folders
+
+
+def here(sight: Sight, files: Files) -> Here:
+    """Where the line may be when a command of it runs."""
+    cwds = [files.cwd]
+    moves, known = False, True
+    for seen in sight.commands:
+        first = seen.words[0]
+        if not first.exact or first.text not in ("cd", "pushd", "popd"):
+            continue
+        operands = [word for word in seen.words[1:] if word.text not in ("-P", "-L", "-e", "--", "-n")]
+        if (
+            first.text == "popd"
+            or len(operands) != 1
+            or not operands[0].exact
+            or operands[0].text.startswith(("-", "+"))
+        ):
+            moves, known = True, False
+            continue
+        target = operands[0]
+        text = files.policy.home + target.text[1:] if target.tilde else target.text
+        for old in tuple(cwds):
+            new = posixpath.normpath(posixpath.join(old, text))
+            if new not in cwds:
+                cwds.append(new)
+                moves = True
+        if len(cwds) > MOST_FOLDERS:
+            known = False
+            del cwds[MOST_FOLDERS:]
+    inside = all(files.is_inside(place) for place in cwds[1:])
+    return Here(tuple(cwds), moves=moves, known=known, inside=known and inside)

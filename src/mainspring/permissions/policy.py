@@ -1,0 +1,67 @@
+"""What a decision is made from, and what it says. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Literal
+
+from mainspring.core.value import Value
+from mainspring.permissions.rules import Rule, Rules
+from mainspring.processes.paths import Resolved
+
+Decision = Literal["allow", "ask", "deny"]
+
+Paths = Callable[[str, str], Resolved]
+"""Where a path leads, seen from a folder. The only thing a decision asks of the world; raises `PathRefused`."""
+
+
+class Mode(StrEnum):
+    DEFAULT = "default"
+    ACCEPT_EDITS = "acceptEdits"
+    PLAN = "plan"
+    DONT_ASK = "dontAsk"
+    BYPASS = "bypassPermissions"
+    AUTO = "auto"
+
+
+class Policy(Value):
+    rules: Rules = Rules()
+    mode: Mode = Mode.DEFAULT
+    folders: tuple[str, ...] = ()  # the working folders; the current one is always among them
+    home: str = ""
+    ours: tuple[str, ...] = ()  # our own folders in the user's home: protected wherever they are
+
+
+class Asked(Value):
+    """One tool call, before it runs."""
+
+    tool: str
+    input: Mapping[str, object]
+    cwd: str
+    before: Mapping[str, object] | None = None  # the input before a hook changed it: deny and ask hold for both
+    hook: Decision | None = None  # what the hooks said, the strictest of them
+    hook_reason: str = ""
+
+
+class Verdict(Value):
+    decision: Decision
+    reason: str
+    rule: str = ""  # the text of the rule that decided, or ""
+    source: str = ""
+    shown: str = ""  # what a person should see: all of it, with what cannot be seen made visible
+    open: bool = False  # asked only because no rule covers it: here a classifier may answer
+
+
+class Findings(Value):
+    """What the rules and the built-in knowledge say about one call. `decide.py` puts them in order."""
+
+    deny: Rule | None = None
+    refused: str = ""  # denied without a rule
+    ask: Rule | None = None
+    never: str = ""  # why it is never approved without a person
+    allow: tuple[Rule, ...] = ()
+    covered: bool = False  # by allow rules and what is free, all of it
+    reads: bool = False  # only reads, where reading is free
+    edits: bool = False  # covered, or file changes in the working folders
+    why: str = ""  # in words

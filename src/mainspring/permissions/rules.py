@@ -1,0 +1,214 @@
+"""The text of a rule: `Tool`, `Tool(specifier)`, lists of them. Matching is elsewhere, one file per kind of tool.
+
+A rule that cannot be read is never dropped in silence and never gives more rights: it is kept in `broken`, with its
+text and the reason. A broken allow rule allows nothing; while a broken deny or ask rule stands, its tool is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Literal
+
+from mainspring.core.errors import UsageError
+from mainspring.core.value import Value
+
+Behavior = Literal["deny", "ask", "allow"]
+LONGEST = 4_000  # characters of one rule
+BLANKS = " \t\r\n"  # what separates words; the many other blanks of Unicode are letters here, as they are for a shell
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*\Z", re.ASCII)
+_TOOL_GLOB = re.compile(r"[A-Za-z0-9_.*-]+\Z", re.ASCII)
+_ALLOWED_GLOB = re.compile(r"mcp__[A-Za-z0-9_.-]+?__[A-Za-z0-9_.*-]*\Z", re.ASCII)
+_SPELLED = {
+    name.lower(): name
+    for name in ("Bash", "Read", "Edit", "Write", "MultiEdit", "NotebookEdit", "Grep", "Glob", "WebFetch", "WebSearch",
+                 "Agent", "Task", "Skill")
+}  # fmt: skip
+_ALIASES = {"Task": "Agent"}  # its former name
+
+
+class Source(StrEnum):
+    ADMINISTRATOR = "administrator"
+    FLAG = "flag"
+    LOCAL = "local"
+    PROJECT = "project"
+    USER = "user"
+    SESSION = "session"
+    BUILT_IN = "built in"
+
+
+class Rule(Value):
+    tool: str  # may hold `*` in deny and ask rules, and after `mcp__server__` in allow rules
+    specifier: str | None  # None: every use of the tool
+    text: str  # as written
+    source: Source = Source.SESSION
+    base: str | None = None  # what `/path` is relative to; None: the working folder
+
+
+class Broken(Value):
+    text: str
+    reason: str
+    behavior: Behavior
+    tool: str  # "" when not even that can be read
+    source: Source = Source.SESSION
+
+
+class Rules(Value):
+    deny: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    allow: tuple[Rule, ...] = ()
+    broken: tuple[Broken, ...] = ()
+
+    def and_also(self, more: Rules) -> Rules:
+        return Rules(
+            (*self.deny, *more.deny), (*self.ask, *more.ask), (*self.allow, *more.allow), (*self.broken, *more.broken)
+        )
+
+
+class RuleError(UsageError):
+    """A rule that cannot be read. The message names it."""
+
+
+def parse_rule(text: str, behavior: Behavior, *, source: Source = Source.SESSION, base: str | None = None) -> Rule:
+    stripped = text.strip(BLANKS)
+    if _CONTROL.search(stripped):
+        raise RuleError(f"the rule '{text}' holds a control character")
+    if len(stripped) > LONGEST:
+        raise RuleError(f"the rule '{stripped[:40]}...' has more than {LONGEST:,} characters")
+    name, opened, rest = stripped.partition("(")
+    if opened and not rest.endswith(")"):
+        raise RuleError(f"the rule '{text}' has no closing parenthesis at its end")
+    if behavior != "allow" and _closes_early(rest[:-1]):
+        raise RuleError(f"the rule '{text}' has a parenthesis too many: write it as '\\)'")
+    _check_tool(name, text, behavior)
+    tool = _ALIASES.get(name, name)
+    specifier = _unescaped(rest[:-1]) if opened else None
+    every = ("", "*") if behavior == "allow" or tool != "Bash" else ("", "*", ":*")
+    if specifier is not None and specifier.strip(BLANKS) in every:
+        specifier = None
+    if specifier is not None:
+        _check_specifier(tool, specifier, text, behavior)
+    return Rule(tool, specifier, text, source, base)
+
+
+def _closes_early(specifier: str) -> bool:
+    """`Bash(rm:*))`: more is closed than was opened."""
+    plain = specifier.replace("\\(", "").replace("\\)", "")
+    return plain.count(")") > plain.count("(")
+
+
+def _check_tool(name: str, text: str, behavior: Behavior) -> None:
+    if "*" not in name:
+        if not _TOOL.match(name):
+            raise RuleError(f"the rule '{text}' does not begin with the name of a tool")
+        meant = _SPELLED.get(name.lower(), name)
+        if meant != name:
+            raise RuleError(f"the rule '{text}' names no tool: write '{meant}'")
+        return
+    if behavior == "allow" and not _ALLOWED_GLOB.match(name):
+        raise RuleError(f"the rule '{text}' would allow tools nobody named: name the tool, or write 'mcp__server__*'")
+    if not _TOOL_GLOB.match(name):
+        raise RuleError(f"the rule '{text}' does not begin with the name of a tool")
+
+
+def _check_specifier(tool: str, specifier: str, text: str, behavior: Behavior) -> None:
+    if "*" in tool or tool.startswith("mcp__"):
+        if behavior == "allow":
+            raise RuleError(f"the rule '{text}' has a specifier, and '{tool}' takes none")
+    elif tool == "WebFetch" and not specifier.startswith("domain:") and behavior == "allow":
+        raise RuleError(f"the rule '{text}' needs the form 'WebFetch(domain:example.com)'")
+    elif tool == "Bash" and specifier.strip(BLANKS) == ":*" and behavior == "allow":
+        raise RuleError(f"the rule '{text}' names no command: write 'Bash' to allow every command")
+    elif specifier.startswith("!") and behavior == "allow":
+        raise RuleError(f"the rule '{text}' excludes something, and an allow rule cannot")
+
+
+def _unescaped(specifier: str) -> str:
+    return specifier.replace("\\(", "(").replace("\\)", ")")
+
+
+# --- lists ----------------------------------------------------------------------------------------------------
+
+
+def split_list(text: str) -> list[str]:
+    """Rules between commas and blanks outside parentheses. One that is never closed is the last one, as it is."""
+    found: list[str] = []
+    start, depth, index = 0, 0, 0
+    while index < len(text):
+        character = text[index]
+        if character == "\\":
+            index += 1
+        elif character == "(":
+            depth += 1
+        elif character == ")":
+            depth = max(0, depth - 1)
+        elif depth == 0 and (character == "," or character in BLANKS):
+            found.append(text[start:index])
+            start = index + 1
+        index += 1
+    found.append(text[start:])
+    return [rule for rule in found if rule]
+
+
+def parse(
+    *,
+    deny: Iterable[object] = (),
+    ask: Iterable[object] = (),
+    allow: Iterable[object] = (),
+    source: Source = Source.SESSION,
+    base: str | None = None,
+) -> Rules:
+    """All of one source. What cannot be read is in `broken`."""
+    broken: list[Broken] = []
+    return Rules(
+        _read(deny, "deny", source, base, broken),
+        _read(ask, "ask", source, base, broken),
+        _read(allow, "allow", source, base, broken),
+        tuple(broken),
+    )
+
+
+def _read(
+    texts: Iterable[object], behavior: Behavior, source: Source, base: str | None, broken: list[Broken]
+) -> tuple[Rule, ...]:
+    rules: list[Rule] = []
+    for text in texts:
+        if not isinstance(text, str):
+            broken.append(Broken(str(text)[:200], "a rule is a text", behavior, "", source))
+            continue
+        try:
+            rules.append(parse_rule(text, behavior, source=source, base=base))
+        except RuleError as error:
+            name = text.strip(BLANKS).partition("(")[0]
+            name = _SPELLED.get(name.lower(), name)
+            tool = _ALIASES.get(name, name) if _TOOL.match(name) else ""
+            broken.append(Broken(text, str(error), behavior, tool, source))
+    return tuple(rules)
+
+
+def names_tool(rule: Rule, tool: str) -> bool:
+    """Whether the rule is about the tool at all."""
+    named = rule.tool
+    if named == tool:
+        return True
+    if "*" in named:
+        return glob_matches(named.split("*"), tool)
+    return named.startswith("mcp__") and named.count("__") == 1 and tool.startswith(named + "__")
+
+
+def glob_matches(parts: Sequence[str], text: str) -> bool:
+    """Whether the text is the parts, in order, with anything between them. Linear: no backtracking over `*`."""
+    if len(parts) == 1:
+        return text == parts[0]
+    if not text.startswith(parts[0]):
+        return False
+    position = len(parts[0])
+    for part in parts[1:-1]:
+        found = text.find(part, position)
+        if found < 0:
+            return False
+        position = found + len(part)
+    return len(text) - position >= len(parts[-1]) and text.endswith(parts[-1])

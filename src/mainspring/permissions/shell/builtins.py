@@ -1,0 +1,86 @@
+"""What a command does to the shell itself that makes the rest of the line uncertain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mainspring.permissions.shell.programs import runs
+from mainspring.permissions.shell.values import Word
+
+_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|\Z)")
+_ASSIGNING = frozenset(
+    {"read", "mapfile", "readarray", "getopts", "declare", "typeset", "local", "export", "readonly", "unset", "let"}
+)
+_ASSIGNING_BY = {"printf": "v", "wait": "p"}  # with this option
+_CHANGING = frozenset({"enable", "bind", "complete", "compgen", "compopt", "fc", "set", "shopt", "hash"})
+_PLAIN_SET = re.compile(r"[-+][abefhmnuvxCEH]+\Z|--\Z|-\Z")
+_PLAIN_SET_NAMES = frozenset(
+    {"pipefail", "errexit", "nounset", "xtrace", "verbose", "noglob", "noclobber", "allexport"}
+)
+
+
+def sets(name: str) -> str:
+    """The objection to setting a variable, or ""."""
+    return f"'{name}' is set, which can make other programs run" if runs(name) else ""
+
+
+def objections(words: tuple[Word, ...]) -> Iterator[str]:
+    """To one command, without what stands before it."""
+    if not words[0].exact:
+        return
+    name = words[0].text
+    if name in _ASSIGNING or (name in _ASSIGNING_BY and _has(_ASSIGNING_BY[name], words)):
+        yield from _assigning(name, words[1:])
+    elif name in _CHANGING and not _plain(name, words[1:]):
+        yield f"'{name}' changes how the shell reads or finds commands"
+    elif name in ("test", "[") and any(word.text in ("-v", "-R") for word in words):
+        yield from (
+            "a test of a variable whose name is computed"
+            for word in words[1:]
+            if "[" in word.text and len(word.text) > 1
+        )
+
+
+def _has(letter: str, words: tuple[Word, ...]) -> bool:
+    return any(word.text.startswith("-") and letter in word.text for word in words[1:3])
+
+
+def _assigning(name: str, words: tuple[Word, ...]) -> Iterator[str]:
+    if name == "let":
+        yield "'let' evaluates its words"
+        return
+    for word in words:
+        text = word.text
+        if text.startswith("-") and word.exact:
+            if name in ("declare", "typeset", "local") and ("n" in text or "i" in text):
+                yield f"'{name} {text}' evaluates what it is given"
+            if name in ("mapfile", "readarray") and "C" in text:
+                yield f"'{name} -C' runs a command"
+            continue
+        found = _NAME.match(text)
+        if found is None:
+            if not word.exact or "[" in text:
+                yield f"'{name}' with a name that is computed"
+        elif text[found.end() :].startswith("("):
+            yield f"'{name}' evaluates what stands in the parentheses"
+        elif objection := sets(found[1]):
+            yield objection
+
+
+def _plain(name: str, words: tuple[Word, ...]) -> bool:
+    if name == "set":
+        return all(
+            word.exact
+            and (
+                _PLAIN_SET.match(word.text)
+                or word.text in ("-o", "+o", "-eo", "-euo", "-uo", "-exo", "-euxo")
+                or word.text in _PLAIN_SET_NAMES
+            )
+            for word in words
+        )
+    if name == "hash":
+        return not any(word.text.startswith("-p") or not word.exact for word in words)
+    if name == "compgen":
+        return not any(word.text.startswith(("-C", "-F", "-W")) or not word.exact for word in words)
+    return not words

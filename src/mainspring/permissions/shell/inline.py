@@ -1,0 +1,143 @@
+"""Programs that are given a script among their words: awk, sed, make, clients of databases. Which scripts run or write?
+
+Each is read only as far as harmless scripts go. What is not understood counts as running.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+from mainspring.permissions.shell.tables import names
+from mainspring.permissions.shell.values import Word
+
+
+def _first_operand(words: tuple[Word, ...], values: str) -> Word | None:
+    index = 1
+    while index < len(words):
+        text = words[index].text
+        if text == "--":
+            return words[index + 1] if index + 1 < len(words) else None
+        if not text.startswith("-") or text == "-":
+            return words[index]
+        index += 2 if len(text) == 2 and text[1] in values else 1
+    return None
+
+
+# --- awk ----------------------------------------------------------------------------------------------------------
+
+# Regular expressions stand where a value begins; a `|` in them is no pipe. `||` is none, either.
+_AWK_REGEX = re.compile(r"(^|[~(,!&|{;\n])[ \t]*/(?:[^/\\\n\"\[]|\\.)*/|\|\|")
+_AWK_RUNS = re.compile(r"system|getline|\||@")
+
+
+def awk_runs(words: tuple[Word, ...]) -> bool:
+    """Whether an awk program may run or write. One from a file is taken for a program, as any other."""
+    if any(
+        word.text.startswith(("-f", "-i", "-l", "-E", "--file", "--include", "--load", "--exec", "-e", "--source"))
+        for word in words[1:]
+    ):
+        return True
+    program = _first_operand(words, "Fv")
+    if program is None:
+        return False
+    text = _AWK_REGEX.sub(r"\1", program.text)
+    writes = ">" in text[text.find("print") :] if "print" in text else False  # before it, `>` compares
+    return not program.exact or writes or _AWK_RUNS.search(text) is not None
+
+
+# --- sed ----------------------------------------------------------------------------------------------------------
+
+_SED_PLACE = r"(?:[0-9]+(?:~[0-9]+)?|\$|/(?:[^/\\\n]|\\.)*/[IM]*)"
+_SED_COMMAND = re.compile(
+    rf"[ \t;]*(?:{_SED_PLACE}(?:[ \t]*,[ \t]*[+~]?{_SED_PLACE})?)?[ \t]*!?[ \t]*"
+    r"(?:\{|[aic](?:[ \t]*\\\n)?[ \t]*[^\n\\]*(?=\n|\Z)"
+    r"|(?:[pdqQ=DPNnGgHhxlFz][ \t]*[0-9]*"
+    r"|[btT](?:[ \t]*[A-Za-z0-9_]+)?|:[ \t]*[A-Za-z0-9_]+"
+    r"|s(?P<by>[/|,#:@!_+%])(?:(?!(?P=by))[^\\\n]|\\.)*(?P=by)(?:(?!(?P=by))[^\\\n]|\\.)*(?P=by)[gpIiMm0-9]*"
+    r"|y/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/|\}|\#[^\n]*)?[ \t]*(?:;|\n|\Z|(?=\})))"
+)
+
+
+def plain_sed(script: str) -> bool:
+    """Whether a sed script only prints, deletes, substitutes and inserts: `e`, `w` and `r` run, write and read."""
+    position = 0
+    while position < len(script):
+        found = _SED_COMMAND.match(script, position)
+        if found is None or found.end() == position:
+            return False
+        position = found.end()
+    return True
+
+
+def sed_scripts(words: tuple[Word, ...]) -> tuple[list[Word], list[Word]] | None:
+    """The scripts and the files; None if the scripts are not all among the words."""
+    scripts: list[Word] = []
+    operands: list[Word] = []
+    index = 1
+    ended = False
+    while index < len(words):
+        word = words[index]
+        text = word.text
+        index += 1
+        if ended or not text.startswith("-") or text == "-":
+            operands.append(word)
+        elif text == "--":
+            ended = True
+        elif text.startswith(("-f", "--f", "--expression=", "--sc")) or (text.startswith("--e") and "=" in text):
+            return None
+        elif text in ("--expression", "-e", "-ne", "-Ee", "-re", "-nEe", "-nre"):
+            if index == len(words):
+                return None
+            scripts.append(words[index])
+            index += 1
+        elif not text.startswith("--") and not _SED_FLAGS.match(text):
+            return None
+    return (scripts, operands) if scripts else (operands[:1], operands[1:])
+
+
+_SED_FLAGS = re.compile(r"-[nErsuz]*(?:i.*|l[0-9]+)?\Z")
+
+
+def sed_runs(words: tuple[Word, ...]) -> bool:
+    found = sed_scripts(words)
+    return found is None or any(not script.exact or not plain_sed(script.text) for script in found[0])
+
+
+# --- make, and programs with a way out to a shell -------------------------------------------------------------------
+
+
+def make_runs(words: tuple[Word, ...]) -> bool:
+    """Whether make is given rules that are in no file, or another shell."""
+    texts = [word.text for word in words[1:]]
+    from_input = any(pair in (("-f", "-"), ("--file", "-"), ("-f", "/dev/stdin")) for pair in pairwise(texts))
+    starts = ("--eval", "--file=-", "--makefile=-", "SHELL=", ".SHELLFLAGS=", "-E", "-f-", "-f/dev/", "--file=/dev/")
+    return from_input or any(text.startswith(starts) for text in texts)
+
+
+_WAY_OUT = re.compile(r"\\!|^\s*(?:\.shell|\.system|system|!)\b|;\s*system\b", re.IGNORECASE | re.MULTILINE)
+_SOCAT = re.compile(r"(?:exec|system|shell)\s*:", re.IGNORECASE)
+
+
+def client_runs(words: tuple[Word, ...]) -> bool:
+    return any(_WAY_OUT.search(word.text) for word in words[1:])
+
+
+def socat_runs(words: tuple[Word, ...]) -> bool:
+    return any(not word.exact or _SOCAT.search(word.text) for word in words[1:])
+
+
+def plus_runs(words: tuple[Word, ...]) -> bool:
+    """`vim '+!rm x'`: a command of the editor, which knows how to run others. A line number is none."""
+    return any(word.text.startswith("+") and not word.text[1:].isdigit() and word.text != "+" for word in words[1:])
+
+
+INLINE: dict[str, Callable[[tuple[Word, ...]], bool]] = {
+    **dict.fromkeys(names("awk gawk mawk nawk"), awk_runs),
+    **dict.fromkeys(names("sed gsed"), sed_runs),
+    **dict.fromkeys(names("make gmake"), make_runs),
+    **dict.fromkeys(names("sqlite3 psql mysql mariadb ftp"), client_runs),
+    **dict.fromkeys(names("vim vi nvim ex view less more"), plus_runs),
+    "socat": socat_runs,
+}

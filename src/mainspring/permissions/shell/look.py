@@ -1,0 +1,495 @@
+"""Looks through what stands before a command: wrappers, shells with `-c`, `eval`, `find -exec` and the like (S5).
+
+Deny and ask rules are matched against everything found here. What cannot be looked into, such as code in another
+language, is named in `opaque`: the line is then not fully resolvable.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+from mainspring.core.value import Value
+from mainspring.permissions.shell import builtins, programs
+from mainspring.permissions.shell.inline import INLINE
+from mainspring.permissions.shell.read import read
+from mainspring.permissions.shell.runners import (
+    CODE_OPTIONS,
+    COMMAND_OPTIONS,
+    LIKE_BASH,
+    LOOSE_RUNNERS,
+    READ_COMMANDS,
+    RUNNERS,
+    SHELLS,
+    Runner,
+    family,
+)
+from mainspring.permissions.shell.values import UNKNOWN, Script, Simple, Word
+
+FOUND = "find"  # in `Word.names`: a path that `find` puts in
+MOST_NESTED = 100  # shell strings in one line; further ones are searched, not read
+
+# Wrappers in one command; of what is further inside only the first words are kept, and the line is asked.
+MOST_WRAPPERS = 30
+_FIRST_WORDS = 30
+
+_NO_OPTIONS: frozenset[str] = frozenset()
+_SSH_COMMAND = re.compile(r"\s*(?:proxy|local|knownhosts|remote)command\s*[=\s]\s*", re.IGNORECASE)
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+
+
+class Seen(Value):
+    """A command that runs, or may run."""
+
+    words: tuple[Word, ...]
+    sure: bool = True  # not sure: the words may also be something else, such as the value of an option
+
+
+class Sight(Value):
+    """Everything that is known of a command line."""
+
+    script: Script
+    commands: tuple[Seen, ...]
+    scripts: tuple[Script, ...]  # with the nested ones
+    opaque: tuple[str, ...]  # why the line is not fully resolvable; empty when it is
+    unread: tuple[str, ...]  # texts that could not be read at all
+
+
+def look(text: str) -> Sight:
+    eyes = _Eyes()
+    script = eyes.text(text)
+    while eyes.nested:
+        eyes.text(eyes.nested.pop())
+    eyes.compare_paths()
+    return Sight(script, tuple(eyes.commands), tuple(eyes.scripts), tuple(eyes.opaque), tuple(eyes.unread))
+
+
+def is_runner(name: str) -> bool:
+    return family(base(name)) in RUNNERS
+
+
+def base(name: str) -> str:
+    return name.rpartition("/")[2] or name
+
+
+class _Eyes:
+    def __init__(self) -> None:
+        self.commands: list[Seen] = []
+        self.scripts: list[Script] = []
+        self.opaque: list[str] = []
+        self.unread: list[str] = []
+        self.nested: list[str] = []
+        self.strings = 0
+        self._nested_before: set[str] = set()
+        self._seen: set[int] = set()
+        self._loose_from = 0
+        self._tried_from = 0  # from here on every word was taken for a command
+        self._filled_from = 0  # and from here on there is no `{}` left
+        self._todo: list[tuple[int, int, bool]] = []
+        self._words: tuple[Word, ...] = ()
+        self._scanned: set[str] = set()
+        self._stops: list[int] | None = None  # for each word, where the next `;` or `+` stands
+
+    def text(self, text: str) -> Script:
+        self.strings += 1
+        if self.strings > MOST_NESTED:
+            self.opaque.append(f"more than {MOST_NESTED} nested shell strings")
+            self.unread.append(text)
+            return Script(())
+        script = read(text)
+        self.scripts.append(script)
+        if script.unclear:
+            self.opaque.append(script.unclear)
+            self.unread.append(text)
+        for command in script.commands:
+            self._simple(command)
+        return script
+
+    # --- one simple command --------------------------------------------------------------------------------------
+
+    def _simple(self, command: Simple) -> None:
+        for assign in command.assigns:
+            if assign.name == "IFS" and command.words and command.words[0].text == "read":
+                continue  # for this one command, which only splits its input by it
+            self._sets(assign.name, "" if assign.value is None else assign.value.text)
+        if not command.words:
+            return
+        self._words = command.words
+        self._seen = set()
+        self._loose_from = len(command.words)
+        self._tried_from = self._filled_from = sys.maxsize
+        self._scanned = set()
+        self._stops = None
+        self._todo = [(0, len(command.words), True)]
+        while self._todo:
+            start, stop, sure = self._todo.pop()
+            if start < stop and start not in self._seen:
+                self._seen.add(start)
+                self._walk(start, stop, sure=sure, command=command)
+
+    def _sets(self, name: str, value: str) -> None:
+        """A variable that makes programs run others: its value may be the command."""
+        objection = builtins.sets(name)
+        if objection:
+            self.opaque.append(objection)
+            if UNKNOWN not in value and " " in value:
+                self._nest(value)
+
+    def _walk(self, start: int, stop: int, *, sure: bool, command: Simple) -> None:
+        if len(self._seen) > MOST_WRAPPERS:
+            if len(self._seen) == MOST_WRAPPERS + 1:
+                self.opaque.append(f"more than {MOST_WRAPPERS} wrappers around a command")
+            words = self._words[start : min(stop, start + _FIRST_WORDS)]
+        else:
+            words = self._words[start:stop]
+        self.commands.append(Seen(words, sure))
+        first = words[0]
+        self.opaque.extend(builtins.objections(words))
+        if not first.exact:
+            if start and sure:
+                self.opaque.append("the name of a command is computed")
+            return
+        name = family(base(first.text))
+        if name == "find":
+            self._find(start, stop)
+        elif name in SHELLS:
+            self._shell(name, words, command)
+        else:
+            self._known_program(name, words, sure=sure)
+        self._scripts(name, words)
+        if name in RUNNERS:
+            self._runner(name, RUNNERS[name], start, stop, sure=sure)
+        elif name in LOOSE_RUNNERS:
+            self._loose(LOOSE_RUNNERS[name], start, stop)
+
+    def _known_program(self, name: str, words: tuple[Word, ...], *, sure: bool) -> None:
+        if name == "git":
+            self._git(words)
+        elif name in CODE_OPTIONS:
+            self._code(name, words)
+        elif name in READ_COMMANDS:
+            self.opaque.append(f"'{name}' takes commands from its input")
+        elif sure:
+            self._builtin(name, words)
+
+    def _scripts(self, name: str, words: tuple[Word, ...]) -> None:
+        """Commands in the values of options, and in scripts."""
+        if name in COMMAND_OPTIONS and name not in self._scanned:
+            self._scanned.add(name)  # once for each program: what follows was then looked at, to the end
+            for text, word in option_values(COMMAND_OPTIONS[name], words):
+                self._option_value(text, word)
+        if name in INLINE and INLINE[name](words):
+            self.opaque.append(f"a '{name}' script that may run commands")
+
+    def _builtin(self, name: str, words: tuple[Word, ...]) -> None:
+        match name:
+            case "eval":
+                self._string([*words[2 if len(words) > 1 and words[1].text == "--" else 1 :]])
+            case "." | "source":
+                self.opaque.append(f"'{name}' runs a file in this shell")
+            case "trap":
+                if len(words) > 2 and words[1].text not in ("-", "", "-l", "-p"):
+                    self._string([words[2] if words[1].text == "--" else words[1]])
+            case "alias":
+                for word in words[1:]:
+                    self.opaque.append("'alias' changes what names mean")
+                    self._string([Word(word.text.partition("=")[2], word.start)])
+            case _:
+                pass
+
+    def _string(self, words: list[Word]) -> None:
+        """Text that a shell will read."""
+        text = " ".join(word.text for word in words)
+        if UNKNOWN in text or any(word.many for word in words):
+            self.opaque.append("a shell string that is computed")
+            self.unread.append(text)
+        elif text.strip():
+            self._nest(text)
+
+    def _nest(self, text: str) -> None:
+        if text not in self._nested_before:
+            self._nested_before.add(text)
+            self.nested.append(text)
+
+    # --- runners -----------------------------------------------------------------------------------------------
+
+    def _runner(self, name: str, runner: Runner, start: int, stop: int, *, sure: bool) -> None:
+        if name == "command" and start + 1 < stop and self._words[start + 1].text in ("-v", "-V"):
+            return
+        inner, known = inner_start(runner, self._words, start, stop)
+        for word in self._words[start + 1 : inner] if runner.assigns else ():
+            variable, _, value = word.text.partition("=")
+            self._sets(variable, value)
+        if name == "xargs" and inner < stop:
+            stop = self._feed(inner, stop)
+        if known:
+            self._todo.append((inner, stop, sure))
+        else:
+            if not all(word.exact for word in self._words[start + 1 : min(stop, start + _FIRST_WORDS)]):
+                self.opaque.append("the name of a command is computed")
+            for index in range(min(stop, self._tried_from) - 1, start, -1):
+                self._todo.append((index, stop, False))
+            self._tried_from = min(self._tried_from, start + 1)
+
+    def _loose(self, after: frozenset[str], start: int, stop: int) -> None:
+        if start >= self._loose_from:
+            return  # all of these were tried already
+        words = self._words[start:stop]
+        if after and not _may_run(words, after):
+            return
+        for word in words[1:]:
+            if word.exact and " " in word.text.strip():
+                self._nest(word.text)
+        first = next((i for i in range(start + 1, stop) if self._words[i].text in after), start) if after else start
+        if not after:  # `parallel`, `fd` and the like: they add words of their own
+            stop = self._feed(start + 1, stop)
+            if any(word.text.startswith(":::") for word in words):
+                self.opaque.append("words that are put into another command")
+        for index in range(min(stop, self._loose_from) - 1, first, -1):
+            self._todo.append((index, stop, False))
+        self._loose_from = min(self._loose_from, first)
+
+    def _find(self, start: int, stop: int) -> None:
+        index = start + 1
+        while index < stop:
+            word = self._words[index]
+            if programs.may_be_find_action(word):
+                self.opaque.append("'find' with words that are computed: they may be '-exec'")
+            elif word.text in programs.FIND_RUNS:
+                end = min(stop, self._next_stop(index + 1))
+                self._fill(index + 1, end, FOUND)
+                self._todo.append((index + 1, end, True))
+                index = end
+            index += 1
+
+    def _fill(self, start: int, stop: int, by: str) -> None:
+        """`{}` will be something else."""
+        if start >= self._filled_from:
+            return
+        self._filled_from = start if stop == len(self._words) else self._filled_from
+        filled = [_filled(word, by) if "{}" in word.text else word for word in self._words[start:stop]]
+        self._words = (*self._words[:start], *filled, *self._words[stop:])
+
+    def _feed(self, start: int, stop: int) -> int:
+        """Words from elsewhere are put in, or behind. Returns where the command now ends."""
+        self._fill(start, stop, "{}")
+        if stop < len(self._words):  # inside a `find -exec`
+            self.opaque.append("words from elsewhere inside another command")
+            return stop
+        self._words = (*self._words, Word(UNKNOWN, -1, many=True, names=("{}",)))
+        return stop + 1
+
+    def _next_stop(self, index: int) -> int:
+        if self._stops is None:
+            self._stops = [len(self._words)] * (len(self._words) + 1)
+            for at in range(len(self._words) - 1, -1, -1):
+                self._stops[at] = at if self._words[at].text in (";", "+") else self._stops[at + 1]
+        return self._stops[index]
+
+    def _git(self, words: tuple[Word, ...]) -> None:
+        reason = programs.git_objection(words)
+        if reason:
+            self.opaque.append(reason)
+        rest = programs.git_subcommand(words)
+        if rest and rest[0].text in ("bisect", "submodule"):
+            for index, word in enumerate(rest):
+                if word.text in ("run", "foreach"):
+                    self._string([*rest[index + 1 :]])
+        for word in words:
+            if word.text.startswith("!") or "=!" in word.text:
+                self._string([Word(word.text.partition("!")[2], word.start)])
+        if rest and len(rest) < len(words) - 1:  # seen as `git push`, whatever options stand before `push`
+            self.commands.append(Seen((words[0], *rest)))
+
+    def _option_value(self, text: str, word: Word) -> None:
+        found = _SSH_COMMAND.match(text)
+        if found is not None:
+            text = text[found.end() :]
+        elif _ASSIGNMENT.match(text):  # `--checkpoint-action=exec=...`
+            text = text.partition("=")[2]
+        self._string([Word(text, word.start, many=word.many)])
+
+    def _shell(self, name: str, words: tuple[Word, ...], command: Simple) -> None:
+        if name not in LIKE_BASH:
+            self.opaque.append(f"'{name}' reads commands in its own way")
+        kind, operand = shell_operand(words)
+        if kind == "string":
+            assert operand is not None
+            self._string([operand])
+        elif kind == "file":
+            self.opaque.append(f"'{name}' runs a file")
+        elif kind == "input":
+            self.opaque.append(f"'{name}' takes commands from its input")
+            for redirect in command.redirects:
+                if redirect.op in ("<<", "<<<"):
+                    self._string([redirect.target])
+
+    def _code(self, name: str, words: tuple[Word, ...]) -> None:
+        shorts, longs = CODE_OPTIONS[name]
+        operand = False
+        for word in words[1:]:
+            text = word.text
+            if text.startswith("--") or text in longs:
+                if text.partition("=")[0] in longs:
+                    self.opaque.append(f"code in '{name}'")
+            elif text.startswith("-") and len(text) > 1:
+                if any(letter in text[1:] for letter in shorts):
+                    self.opaque.append(f"code in '{name}'")
+                operand = operand or "m" in text
+            else:
+                operand = operand or text != "-"
+        if not operand and not any(word.text in programs.HARMLESS_OPTIONS for word in words[1:]):
+            self.opaque.append(f"'{name}' takes code from its input")
+
+    # --- programs that were made in the same line ------------------------------------------------------------------
+
+    def compare_paths(self) -> None:
+        """`cp /bin/rm x; ./x y`: a program by a path that the same line names elsewhere is not known."""
+        run = {seen.words[0] for seen in self.commands if seen.words[0].exact and "/" in seen.words[0].text}
+        if not run:
+            return
+        words = {word for script in self.scripts for command in script.commands for word in command.words}
+        named = {_plain(word.text) for word in words - run}
+        for script in self.scripts:
+            named.update(_plain(redirect.target.text) for redirect in script.all_redirects if redirect.op != "<<")
+        if any(_plain(word.text) in named for word in run):
+            self.opaque.append("a program that the same line may have made")
+
+
+def option_values(options: frozenset[str], words: tuple[Word, ...]) -> Iterator[tuple[str, Word]]:
+    """What follows one of the options, however it is written: `--name value`, `--name=value`, `-n value`, `-nvalue`,
+    `-xyn value`, and long ones shortened."""
+    shorts = "".join(option[1] for option in options if len(option) == 2)
+    bundled = words[0].text == "tar"  # `tar cIf`: its first word needs no dash
+    for index, word in enumerate(words[1:], 1):
+        if not word.text.startswith("-") and not (bundled and index == 1):
+            continue
+        following = words[index + 1] if index + 1 < len(words) else None
+        name, equals, value = word.text.partition("=")
+        if name in options or (name.startswith("--") and programs.has_option(name, "", options)):
+            if equals:
+                yield value, word
+            elif following is not None:
+                yield following.text, following
+            continue
+        text = "-" + word.text if bundled and index == 1 and not word.text.startswith("-") else word.text
+        if text.startswith("--") or not programs.has_option(text, shorts, _NO_OPTIONS):
+            continue
+        at = min(found for letter in shorts if (found := text.find(letter, 1)) > 0)
+        if at + 1 < len(text):
+            yield text[at + 1 :], word
+        if following is not None and not (at == 1 and len(text) > 2):
+            yield following.text, following
+
+
+def runs_by_option(name: str, words: tuple[Word, ...]) -> bool:
+    """Whether an option makes the program run another one. For ssh and its kin: only if it names one."""
+    options = COMMAND_OPTIONS.get(name)
+    if options is None or name == "git":
+        return False
+    values = option_values(options, words)
+    if "-o" in options:
+        named = any(_SSH_COMMAND.match(value) or UNKNOWN in value for value, _ in values)
+        return named or ("-S" in options and any(word.text.startswith("-S") for word in words[1:]))
+    return next(values, None) is not None
+
+
+def _filled(word: Word, by: str) -> Word:
+    return Word(word.text.replace("{}", UNKNOWN), word.start, names=(*word.names, by))
+
+
+def _may_run(words: tuple[Word, ...], after: frozenset[str]) -> bool:
+    """Whether the subcommand makes the program run something. A word behind an option may be its value, or that."""
+    behind_option = False
+    for word in words[1:]:
+        if word.text.startswith("-"):
+            behind_option = True
+            continue
+        if word.text in after or not word.exact:
+            return True
+        if not behind_option:
+            return False
+        behind_option = False
+    return False
+
+
+def _plain(path: str) -> str:
+    while path.startswith("./"):
+        path = path[2:].lstrip("/")
+    return path
+
+
+def inner_start(runner: Runner, words: tuple[Word, ...], start: int, stop: int) -> tuple[int, bool]:
+    """Where the inner command begins, and whether that is certain."""
+    index = start + 1
+    known = True
+    while index < stop:
+        word = words[index]
+        text = word.text
+        if not word.exact:
+            return index, False
+        if text == "--":
+            index += 1
+            break
+        if not text.startswith("-"):
+            break
+        taken, understood = (1, True) if text == "-" else _option(runner, text)  # `env -` is `env -i`
+        known = known and understood
+        index += taken
+    while runner.assigns and index < stop and "=" in words[index].text:
+        # `env =1 rm`: for some, whatever holds a `=` is an assignment.
+        known = known and _ASSIGNMENT.match(words[index].text) is not None and not words[index].many
+        index += 1
+    if index < stop and words[index].text.startswith("-"):
+        known = False  # an option where a command is expected
+    for _ in range(runner.own):
+        if index < stop and not words[index].exact and words[index].many:
+            return index, False
+        index += 1
+    return min(index, stop), known
+
+
+def _option(runner: Runner, text: str) -> tuple[int, bool]:
+    """How many words the option takes, and whether it is in the table."""
+    if text.startswith("--"):
+        if "=" in text or text in runner.long_flags:
+            return 1, True
+        return (2, True) if text in runner.long_values else (1, False)
+    if text[1:].isdigit():  # `nice -10`
+        return 1, True
+    for position, letter in enumerate(text[1:], 2):
+        if letter in runner.values:
+            return (1 if position < len(text) else 2), True
+        if letter not in runner.flags:
+            return 1, False
+    return 1, True
+
+
+def shell_operand(words: tuple[Word, ...]) -> tuple[str, Word | None]:
+    """What a shell is given: a "string", a "file", its "input", or "nothing" to run."""
+    string = False
+    index = 1
+    while index < len(words):
+        word = words[index]
+        text = word.text
+        if not word.exact and not word.text.startswith("-"):
+            break
+        if text in ("--version", "--help"):
+            return "nothing", None
+        if text in ("--rcfile", "--init-file", "-o", "+o", "-O", "+O"):
+            index += 2
+        elif text in ("--", "-"):
+            index += 1
+            break
+        elif text.startswith(("-", "+")):
+            string = string or ("c" in text and not text.startswith("--"))
+            index += 2 if text[-1] in "oO" and not text.startswith("--") else 1
+        else:
+            break
+    operand = words[index] if index < len(words) else None
+    if string:
+        return ("string", operand) if operand is not None else ("nothing", None)
+    if operand is None or any(word.text == "-s" for word in words[1:index]):
+        return "input", None
+    return "file", operand

@@ -1,0 +1,182 @@
+"""What must be known of single programs: `find`, git's options, variables that make others run."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from mainspring.permissions.rules import glob_matches
+from mainspring.permissions.shell.tables import longs, names
+from mainspring.permissions.shell.values import UNKNOWN, Word
+
+FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+FIND_CHANGES = frozenset({"-delete", "-fprint", "-fprint0", "-fprintf", "-fls"})
+HARMLESS_OPTIONS = frozenset({"--version", "-V", "--help", "-h", "-v", "-version", "-help"})
+
+
+def may_be_find_action(word: Word) -> bool:
+    """Whether a computed word may become `-exec`, `-delete` or the like. A pattern such as `*.py` cannot."""
+    if word.exact:
+        return False
+    parts = word.text.split(UNKNOWN)
+    return not word.glob or any(glob_matches(parts, action) for action in FIND_RUNS | FIND_CHANGES)
+
+
+# --- variables ------------------------------------------------------------------------------------------------
+
+# Setting one of these before any program does not change what runs. A fixed list, for allow rules (S5).
+SAFE_VARIABLES = names(
+    """NODE_ENV CI TZ LANG LANGUAGE LC_ALL LC_CTYPE LC_TIME LC_COLLATE LC_NUMERIC LC_MESSAGES CHARSET TERM COLORTERM
+    NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLUMNS LINES LS_COLORS LSCOLORS GREP_COLOR GREP_COLORS
+    GCC_COLORS TIME_STYLE BLOCK_SIZE BLOCKSIZE RUST_BACKTRACE RUST_LOG PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE
+    PYTHONHASHSEED PYTEST_DISABLE_PLUGIN_AUTOLOAD PYTEST_DEBUG GOOS GOARCH GOEXPERIMENT CGO_ENABLED GO111MODULE"""
+)
+
+# Setting one of these can make another program run, or another file be read as commands.
+_RUNNING = names(
+    """PATH IFS ENV BASH_ENV BASHOPTS SHELLOPTS PS0 PS1 PS2 PS4 PROMPT_COMMAND CDPATH GLOBIGNORE FPATH ZDOTDIR HOME
+    SHELL EDITOR VISUAL PAGER MANPAGER BROWSER LESSOPEN LESSCLOSE LESS MANOPT SSH_ASKPASS SUDO_ASKPASS SUDO_EDITOR
+    FCEDIT HISTFILE INPUTRC TERMINFO NODE_OPTIONS NODE_PATH NODE_REPL_EXTERNAL_MODULE PYTHONPATH PYTHONHOME
+    PYTHONSTARTUP PYTHONINSPECT PYTHONWARNINGS PYTHONBREAKPOINT PYTHONUSERBASE PERL5LIB PERL5OPT PERL5DB PERLLIB
+    RUBYLIB RUBYOPT GEM_HOME GEM_PATH BUNDLE_GEMFILE LUA_PATH LUA_CPATH LUA_INIT CLASSPATH JAVA_TOOL_OPTIONS
+    _JAVA_OPTIONS JDK_JAVA_OPTIONS MAVEN_OPTS GRADLE_OPTS JAVA_HOME PHPRC PHP_INI_SCAN_DIR R_PROFILE R_ENVIRON
+    TCLLIBPATH CC CXX CPP LD AR AS MAKEFLAGS MAKEFILES MAKE RUSTC RUSTC_WRAPPER RUSTFLAGS RUSTUP_HOME CARGO_HOME
+    GOFLAGS GOPATH GOROOT CFLAGS LDFLAGS OPENSSL_CONF RSYNC_RSH CVS_RSH SVN_SSH HGEDITOR HGRCPATH TAR_OPTIONS
+    GREP_OPTIONS RIPGREP_CONFIG_PATH FZF_DEFAULT_COMMAND FZF_DEFAULT_OPTS DOCKER_HOST DOCKER_CONFIG KUBECONFIG
+    KUBE_EDITOR AWS_CONFIG_FILE XDG_CONFIG_HOME XDG_DATA_HOME CURL_HOME WGETRC NETRC npm_config_script_shell
+    npm_config_prefix BASH_LOADABLES_PATH BASH_FUNC EXECIGNORE POSIXLY_CORRECT TMOUT GCONV_PATH NLSPATH LOCPATH
+    HOSTALIASES RES_OPTIONS MALLOC_CHECK_ UV_PYTHON PIP_CONFIG_FILE PIP_INDEX_URL PIP_EXTRA_INDEX_URL UV_INDEX_URL"""
+)
+_RUNNING_STARTS = (
+    "LD_",
+    "DYLD_",
+    "GIT_",
+    "BASH_FUNC_",
+    "npm_config_",
+    "NPM_CONFIG_",
+    "CARGO_",
+    "_JAVA",
+    "COR_",
+    "CORECLR_",
+    "ASAN_",
+)
+
+
+def runs(variable: str) -> bool:
+    return variable in _RUNNING or variable.startswith(_RUNNING_STARTS)
+
+
+# --- git ------------------------------------------------------------------------------------------------------
+
+_GIT_VALUES = frozenset(
+    {
+        "-C",
+        "-c",
+        "--git-dir",
+        "--work-tree",
+        "--namespace",
+        "--exec-path",
+        "--super-prefix",
+        "--config-env",
+        "--attr-source",
+    }
+)
+_GIT_RUNS = ("-c", "--exec-path", "--config-env", "--git-dir", "--work-tree", "--super-prefix")
+
+
+def git_subcommand(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """From the subcommand on; empty when there is none, or when that cannot be told."""
+    index = 1
+    while index < len(words) and words[index].text.startswith("-"):
+        if not words[index].exact:
+            return ()
+        index += 2 if words[index].text in _GIT_VALUES else 1
+    return words[index:]
+
+
+def git_objection(words: tuple[Word, ...]) -> str:
+    """Why a git command may run something else than git, or ""."""
+    rest = git_subcommand(words)
+    for word in words[1 : len(words) - len(rest)]:
+        if word.text.startswith(_GIT_RUNS):
+            return f"'git {word.text.partition('=')[0]}' may make git run other programs"
+    if rest and rest[0].text == "config" and _git_config_runs(rest):
+        return "'git config' may change what git runs"
+    if rest and (rest[0].text in _GIT_EXOTIC or any("ext::" in word.text for word in rest)):
+        return f"'git {rest[0].text}' may run other programs"
+    return ""
+
+
+_GIT_EXOTIC = names(
+    """filter-branch difftool mergetool daemon instaweb shell http-backend remote-ext remote-fd for-each-repo hook
+    send-email credential credential-store credential-cache web--browse difftool--helper mergetool--lib upload-pack
+    receive-pack upload-archive cvsserver svn p4 cvsimport cvsexportcommit quiltimport archimport imap-send
+    maintenance"""
+)
+_GIT_CONFIG_READS = frozenset({"--get", "--get-all", "--list", "-l", "get", "list", "--get-regexp", "--show-origin"})
+# Settings that name no program and no place where programs are looked for.
+_GIT_SETTINGS = re.compile(
+    r"""(?:user|color|pull|push|branch|fetch|rebase|rerere|log|tag|status|advice|column|init\.defaultbranch|commit\.gpgsign
+    |merge\.(?:ff|conflictstyle)|core\.(?:autocrlf|eol|safecrlf|filemode|ignorecase|longpaths|quotepath|symlinks)
+    |diff\.(?:algorithm|colormoved|renames)|remote\.[^.]+\.(?:url|fetch)|http\.postbuffer)(?:\.|\Z)""",
+    re.ASCII | re.VERBOSE | re.IGNORECASE,
+)
+
+
+def _git_config_runs(words: tuple[Word, ...]) -> bool:
+    """Whether `git config` may set something that names a program."""
+    if len(words) < 3 or any(word.text in _GIT_CONFIG_READS for word in words):
+        return False
+    keys = [word for word in words[1:] if "." in word.text and not word.text.startswith("-")][:1]
+    safe = bool(keys) and keys[0].exact and _GIT_SETTINGS.match(keys[0].text) is not None
+    return not safe or any(word.text in ("-e", "--edit", "-f", "--file") for word in words)
+
+
+class _Runs(NamedTuple):
+    """Options after which a subcommand runs, or writes to, what it is given."""
+
+    shorts: str = ""
+    longs: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+
+
+_WRITES = _Runs("", longs("output ext-diff"))
+_GIT_RUNNERS: dict[str, _Runs] = {
+    "rebase": _Runs("x", longs("exec")),
+    "bisect": _Runs(words=names("run")),
+    "submodule": _Runs(words=names("foreach")),
+    "grep": _Runs("O", longs("open-files-in-pager")),
+    "clone": _Runs("uc", longs("upload-pack config template")),
+    "init": _Runs("", longs("template")),
+    "fetch": _Runs("", longs("upload-pack")),
+    "pull": _Runs("", longs("upload-pack")),
+    "ls-remote": _Runs("", longs("upload-pack exec")),
+    "push": _Runs("", longs("receive-pack exec")),
+    "archive": _Runs("o", longs("exec output")),
+    "format-patch": _Runs("o", longs("output output-directory ext-diff")),
+    "apply": _Runs("", longs("unsafe-paths")),
+    **dict.fromkeys(("diff", "log", "show", "shortlog", "stash", "reflog", "whatchanged", "range-diff"), _WRITES),
+}
+
+
+def git_runs(words: tuple[Word, ...]) -> bool:
+    """Whether a git command, from the subcommand on, runs another program, or writes to a file that it names."""
+    name = words[0].text
+    if name in _GIT_EXOTIC or (name == "config" and _git_config_runs(words)):
+        return True
+    found = _GIT_RUNNERS.get(name, _Runs())
+    return any(word.text in found.words or "ext::" in word.text for word in words[1:]) or any(
+        has_option(word.text, found.shorts, found.longs) for word in words[1:]
+    )
+
+
+_BUNDLE = re.compile(r"-([A-Za-z]+)")
+
+
+def has_option(text: str, shorts: str, longs: frozenset[str]) -> bool:
+    """Whether a word is one of the options: also shortened, as `--exe` for `--exec`, and among others, as in `-ix`."""
+    if text.startswith("--"):
+        name = text.partition("=")[0]
+        return len(name) > 3 and any(option.startswith(name) for option in longs)
+    found = _BUNDLE.match(text)
+    return found is not None and any(letter in found[1] for letter in shorts)

@@ -1,0 +1,339 @@
+"""Commands that only read: a table of program -> allowed options (S8). What is not in it is asked.
+
+Long options in full, short ones one by one. Files among the words are handed back: they obey the rules for reading.
+Where no option of a program writes or runs, its words may hold unquoted globs: files named like options do no harm.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+from mainspring.permissions.shell.inline import awk_runs, plain_sed, sed_scripts
+from mainspring.permissions.shell.tables import longs, names
+from mainspring.permissions.shell.values import UNKNOWN, Word
+
+Operands = Literal["files", "data", "none", "one pattern, then files"]
+
+
+class Row(NamedTuple):
+    operands: Operands
+    flags: str = ""  # short options without a value
+    values: str = ""  # with one
+    longs: frozenset[str] = frozenset()  # alone, or as `--name=value`
+    long_values: frozenset[str] = frozenset()  # with the value in the next word
+    most: int = 1_000  # operands; where one more would be written to
+    globs: bool = True
+    number: bool = False  # `-5` is an option
+    pattern: frozenset[str] = frozenset()  # options that take the place of the pattern
+
+
+_SUMS = Row("files", "btz", longs=longs("binary text tag zero"))
+
+TABLE: dict[str, Row] = {
+    "ls": Row(
+        "files", "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1", "IwT",
+        longs(
+            "all almost-all author color directory human-readable recursive reverse size sort time full-time "
+            "inode classify group-directories-first format hide ignore file-type indicator-style no-group "
+            "numeric-uid-gid time-style width si"
+        ),
+    ),
+    "cat": Row("files", "AbeEnstTuv", longs=longs(
+            "show-all number-nonblank show-ends number squeeze-blank show-tabs"
+        )),
+    "head": Row("files", "qvz", "nc", longs("lines bytes quiet silent verbose"), longs("lines bytes"), number=True),
+    "tail": Row("files", "fFqvz", "nc", longs("lines bytes quiet follow verbose"), longs("lines bytes"), number=True),
+    "wc": Row("files", "clmwL", longs=longs("bytes chars lines words max-line-length total")),
+    "stat": Row("files", "Lft", "c", longs("dereference file-system format printf terse"), longs("format")),
+    "du": Row("files", "abchHkmsxS0", "dBt", longs(
+            "all apparent-size bytes total human-readable max-depth summarize separate-dirs one-file-system "
+            "threshold time exclude si"
+        ), longs("max-depth")),
+    "df": Row("files", "ahHiklPT", "Btx", longs(
+            "all human-readable inodes local print-type total si type output"
+        )),
+    "pwd": Row("none", "LP"),
+    "echo": Row("data"),
+    "true": Row("data"),
+    "false": Row("data"),
+    ":": Row("data"),
+    "printf": Row("data"),
+    "test": Row("data"),
+    "[": Row("data"),
+    "seq": Row("data", "w", "sf"),
+    "sleep": Row("data"),
+    "whoami": Row("none"),
+    "arch": Row("none"),
+    "nproc": Row("none", longs=longs("all")),
+    "tty": Row("none", "s"),
+    "uptime": Row("none", "ps"),
+    "id": Row("data", "Ggnruz"),
+    "groups": Row("data"),
+    "uname": Row("none", "asnrvmpio", longs=longs(
+            "all kernel-name nodename kernel-release machine operating-system"
+        )),
+    "hostname": Row("none", "fsiId"),
+    "date": Row("data", "uR", "dI", longs("utc date iso-8601 rfc-3339 rfc-email"), longs("date"), globs=False),
+    "ps": Row("data", "AaefFlwyHjT", "opuCtU", globs=False),
+    "free": Row("none", "bkmghtwl"),
+    "lscpu": Row("none"),
+    "basename": Row("data", "az", "s"),
+    "dirname": Row("data", "z"),
+    "which": Row("data", "a"),
+    "type": Row("data", "afptP"),
+    "realpath": Row("files", "emsLPqz", longs=longs(
+            "canonicalize-existing canonicalize-missing no-symlinks strip"
+        )),
+    "readlink": Row("files", "femnqsvz"),
+    "file": Row("files", "bhikLNpr0", longs=longs(
+            "brief mime mime-type mime-encoding dereference no-dereference"
+        )),
+    "diff": Row(
+        "files", "abBcdeEiNnpqrstTuwyZ", "UCWIxF",
+        longs(
+            "unified brief color recursive side-by-side ignore-all-space ignore-space-change ignore-blank-lines "
+            "ignore-case new-file text context width exclude report-identical-files suppress-common-lines no- "
+            "dereference strip-trailing-cr"
+        ),
+    ),
+    "cmp": Row("files", "bls", "n"),
+    "comm": Row("files", "123z"),
+    "sort": Row("files", "bdfghiMnrRuVzcCms", "kt", longs(
+            "ignore-case numeric-sort reverse unique human-numeric-sort version-sort key field-separator check "
+            "stable zero-terminated"
+        ), globs=False),
+    "uniq": Row("files", "cdDiuz", "fsw", longs("count repeated unique ignore-case skip-fields"), most=1, globs=False),
+    "cut": Row("files", "snz", "bcdf", longs(
+            "bytes characters delimiter fields only-delimited complement output-delimiter"
+        )),
+    "tr": Row("data", "cCdst"),
+    "nl": Row("files", "p", "bdfhilnsvw"),
+    "rev": Row("files"),
+    "tac": Row("files", "br", "s"),
+    "fold": Row("files", "bs", "w"),
+    "paste": Row("files", "sz", "d"),
+    "join": Row("files", "iz", "12aeojtv"),
+    "expand": Row("files", "i", "t"),
+    "column": Row("files", "tenx", "cs"),
+    "md5sum": _SUMS,
+    "sha1sum": _SUMS,
+    "sha256sum": _SUMS,
+    "sha512sum": _SUMS,
+    "cksum": Row("files"),
+    "od": Row("files", "abcdfiloxsv", "AtNjwS"),
+    "hexdump": Row("files", "bcCdovx", "nse"),
+    "xxd": Row("files", "bepu", "clsgo", most=1, globs=False),
+    "strings": Row("files", "af", "nte"),
+    "grep": Row(
+        "one pattern, then files", "abcEFGhHiIlLnoPqrsTUvVwxyZz", "ABCmdDe",
+        longs(
+            "color colour line-number recursive ignore-case count files-with-matches files-without-match fixed- "
+            "strings word-regexp extended-regexp basic-regexp perl-regexp line-regexp invert-match only- "
+            "matching max-count context after-context before-context no-filename with-filename quiet silent no- "
+            "messages null text byte-offset include exclude exclude-dir regexp"
+        ),
+        longs(
+            "max-count context after-context before-context include exclude exclude-dir regexp"
+        ), number=True, pattern=frozenset({"e", "--regexp"}),
+    ),
+    "rg": Row(
+        "one pattern, then files", "cFiIlnNoPqsSuvwxHh.", "ABCgjMmtTre",
+        longs(
+            "color line-number ignore-case smart-case case-sensitive count files-with-matches files-without- "
+            "match fixed-strings word-regexp invert-match only-matching max-count context after-context before- "
+            "context glob hidden no-ignore type type-not heading no-heading no-filename with-filename json "
+            "stats multiline pcre2 sort vimgrep column trim max-depth regexp files"
+        ),
+        longs(
+            "max-count context after-context before-context glob type type-not max-depth sort color regexp"
+        ), globs=False, pattern=frozenset({"e", "--regexp", "--files"}),
+    ),
+    "awk": Row("one pattern, then files", "", "Fv", globs=False),
+    "tree": Row("files", "adfilpsughDFrtUxCnASqvcJQN", "LPI", longs("dirsfirst noreport charset prune filelimit si du"),
+                globs=False),
+    "jq": Row("one pattern, then files", "rcnesSMaCj", "", longs(
+            "raw-output compact-output null-input exit-status slurp sort-keys monochrome-output ascii-output "
+            "color-output tab"
+        ), globs=False),
+}  # fmt: skip
+_SED_OPTIONS = re.compile(r"-[nErsuz]*e?\Z|--(?:quiet|silent|regexp-extended|expression)\Z")
+# The environment, other files, and modules from wherever.
+_JQ_READS = re.compile(r"(?<![.\w])env\b|\$ENV|\$__prog|\b(?:import|include|get_search_list)\b")
+# With nothing but this they print and end.
+_VERSIONS: dict[str, tuple[list[str], ...]] = {
+    **dict.fromkeys(
+        names(
+            """git npx bun deno python python3 pip pip3 uv ruby gem bundle perl php java javac cargo rustc rustup gcc
+            g++ clang make cmake docker podman kubectl helm terraform tsc bash jq rg curl"""
+        ),
+        (["--version"],),
+    ),
+    **dict.fromkeys(names("node npm yarn pnpm"), (["--version"], ["-v"])),
+    "go": (["version"],),
+}
+# Besides what runs and writes: the environment, and names of files that are computed.
+_AWK_READS = re.compile(r"ENVIRON|ARGV|ARGC|PROCINFO|>|<\s*\"")
+_PS_WORDS = names("aux ax axu a x u au ux")
+TABLE["egrep"] = TABLE["fgrep"] = TABLE["grep"]
+
+_FIND_TESTS = {
+    **dict.fromkeys(names(
+            "-not ! -o -a -or -and ( ) , -print -print0 -empty -prune -depth -xdev -mount -readable -writable "
+            "-executable -true -false -quit -daystart -noleaf -ls"
+        ), 0),
+    **dict.fromkeys(names(
+            "-name -iname -path -ipath -wholename -type -maxdepth -mindepth -size -mtime -mmin -ctime -cmin "
+            "-atime -amin -newer -regex -iregex -regextype -perm -user -group -links -inum -printf"
+        ), 1),
+}  # fmt: skip
+
+
+def files_read(words: tuple[Word, ...]) -> list[Word] | None:
+    """The files that a read-only command names, or None if it is not known to be one."""
+    name = words[0].text
+    if name in _VERSIONS and [word.text for word in words[1:]] in _VERSIONS[name]:
+        return []
+    if name == "find":
+        return _find(words)
+    if name == "sed":
+        return _sed(words)
+    if name == "git":
+        from mainspring.permissions.shell.readonly_git import only_reads
+
+        return [] if only_reads(words) else None
+    row = TABLE.get(name)
+    if row is None or (name == "printf" and not _plain_format(words)):
+        return None
+    if row.operands == "data" and not row.flags and not row.values:
+        return []
+    if name == "awk" and awk_runs(words):
+        return None
+    operands = _operands(row, words)
+    if operands is None or len(operands) > row.most or not _plain_operands(name, operands):
+        return None
+    if row.operands == "one pattern, then files":
+        if row.pattern and _gives_pattern(row, words):
+            return operands
+        return operands[1:] if operands and operands[0].exact else None
+    if row.operands == "none" and operands:
+        return None
+    return operands if row.operands == "files" else []
+
+
+def _plain_operands(name: str, operands: list[Word]) -> bool:
+    match name:
+        case "date":  # anything else sets the clock
+            return all(word.text.startswith("+") for word in operands)
+        case "ps":  # with `e` it shows the environment of others
+            return all(word.text in _PS_WORDS for word in operands)
+        case "awk":
+            return bool(operands) and _AWK_READS.search(operands[0].text) is None
+        case "jq":
+            return not operands or _JQ_READS.search(operands[0].text) is None
+        case _:
+            return True
+
+
+def _gives_pattern(row: Row, words: tuple[Word, ...]) -> bool:
+    """Then each operand is a file. Where an option only looks like one that does, one file more is checked."""
+    return any(
+        word.text.partition("=")[0] in row.pattern
+        if word.text.startswith("--")
+        else word.text.startswith("-") and any(letter in row.pattern for letter in word.text[1:])
+        for word in words[1:]
+    )
+
+
+def _plain_format(words: tuple[Word, ...]) -> bool:
+    return len(words) > 1 and words[1].exact and not words[1].text.startswith("-")
+
+
+def _operands(row: Row, words: tuple[Word, ...]) -> list[Word] | None:
+    """What is no option, or None if something is not in the table."""
+    operands: list[Word] = []
+    index = 1
+    ended = False
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if word.names == ("<(",) and word.text == UNKNOWN:
+            continue  # the output of a command, which is judged by itself
+        if not word.exact:
+            if _valued(row, word):
+                continue
+            free = row.operands == "data" or (word.glob and not word.text.startswith((UNKNOWN + "-", "-")))
+            if not (row.globs and free):
+                return None
+            operands.append(word)
+        elif ended or not word.text.startswith("-") or word.text == "-":
+            operands.append(word)
+        elif word.text == "--":
+            ended = True
+        else:
+            taken = _option(row, word.text, words[index] if index < len(words) else None)
+            if taken is None:
+                return None
+            index += taken
+    return operands
+
+
+def _valued(row: Row, word: Word) -> bool:
+    """`--include=*.py`: whatever it becomes, it is this option."""
+    name, equals, _ = word.text.partition("=")
+    return bool(equals) and name in row.longs and (word.glob or not word.many)
+
+
+def _option(row: Row, text: str, following: Word | None) -> int | None:
+    """How many further words an option takes; None if it is not allowed."""
+    if text.startswith("--"):
+        name, equals, _ = text.partition("=")
+        if name in row.longs and (equals or name not in row.long_values):
+            return 0
+        return 1 if name in row.long_values and _one(following) and not equals else None
+    if row.number and text[1:].isdigit():
+        return 0
+    for position, letter in enumerate(text[1:], 2):
+        if letter in row.values:
+            if position < len(text):
+                return 0
+            return 1 if _one(following) else None
+        if letter not in row.flags:
+            return None
+    return 0
+
+
+def _one(word: Word | None) -> bool:
+    """One word for certain, whatever it says."""
+    return word is not None and not word.many
+
+
+def _sed(words: tuple[Word, ...]) -> list[Word] | None:
+    """Printing and substituting to the output: `sed -n 5p x`."""
+    found = sed_scripts(words)
+    if found is None or not all(word.exact for word in words):
+        return None
+    scripts, files = found
+    options = [
+        word.text for word in words[1:] if word.text.startswith("-") and word not in scripts and word.text != "-"
+    ]
+    if not scripts or not all(_SED_OPTIONS.match(option) for option in options):
+        return None
+    return files if all(plain_sed(script.text) for script in scripts) else None
+
+
+def _find(words: tuple[Word, ...]) -> list[Word] | None:
+    if not all(word.exact for word in words):
+        return None
+    index = 1
+    while index < len(words) and not words[index].text.startswith(("-", "(", "!", ",")):
+        index += 1
+    places = list(words[1:index])
+    while index < len(words):
+        taken = _FIND_TESTS.get(words[index].text)
+        if taken is None:
+            return None
+        if words[index].text == "-newer":
+            places.extend(words[index + 1 : index + 2])
+        index += 1 + taken
+    return places

@@ -1,0 +1,174 @@
+"""Removals that no mode and no rule approves: the root, home, the workspace and the like (S9)."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from mainspring.core.value import Value
+from mainspring.permissions.shell.look import FOUND, Seen, Sight, base
+from mainspring.permissions.shell.rough import removes
+from mainspring.permissions.shell.tables import names
+from mainspring.permissions.shell.values import UNKNOWN, Word
+
+_TOP = names(
+    "bin boot data dev etc home lib lib32 lib64 media mnt opt private proc root run sbin srv sys tmp usr var "
+    "Users Library System Applications Volumes"
+)
+_NARROW = names("-name -iname -path -ipath -wholename -regex -iregex -empty -newer -mtime -mmin -size -perm -user")
+MOST_VALUES = 100  # of one variable
+_WHERE_WE_ARE = frozenset({"HOME", "PWD", "OLDPWD", "("})
+_BRACES = re.compile(r"([^{}]*)\{([^{}]*)\}([^{}]*)\Z")
+
+
+class Ground(Value):
+    """What must not be removed: the working folders, home, and every folder above them."""
+
+    cwds: tuple[str, ...]  # where the command may be when it runs
+    folders: tuple[str, ...]
+    home: str
+
+
+def critical(sight: Sight, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
+    """Why the line may remove what must stay, or "". `real`: every name of a path."""
+    values = _values(sight)
+    for seen in sight.commands:
+        for target in _targets(seen):
+            for word in _variants(target, values):
+                reason = _reason(word, ground, real)
+                if reason:
+                    return reason
+    for text in sight.unread:
+        if removes(text):
+            return "it removes something, and cannot be read"
+    return ""
+
+
+def _values(sight: Sight) -> dict[str, list[Word]]:
+    """What the line itself puts into variables; of functions, all that they are given."""
+    values: dict[str, list[Word]] = {}
+    for script in sight.scripts:
+        functions = {name for name, _ in script.functions}
+        for command in script.commands:
+            for assign in command.assigns:
+                if assign.value is not None:
+                    values.setdefault(assign.name, []).append(assign.value)
+            if command.words and command.words[0].text in functions:
+                values.setdefault("1", []).extend(command.words[1:])
+    return values
+
+
+def _variants(word: Word, values: dict[str, list[Word]]) -> Iterator[Word]:
+    """The word, and what it becomes with each known value of its variable."""
+    yield word
+    if len(word.names) != 1 or word.text.count(UNKNOWN) != 1:
+        return
+    name = "1" if word.names[0] in ("@", "*") or word.names[0].isdigit() else word.names[0]
+    known = values.get(name, [])
+    if len(known) > MOST_VALUES:
+        known = [Word(UNKNOWN, word.start)]  # nobody looks through that many
+    for value in known:
+        yield Word(word.text.replace(UNKNOWN, value.text), word.start, value.many, value.glob, names=value.names)
+
+
+def _targets(seen: Seen) -> list[Word]:
+    name = base(seen.words[0].text) if seen.words[0].exact else ""
+    if name == "find":
+        return _found(seen.words)
+    if name not in ("rm", "rmdir", ""):
+        return []
+    targets: list[Word] = []
+    ended = False
+    for word in seen.words[1:]:
+        if ended or not word.text.startswith("-") or word.many:
+            targets.append(word)
+        ended = ended or word.text == "--"
+    return targets if name else [word for word in targets if word.exact]  # an unknown program, given the root
+
+
+def _found(words: tuple[Word, ...]) -> list[Word]:
+    """Where `find` begins, if it removes what it finds. With a narrow test, only places outside the working folder."""
+    removes_them = any(word.text == "-delete" or base(word.text) in ("rm", "rmdir") for word in words[1:])
+    if not removes_them:
+        return []
+    first = next((index for index, word in enumerate(words[1:]) if word.text.startswith(("-", "(", "!"))), len(words))
+    places = list(words[1 : first + 1]) or [Word(".", -1)]
+    narrow = any(word.text in _NARROW for word in words)
+    return [word for word in places if not narrow or word.tilde or not word.exact or word.text.startswith("/")]
+
+
+def _reason(word: Word, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
+    if FOUND in word.names:
+        return ""  # the places where it is looked for are targets themselves
+    if word.many and word.text.startswith("-"):
+        return "it removes what follows options that are computed"
+    if any(name.startswith("{") for name in word.names):
+        return _braces(word, ground, real)
+    if UNKNOWN not in word.text:
+        return _static(word.text, ground, real)
+    parts = word.text.split("/")
+    while parts and not parts[-1].replace(UNKNOWN, "").strip("."):
+        parts.pop()  # `*`, `.*`, `$x`, and empty names
+    ends_open = len(parts) < len(word.text.split("/"))
+    rest = "/".join(parts)
+    if UNKNOWN in rest:
+        return _computed(word, parts, ends_open=ends_open)
+    if word.text == UNKNOWN and not word.glob:
+        known = set(word.names) & _WHERE_WE_ARE
+        return "it removes what a command or variable names" if known or not word.names else ""
+    if word.text.startswith(UNKNOWN) and not word.glob:
+        return "it removes what is below a variable, which may be empty"
+    where = rest or ("/" if word.text.startswith("/") else ".")
+    return _static(where, ground, real) if ends_open else ""
+
+
+def _computed(word: Word, parts: list[str], *, ends_open: bool) -> str:
+    """An unknown part before a known one: below a variable."""
+    if word.glob:
+        return ""
+    if ends_open or ".." in parts:
+        return "it removes what is below a variable, which may be empty"
+    after = [part for part in parts[1:] if part]
+    if parts[0] == UNKNOWN and len(after) == 1 and after[0] in _TOP:
+        return f"it removes '/{after[0]}' if the variable is empty"
+    return "it removes what a pattern matches below a variable" if UNKNOWN in "/".join(parts[1:]) and word.many else ""
+
+
+def _braces(word: Word, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
+    raw = next(name for name in word.names if name.startswith("{"))[1:]
+    found = _BRACES.match(raw)
+    if found is None or any(character in raw for character in "*?[$`'\"\\~"):
+        return "it removes a list that is computed"
+    for one in found[2].split(","):
+        reason = _static(found[1] + one + found[3], ground, real)
+        if reason:
+            return reason
+    return ""
+
+
+def _static(path: str, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
+    if not path:
+        return ""
+    if path == "~" or path.startswith("~/"):
+        path = ground.home + path[1:]
+    for cwd in ground.cwds:
+        full = posixpath.normpath(posixpath.join(cwd, path))
+        for name in {full, *real(full)}:
+            reason = _name(name, ground, real)
+            if reason:
+                return reason
+    return ""
+
+
+def _name(name: str, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
+    parts = [part for part in name.split("/") if part]
+    if len(parts) < 2:
+        return f"it removes '{name}'"
+    kept = {ground.cwds[0], *ground.folders, ground.home}
+    if name.startswith(ground.cwds[0] + "/") and not any(folder.startswith(name) for folder in kept):
+        return ""  # below the working folder, as most are
+    for folder in kept:
+        if any([part for part in one.split("/") if part][: len(parts)] == parts for one in {folder, *real(folder)}):
+            return f"it removes '{name}', which is or holds a working folder or home"
+    return ""

@@ -1,0 +1,215 @@
+"""Programs that run other programs: how to find the inner command among their words. Tables; `look.py` walks them.
+
+An option that is missing here is not taken for a flag: the words after it are then tried in every position, and what
+might be a denied command is asked. So a gap in a table costs a question, never a rule.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from mainspring.permissions.shell.tables import longs, names
+
+
+class Runner(NamedTuple):
+    """Options, then perhaps assignments, then some words of its own, then the inner command."""
+
+    flags: str = ""  # short options without a value
+    values: str = ""  # short options with one
+    long_flags: frozenset[str] = frozenset()
+    long_values: frozenset[str] = frozenset()  # with the value in the next word; `--name=value` needs no row
+    own: int = 0  # words of its own before the command
+    assigns: bool = False  # NAME=value may stand before the command
+
+
+RUNNERS: dict[str, Runner] = {
+    # These seven, in these forms, are also looked through by allow rules (S5).
+    "timeout": Runner("v", "ks", longs("foreground preserve-status verbose"), longs("kill-after signal"), own=1),
+    "time": Runner("pavqV", "fo", longs("portability append verbose quiet"), longs("format output"), assigns=True),
+    "nice": Runner("", "n", longs(""), longs("adjustment")),
+    "nohup": Runner(),
+    "stdbuf": Runner("", "ioe", longs(""), longs("input output error")),
+    "command": Runner("p"),
+    "builtin": Runner(),
+    # The rest only by deny and ask.
+    "coproc": Runner(assigns=True),
+    "exec": Runner("cl", "a"),
+    "env": Runner("0iv", "uC", longs("ignore-environment null debug"), longs("unset chdir"), assigns=True),
+    "sudo": Runner(
+        "AbBEeHhiKklnPSsVv", "CcghpRrTtuUD",
+        longs(
+            "askpass background bell preserve-env edit set-home help login non-interactive preserve-groups "
+            "stdin shell"
+        ),
+        longs(
+            "close-from group host prompt chroot role command-timeout type other-user user chdir"
+        ), assigns=True,
+    ),
+    "doas": Runner("nsL", "uC"),
+    "xargs": Runner(
+        "0rtpxo", "adEILnPs", longs("null no-run-if-empty verbose interactive exit open-tty"),
+        longs(
+            "arg-file delimiter max-lines max-args max-procs max-chars replace process-slot-var"
+        ),
+    ),
+    "setsid": Runner("cfw", "", longs("ctty fork wait")),
+    "ionice": Runner("t", "cnpPu", longs("ignore"), longs("class classdata pid")),
+    "chrt": Runner("abdfiormvp", "TPD", own=1),
+    "taskset": Runner("acp", "", longs("all-tasks cpu-list pid"), own=1),
+    "chroot": Runner("", "", longs("skip-chdir"), longs("userspec groups"), own=1),
+    "unshare": Runner(
+        "mpunicCUTrfkh", "SGRw",
+        longs(
+            "mount uts ipc net pid user cgroup time fork map-root-user map-current-user keep-caps mount-proc "
+            "kill-child"
+        ),
+        longs("setuid setgid root wd"),
+    ),
+    "nsenter": Runner("amuinpUCTrwFZ", "tSGe", longs("all no-fork"), longs("target setuid setgid")),
+    "strace": Runner("cCdDfFhiknqrtTvVwxyzZ", "abeEIoOpPsSuUX", longs("follow-forks"), longs("trace output")),
+    "ltrace": Runner("bcCfhiLrStTV", "AaDeFlnopsuwxX"),
+    "flock": Runner("sxenuoFhV", "wE", longs("shared exclusive nonblock unlock close no-fork verbose"),
+                    longs("wait timeout conflict-exit-code"), own=1),
+    "busybox": Runner(),
+    "toybox": Runner(),
+    "setpriv": Runner("dh", "", longs("no-new-privs clear-groups keep-groups"), longs("reuid regid groups")),
+    "linux32": Runner("vRBFIX3L"),
+    "linux64": Runner("vRBFIX3L"),
+    "setarch": Runner("vRBFIX3L", own=1),
+    "fakeroot": Runner("u", "lsbif"),
+    "unbuffer": Runner("p"),
+    "chronic": Runner("ev"),
+    "numactl": Runner("alHs", "iNmCpP"),
+    "proxychains": Runner("q", "f"),
+    "proxychains4": Runner("q", "f"),
+    "torsocks": Runner("qdi", "up"),
+    "torify": Runner(),
+    "catchsegv": Runner(),
+    "caffeinate": Runner("dimsu", "tw"),
+    "noglob": Runner(),
+    "nocorrect": Runner(),
+    "dbus-run-session": Runner(),
+    "ld.so": Runner(),
+}  # fmt: skip
+
+# What allow looks through, and with which options (S5). The `time` of bash knows `-p` only.
+ALLOW_LOOKS_THROUGH: dict[str, Runner] = {
+    **{name: RUNNERS[name] for name in ("timeout", "nice", "nohup", "stdbuf", "command", "builtin")},
+    "time": Runner("p", assigns=True),
+}
+
+# Runners with grammars of their own, and the first words after which they run something; none: always. Every later word
+# may be the command: what then matches a deny rule is asked.
+LOOSE_RUNNERS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(
+        names("""parallel watch entr ssh rsh mosh npx bunx uvx pipx pnpx systemd-run systemd-nspawn nix-shell firejail
+        xvfb-run
+    bwrap valgrind rr heaptrack screen tmux start-stop-daemon cgexec cpulimit faketime rlwrap fd fdfind runuser su
+    sg capsh script expect gdb lldb flock pkexec gosu su-exec prlimit hyperfine sshpass chpst softlimit setuidgid envdir
+    tini dumb-init daemonize choom uclampset eatmydata fakechroot proot schroot wine dtach abduco nsjail minijail0
+    with-contenv s6-setuidgid dotenv"""),
+        frozenset[str](),
+    ),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), frozenset({"exec", "run", "create", "compose", "container"})),
+    **dict.fromkeys(names("kubectl oc lxc bundle direnv asdf rbenv pyenv nodenv"),
+                    frozenset({"exec", "run", "debug", "shell"})),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), frozenset({"exec", "x", "dlx"})),
+    **dict.fromkeys(("uv", "poetry", "pipenv", "pdm", "hatch", "rye", "conda", "mamba", "micromamba"),
+                    frozenset({"run", "tool", "env"})),
+    "mise": frozenset({"exec", "x", "run"}),
+    "devbox": frozenset({"run", "shell"}),
+    "nix": frozenset({"run", "develop", "shell"}),
+    "vagrant": frozenset({"ssh"}),
+    "machinectl": frozenset({"shell"}),
+    "perf": frozenset({"stat", "record", "trace"}),
+    "snap": frozenset({"run"}),
+}  # fmt: skip
+
+# They read what to run from their input.
+READ_COMMANDS = frozenset({"at", "batch", "crontab", "ed", "red"})
+
+SHELLS = names("sh bash dash ash ksh mksh rbash zsh fish csh tcsh pwsh posh yash elvish nu xonsh")
+LIKE_BASH = frozenset({"sh", "bash", "dash", "ash", "rbash", "ksh", "mksh"})
+
+# Options after which code in another language stands. Code is not looked into: it is asked.
+CODE_OPTIONS: dict[str, tuple[str, frozenset[str]]] = {
+    "python": ("c", frozenset()),
+    "pypy": ("c", frozenset()),
+    "perl": ("eE", frozenset()),
+    "ruby": ("e", frozenset()),
+    "node": ("ep", frozenset({"--eval", "--print"})),
+    "nodejs": ("ep", frozenset({"--eval", "--print"})),
+    "bun": ("ep", frozenset({"--eval", "--print"})),
+    "deno": ("", frozenset({"eval"})),
+    "php": ("rBRE", frozenset({"--run"})),
+    "lua": ("e", frozenset()),
+    "luajit": ("e", frozenset()),
+    "tclsh": ("", frozenset()),
+    "guile": ("c", frozenset()),
+    "Rscript": ("e", frozenset()),
+    "julia": ("eE", frozenset({"--eval", "--print"})),
+    "osascript": ("e", frozenset()),
+    "groovy": ("e", frozenset()),
+    "scala": ("e", frozenset()),
+    "erl": ("", frozenset({"-eval"})),
+    "elixir": ("e", frozenset({"--eval"})),
+    "racket": ("e", frozenset({"--eval"})),
+    "sbcl": ("", frozenset({"--eval"})),
+    "emacs": ("", frozenset({"--eval", "-eval", "--batch", "-f", "-l"})),
+    "vim": ("cS", frozenset({"--cmd"})),
+    "vi": ("cS", frozenset({"--cmd"})),
+    "nvim": ("cS", frozenset({"--cmd"})),
+    "ex": ("cS", frozenset({"--cmd"})),
+    "expect": ("c", frozenset()),
+    "gdb": ("", frozenset({"-ex", "--ex", "-x", "--command", "--eval-command"})),
+    "jshell": ("", frozenset()),
+    "irb": ("", frozenset()),
+    "sqlite3": ("", frozenset({"-cmd"})),
+}
+
+# Options whose value is a command, in programs that otherwise do something else.
+COMMAND_OPTIONS: dict[str, frozenset[str]] = {
+    "tar": longs(
+        "to-command checkpoint-action use-compress-program info-script new-volume-script rsh-command rmt-command"
+    ) | {"-I", "-F"},
+    "rsync": frozenset({"-e", "--rsh", "--rsync-path"}),
+    "zip": frozenset({"-TT", "--unzip-command"}),
+    "man": frozenset({"-P", "--pager", "-H", "--html"}),
+    "rg": frozenset({"--pre", "--hostname-bin"}),
+    "sort": frozenset({"--compress-program"}),
+    "split": frozenset({"--filter"}),
+    "script": frozenset({"-c", "--command"}),
+    "su": frozenset({"-c", "--command"}),
+    "runuser": frozenset({"-c", "--command"}),
+    "sg": frozenset({"-c"}),
+    "flock": frozenset({"-c", "--command"}),
+    "env": frozenset({"-S", "--split-string"}),
+    "nix-shell": frozenset({"--run", "--command"}),
+    "ssh": frozenset({"-o"}),
+    "scp": frozenset({"-o", "-S"}),
+    "sftp": frozenset({"-o", "-S"}),
+    "nc": frozenset({"-e", "-c"}),
+    "ncat": frozenset({"-e", "-c", "--exec", "--sh-exec"}),
+    "gcc": frozenset({"-wrapper"}),
+    "wget": frozenset({"--use-askpass"}),
+    "vagrant": frozenset({"-c", "--command"}),
+    "git": longs(
+        "exec extcmd upload-pack receive-pack tree-filter index-filter msg-filter env-filter commit-filter "
+        "parent-filter tag-name-filter setup open-files-in-pager"
+    ) | {"-x", "-u", "-O"},
+}  # fmt: skip
+
+# Names that start with one of these are a program of a family: python3.12, gawk, ld-linux-x86-64.so.2.
+FAMILIES = (
+    ("python", "python"), ("pypy", "pypy"), ("perl5", "perl"), ("ruby", "ruby"), ("lua5", "lua"), ("php", "php"),
+    ("ld-linux", "ld.so"), ("ld-musl", "ld.so"), ("tclsh", "tclsh"), ("node", "node"),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1_024)
+def family(name: str) -> str:
+    for start, one in FAMILIES:
+        if name.startswith(start) and not name[len(start) : len(start) + 1].isalpha():
+            return one
+    return name

@@ -1,0 +1,34 @@
+"""Programs that take no command among their words, or whose way of taking one is known. Of all others every word may be
+one: a rule about such a word is asked about."""
+
+from __future__ import annotations
+
+from mainspring.permissions.shell.look import base
+from mainspring.permissions.shell.readonly import TABLE
+from mainspring.permissions.shell.runners import CODE_OPTIONS, LOOSE_RUNNERS, RUNNERS, SHELLS, family
+from mainspring.permissions.shell.tables import names
+from mainspring.permissions.shell.touches import DATA, KNOWN
+from mainspring.permissions.shell.values import Word
+
+_FAMILIAR = (
+    names(
+        """git gh glab hub find sed gsed awk gawk mawk nawk make gmake cd pushd popd eval trap alias source . export
+        declare typeset local readonly unset read set shopt ps kill pkill killall pgrep npm npx pnpm yarn bun docker
+        podman kubectl helm brew apt apt-get dnf yum apk pacman snap pip pip3 pipx gem cargo go rustup dotnet mvn
+        gradle terraform aws gcloud az curl wget ssh scp sftp ssh-keygen systemctl service journalctl tar zip unzip gzip
+        crontab printenv compgen complete hash command builtin wait jobs mapfile readarray getopts jq yq pytest tsc
+        eslint prettier ruff mypy black jest vitest rails rake bundle composer ninja meson"""
+    )
+    | frozenset(TABLE)
+    | KNOWN
+    | DATA
+    | frozenset(RUNNERS)
+    | frozenset(LOOSE_RUNNERS)
+    | frozenset(CODE_OPTIONS)
+    | SHELLS
+)
+
+
+def may_run(words: tuple[Word, ...]) -> bool:
+    """Whether any of the words may be a command that the program runs."""
+    return len(words) > 1 and family(base(words[0].text)) not in _FAMILIAR

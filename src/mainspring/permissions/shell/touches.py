@@ -1,0 +1,246 @@
+"""Which files a command names, to read or to write them. For rules about paths, protected places and acceptEdits.
+
+It knows the programs that people use for files. For deny rules it may see a file where there is none, such as the
+value of an option; it is not used to find out that a command is harmless (`readonly.py` is).
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mainspring.core.value import Value
+from mainspring.permissions.shell.inline import plain_sed
+from mainspring.permissions.shell.look import base
+from mainspring.permissions.shell.tables import longs, names
+from mainspring.permissions.shell.values import Word
+
+_READ = names(
+    """cat head tail wc nl tac rev stat file md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
+    ls dir du tree readlink realpath diff cmp comm sort uniq cut paste join od xxd hexdump strings less more bat
+    view zcat bzcat xzcat base64 base32 fold expand unexpand column pr fmt split csplit iconv tee nano vim vi nvim
+    emacs open xdg-open source ."""
+)
+_READ_AFTER_ONE = names("grep egrep fgrep rg ag ack sed gsed awk gawk mawk nawk jq yq perl")
+_WRITE = names("rm rmdir unlink touch mkdir tee truncate shred mkfifo mknod patch nano vim vi nvim ex emacs")
+_WRITE_AFTER_ONE = names("chmod chown chgrp setfacl chattr")
+_WRITE_LAST = names("cp mv ln install rsync scp link")
+_WRITE_FIRST = names("zip script")
+_WRITE_SECOND = names("uniq xxd")
+# Options whose value is written to. The operands of these programs are something else.
+_WRITE_OPTIONS: dict[str, tuple[str, frozenset[str]]] = {
+    "curl": ("oDc", longs("output output-dir dump-header cookie-jar trace trace-ascii stderr")),
+    "wget": ("OoPa", longs("output-document output-file directory-prefix append-output save-cookies")),
+    "sort": ("o", longs("output")),
+    "tree": ("o", frozenset()),
+    "tar": ("Cf", longs("directory file")),
+    "unzip": ("d", frozenset()),
+    "git": ("o", longs("output output-directory")),
+    "gcc": ("o", frozenset()),
+    "cc": ("o", frozenset()),
+    "clang": ("o", frozenset()),
+    "patch": ("or", longs("output reject-file")),
+    "openssl": ("", frozenset({"-out"})),
+    "ssh-keygen": ("f", frozenset()),
+    "find": ("", names("-fprint -fprint0 -fprintf -fls")),
+}
+_RECURSIVE = names("rg ag ack grep egrep fgrep cp rsync scp zip tar diff")
+DATA = names(
+    "echo printf : true false exit return sleep kill test [ [[ type which hash man help whoami seq expr basename "
+    "dirname"
+)
+
+KNOWN = _READ | _READ_AFTER_ONE | _WRITE | _WRITE_AFTER_ONE | _WRITE_LAST | _WRITE_FIRST | {"dd", "xargs"}
+
+# What acceptEdits lets through, and with which options (N-12).
+FILE_COMMANDS: dict[str, str] = {
+    "mkdir": "pv", "touch": "acm", "rm": "rRfivdI", "rmdir": "pv", "mv": "fivnuT", "cp": "aRrfipvnuT", "sed": "inEer",
+}  # fmt: skip
+
+
+class Touched(Value):
+    reads: tuple[Word, ...] = ()
+    writes: tuple[Word, ...] = ()
+    known: bool = True  # not known: any word may be a file
+
+
+def touched(words: tuple[Word, ...]) -> Touched:
+    name = base(words[0].text)
+    found = _touched(name, words)
+    written = _values(words, *_WRITE_OPTIONS[name]) if name in _WRITE_OPTIONS else ()
+    return replace(found, writes=(*found.writes, *written)) if written else found
+
+
+def _touched(name: str, words: tuple[Word, ...]) -> Touched:
+    if name in DATA:
+        return Touched()
+    if name == "xargs":  # what it runs is seen by itself
+        return Touched(_values(words, "a", longs("arg-file")))
+    if name == "find":
+        return Touched(_places(words))
+    if name not in KNOWN:
+        return Touched(tuple(_parts(words)), known=False)
+    operands = _operands(words)
+    if name in ("sed", "gsed", "perl") and any(_in_place(word.text) for word in words[1:]):
+        return Touched(operands[1:], operands)
+    if name == "dd":
+        return Touched(_named(words, "if="), _named(words, "of="))
+    if name in _WRITE_LAST:
+        target = _target(words)
+        reads, writes = (operands, target) if target else (operands[:-1], operands[-1:])
+        writes = (*writes, *_in_folder(reads, writes))
+        return Touched(reads, (*reads, *writes) if name == "mv" else writes)
+    if name in _WRITE_SECOND:
+        return Touched(operands[:1], operands[1:])
+    if name in _WRITE_FIRST:
+        return Touched(operands[1:], operands[:1])
+    writes = operands if name in _WRITE else operands[1:] if name in _WRITE_AFTER_ONE else ()
+    if name in _READ:
+        return Touched(operands, writes)
+    if name in _READ_AFTER_ONE:
+        given = any(word.text.startswith(("-e", "-f", "--regexp", "--file", "--expression")) for word in words[1:])
+        return Touched(operands if given else operands[1:])
+    return Touched((), writes)
+
+
+def _places(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Where `find` begins."""
+    found: list[Word] = []
+    for word in words[1:]:
+        if word.text.startswith(("-", "(", "!")):
+            break
+        found.append(word)
+    return tuple(found)
+
+
+def _operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """What is no option, and the values of options that have them attached."""
+    found: list[Word] = []
+    ended = False
+    for word in words[1:]:
+        if ended or not word.text.startswith("-") or word.text == "-":
+            found.append(word)
+        elif word.text == "--":
+            ended = True
+        elif "=" in word.text:
+            found.append(_after(word, "="))
+    return tuple(found)
+
+
+def _parts(words: tuple[Word, ...]) -> list[Word]:
+    """Every piece of an unknown program's words that could be a path: `x`, `--file=x`, `HEAD:x`, `@x`."""
+    found: list[Word] = []
+    for word in words[1:]:
+        if word.text.startswith("file://"):
+            found.append(Word(word.text[7:], word.start, many=word.many))
+        if "://" in word.text:
+            continue
+        if not word.text.startswith("-"):
+            found.append(word)
+        found.extend([_after(word, mark) for mark in ("=", ":", "@") if mark in word.text])
+    return found
+
+
+def _after(word: Word, mark: str) -> Word:
+    return Word(word.text.partition(mark)[2], word.start, many=word.many)
+
+
+def _named(words: tuple[Word, ...], start: str) -> tuple[Word, ...]:
+    return tuple(
+        Word(word.text[len(start) :], word.start, many=word.many) for word in words if word.text.startswith(start)
+    )
+
+
+def _target(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """`cp -t folder ...`"""
+    for index, word in enumerate(words[:-1]):
+        if word.text in ("-t", "--target-directory"):
+            return (words[index + 1],)
+        if word.text.startswith("--target-directory="):
+            return (_after(word, "="),)
+    return ()
+
+
+def _in_folder(sources: tuple[Word, ...], targets: tuple[Word, ...]) -> tuple[Word, ...]:
+    """`cp x/.mcp.json .`: if the target is a folder, this is the file."""
+    return tuple(
+        Word(f"{target.text.rstrip('/') or '/'}/{name}", target.start, tilde=target.tilde)
+        for target in targets
+        for source in sources
+        if target.exact and source.exact and (name := base(source.text.rstrip("/"))) not in ("", ".", "..")
+    )
+
+
+def _values(words: tuple[Word, ...], shorts: str, longs: frozenset[str]) -> tuple[Word, ...]:
+    """The values of the options, in the next word or in the same."""
+    found: list[Word] = []
+    for index, word in enumerate(words[1:], 1):
+        text = word.text
+        if not text.startswith("-"):
+            continue
+        following = words[index + 1 : index + 2]
+        if text.startswith("--"):
+            name, equals, _ = text.partition("=")
+            if len(name) > 3 and any(option.startswith(name) for option in longs):
+                found.extend([_after(word, "=")] if equals else following)
+        elif text in longs:
+            found.extend(following)
+        elif text.startswith("-") and (letter := next((one for one in text[1:] if one in shorts), "")):
+            inside = text.partition(letter)[2]
+            found.extend([Word(inside, word.start, many=word.many)] if inside else following)
+    return tuple(found)
+
+
+def recursive(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The folders of which a command reads all that is in them."""
+    name = base(words[0].text)
+    if name not in _RECURSIVE:
+        return ()
+    options = [word.text for word in words[1:] if word.text.startswith("-")]
+    letters = "".join(text[1:] for text in options if not text.startswith("--"))
+    if name in ("rg", "ag", "ack"):
+        hidden = any(letter in letters for letter in "u.") or "--hidden" in options or "--no-ignore" in options
+        return _operands(words)[1:] or (Word(".", -1),) if hidden else ()
+    if name in ("grep", "egrep", "fgrep") and ("r" in letters.lower() or "--recursive" in options):
+        return _operands(words)[1:] or (Word(".", -1),)
+    copies = name in ("cp", "rsync", "scp", "zip") and (
+        "r" in letters.lower() or "a" in letters or "--recursive" in options
+    )
+    first = words[1].text if len(words) > 1 else ""
+    packs = name == "tar" and ("c" in first or "--create" in options)
+    return _operands(words) if copies or packs or (name == "diff" and "r" in letters) else ()
+
+
+def emptied(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The folders in which `find` removes."""
+    if base(words[0].text) != "find" or not any(word.text == "-delete" for word in words):
+        return ()
+    return _places(words) or (Word(".", -1),)
+
+
+def _in_place(text: str) -> bool:
+    return text.startswith("--in-place") or (text.startswith("-") and not text.startswith("--") and "i" in text)
+
+
+def plain_file_command(words: tuple[Word, ...]) -> Touched | None:
+    """What a file command of the short list changes, when all of it is certain."""
+    shorts = FILE_COMMANDS.get(words[0].text)
+    if shorts is None or not all(word.exact for word in words):
+        return None
+    operands: list[Word] = []
+    ended = False
+    for word in words[1:]:
+        if ended or not word.text.startswith("-"):
+            operands.append(word)
+        elif word.text == "--":
+            ended = True
+        elif word.text.startswith("--") or any(letter not in shorts for letter in word.text[1:]) or word.text == "-":
+            return None
+    if words[0].text == "sed":
+        if (
+            not operands
+            or not plain_sed(operands[0].text)
+            or sum("e" in word.text for word in words if word.text[0:1] == "-")
+        ):
+            return None
+        operands = operands[1:]
+    return Touched(tuple(operands), tuple(operands)) if operands else None

@@ -1,0 +1,57 @@
+"""What is known of a command line after reading it: commands, words, redirects. Frozen values."""
+
+from __future__ import annotations
+
+from mainspring.core.value import Value
+
+UNKNOWN = "\0"  # stands in a word for text that only the shell will know; NUL itself never reaches a word (S1)
+
+
+class Word(Value):
+    """A word after quote removal."""
+
+    text: str  # with UNKNOWN where an expansion or a glob stands
+    start: int
+    many: bool = False  # may become no word at all, or several: an unquoted expansion, a glob, a brace list
+    glob: bool = False  # the unknown part is made of unquoted glob characters only
+    tilde: bool = False  # begins with an unquoted `~` or `~/`
+    bare: bool = False  # written without any quoting: only such a word can be a reserved word
+    names: tuple[str, ...] = ()  # the variables in it; "(" stands for the output of a command
+
+    @property
+    def exact(self) -> bool:
+        """One static string."""
+        return self.bare or (UNKNOWN not in self.text and not self.many)
+
+
+class Redirect(Value):
+    op: str
+    target: Word  # for a here-document: its text
+
+
+class Assign(Value):
+    name: str
+    value: Word | None  # None: a list, `a=(1 2)`
+
+
+class Simple(Value):
+    """One simple command. Without words it only assigns or redirects."""
+
+    words: tuple[Word, ...]
+    assigns: tuple[Assign, ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+
+
+class Script(Value):
+    commands: tuple[Simple, ...]
+    redirects: tuple[Redirect, ...] = ()  # of groups, loops and conditions
+    functions: tuple[tuple[str, int], ...] = ()  # those that are there for certain, and from where on
+    unclear: str = ""  # why not all of it could be read; "" when all of it was
+
+    @property
+    def all_redirects(self) -> tuple[Redirect, ...]:
+        return (*self.redirects, *(redirect for command in self.commands for redirect in command.redirects))
+
+
+class UnclearError(Exception):
+    """Here the reader would have to guess. The message says what stands in the way."""

@@ -1,0 +1,100 @@
+"""Rules sorted by what they are about: made once for a set of rules, used for every decision."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mainspring.permissions import commands, patterns
+from mainspring.permissions.rules import Behavior, Rule, Rules, names_tool
+
+# The tools that read and write files, and where in their input the path stands.
+READERS = {"Read": "file_path", "NotebookRead": "notebook_path", "Grep": "path", "Glob": "path", "LS": "path"}
+WRITERS = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
+
+
+class Command(NamedTuple):
+    """A rule for Bash; no pattern: it is about every command."""
+
+    rule: Rule
+    pattern: commands.Pattern | None
+
+
+class FieldRule(NamedTuple):
+    """A deny or ask rule about one field of the input."""
+
+    field: str
+    wanted: list[str]
+    rule: Rule
+
+
+class Sorted(NamedTuple):
+    deny: tuple[Command, ...]
+    ask: tuple[Command, ...]
+    allow: tuple[Command, ...]
+    bare: Rule | None  # allows every command
+    some: bool  # there is a deny or ask rule for some commands
+    guarded: tuple[Rule, ...]  # deny and ask rules for paths
+    needles: tuple[str, ...]  # for each of those, a name that must stand in a path that it matches; "": none must
+    # Where such a rule begins, by its text, what it is relative to, working folder and home: looked up once.
+    anchored: dict[tuple[str, str, str, str], tuple[patterns.Place, list[tuple[str, ...]]]]
+    files: dict[Behavior, tuple[Rule, ...]]  # those that may be about a tool for files
+    deny_values: tuple[FieldRule, ...]  # rules like `Agent(model:opus)`
+    ask_values: tuple[FieldRule, ...]
+
+
+_LATEST: dict[int, tuple[Rules, Sorted]] = {}  # by identity: a session has one set of rules, a test a few
+_MOST = 8
+
+
+def sort(rules: Rules) -> Sorted:
+    known = _LATEST.get(id(rules))
+    if known is not None and known[0] is rules:
+        return known[1]
+    if len(_LATEST) >= _MOST:
+        _LATEST.clear()
+    found = _sort(rules)
+    _LATEST[id(rules)] = rules, found
+    return found
+
+
+def _sort(rules: Rules) -> Sorted:
+    deny, ask = _commands(rules.deny), _commands(rules.ask)
+    allow = tuple([one for one in _commands(rules.allow) if one.rule.tool == "Bash"])
+    strict = (*rules.deny, *rules.ask)
+    guarded = [rule for rule in strict if rule.specifier and (rule.tool in READERS or rule.tool in WRITERS)]
+    return Sorted(
+        deny,
+        ask,
+        tuple([one for one in allow if one.pattern is not None]),
+        bare=next((one.rule for one in allow if one.pattern is None), None),
+        some=any(one.pattern is not None for one in (*deny, *ask)),
+        guarded=tuple(guarded),
+        needles=tuple([patterns.needle(rule.specifier or "") for rule in guarded]),
+        anchored={},
+        files={"deny": _files(rules.deny), "ask": _files(rules.ask), "allow": _files(rules.allow)},
+        deny_values=_values(rules.deny),
+        ask_values=_values(rules.ask),
+    )
+
+
+def _commands(rules: tuple[Rule, ...]) -> tuple[Command, ...]:
+    return tuple(
+        [
+            Command(rule, None if rule.specifier is None else commands.pattern(rule.specifier))
+            for rule in rules
+            if names_tool(rule, "Bash")
+        ]
+    )
+
+
+def _files(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    return tuple([rule for rule in rules if rule.tool in READERS or rule.tool in WRITERS or "*" in rule.tool])
+
+
+def _values(rules: tuple[Rule, ...]) -> tuple[FieldRule, ...]:
+    found: list[FieldRule] = []
+    for rule in rules:
+        field, colon, wanted = (rule.specifier or "").partition(":")
+        if colon and field.strip().isidentifier():
+            found.append(FieldRule(field.strip(), wanted.strip().split("*"), rule))
+    return tuple(found)

@@ -1,0 +1,120 @@
+"""Rules to offer with a question: they cover what was shown and nothing else, and say what that is (S10).
+
+Where no such rule exists, none is offered: then only a yes for this one time is left.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from mainspring.core.value import Value
+from mainspring.permissions import hosts
+from mainspring.permissions.coverage import Coverage
+from mainspring.permissions.decide import NAMED_BY, decide
+from mainspring.permissions.files import Files
+from mainspring.permissions.places import here
+from mainspring.permissions.policy import Asked, Mode, Paths, Policy
+from mainspring.permissions.rules import RuleError, Rules, Source, parse_rule
+from mainspring.permissions.shell.look import look
+from mainspring.permissions.shell.values import Word
+from mainspring.permissions.shown import visible
+from mainspring.permissions.sorted_rules import READERS, WRITERS
+from mainspring.permissions.targets import redirect_ask
+from mainspring.processes.paths import PathRefused
+
+MOST = 5  # rules from one question; nobody reads more before saying yes
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./@%+,=^-]+\Z", re.ASCII)
+_SPECIAL = re.compile(r"([*?\[\]\\!])")
+
+
+class Suggestion(Value):
+    rule: str
+    covers: str  # in words, for the person who is asked
+
+
+def suggestions(asked: Asked, policy: Policy, paths: Paths) -> tuple[Suggestion, ...]:
+    if decide(asked, replace(policy, mode=Mode.DEFAULT), paths).decision != "ask":
+        return ()
+    offered = _offered(asked, policy, paths)
+    if not offered or len(offered) > MOST:
+        return ()
+    try:
+        rules = Rules(allow=tuple(parse_rule(one.rule, "allow", source=Source.SESSION) for one in offered))
+    except RuleError:
+        return ()
+    # A rule that would not help, or that reads back as something else, is not offered.
+    then = decide(asked, replace(policy, rules=policy.rules.and_also(rules), mode=Mode.DEFAULT), paths)
+    return offered if then.decision == "allow" else ()
+
+
+def _offered(asked: Asked, policy: Policy, paths: Paths) -> tuple[Suggestion, ...]:
+    match asked.tool:
+        case "Bash":
+            return _commands(str(asked.input.get("command", "")), asked.cwd, policy, paths)
+        case tool if tool in READERS or tool in WRITERS:
+            path = asked.input.get(READERS.get(tool) or WRITERS[tool])
+            one = _file(
+                "Read" if tool in READERS else "Edit", path if isinstance(path, str) else asked.cwd, asked.cwd, paths
+            )
+            return (one,) if one is not None else ()
+        case "WebFetch":
+            return _host(str(asked.input.get("url", "")))
+        case tool:
+            name = next((value for key in NAMED_BY.get(tool, ()) if isinstance(value := asked.input.get(key), str)), "")
+            if name:
+                return (Suggestion(f"{tool}({name})", f"every call of '{tool}' for '{visible(name)}'"),)
+            return (Suggestion(tool, f"every call of '{tool}', whatever its input"),)
+
+
+def _commands(text: str, cwd: str, policy: Policy, paths: Paths) -> tuple[Suggestion, ...]:
+    sight = look(text)
+    if sight.script.unclear:
+        return ()
+    files = Files(policy, cwd, paths)
+    coverage = Coverage(sight, here(sight, files), files)
+    found = [
+        None if command.assigns else _command(command.words)
+        for command in sight.script.commands
+        if not coverage.command(command).covered
+    ]
+    for redirect in sight.script.all_redirects:
+        if not coverage.redirect(redirect).covered:
+            ask = redirect_ask(redirect)
+            found.append(
+                None if ask is None else _file("Read" if ask.access == "read" else "Edit", ask.path, cwd, paths)
+            )
+    if None in found:
+        return ()
+    return tuple(dict.fromkeys(one for one in found if one is not None))
+
+
+def _command(words: tuple[Word, ...]) -> Suggestion | None:
+    if not words or not all(word.exact for word in words):
+        return None
+    specifier = " ".join(_quoted(word.text) for word in words)
+    return Suggestion(f"Bash({specifier})", f"exactly this command: {visible(specifier)}")
+
+
+def _quoted(text: str) -> str:
+    return text if _PLAIN.match(text) else "'" + text.replace("'", "'\\''") + "'"
+
+
+def _file(tool: str, path: str, cwd: str, paths: Paths) -> Suggestion | None:
+    try:
+        found = paths(path, cwd)
+    except PathRefused:
+        return None
+    if found.via or found.kind == "special":
+        return None  # one rule cannot name all the names of a file behind links
+    what = "everything in the folder" if found.kind == "folder" else "the file"
+    verb = "reading" if tool == "Read" else "changing"
+    literal = _SPECIAL.sub(r"\\\1", found.real)
+    return Suggestion(f"{tool}(/{literal})", f"{verb} {what} '{visible(found.real)}'")
+
+
+def _host(address: str) -> tuple[Suggestion, ...]:
+    host = hosts.host_of(address)  # whoever is asked about an address knows its host
+    return (Suggestion(f"WebFetch(domain:{host})", f"every page of the host '{host}'"),)

@@ -1,0 +1,79 @@
+"""The files that words and redirects of a shell command stand for."""
+
+from __future__ import annotations
+
+from mainspring.permissions.files import Ask
+from mainspring.permissions.rules import glob_matches
+from mainspring.permissions.shell.look import base
+from mainspring.permissions.shell.tables import names
+from mainspring.permissions.shell.values import UNKNOWN, Redirect, Word
+
+# bash makes descriptors of the last two; they are no files (S7).
+FREE_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+
+_PROTECTED = names(
+    """.git .hg .svn .claude .mainspring .mcp.json .vscode .idea .husky .githooks .npmrc .yarnrc .envrc .bashrc .profile
+    .bash_profile .zshrc .ssh .github .devcontainer .cursor .gitconfig .gitmodules .pre-commit-config.yaml"""
+)
+
+
+def base_of(word: Word) -> str:
+    return base(word.text.replace(UNKNOWN, "*")) or "*"
+
+
+def path_of(word: Word) -> str:
+    """As a path: a quoted `~` is a name like any other (F2)."""
+    if word.tilde:
+        return word.text if word.text.startswith("~/") else "~/"
+    return f"./{word.text}" if word.text.startswith("~") else word.text
+
+
+def folder_of(word: Word) -> str:
+    """The folder before a wildcard, or before whatever else is not known."""
+    path = path_of(word)
+    return path.partition(UNKNOWN)[0].rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+
+
+def may_be_protected(word: Word) -> bool:
+    """Whether a name with wildcards may be one of the best known protected ones."""
+    return any(
+        UNKNOWN in name and glob_matches(name.split(UNKNOWN), one)
+        for name in word.text.split("/")
+        if name.startswith(".")
+        for one in _PROTECTED
+    )
+
+
+def glob_parts(word: Word, cwd: str) -> list[list[str]]:
+    """The names in a path with wildcards, each as what stands between these."""
+    path = path_of(word)
+    full = path if path.startswith(("/", "~")) else f"{cwd}/{path}"
+    return [name.split(UNKNOWN) for name in full.split("/") if name]
+
+
+def redirect_ask(redirect: Redirect) -> Ask | None:
+    """The file that a redirect opens; None where there is none, or its name is computed."""
+    target = redirect.target
+    if redirect.op in ("<<", "<<<") or not target.exact or target.text in FREE_TARGETS or not target.text:
+        return None
+    if redirect.op in (">&", "<&") and (target.text == "-" or target.text.rstrip("-").isdigit()):
+        return None
+    return Ask("read" if redirect.op in ("<", "<&") else "write", path_of(target))
+
+
+def is_free(redirect: Redirect) -> bool:
+    """It opens no file, for certain."""
+    target = redirect.target
+    return redirect.op in ("<<", "<<<") or (target.exact and bool(target.text) and redirect_ask(redirect) is None)
+
+
+def writes(redirect: Redirect) -> bool:
+    return redirect.op not in ("<", "<<", "<<<", "<&") and not is_free(redirect)
+
+
+def is_network(path: str) -> bool:
+    return path.startswith(("/dev/tcp/", "/dev/udp/"))
+
+
+def visible_target(redirect: Redirect) -> str:
+    return redirect.target.text.replace(UNKNOWN, "*")

@@ -1,0 +1,45 @@
+"""Deny evasion: however a denied command is spelled, a bare allow and bypass mode do not let it run."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from permissions.deciding import bash
+from permissions.spellings import spellings
+
+ALL = list(spellings())
+
+
+def test_none_of_the_spellings_is_allowed() -> None:
+    found = Counter({"deny": 0, "ask": 0})
+    allowed: list[tuple[str, str]] = []
+    for what, rule, line in ALL:
+        decision = bash(line, allow=["Bash"], deny=[rule])
+        found[decision] += 1
+        if decision == "allow":
+            allowed.append((what, line))
+    assert allowed == []
+    assert len(ALL) > 9_000
+    assert found["deny"] > len(ALL) // 3  # many are understood, not only doubted
+
+
+@pytest.mark.parametrize(
+    "given", [{"mode": "bypassPermissions"}, {"hook": "allow"}, {"mode": "acceptEdits", "allow": ["Bash"]}]
+)
+def test_nor_in_other_ways(given: dict[str, object]) -> None:
+    for what, rule, line in ALL[::7]:
+        assert bash(line, deny=[rule], **given) in ("deny", "ask"), what
+        assert bash(line, ask=[rule], **given) in ("deny", "ask"), what
+
+
+def test_no_limit_turns_a_deny_into_a_question() -> None:
+    for line in (
+        "true; " * 5_000 + "rm x",
+        "echo " + "a" * 200_000 + "; rm x",
+        "(" * 200 + "rm x" + ")" * 200,
+        "a;" * 30_000 + "/bin/rm x",
+    ):
+        assert bash(line, allow=["Bash"], deny=["Bash(rm:*)"]) == "deny"
+        assert bash(line, allow=["Bash"], ask=["Bash(rm:*)"]) == "ask"

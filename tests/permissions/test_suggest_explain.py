@@ -1,0 +1,213 @@
+"""Rules that are offered, and `explain`."""
+
+from __future__ import annotations
+
+import io
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mainspring.permissions import Asked
+from mainspring.permissions.explain import LONGEST_LINE, as_input, batch, explain, main
+from mainspring.permissions.suggest import suggestions
+from mainspring.processes.paths import resolve
+from permissions.deciding import CWD, HOME, bash, call, policy, verdict
+
+PATHS = partial(resolve, home=HOME)
+
+
+def offered(tool: str, input: dict[str, Any], **given: Any) -> list[str]:
+    cwd = given.pop("cwd", CWD)
+    return [one.rule for one in suggestions(Asked(tool, input, cwd), policy(cwd=cwd, **given), PATHS)]
+
+
+def for_command(command: str, **given: Any) -> list[str]:
+    return offered("Bash", {"command": command}, **given)
+
+
+@pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        ("npm run build", ["Bash(npm run build)"]),
+        ("git status && npm test", ["Bash(npm test)"]),
+        ("npm a; npm b; npm a", ["Bash(npm a)", "Bash(npm b)"]),
+        ("npm run 'a b'", ["Bash(npm run 'a b')"]),
+        ("npm run '*'", ["Bash(npm run '*')"]),
+        ('npm run "it\'s"', ["Bash(npm run 'it'\\''s')"]),
+        ("npm run 'x:*'", ["Bash(npm run 'x:*')"]),
+        ("npm run ''", ["Bash(npm run '')"]),
+        ("timeout 10 npm test", ["Bash(timeout 10 npm test)"]),
+        ("sudo npm test", ["Bash(sudo npm test)"]),
+        ("find . -name x -delete", ["Bash(find . -name x -delete)"]),
+        ("npm x > out", ["Bash(npm x)", f"Edit(/{CWD}/out)"]),
+        ("npm x < /d/in", ["Bash(npm x)", "Read(//d/in)"]),
+        ("npm x > /dev/null", ["Bash(npm x)"]),
+        ("npm x > " + "a" * 5_000, []),
+        ("npm run $x", []),
+        ("npm run *.js", []),
+        ("FOO=1 npm x", []),
+        ("npm 'x", []),
+        ("ls", []),
+        ("rm -rf /", []),
+        ("npm x > .git/config", []),
+        ("npm x > $y", []),
+        ("npm x > /dev/tcp/a/1", []),
+        ("cd x && git push", []),
+        ("a; b; c; d; e; f", []),
+        ("find . '\\(' -delete", []),
+        ("npm x > 'a\0'", []),
+    ],
+)
+def test_s10_the_rules_that_are_offered(command: str, rules: list[str]) -> None:
+    assert for_command(command) == rules
+
+
+def test_nothing_is_offered_that_would_not_help() -> None:
+    assert for_command("npm x", ask=["Bash(npm:*)"]) == []
+    assert for_command("npm x", deny=["Bash(npm:*)"]) == []
+    assert for_command("npm x", mode="plan") == ["Bash(npm x)"]
+
+
+def test_files_hosts_and_other_tools(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    (root / "link").symlink_to("/etc/hosts")
+    (root / "folder").mkdir()
+    assert offered("Edit", {"file_path": "a*[b].txt"}) == [f"Edit(/{CWD}/a\\*\\[b\\].txt)"]
+    assert offered("Read", {"file_path": "/d/x"}) == ["Read(//d/x)"]
+    assert offered("Grep", {"path": str(root)}) == [f"Read(/{root})"]
+    assert offered("Grep", {}, cwd=str(root)) == []
+    assert offered("Read", {"file_path": "link"}, cwd=str(root)) == []
+    assert offered("Read", {"file_path": "\0"}) == []
+    assert offered("WebFetch", {"url": "https://Docs.Python.org/3"}) == ["WebFetch(domain:docs.python.org)"]
+    assert offered("WebFetch", {"url": "x"}) == []
+    assert offered("mcp__a__b", {"x": 1}) == ["mcp__a__b"]
+    assert offered("Agent", {"subagent_type": "Explore"}) == ["Agent(Explore)"]
+    assert offered("Skill", {"skill": "x)y"}) == ["Skill(x)y)"]
+    assert offered("Agent", {"subagent_type": "a\x1fb"}) == []
+    folder = suggestions(Asked("Grep", {"path": str(root / "folder")}, CWD), policy(), PATHS)
+    assert folder[0].covers == f"reading everything in the folder '{root}/folder'"
+    assert (
+        suggestions(Asked("Edit", {"file_path": "x"}, CWD), policy(), PATHS)[0].covers == f"changing the file '{CWD}/x'"
+    )
+
+
+WORD = st.text("ab *'\"\\$()[]:;&|{}~#!?,=-é", max_size=6)
+
+
+@given(st.lists(WORD, min_size=1, max_size=4), st.lists(WORD, min_size=1, max_size=4))
+def test_s10_a_rule_covers_what_was_shown_and_nothing_else(words: list[str], others: list[str]) -> None:
+    def line(parts: list[str]) -> str:
+        return "npm " + " ".join("'" + part.replace("'", "'\\''") + "'" for part in parts)
+
+    rules = for_command(line(words))
+    if not rules:
+        return
+    assert bash(line(words), allow=rules) == "allow"
+    if others != words:
+        assert bash(line(others), allow=rules) == "ask"
+    assert bash(line([*words, "x"]), allow=rules) == "ask"
+    assert bash(line(words[:-1]), allow=rules) == "ask"
+
+
+# --- explain -------------------------------------------------------------------------------------------------------
+
+
+def test_explain_says_what_decided_and_why() -> None:
+    text = explain("Bash", {"command": "npm \u202ex"}, policy(allow=["Bash(", "Read"]), cwd=CWD, paths=PATHS)
+    assert text.splitlines() == [
+        "ask: not all of it can be known: the character U+202E",
+        "call: Bash: npm <U+202E>x",
+        "mode: default",
+        "broken rule: the rule 'Bash(' has no closing parenthesis at its end",
+    ]
+    text = explain("Bash", {"command": "npm x"}, policy(allow=["Bash(npm:*)"]), cwd=CWD, paths=PATHS)
+    assert text.splitlines()[-1] == "rule: Bash(npm:*) (source: flag)"
+    text = explain("Bash", {"command": "npm x"}, policy(), cwd=CWD, paths=PATHS)
+    assert text.splitlines()[-1] == "a rule that would cover it: Bash(npm x): exactly this command: npm x"
+
+
+def test_input_may_be_json_or_the_one_field_that_matters() -> None:
+    assert as_input("Bash", '{"command": "x"}') == {"command": "x"}
+    assert as_input("Bash", "{ ls; }") == {"command": "{ ls; }"}
+    assert as_input("Edit", "x") == {"file_path": "x"}
+    assert as_input("Grep", "x") == {"path": "x"}
+    assert as_input("WebFetch", "x") == {"url": "x"}
+    assert as_input("Other", "x") == {"input": "x"}
+
+
+def answers(*lines: str) -> list[dict[str, str]]:
+    return [json.loads(answer) for answer in batch(lines, cwd=CWD, home=HOME, paths=PATHS)]
+
+
+def line(command: object, **rest: object) -> str:
+    return json.dumps({"tool": "Bash", "input": {"command": command}, **rest})
+
+
+def test_batch_answers_every_line_in_order() -> None:
+    rules = {"allow": ["Bash"], "deny": ["Bash(rm:*)"], "ask": ["Bash(curl:*)"]}
+    found = answers(
+        line("npm x", rules=rules, mode="default", cwd="/w"),
+        line("rm x", rules=rules),
+        line("curl x", rules=rules),
+        line("ls"),
+        line("\ud800"),
+        line("x", mode="bypassPermissions"),
+        line("x", mode="dontAsk"),
+        line(5),
+    )
+    assert [one["decision"] for one in found] == ["allow", "deny", "ask", "allow", "ask", "allow", "deny", "deny"]
+    assert [one["rule"] for one in found] == ["Bash", "Bash(rm:*)", "Bash(curl:*)", "", "", "", "", ""]
+    assert all(set(one) == {"decision", "reason", "rule"} for one in found)
+
+
+@pytest.mark.parametrize(
+    ("broken", "names"),
+    [
+        ("", "JSON"),
+        ("{", "JSON"),
+        ("[]", "object"),
+        ("[" * 100_000, "JSON"),
+        ('{"input": {}}', "'tool'"),
+        ('{"tool": 5, "input": {}}', "'tool'"),
+        ('{"tool": "Bash"}', "'input'"),
+        ('{"tool": "Bash", "input": []}', "'input'"),
+        (line("ls", mode="x"), "'mode'"),
+        (line("ls", cwd="x"), "'cwd'"),
+        (line("ls", cwd="/\0"), "'cwd'"),
+        (line("ls", rules=[]), "'rules'"),
+        (line("ls", rules={"deny": "Bash"}), "'deny'"),
+        (" " * (LONGEST_LINE + 1), "characters"),
+    ],
+)
+def test_batch_names_a_line_that_cannot_be_read_and_goes_on(broken: str, names: str) -> None:
+    found = answers(line("ls"), broken, line("ls"))
+    assert [one["decision"] for one in found] == ["allow", "ask", "allow"]
+    assert "line 2" in found[1]["error"]
+    assert names in found[1]["error"]
+    assert "error" not in found[2]
+
+
+def test_the_command() -> None:
+    def run(argv: list[str], stdin: str = "") -> tuple[int, str]:
+        out = io.StringIO()
+        code = main(argv, policy(), cwd=CWD, paths=PATHS, pipes=(io.StringIO(stdin), out))
+        return code, out.getvalue()
+
+    assert run(["Bash", "ls"])[1].startswith("allow: ")
+    code, text = run(["--batch"], line("ls") + "\n" + line("npm x") + "\n")
+    assert code == 0
+    assert [json.loads(one)["decision"] for one in text.splitlines()] == ["allow", "ask"]
+    for argv in ([], ["Bash"], ["--bogus", "x"], ["a", "b", "c"]):
+        assert run(argv)[0] == 2
+
+
+def test_a_million_characters_are_decided_and_shown() -> None:
+    found = verdict("echo " + "a" * 1_000_000, deny=["Bash(rm:*)"])
+    assert found.decision == "ask"
+    assert len(found.shown) > 1_000_000
+    assert call("Bash", {"command": "ls;" * 300_000 + "rm x"}, deny=["Bash(rm:*)"]).decision == "deny"
