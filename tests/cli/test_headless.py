@@ -16,6 +16,9 @@ import pytest
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
 from mainspring.cli.flags import EXAMPLE
 from mainspring.simulator.replies import Refuse, Say
+from mainspring.tools.catalog import SPECS
+
+ALL = list(SPECS)
 
 
 def tool_use(name: str, **input: Any) -> dict[str, Any]:
@@ -57,7 +60,7 @@ def test_a_line_for_each_thing_that_happens(serve: Serve) -> None:
     shown = frames(done.stdout)
     assert (done.returncode, done.stderr) == (0, b"")
     assert [frame["type"] for frame in shown] == ["system", "assistant", "assistant", "user", "assistant", "result"]
-    assert shown[0]["tools"] == ["Read"]
+    assert shown[0]["tools"] == ALL
     assert shown[0]["cwd"] == str(stage.folder)
     assert shown[3]["message"]["content"][0]["is_error"] is True  # there is no such file
     assert {frame["session_id"] for frame in shown} == {shown[0]["session_id"]}
@@ -353,27 +356,31 @@ def offered(stage: Stage, *flags: str) -> list[str]:
     return [tool["name"] for tool in body_of(stage, *flags).get("tools", [])]
 
 
-ALL = ["Read", "Edit", "Write", "Bash"]
-
-
 @pytest.mark.parametrize(
     ("flags", "names"),
     [
-        ([], ["Read"]),
-        (["--permission-mode", "plan"], ["Read"]),
-        (["--permission-mode", "acceptEdits"], ["Read", "Edit", "Write"]),
-        (["--permission-mode", "bypassPermissions"], ALL),
-        (["--dangerously-skip-permissions"], ALL),
-        (["--allowedTools", "Bash,Edit"], ["Read", "Edit", "Bash"]),
-        (["--allowedTools", "Bash(git:*)"], ["Read"]),
-        (["--dangerously-skip-permissions", "--disallowedTools", "Bash(rm:*) Write"], ["Read", "Edit"]),
-        (["--dangerously-skip-permissions", "--tools", "Read,Glob,Bash"], ["Read", "Bash"]),
-        (["--dangerously-skip-permissions", "--tools", "default"], ALL),
+        ([], ALL),
+        (["--permission-mode", "plan"], ALL),
+        (["--allowedTools", "Bash(git:*)"], ALL),
+        (["--disallowedTools", "Bash(rm:*) Write"], [name for name in ALL if name != "Write"]),
+        (["--disallowedTools", "Bash(*),Glob()"], [name for name in ALL if name not in ("Bash", "Glob")]),
+        (["--tools", "Read,Glob,Bash"], ["Bash", "Read", "Glob"]),
+        (["--tools", "Read,Bash", "--disallowedTools", "Bash"], ["Read"]),
+        (["--tools", "default"], ALL),
         (["--tools", ""], []),
     ],
 )
-def test_no_tool_is_offered_that_nobody_allowed(flags: list[str], names: list[str], serve: Serve) -> None:
+@pytest.mark.covers("N-10")
+def test_the_model_is_told_of_all_tools_but_those_that_are_taken_away(
+    flags: list[str], names: list[str], serve: Serve
+) -> None:
     assert offered(serve(Say.of("Hi.")), *flags) == names
+
+
+def test_a_tool_that_there_is_not(serve: Serve) -> None:
+    done = serve().run("-p", "hello", "--tools", "Reed")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert "'--tools Reed': there is no such tool" in done.stderr.decode()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused")
@@ -385,10 +392,10 @@ def test_root_must_say_that_nothing_can_be_harmed(serve: Serve) -> None:
 
 def test_a_command_runs_without_our_secrets(serve: Serve) -> None:
     stage = serve(Say.of(tool_use("Bash", command="env; echo made > made.txt")), Say.of("Done."))
-    done = stage.run("-p", "hello", "--allowedTools", "Bash", env={"ANTHROPIC_API_KEY": "s3cret", "HARMLESS": "yes"})
+    done = stage.run("-p", "hello", "--allowedTools", "Bash", env={"ANTHROPIC_API_KEY": "s3cret", "EDITOR": "yes"})
     assert done.returncode == 0
     printed = json.dumps(stage.requests[1].body["messages"][-1])
-    assert "HARMLESS=yes" in printed
+    assert "EDITOR=yes" in printed
     assert "CLAUDECODE=1" in printed
     assert "s3cret" not in printed
     assert (stage.folder / "made.txt").read_text() == "made\n"
@@ -396,9 +403,9 @@ def test_a_command_runs_without_our_secrets(serve: Serve) -> None:
 
 def test_a_tool_that_is_not_offered_cannot_be_called(serve: Serve) -> None:
     stage = serve(Say.of(tool_use("Bash", command="touch harm")), Say.of("Pity."))
-    assert stage.run("-p", "hello").returncode == 0
+    assert stage.run("-p", "hello", "--disallowedTools", "Bash").returncode == 0
     assert not (stage.folder / "harm").exists()
-    assert "there is no tool 'Bash'" in json.dumps(stage.requests[1].body)
+    assert "There is no tool 'Bash'" in json.dumps(stage.requests[1].body)
 
 
 def test_other_folders_are_out_of_reach_unless_they_are_added(serve: Serve) -> None:
@@ -409,7 +416,7 @@ def test_other_folders_are_out_of_reach_unless_they_are_added(serve: Serve) -> N
     stage.run("-p", "hello")
     stage.run("-p", "hello", "--add-dir", "../other")
     first, second = [json.dumps(request.body["messages"][-1]) for request in stage.requests[1::2]]
-    assert "lies outside" in first
+    assert "needs permission" in first
     assert "found" in second
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.stage import PATIENCE, Frame, Serve, frames, until
+from cli.stage import PATIENCE, Frame, Serve, Stage, frames, until
 from mainspring.simulator.replies import Say
 
 STREAM = ("-p", "hello", "--output-format=stream-json")
@@ -23,6 +23,14 @@ LONG = "word " * 10_000  # as frames, far more than a pipe holds
 
 def bash(command: str) -> Say:
     return Say.of({"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": command}})
+
+
+def hold(stage: Stage, script: str) -> Path:
+    """A fifo, and a script that holds it open: the command itself may not name one."""
+    (stage.folder / "hold.sh").write_text(script)
+    fifo = stage.folder / "fifo"
+    os.mkfifo(fifo)
+    return fifo
 
 
 def ended(process: subprocess.Popen[bytes], since: float) -> tuple[int, bytes, bytes]:
@@ -124,9 +132,8 @@ def test_while_it_loads(serve: Serve) -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_while_a_tool_runs(number: signal.Signals, code: int, serve: Serve) -> None:
     """Whatever the command started holds a fifo: it is read to its end only when all of them are gone."""
-    stage = serve(bash("(trap '' TERM INT; sleep 1000) >fifo & sleep 1000 >fifo; true"))
-    fifo = stage.folder / "fifo"
-    os.mkfifo(fifo)
+    stage = serve(bash("bash hold.sh"))
+    fifo = hold(stage, "(trap '' TERM INT; sleep 1000) >fifo & sleep 1000 >fifo; true")
     with stage.start(*STREAM, "--allowedTools=Bash") as process, fifo.open() as held:
         since = time.monotonic()
         process.send_signal(number)
@@ -194,9 +201,8 @@ def test_a_reader_that_left_is_no_reason_for_a_word(form: str, serve: Serve) -> 
 
 
 def test_a_reader_that_leaves_ends_the_tool(serve: Serve) -> None:
-    stage = serve(bash("sleep 1000 >fifo; true"))
-    fifo = stage.folder / "fifo"
-    os.mkfifo(fifo)
+    stage = serve(bash("bash hold.sh"))
+    fifo = hold(stage, "sleep 1000 >fifo; true")
     with stage.start(*STREAM, "--allowedTools=Bash") as process, fifo.open() as held:
         read_until(process, b"tool_use")
         assert process.stdout is not None

@@ -10,14 +10,15 @@ import os
 from contextlib import suppress
 from importlib import import_module
 
+from mainspring.cli.asking import Keyboard
 from mainspring.cli.flags import Options, readable
-from mainspring.cli.hands import NAMES
 from mainspring.cli.output import Output, Style, wants_colour
 from mainspring.cli.screen import Screen
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.world import World, begin, prepare
 from mainspring.cli.wrap import AsItIs
 from mainspring.core.errors import MainspringError
+from mainspring.core.updates import Asked
 
 PROMPT = "> "
 LEAVE = ("/exit", "/quit")
@@ -29,15 +30,17 @@ def converse(options: Options) -> int:
     with Signals() as signals, asyncio.Runner() as runner:
         parts = prepare(options, dict(os.environ))
         signals.check()
-        signals.kill = parts.shell.kill
-        world = begin(parts)
+        signals.kill = parts.kit.kill
+        keyboard = Keyboard(output)
+        world = begin(parts, keyboard.answer)
+        keyboard.session = world.session
         greet(output, world)
         load_line_editing()
         said = readable(options.words[0]) if options.words else ask(signals, output)
         try:
             while said is not None:
                 if said.strip():
-                    runner.run(turn(world, said, output, signals))
+                    runner.run(turn(world, said, Screen(output, world.about.model), signals, keyboard))
                 said = ask(signals, output)
         finally:
             runner.run(leave(world))
@@ -51,8 +54,7 @@ async def leave(world: World) -> None:
 def greet(output: Output, world: World) -> None:
     about = world.about
     output.line(f"mainspring, {about.model.name}. {HOW_TO_LEAVE}", Style.BOLD)
-    more = "" if set(about.tools) == set(NAMES) else " See 'mainspring --help' for how to allow more."
-    output.line(f"Tools: {', '.join(about.tools) or 'none'}.{more}", Style.DIM)
+    output.line(f"Tools: {', '.join(about.tools) or 'none'}. Mode: {about.mode}.", Style.DIM)
 
 
 def ask(signals: Signals, output: Output) -> str | None:
@@ -84,15 +86,17 @@ def load_line_editing() -> None:
         import_module("readline")
 
 
-async def turn(world: World, said: str, output: Output, signals: Signals) -> None:
-    loop, screen = asyncio.get_running_loop(), Screen(output, world.about.model)
+async def turn(world: World, said: str, screen: Screen, signals: Signals, keyboard: Keyboard) -> None:
+    loop = asyncio.get_running_loop()
     async with world.session.run(said) as run:
-        signals.during(lambda: loop.call_soon_threadsafe(run.interrupt))
+        signals.during(signals.ending(loop, run.interrupt))
         if signals.code:
             return  # it was heard before there was anything to interrupt
         try:
             async for update in run:
                 screen.show(update)
+                if isinstance(update, Asked):
+                    keyboard.may_ask(update.id)
         except BrokenPipeError:
             raise
         except (MainspringError, OSError) as error:

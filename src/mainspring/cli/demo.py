@@ -1,7 +1,7 @@
 """`mainspring demo`: a project with a bug, a scripted model, real tools, and the engine that everyone else uses.
 
 Nothing is recorded: the results are what the tools returned, and the tests are run before and after, outside the loop.
-The model's part is in `demo_script.py`, the tools in `hands.py`, the printing in `demo_screen.py`.
+The model's part is in `demo_script.py`, the tools are the usual ones, the printing is in `demo_screen.py`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from pathlib import Path
 
 from mainspring.cli.demo_screen import Screen
 from mainspring.cli.demo_script import CONFIG, FILES, RUN_TESTS, TASK, script
-from mainspring.cli.demo_tools import SECONDS, demo_shell, demo_tools
+from mainspring.cli.demo_tools import BYPASS, demo_hands, demo_kit, succeeds
 from mainspring.cli.interrupts import CtrlC
 from mainspring.cli.output import Output, is_terminal, wants_colour
-from mainspring.core.errors import ToolError
 from mainspring.core.reasons import Terminal
-from mainspring.engine.plain import open_run
+from mainspring.engine.equipped import Equipped
+from mainspring.engine.session import Session
+from mainspring.engine.shared import Policy
 from mainspring.providers.scripted import Scripted
+from mainspring.tools.kit import Kit
 
 READABLE_PACE = 15  # milliseconds before each piece of a reply: about as fast as a quick model
 QUICK_PACE = 1  # where nobody watches; without any, a reply would be complete before its first call could start
@@ -50,26 +52,23 @@ def project(*, keep: bool) -> Generator[Path]:
 
 
 async def repair(folder: Path, screen: Screen) -> bool:
-    before = await tests_pass(folder)
-    screen.prompt(TASK)
-    terminal = await run(folder, screen)
-    after = await tests_pass(folder)
+    kit = demo_kit(folder, harmless=RUN_TESTS)  # running the tests changes nothing
+    try:
+        before = await succeeds(RUN_TESTS, kit)
+        screen.prompt(TASK)
+        terminal = await run(kit, screen)
+        after = await succeeds(RUN_TESTS, kit)
+    finally:
+        await kit.close()
     screen.check(before=before, after=after)
     return not before and terminal is Terminal.COMPLETED and after
 
 
-async def tests_pass(folder: Path) -> bool:
-    try:
-        await demo_shell(folder).run(RUN_TESTS, SECONDS)
-    except ToolError:
-        return False
-    return True
-
-
-async def run(folder: Path, screen: Screen) -> Terminal:
+async def run(kit: Kit, screen: Screen) -> Terminal:
     model = Scripted(script(READABLE_PACE if is_terminal() else QUICK_PACE))
-    hands = demo_tools(folder, harmless=RUN_TESTS)  # running the tests changes nothing
-    async with open_run(TASK, provider=model, tools=hands, config=CONFIG) as run:
+    session = Session(Equipped(model, demo_hands(kit)), CONFIG)
+    session.shared.policy = Policy(BYPASS)
+    async with session.run(TASK) as run:
         async for update in run:
             screen.update(update)
     return run.result.terminal

@@ -20,6 +20,7 @@ from mainspring.core.updates import (
     BlockStarted,
     Boundary,
     CallDone,
+    CallProgress,
     CallStarted,
     Delta,
     Failed,
@@ -102,7 +103,7 @@ class Screen:
                 self._end(update)
             case Tombstone() | Boundary() | MaxTurnsReached() | Asked() | Answered() | Injected() | ToolSummary():
                 self._line(f"({type(update).__name__})", Style.DIM)  # not with this script
-            case Appended() | ReplyStarted() | BlockStarted() | PrefixBroken():
+            case Appended() | ReplyStarted() | BlockStarted() | PrefixBroken() | CallProgress():
                 pass  # a result that was shown when its call was done; what this screen has no use for
             case _:
                 assert_never(update)

@@ -8,26 +8,37 @@ import os
 import sys
 from pathlib import Path
 
-from mainspring.cli.hands import Reach, tools
-from mainspring.cli.shell import Shell
-from mainspring.core.messages import ToolCall
-from mainspring.engine.plain import Tool
+from mainspring.processes.child import Job, Limits
+from mainspring.processes.programs import find
+from mainspring.tools.base import Place
+from mainspring.tools.gate import Gate
+from mainspring.tools.kit import Kit
+from mainspring.tools.pipeline import Hands
 
 SECONDS = 60  # the tests take a tenth of one, on a busy machine a few
+BYPASS = "bypassPermissions"
 
 
-def demo_shell(folder: Path) -> Shell:
+def demo_kit(folder: Path, harmless: str) -> Kit:
     environment = {
         "PATH": os.defpath,
         "PYTHON": sys.executable,
         "PYTHONDONTWRITEBYTECODE": "1",  # stale bytecode could hide an edit made within the second
     }
-    return Shell(str(folder), environment)
+
+    def only_reads(command: str) -> bool:
+        return command == harmless
+
+    return Kit(Place(str(folder)), environment, adopt=True, only_reads=only_reads)
 
 
-def demo_tools(folder: Path, harmless: str) -> tuple[Tool, ...]:
-    def is_harmless(call: ToolCall) -> bool:
-        return call.input.get("command") == harmless
+def demo_hands(kit: Kit) -> Hands:
+    folder = kit.place.root
+    return Hands(kit.offers(("Read", "Edit", "Bash")), place=kit.place, gate=Gate(folders=(folder,)))
 
-    reach = Reach(str(folder))
-    return tools({"Read": reach, "Edit": reach, "Bash": reach}, demo_shell(folder), harmless=is_harmless)
+
+async def succeeds(command: str, kit: Kit) -> bool:
+    """Outside of the loop."""
+    shell = find("bash", path=os.environ.get("PATH", "")) or "/bin/sh"
+    ended = await kit.children.run(Job((shell, "-c", command), kit.place.root, kit.env, Limits(SECONDS)))
+    return ended.code == 0 and not ended.timed_out

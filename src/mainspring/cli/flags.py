@@ -102,6 +102,9 @@ class Options:
     plugin_dir: tuple[str, ...] = ()
     debug_to_stderr: bool = False
     keep: bool = False
+    list: bool = False
+    remove: bool = False
+    batch: bool = False
     version: bool = False
     help: bool = False
     given: tuple[str, ...] = ()  # the names of the flags that were there
@@ -109,7 +112,7 @@ class Options:
 
 
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto")
-PIPE, PERMISSIONS = "the pipe to an SDK", "permissions"
+PIPE = "the pipe to an SDK"
 
 FLAGS: tuple[Flag, ...] = (
     Flag(
@@ -159,23 +162,23 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "--allowedTools",
         Takes.LIST,
-        "tools that may be used without asking. A rule such as 'Bash(git:*)' allows nothing yet",
+        "what may be done without asking: a tool, or a rule such as 'Bash(git log:*)'",
         also=("--allowed-tools",),
     ),
     Flag(
         "--disallowedTools",
         Takes.LIST,
-        "tools that are taken away, also by a rule such as 'Bash(rm:*)'",
+        "what is never done: a tool, or a rule such as 'Bash(rm:*)'",
         also=("--disallowed-tools",),
     ),
     Flag(
         "--permission-mode",
         Takes.CHOICE,
-        "nobody can be asked yet, so: acceptEdits adds Edit and Write, bypassPermissions adds all, the others none",
+        "what happens to calls that no rule covers",
         choices=MODES,
     ),
     Flag("--dangerously-skip-permissions", Takes.NOTHING, "the same as --permission-mode bypassPermissions"),
-    Flag("--permission-prompt-tool", Takes.TEXT, "who is asked", later=PERMISSIONS),
+    Flag("--permission-prompt-tool", Takes.TEXT, "who is asked", later=PIPE),
     Flag("--add-dir", Takes.EACH, "one more folder that tools may touch; may stand several times"),
     Flag("--session-id", Takes.UUID, "the id of the new session"),
     Flag("--continue", Takes.NOTHING, "go on with the newest session of this folder, if there is one", also=("-c",)),
@@ -189,13 +192,16 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--include-hook-events", Takes.NOTHING, "with stream-json: also what hooks do", later="hooks"),
     Flag("--replay-user-messages", Takes.NOTHING, "with stream-json: also the prompt"),
     Flag("--json-schema", Takes.TEXT, "what the answer must look like", later="structured output"),
-    Flag("--settings", Takes.TEXT, "a file with settings, or JSON", later="settings"),
-    Flag("--setting-sources", Takes.LIST, "which settings files are read", later="settings"),
+    Flag("--settings", Takes.TEXT, "a file with settings, or JSON"),
+    Flag("--setting-sources", Takes.LIST, "which settings files are read: user,project,local; empty: none"),
     Flag("--mcp-config", Takes.TEXT, "MCP servers, a file or JSON", later="MCP"),
     Flag("--strict-mcp-config", Takes.NOTHING, "no MCP servers but these", later="MCP"),
     Flag("--plugin-dir", Takes.EACH, "a folder with a plugin", later="plugins"),
     Flag("--debug-to-stderr", Takes.NOTHING, "what happens inside", later="logging"),
     Flag("--keep", Takes.NOTHING, "with demo: keep the project, and say where it is"),
+    Flag("--list", Takes.NOTHING, "with trust: the folders that are trusted"),
+    Flag("--remove", Takes.NOTHING, "with trust: take it back"),
+    Flag("--batch", Takes.NOTHING, "with permissions explain: JSON lines in, JSON lines out"),
     Flag("--version", Takes.NOTHING, "say which version this is", also=("-v",)),
     Flag("--help", Takes.NOTHING, "this page", also=("-h",)),
 )

@@ -16,7 +16,7 @@ from mainspring.cli.about import About
 from mainspring.cli.outcomes import error_name, outcome, prose_of
 from mainspring.cli.tally import Tally
 from mainspring.cli.wire import Object, begun, block, block_id, content, delta, message, tool_result, usage
-from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolResult, User
+from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.core.reasons import Failure, Subtype
 from mainspring.core.updates import (
@@ -27,6 +27,7 @@ from mainspring.core.updates import (
     BlockStarted,
     Boundary,
     CallDone,
+    CallProgress,
     CallStarted,
     Delta,
     Failed,
@@ -67,6 +68,8 @@ class Frames:
         self._started = ReplyStarted("", about.model.name, Usage())
         self._open = -1  # the index of the block that streams
         self._failure: Failure | None = None
+        self._calls: dict[str, ToolCall] = {}  # under way
+        self._denials: list[Object] = []  # of this run
 
     def opening(self, prompt: User) -> list[Object]:
         """Of each run, before anything else of it."""
@@ -88,7 +91,7 @@ class Frames:
             "betas": list(about.betas),
             "flags_not_honoured": list(about.ignored),
         }
-        self._failure = None
+        self._failure, self._denials = None, []
         self._tally.begin()
         frames = [self._system("init", init)]
         if self._replay:
@@ -106,7 +109,7 @@ class Frames:
             "total_cost_usd": self._tally.cost / NANOS_PER_USD,
             "usage": usage(Usage()),
             "modelUsage": self._tally.by_model(),
-            "permission_denials": [],
+            "permission_denials": self._denials,
             "errors": [why],
         }
         return [self._frame("result", fields)]
@@ -118,7 +121,7 @@ class Frames:
             case ReplyStarted() | BlockStarted() | BlockDone() | ReplyDone():
                 return self._reply(update)
             case CallDone():
-                return [self._result_of(update.result)]
+                return [self._call_done(update)]
             case Appended():
                 return [self._appended(update.message)]
             case Injected():
@@ -132,7 +135,10 @@ class Frames:
                 return self._failed(update.failure)
             case Result():
                 return [self._result(update)]
-            case CallStarted() | MaxTurnsReached() | Asked() | Answered() | PrefixBroken() | ToolSummary():
+            case CallStarted():
+                self._calls[update.call.id] = update.call
+                return []
+            case CallProgress() | MaxTurnsReached() | Asked() | Answered() | PrefixBroken() | ToolSummary():
                 return []  # the spec has no frame for them, or the result says it
             case _:
                 assert_never(update)
@@ -215,8 +221,15 @@ class Frames:
             case parts:
                 return self._user([content(part) for part in parts], said.id)
 
-    def _result_of(self, result: ToolResult) -> Object:
-        own = f"Error: {result.text}" if result.is_error else result.text
+    def _call_done(self, done: CallDone) -> Object:
+        call = self._calls.pop(done.result.call_id, None)
+        if done.denied and call is not None:
+            self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
+        return self._result_of(done.result, done.data)
+
+    def _result_of(self, result: ToolResult, data: object = None) -> Object:
+        """Of what failed, programs expect the words alone (6.3)."""
+        own = f"Error: {result.text}" if result.is_error else result.text if data is None else data
         return self._user([tool_result(result)], result.id) | {"tool_use_result": own}
 
     def _appended(self, said: User | ToolResult) -> Object:
@@ -272,7 +285,7 @@ class Frames:
             "total_cost_usd": self._tally.cost / NANOS_PER_USD,
             "usage": usage(result.usage),
             "modelUsage": self._tally.by_model(),
-            "permission_denials": [],
+            "permission_denials": self._denials,
             "terminal_reason": out.reason,
             "cause": result.cause,
         }

@@ -43,7 +43,7 @@ def headless(options: Options) -> int:
         signals.check()
         with signals.heard_at_once():  # and from then on where it is safe
             text = prompt(options.words)
-        signals.kill = parts.shell.kill
+        signals.kill = parts.kit.kill
         code = asyncio.run(drive(begun(parts), text, options, signals))
     return signals.code or code
 
@@ -74,7 +74,7 @@ async def answer(world: World, text: str, options: Options, signals: Signals) ->
     door = new_door(world, options, Pipe().write)
     await door.open(said)
     async with world.session.run((said,), deltas=options.include_partial_messages) as run:
-        signals.during(lambda: loop.call_soon_threadsafe(run.interrupt))
+        signals.during(signals.ending(loop, run.interrupt))
         if signals.code:
             return signals.code  # it was heard before there was anything to interrupt
         try:

@@ -65,19 +65,24 @@ def run(options: Options) -> int:
     if options.version:
         print(f"mainspring {__version__}")
         return 0
-    if options.words[:1] == ("demo",) and not options.print:
-        return demo(options)
-    if options.words[:1] == ("sessions",) and not options.print:
-        return sessions(options)
-    if options.keep:
-        raise StartError("'--keep' belongs to a command: 'mainspring demo --keep'")
+    if options.words and options.words[0] in COMMANDS and not options.print:
+        return COMMANDS[options.words[0]](options)
+    for flag, command in OF_COMMANDS.items():
+        if flag in options.given:
+            raise StartError(f"'{flag}' belongs to a command: 'mainspring {command} {flag}'")
     return talk(options)
 
 
-def demo(options: Options) -> int:
-    odd = [*options.words[1:], *[name for name in options.given if name != "--keep"]]
+def check_command(options: Options, *flags: str, words: int | None = None) -> None:
+    """Nothing that is said is passed over."""
+    said = options.words[1:] if words is None else options.words[1 + words :]
+    odd = [*said, *[name for name in options.given if name not in flags]]
     if odd:
-        raise StartError(f"'mainspring demo' knows no '{odd[0]}'")
+        raise StartError(f"'mainspring {options.words[0]}' knows no '{odd[0]}'")
+
+
+def demo(options: Options) -> int:
+    check_command(options, "--keep")
     from mainspring.cli.signals import undisturbed
 
     with undisturbed():
@@ -95,6 +100,36 @@ def sessions(options: Options) -> int:
 
     gc.enable()
     return show(options)
+
+
+def config(options: Options) -> int:
+    check_command(options, *OF_SETTINGS)
+    from mainspring.cli.settings_command import config as show
+
+    gc.enable()
+    return show(options)
+
+
+def trust(options: Options) -> int:
+    check_command(options, "--list", "--remove", words=1)
+    from mainspring.cli.settings_command import trust as change
+
+    return change(options)
+
+
+def permissions(options: Options) -> int:
+    check_command(options, *OF_SETTINGS, *OF_RIGHTS, "--batch", words=3)
+    from mainspring.cli.settings_command import permissions as explain
+
+    gc.enable()
+    return explain(options)
+
+
+# What a word in the first place stands for, and which flags are a command's own.
+COMMANDS = {"demo": demo, "sessions": sessions, "config": config, "trust": trust, "permissions": permissions}
+OF_COMMANDS = {"--keep": "demo", "--list": "trust", "--remove": "trust", "--batch": "permissions explain"}
+OF_SETTINGS = ("--settings", "--setting-sources")
+OF_RIGHTS = ("--allowedTools", "--disallowedTools", "--permission-mode", "--add-dir")
 
 
 def talk(options: Options) -> int:

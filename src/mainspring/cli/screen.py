@@ -7,7 +7,7 @@ from typing import assert_never
 from mainspring.cli.harmless import harmless
 from mainspring.cli.outcomes import outcome
 from mainspring.cli.output import Output, Style
-from mainspring.core.messages import ToolCall, ToolResult
+from mainspring.core.messages import ToolCall
 from mainspring.core.models import MODELS, Model, same_model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Failure, Transition
@@ -19,6 +19,7 @@ from mainspring.core.updates import (
     BlockStarted,
     Boundary,
     CallDone,
+    CallProgress,
     CallStarted,
     Delta,
     Failed,
@@ -26,6 +27,7 @@ from mainspring.core.updates import (
     Kind,
     MaxTurnsReached,
     PrefixBroken,
+    Rendering,
     ReplyDone,
     ReplyStarted,
     RequestStarted,
@@ -37,6 +39,7 @@ from mainspring.core.updates import (
 )
 
 WIDTH = 78  # of a line about a call
+MOST_CHANGES = 20  # lines of a change that are shown
 
 
 class Screen:
@@ -55,7 +58,7 @@ class Screen:
                 self._calls[update.call.id] = update.call
                 self._line(f"* {about(update.call)}", Style.CYAN)
             case CallDone():
-                self._call_done(update.result)
+                self._call_done(update)
             case RequestStarted() | Retrying() | Boundary():
                 self._going_on(update)
             case Failed():
@@ -64,7 +67,7 @@ class Screen:
                 self._end(update)
             case ReplyStarted() | ReplyDone() | Appended() | Injected() | PrefixBroken() | ToolSummary():
                 pass  # nothing that a person need see
-            case Asked() | Answered() | MaxTurnsReached():
+            case CallProgress() | Asked() | Answered() | MaxTurnsReached():
                 pass  # nobody asks here; the result says it
             case _:
                 assert_never(update)
@@ -102,14 +105,33 @@ class Screen:
         self._output.end_text()
         self._line(f"The run broke off: {why}", Style.RED)
 
-    def _call_done(self, result: ToolResult) -> None:
-        call = self._calls.get(result.call_id)
+    def _call_done(self, done: CallDone) -> None:
+        result, call = done.result, self._calls.pop(done.result.call_id, None)
+        if done.rendering is not None and not result.is_error:
+            self._rendered(done.rendering)
+            return
         lines = [line for line in harmless(result.text).splitlines() if line.strip()]
         what = lines[-1 if result.is_error else 0].strip() if lines else "nothing"
         more = f" (and {len(lines) - 1:,} lines)" if len(lines) > 1 else ""
         name = f"{call.name}: " if call else ""
         style = Style.RED if result.is_error else Style.DIM
         self._line(f"  {name}{clip(what, WIDTH - len(name) - len(more) - 2)}{more}", style)
+
+    def _rendered(self, rendering: Rendering) -> None:
+        """One line; of a change, the lines that changed; of a command, how its output begins."""
+        body = [line for line in harmless(rendering.body).splitlines() if line.strip()]
+        if rendering.kind == "output" and body:
+            more = f" (and {len(body) - 1:,} lines)" if len(body) > 1 else ""
+            self._line(f"  {clip(body[0].strip(), WIDTH - len(more) - 2)}{more}", Style.DIM)
+            return
+        self._line(f"  {clip(harmless(rendering.summary), WIDTH - 2)}", Style.DIM)
+        if rendering.kind != "diff":
+            return
+        lines = [line for line in body if line[:1] in ("+", "-") and not line.startswith(("+++ ", "--- "))]
+        for line in lines[:MOST_CHANGES]:
+            self._line(f"    {clip(line, WIDTH - 4)}", Style.GREEN if line.startswith("+") else Style.RED)
+        if len(lines) > MOST_CHANGES:
+            self._line(f"    ... {len(lines) - MOST_CHANGES:,} more lines", Style.DIM)
 
     def _end(self, result: Result) -> None:
         self._output.end_text()

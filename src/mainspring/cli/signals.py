@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -21,6 +22,10 @@ HEARTBEAT = 0.5
 
 # How long the end may take before it is forced. The engine waits 2 s for what does not end by itself, twice at most.
 PATIENCE = {signal.SIGINT: 5.0, signal.SIGTERM: 1.5, signal.SIGHUP: 1.5}
+
+
+# Whoever sends SIGTERM waits for a second or two (stream-json 1.5): a tool gets less time to end than after Ctrl-C.
+HURRY = 0.7
 
 
 def nothing() -> None:
@@ -67,6 +72,16 @@ class Signals:
     def during(self, stop: Callable[[], object]) -> None:
         """From now on a signal calls `stop`, which must return at once, and its exit code is in `code`."""
         self._stop = stop
+
+    def ending(self, loop: AbstractEventLoop, interrupt: Callable[[], object]) -> Callable[[], object]:
+        """What to call while a run is under way: it is interrupted, on its own loop."""
+
+        def stop() -> None:
+            interrupt()
+            if self.code != INTERRUPT:
+                loop.call_later(HURRY, self.kill)
+
+        return lambda: loop.call_soon_threadsafe(stop)
 
     def check(self) -> None:
         """Where nothing has begun yet: what was heard so far ends us here."""

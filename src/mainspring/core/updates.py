@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from mainspring.core.messages import Block, Stop, ToolCall, ToolResult, User
 from mainspring.core.money import Usage
@@ -66,10 +66,28 @@ class CallStarted(Value):
     call: ToolCall
 
 
+class CallProgress(Value):
+    """What a call that runs has to say meanwhile: the last lines of a command's output. For screens; nothing is kept."""
+
+    call_id: str
+    text: str
+
+
+class Rendering(Value):
+    """How a person sees what a call did: one line, and what can be unfolded below it. Data, for any kind of screen."""
+
+    summary: str
+    body: str = ""
+    kind: Literal["text", "diff", "output"] = "text"
+
+
 class CallDone(Value):
     """A call's outcome, as soon as it is there: later calls may be done earlier, and cancelled ones never started."""
 
     result: ToolResult
+    data: Any = None  # the outcome in the tool's own shape, as JSON values: for programs
+    rendering: Rendering | None = None
+    denied: bool = False  # a rule, a hook or a person refused it
 
 
 class Asked(Value):
@@ -78,6 +96,7 @@ class Asked(Value):
     id: str
     call_id: str
     question: str
+    about: Any = None  # what the question is about, as JSON values: for programs that answer it
 
 
 class Answered(Value):
@@ -195,6 +214,7 @@ Shown = (
     | BlockDone
     | ReplyDone
     | CallStarted
+    | CallProgress
     | CallDone
     | Asked
     | Answered

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Protocol
+from typing import Any, Protocol
 
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.events import Shrunk, Verdict
 from mainspring.core.messages import ToolCall, ToolResult, User
 from mainspring.core.money import Usage
 from mainspring.core.state import State
+from mainspring.core.updates import Rendering
 from mainspring.core.value import Value
 from mainspring.core.view import Edit
 from mainspring.engine.ledger import Ledger
@@ -46,12 +47,17 @@ class Outcome(Value):
     result: ToolResult
     failed: bool = False  # a shell command that failed, as opposed to one that found nothing (Z-29)
     stop: str | None = None  # a hook or a denial ends the run, and why
+    data: Any = None  # the outcome in the tool's own shape, as JSON values
+    rendering: Rendering | None = None
+    denied: bool = False  # a rule, a hook or a person refused it
+    steps: tuple[tuple[str, int], ...] = ()  # what the call met on its way, and how long that took, in microseconds
 
 
 class Question(Value):
     id: str
     call_id: str
     text: str
+    about: Any = None  # what it is about, as JSON values, for whoever answers by program
 
 
 class Asking(Protocol):
@@ -67,8 +73,16 @@ class Asking(Protocol):
         """A tool that spends, or runs an agent of its own, draws on this (law 5)."""
         ...
 
-    async def ask(self, text: str) -> str:
+    async def ask(self, text: str, about: Any = None) -> str:
         """Wait for a person. The call keeps its place; an abort withdraws the question."""
+        ...
+
+    async def decided(self, decision: str, reason: str) -> None:
+        """Put down in the journal who decided about this call, and how."""
+        ...
+
+    def progress(self, text: str) -> None:
+        """Show what the call has to say while it runs. Never waits; nothing of it is kept."""
         ...
 
 

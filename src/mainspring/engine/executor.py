@@ -9,18 +9,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
 from mainspring.core.config import Config
 from mainspring.core.messages import ToolCall, ToolResult, result
 from mainspring.core.schedule import Slot, Status, startable, taken_along
-from mainspring.core.updates import Answered, Asked, CallDone, CallStarted, Update
+from mainspring.core.updates import Answered, Asked, CallDone, CallProgress, CallStarted, Update
 from mainspring.engine.deps import Deps, Outcome, Question
 from mainspring.engine.endings import GRACE, look_at
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.shared import Policy, Shared
-from mainspring.sessions.records import AnsweredRecord, AskedRecord, IntentRecord, NoteRecord, OutcomeRecord
+from mainspring.sessions.records import (
+    AnsweredRecord,
+    AskedRecord,
+    DecisionRecord,
+    IntentRecord,
+    NoteRecord,
+    OutcomeRecord,
+    StepsRecord,
+)
 
 CANCELLED = "Not run: an earlier command of the same reply failed."
 INTERRUPTED = "The call was interrupted while it ran. What it did until then is not known."
@@ -49,8 +58,14 @@ class Job:
     def ledger(self) -> Ledger:
         return self._executor.shared.ledger
 
-    async def ask(self, text: str) -> str:
-        return await self._executor.ask(self, text)
+    async def ask(self, text: str, about: Any = None) -> str:
+        return await self._executor.ask(self, text, about)
+
+    async def decided(self, decision: str, reason: str) -> None:
+        await self._executor.note(self, decision, reason)
+
+    def progress(self, text: str) -> None:
+        self._executor.progress(self, text)
 
     def set(self, status: Status, *, failed: bool = False) -> None:
         self.slot = replace(self.slot, status=status, failed=failed)
@@ -199,10 +214,12 @@ class Executor:
     async def _record(self, job: Job, outcome: Outcome) -> None:
         job.recording = True
         made = stamped(outcome, job.call, self._deps).result
+        if outcome.steps:
+            await self._deps.journal.append(StepsRecord(job.call.id, outcome.steps, made.at))
         await self._deps.journal.append(OutcomeRecord(made))
         job.result = made
         job.set(Status.COMPLETED, failed=outcome.failed)
-        self._show(CallDone(made))
+        self._show(CallDone(made, outcome.data, outcome.rendering, outcome.denied))
         job.set(Status.YIELDED, failed=outcome.failed)
 
     async def _take_along(self, job: Job, outcome: Outcome) -> None:
@@ -234,18 +251,27 @@ class Executor:
 
     # --- a call that waits for a person ---
 
-    async def ask(self, job: Job, text: str) -> str:
-        question = Question(self._deps.new_id(), job.call.id, text)
+    async def ask(self, job: Job, text: str, about: Any = None) -> str:
+        question = Question(self._deps.new_id(), job.call.id, text, about)
         await self._deps.journal.append(AskedRecord(question.id, job.call.id, text, self._deps.now()))
         job.set(Status.WAITING)
         if self._halted:
             job.cancel()  # too late to ask
-        self._show(Asked(question.id, job.call.id, text))
+        self._show(Asked(question.id, job.call.id, text, about))
         answer = await self._deps.ask(question)
         await self._deps.journal.append(AnsweredRecord(question.id, answer, self._deps.now()))
         job.set(Status.EXECUTING)
         self._show(Answered(question.id, answer))
         return answer
+
+    # --- what a call has to say while it runs ---
+
+    async def note(self, job: Job, decision: str, reason: str) -> None:
+        await self._deps.journal.append(DecisionRecord(job.call.id, decision, reason, self._deps.now()))
+
+    def progress(self, job: Job, text: str) -> None:
+        if job.task is not None and not job.abandoned and not job.recording:
+            self._show(CallProgress(job.call.id, text))
 
 
 def stamped(outcome: Outcome, call: ToolCall, deps: Deps) -> Outcome:

@@ -68,6 +68,14 @@ class DecisionRecord(Value):
     at: int
 
 
+class StepsRecord(Value):
+    """What a call met on its way, and how long each step took, in microseconds."""
+
+    call_id: str
+    steps: tuple[tuple[str, int], ...]
+    at: int
+
+
 class WithdrawnRecord(Value):
     """A reply was shown, and then taken back by a tombstone: it is no part of the conversation."""
 
@@ -167,6 +175,7 @@ Record = (
     | OutcomeRecord
     | SaidRecord
     | DecisionRecord
+    | StepsRecord
     | AskedRecord
     | AnsweredRecord
     | CommandRecord

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from mainspring.core.value import Bundle
 from mainspring.settings.home import home_folder
-from mainspring.settings.places import ADMINISTRATOR_FILES, Places, is_anything_said
-from mainspring.settings.values import Settings
+from mainspring.settings.places import ADDRESS, ADMINISTRATOR_FILES, VARIABLES, Places, is_anything_said
+from mainspring.settings.values import Api, Effective, Origin, Settings, Source
 
 
-class Asked(NamedTuple):
+class Asked(Bundle):
     """What the command line says about settings."""
 
     settings: str | None = None  # --settings: JSON, or a file
@@ -32,7 +32,20 @@ def load(
     """
     places = Places(home_folder(environ, compatible=asked.compatible), cwd, administrator)
     if asked.settings is None and not is_anything_said(places, asked.sources, environ):
-        return Settings()
+        return only_address(environ.get(ADDRESS, "").strip())
     from mainspring.settings.combine import combine
 
     return combine(places, environ, asked.settings, asked.sources)
+
+
+def only_address(address: str) -> Settings:
+    """Many who set nothing else set this: it need not load all the rest."""
+    if not address:
+        return Settings()
+    shown = address
+    if "@" in address:
+        from mainspring.core.redact import redact
+
+        shown = redact(address)
+    value = Effective(VARIABLES[ADDRESS], shown, Origin(Source.ENVIRONMENT, ADDRESS))
+    return Settings(api=Api(base_url=address), effective=(value,))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
+from mainspring.core.value import Bundle
 from mainspring.settings.values import SettingsError, Source
 
 # In each row the later file wins. In a project ours stands above Claude Code's (settled 31).
@@ -30,15 +30,16 @@ CHOSEN = (Source.USER, Source.PROJECT, Source.LOCAL)  # the words of --setting-s
 
 # Variables that say what a key says (stream-json 1.3). They stand above the files, and below
 # the command line and the administrator.
+ADDRESS = "ANTHROPIC_BASE_URL"
 VARIABLES = {
-    "ANTHROPIC_BASE_URL": "api.baseUrl",
+    ADDRESS: "api.baseUrl",
     "ANTHROPIC_MODEL": "model",
     "CLAUDE_CODE_MAX_RETRIES": "api.maxRetries",
     "MAX_THINKING_TOKENS": "maxThinkingTokens",
 }
 
 
-class Places(NamedTuple):
+class Places(Bundle):
     """Where to look."""
 
     home: str | None  # our folder in the user's home
@@ -59,8 +60,9 @@ class Places(NamedTuple):
 
 
 def is_anything_said(places: Places, sources: tuple[str, ...] | None, environ: Mapping[str, str]) -> bool:
-    """Whether there is any file, or variable. What cannot be looked up counts: it will be reported."""
-    return any(environ.get(name) for name in VARIABLES) or any(_is_there(path) for _, path in places.files(sources))
+    """Whether there is any file, or variable but the address. What cannot be looked up counts: it will be reported."""
+    variables = [name for name in VARIABLES if name != ADDRESS and environ.get(name)]
+    return bool(variables) or any(_is_there(path) for _, path in places.files(sources))
 
 
 def _is_there(path: str) -> bool:

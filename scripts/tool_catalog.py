@@ -1,0 +1,49 @@
+"""Writes `src/mainspring/tools/catalog.py`: what the model is told of our tools, from the tools themselves.
+
+    .venv/bin/python scripts/tool_catalog.py
+
+A start then need not load them. A test holds the file to what this writes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+# In the order in which the model sees them. The kit imports the catalog, which may not be there yet.
+NAMES = (
+    "Bash", "BashOutput", "KillShell", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "Sleep",
+)  # fmt: skip
+
+CATALOG = Path(__file__).parents[1] / "src" / "mainspring" / "tools" / "catalog.py"
+
+HEAD = '''"""What the model is told of our tools. Written by `scripts/tool_catalog.py`: change the tools instead."""
+
+# ruff: noqa: E501
+from typing import Any
+
+SPECS: dict[str, tuple[str, dict[str, Any]]] = {
+'''
+
+
+def page() -> str:
+    blank = types.ModuleType("mainspring.tools.catalog")
+    blank.SPECS = {}  # type: ignore[attr-defined]
+    sys.modules.setdefault("mainspring.tools.catalog", blank)
+    from mainspring.tools.base import Place
+    from mainspring.tools.kit import Kit
+
+    kit = Kit(Place("/"), {})
+    rows = [(spec.name, (spec.description, spec.schema)) for spec in (kit.tool(name).spec for name in NAMES)]
+    text = HEAD + "".join([f"    {name!r}: {value!r},\n" for name, value in rows]) + "}\n"
+    formatted = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(CATALOG), "-"],
+        input=text, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return formatted.stdout
+
+
+if __name__ == "__main__":
+    CATALOG.write_text(page())

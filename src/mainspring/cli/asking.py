@@ -1,0 +1,98 @@
+"""Puts a question of a running call to whoever sits in front of the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from msgspec.structs import replace
+
+from mainspring.cli.flags import readable
+from mainspring.cli.harmless import harmless
+from mainspring.cli.output import Output, Style
+from mainspring.engine.deps import Question
+from mainspring.engine.session import Session
+from mainspring.tools.approval import Approval, as_text
+
+YES, ALWAYS, NO = ("y", "yes"), ("a", "always"), ("n", "no", "")
+MOST_LINE = 65_536  # bytes of an answer
+MOST_CHANGES = 60  # lines of an edit that are shown
+
+
+class Keyboard:
+    """The session is told of rules that somebody adds; it is made after this."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self.session: Session | None = None
+        self._turn_of: dict[str, asyncio.Event] = {}
+
+    def may_ask(self, id: str) -> None:
+        """All that came before the question is on the screen."""
+        self._turn_of.setdefault(id, asyncio.Event()).set()
+
+    async def answer(self, question: Question) -> str:
+        await self._turn_of.setdefault(question.id, asyncio.Event()).wait()
+        del self._turn_of[question.id]
+        if isinstance(question.about, dict) and "tool_name" in question.about:
+            return as_text(await self._permission(question.about))
+        self._output.line(harmless(question.text), Style.BOLD)
+        return await self._line("> ")
+
+    async def _permission(self, about: dict[str, Any]) -> Approval:
+        """All of what will be done is shown, and what a rule would cover."""
+        offered: list[dict[str, str]] = about["suggestions"]
+        self._output.line()
+        self._output.line(harmless(about["shown"]), Style.BOLD)
+        for line, style in change(about["input"]):
+            self._output.line(harmless(line), style)
+        self._output.line(f"({harmless(about['decision_reason'])})", Style.DIM)
+        if offered:
+            covers = "; ".join([one["covers"] for one in offered])
+            self._output.line(f"'a' allows, for the rest of this session: {harmless(covers)}", Style.DIM)
+        choices = "y/a/n" if offered else "y/n"
+        while True:
+            said = (await self._line(f"Do it? [{choices}] ")).strip()
+            if said.lower() in YES:
+                return Approval("allow")
+            if said.lower() in ALWAYS and offered:
+                await self._add([one["rule"] for one in offered])
+                return Approval("allow")
+            if said.lower() in NO:
+                return Approval("deny")
+            if len(said) > 1:  # words are for the model
+                return Approval("deny", message=f"The user said no: {said}")
+
+    async def _add(self, rules: list[str]) -> None:
+        assert self.session is not None  # it asks
+        policy = self.session.shared.policy
+        added = tuple([f"allow {rule}" for rule in rules])
+        await self.session.change(replace(policy, rules=(*policy.rules, *added)))
+
+    async def _line(self, prompt: str) -> str:
+        """Not `input`: the event loop runs on, and an interrupt must end the wait."""
+        self._output.piece(prompt)
+        loop = asyncio.get_running_loop()
+        typed: asyncio.Future[str] = loop.create_future()
+
+        def ready() -> None:
+            if not typed.done():
+                typed.set_result(readable(os.fsdecode(os.read(0, MOST_LINE))))
+
+        loop.add_reader(0, ready)
+        try:
+            return (await typed).rstrip("\n")
+        finally:
+            loop.remove_reader(0)
+            self._output.end_text()
+
+
+def change(input: dict[str, Any]) -> list[tuple[str, Style]]:
+    """What an edit takes away and what it puts there."""
+    gone, new = input.get("old_string", ""), input.get("new_string", input.get("content", input.get("new_source", "")))
+    lines = [(f"  - {line}", Style.RED) for line in str(gone).splitlines()]
+    lines += [(f"  + {line}", Style.GREEN) for line in str(new).splitlines()]
+    if len(lines) <= MOST_CHANGES:
+        return lines
+    return [*lines[:MOST_CHANGES], (f"  ... {len(lines) - MOST_CHANGES:,} more lines", Style.DIM)]

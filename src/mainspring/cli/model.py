@@ -1,0 +1,147 @@
+"""Which model, and the way to it: from flags, settings and the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mainspring.cli.flags import Options, StartError
+from mainspring.core.config import DEFAULT, Config, Effort
+from mainspring.core.models import DEFAULT_MODEL, MODELS, Model, model_named, per_million
+from mainspring.core.value import Bundle
+from mainspring.providers.base import Provider
+from mainspring.settings.values import Settings
+
+if TYPE_CHECKING:
+    from mainspring.providers.transport import Deadlines
+
+Environment = dict[str, str]
+Close = Callable[[], Awaitable[None]]
+
+NO_KEY = """\
+there is no key for the model. Any of these helps:
+  ANTHROPIC_API_KEY=...       a key from the Anthropic console
+  ANTHROPIC_AUTH_TOKEN=...    a token, sent as 'Authorization: Bearer'
+  ANTHROPIC_BASE_URL=...      the address of another server, such as one on this machine; it may need no key
+'mainspring demo' needs none of them"""
+
+
+class Reached(Bundle):
+    """A way to a model, and how to close it."""
+
+    provider: Provider
+    close: Close
+
+
+def credentials(environment: Environment) -> tuple[str, str]:
+    """Where the key was found, and the key."""
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        if value := environment.get(name, "").strip():
+            return name, value
+    return "none", ""
+
+
+def new_provider(options: Options, settings: Settings, environment: Environment) -> Reached:
+    """The one place that knows which provider it is."""
+    source, value = credentials(environment)
+    address = settings.api.base_url or ""
+    if not value and not address:
+        raise StartError(NO_KEY)
+    from mainspring.providers.anthropic import HOME, Anthropic, Key
+    from mainspring.providers.proxies import split
+    from mainspring.providers.transport import Transport
+
+    split(address or HOME)  # an address that is none is told now, and not at the first call
+    key = Key(value, "authorization" if source == "ANTHROPIC_AUTH_TOKEN" else "x-api-key")
+    transport = Transport(deadlines=deadlines(environment, address or HOME))
+    provider = Anthropic(
+        key,
+        base_url=address or HOME,
+        transport=transport,
+        betas=options.betas,
+        thinking_display=options.thinking_display,
+    )
+    return Reached(provider, transport.close)
+
+
+SILENCE = "MAINSPRING_SILENCE_SECONDS"
+
+
+def deadlines(environment: Environment, address: str) -> Deadlines | None:
+    """How long a server may be silent; None: what is usual for such an address."""
+    said = environment.get(SILENCE, "").strip()
+    if not said:
+        return None
+    from mainspring.providers.transport import deadlines_for
+
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < 86_400:
+        raise StartError(f"'{SILENCE}' is a number of seconds, not '{said}'")
+    return replace(deadlines_for(address), first_byte=seconds, idle=seconds)
+
+
+def new_config(options: Options, settings: Settings) -> Config:
+    model = chosen_model(options.model or settings.model or "default", options, settings)
+    names = options.fallback_model or settings.fallback_models
+    fallbacks = tuple([chosen_model(name, options, settings) for name in names])
+    effort = options.effort or settings.effort
+    if model.name in [fallback.name for fallback in fallbacks]:
+        raise StartError(f"'--fallback-model {model.name}' is the model that it should stand in for: name another one")
+    return replace(
+        DEFAULT,
+        model=model,
+        fallbacks=fallbacks,
+        max_turns=least(options.max_turns, settings.limits.max_turns) or DEFAULT.max_turns,
+        task_budget=options.task_budget,
+        effort=Effort(effort) if effort else None,
+        thinking=thinks(options, settings),
+    )
+
+
+def least(*limits: int | None) -> int | None:
+    """Of those that somebody has set."""
+    return min([limit for limit in limits if limit is not None], default=None)
+
+
+def thinks(options: Options, settings: Settings) -> bool:
+    if options.thinking is not None:
+        return options.thinking != "disabled"
+    said = settings.max_thinking_tokens if options.max_thinking_tokens is None else options.max_thinking_tokens
+    return said != 0 and settings.thinking is not False
+
+
+def chosen_model(name: str, options: Options, settings: Settings) -> Model:
+    model = as_set(DEFAULT_MODEL if name == "default" else model_named(newest(name)), settings)
+    budget = options.max_thinking_tokens or settings.max_thinking_tokens
+    if options.context_window:
+        window = options.context_window
+        model = replace(model, window=window, max_output=min(model.max_output, window // 4))
+    if budget and not model.adaptive_thinking:
+        model = replace(model, thinking_budget=budget)
+    return model
+
+
+def as_set(model: Model, settings: Settings) -> Model:
+    """A model that the user knows better than our table."""
+    for entry in settings.models:
+        if entry.name == model.name:
+            price = model.price
+            if entry.input_usd is not None and entry.output_usd is not None:
+                price = per_million(entry.input_usd, entry.output_usd)
+            return replace(
+                model,
+                window=entry.window or model.window,
+                max_output=entry.max_output or model.max_output,
+                price=price,
+            )
+    return model
+
+
+def newest(name: str) -> str:
+    """What `opus` and the like stand for: the table has the newest first."""
+    return next((listed for listed in MODELS if listed.startswith(f"claude-{name}-")), name)

@@ -1,0 +1,67 @@
+"""`mainspring config`, `mainspring trust`, `mainspring permissions explain`: what holds here, and why."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from mainspring.cli import rights
+from mainspring.cli.flags import Options, StartError
+from mainspring.cli.settings import settings_of
+from mainspring.core.errors import UsageError
+from mainspring.engine.shared import Policy
+from mainspring.processes.paths import resolve
+from mainspring.settings import trust as trusted
+from mainspring.settings.home import home_folder
+from mainspring.settings.shown import origins
+
+
+def config(options: Options) -> int:
+    """Each value that holds, and where it came from; what was passed over, and why."""
+    lines = origins(settings_of(options, os.getcwd(), os.environ))  # noqa: PTH109  # pathlib takes 8 ms to load
+    print("\n".join(lines) if lines else "nothing is set: everything has its default. See docs/settings.md")
+    return 0
+
+
+def trust(options: Options) -> int:
+    """The working folder, or the one that is named."""
+    home = home_folder(os.environ, compatible=False)
+    if home is None:
+        raise StartError("there is no home to remember it in: set MAINSPRING_HOME")
+    words = options.words[1:]
+    if options.list and (words or options.remove):
+        raise StartError("'mainspring trust --list' takes nothing else")
+    folder = words[0] if words else os.getcwd()  # noqa: PTH109
+    try:
+        if options.list:
+            print("\n".join(trusted.folders(home)) or "no folder is trusted")
+        elif options.remove:
+            was = trusted.remove(home, folder)
+            print(f"'{trusted.real(folder)}' is {'no longer' if was else 'not'} trusted")
+        else:
+            place = trusted.add(home, folder, at=time.time_ns() // 1_000_000)
+            print(f"'{place}' is trusted: its settings, hooks and servers take effect from now on")
+    except (UsageError, OSError) as error:
+        raise StartError(str(error)) from None
+    return 0
+
+
+def permissions(options: Options) -> int:
+    from mainspring.permissions.explain import main as explain
+
+    words = [*options.words[1:], *(["--batch"] if options.batch else [])]
+    if words[:1] != ["explain"] or len(words) != (2 if options.batch else 3):
+        raise StartError("'mainspring permissions explain TOOL INPUT', or 'mainspring permissions explain --batch'")
+    cwd, home = os.getcwd(), os.path.expanduser("~")  # noqa: PTH109, PTH111
+    settings = settings_of(options, cwd, os.environ)
+    ours = home_folder(os.environ, compatible=False)
+    gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else ())
+    policy = gate.policy(Policy(options.permission_mode or settings.permissions.default_mode or "default"))
+    return explain(
+        words[1:],
+        policy,
+        cwd=cwd,
+        paths=lambda path, at: resolve(path, at, home=home),
+        pipes=(sys.stdin, sys.stdout),
+    )

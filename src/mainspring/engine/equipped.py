@@ -1,0 +1,67 @@
+"""The world of an agent: a provider, and hands with rules, hooks and somebody to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from mainspring.core.effects import RunStopHooks
+from mainspring.core.events import Verdict
+from mainspring.core.messages import Assistant, Text, ToolCall, ToolResult
+from mainspring.core.state import State
+from mainspring.engine.deps import Asking, Outcome, Question
+from mainspring.engine.plain import Plain
+from mainspring.hooks.points import Point
+from mainspring.providers.base import Provider
+from mainspring.sessions.records import Journal
+from mainspring.tools.pipeline import Hands
+
+Answerer = Callable[[Question], Awaitable[str]]
+
+
+class Equipped(Plain):
+    """`Deps` from a provider and hands."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        hands: Hands,
+        *,
+        journal: Journal | None = None,
+        system: tuple[str, ...] = (),
+        answer: Answerer | None = None,
+    ) -> None:
+        super().__init__(provider, journal=journal, system=system)
+        self.hands = hands
+        self._answer = answer
+        self._specs = hands.specs
+
+    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
+        done = await self.hands.run(call, asking)
+        made = done.answer
+        content = (*made.content, *[Text(f"\n\n[From a hook: {text}]") for text in done.context])
+        return Outcome(
+            ToolResult(call.id, content, made.is_error),
+            failed=made.failed,
+            stop=done.stop,
+            data=made.data,
+            rendering=made.shown,
+            denied=done.denied,
+            steps=done.steps,
+        )
+
+    def is_concurrent(self, call: ToolCall) -> bool:
+        return self.hands.is_concurrent(call)
+
+    async def ask(self, question: Question) -> str:
+        return await (self._answer(question) if self._answer is not None else super().ask(question))
+
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:
+        hooks = self.hands.hooks
+        if not hooks.any_at(Point.STOP):
+            return Verdict()
+        last = next((m.text for m in state.history.newest_first() if isinstance(m, Assistant)), "")
+        facts = {"stop_hook_active": effect.active, "last_assistant_message": last}
+        opinion = await hooks.ask(Point.STOP, facts)
+        if opinion.stop is not None:
+            return Verdict(prevent=opinion.stop)
+        return Verdict((opinion.reason or "A hook wants you to go on.",)) if opinion.block else Verdict()

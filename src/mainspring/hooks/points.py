@@ -1,0 +1,92 @@
+"""What hooks are asked, and what they can answer. Values only (stream-json 10)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+from mainspring.core.value import Value
+
+
+class Point(StrEnum):
+    """Where a hook may stand."""
+
+    PRE_TOOL_USE = "PreToolUse"
+    POST_TOOL_USE = "PostToolUse"
+    POST_TOOL_USE_FAILURE = "PostToolUseFailure"
+    USER_PROMPT_SUBMIT = "UserPromptSubmit"
+    STOP = "Stop"
+    SUBAGENT_START = "SubagentStart"
+    SUBAGENT_STOP = "SubagentStop"
+    PRE_COMPACT = "PreCompact"
+    POST_COMPACT = "PostCompact"
+    SESSION_START = "SessionStart"
+    SESSION_END = "SessionEnd"
+    NOTIFICATION = "Notification"
+    PERMISSION_REQUEST = "PermissionRequest"
+
+
+# Only these have a tool, so only their matchers count.
+OF_TOOLS = frozenset({Point.PRE_TOOL_USE, Point.POST_TOOL_USE, Point.POST_TOOL_USE_FAILURE, Point.PERMISSION_REQUEST})
+
+Decision = Literal["allow", "deny", "ask"]
+STRICTEST_FIRST: tuple[Decision, ...] = ("deny", "ask", "allow")
+
+
+class Opinion(Value):
+    """What one hook says, or all of them together. The empty one: nothing."""
+
+    decision: Decision | None = None  # about a call
+    block: bool = False  # about a prompt, a stop, or the outcome of a call
+    reason: str = ""
+    input: dict[str, Any] | None = None  # the call's input, changed
+    output: Any = None  # what the model gets instead of the call's outcome
+    context: tuple[str, ...] = ()  # texts for the model, with the next request
+    message: str = ""  # for the person
+    stop: str | None = None  # the run ends after this point, and why
+
+
+NOTHING = Opinion()
+
+
+def together(opinions: list[Opinion]) -> Opinion:
+    """Deny over ask over allow, with the reasons of those that decided; contexts are joined; the last input counts."""
+    said = [opinion for opinion in opinions if opinion != NOTHING]
+    if len(said) <= 1:
+        return said[0] if said else NOTHING
+    decided = {opinion.decision for opinion in said}
+    decision = next((one for one in STRICTEST_FIRST if one in decided), None)
+    block = any(opinion.block for opinion in said)
+    decisive = [o for o in said if (o.block if block and decision is None else o.decision == decision)]
+    return Opinion(
+        decision,
+        block,
+        "; ".join([opinion.reason for opinion in decisive if opinion.reason]),
+        next((opinion.input for opinion in reversed(said) if opinion.input is not None), None),
+        next((opinion.output for opinion in reversed(said) if opinion.output is not None), None),
+        tuple([text for opinion in said for text in opinion.context]),
+        "\n".join([opinion.message for opinion in said if opinion.message]),
+        next((opinion.stop for opinion in said if opinion.stop is not None), None),
+    )
+
+
+class Hooks(Protocol):
+    """All hooks of a session."""
+
+    def any_at(self, point: Point, tool: str = "") -> bool:
+        """Whether somebody stands there. Nothing is made up for nobody."""
+        ...
+
+    async def ask(self, point: Point, facts: dict[str, Any], tool: str = "") -> Opinion:
+        """What they say together. Never raises: a hook that fails has an opinion, too."""
+        ...
+
+
+class Nobody:
+    """No hooks."""
+
+    def any_at(self, point: Point, tool: str = "") -> bool:  # noqa: ARG002
+        return False
+
+    async def ask(self, point: Point, facts: dict[str, Any], tool: str = "") -> Opinion:  # noqa: ARG002
+        return NOTHING

@@ -1,0 +1,167 @@
+"""A program that was started: in a session of its own, without descriptors of ours, its output read as it comes (X1).
+
+The start itself does not wait, so nobody can be cancelled in the middle of it. It is `subprocess.Popen` without
+`preexec_fn`, which is `vfork` on Linux: no copy of our memory is made. `asyncio`'s own way waits for everybody who
+holds the output, and on Python 3.11 takes a thread for each child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from mainspring.processes.descent import Lineage
+from mainspring.processes.marks import NAME, Mark, new_mark, put_limit
+from mainspring.processes.output import Output, Sizes
+from mainspring.processes.pipes import Reader, input_of
+from mainspring.processes.watching import watch
+
+
+class Limits(NamedTuple):
+    """None: there is no such limit. The last two are the system's own, and hold for all that descends from it."""
+
+    seconds: float | None = None
+    output: Sizes = Sizes()
+    file_size: int | None = None  # bytes
+    processes: int | None = None  # of this user, as the system counts them
+
+
+class Job(NamedTuple):
+    """What is to be started, and how."""
+
+    argv: Sequence[str]  # an absolute program first
+    cwd: str
+    env: Mapping[str, str]  # all of it: nothing of ours is added but a mark
+    limits: Limits = Limits()
+    stdin: bytes = b""
+    merged: bool = False  # both outputs in one, in the order in which they came
+    store_all: bool = False  # the output's file begins with its first byte
+    on_output: Callable[[bytes], object] | None = None
+    passed: tuple[int, ...] = ()  # descriptors that it gets under their own numbers
+    mark: Mark | None = None  # None: a new one
+
+
+class Child:
+    """Use `Children`, which ends it."""
+
+    def __init__(self, job: Job) -> None:
+        """Raises `OSError` if it cannot be started, and `ValueError` for a NUL in a word."""
+        self.job = job
+        self.exited = asyncio.Event()  # itself; what it started may go on
+        self.closed = False  # ended, reaped, and nothing of it is open any more
+        self.mark = job.mark or new_mark()
+        self.stdout = Output(job.limits.output, store_all=job.store_all)
+        self.stderr = self.stdout if job.merged else Output(job.limits.output, store_all=job.store_all)
+        self.started = time.monotonic()
+        self._readers: list[Reader] = []
+        self._popen = self._start()
+        self.pid = self._popen.pid
+        self.line = Lineage(self.pid, self.mark)
+        try:
+            _limit(self.pid, job.limits)
+            put_limit(self.pid, self.mark)
+            self._stop_watch = watch(self._popen, self.exited.set)
+        except BaseException:  # no thread, no memory: what nobody watches must not run
+            self._popen.kill()
+            self._popen.wait()
+            self._silence_now()
+            raise
+
+    @property
+    def age(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def code(self) -> int | None:
+        """As `subprocess` has it: negative for a signal. None until it is closed."""
+        return self._popen.returncode
+
+    @property
+    def silent(self) -> bool:
+        """Nobody holds its output any more."""
+        return all(reader.closed.is_set() for reader in self._readers)
+
+    async def silence(self) -> None:
+        for reader in self._readers:
+            await reader.closed.wait()
+
+    def reaped(self) -> bool:
+        """Whether it is gone for good. Its number may be another's from then on."""
+        return self._popen.poll() is not None
+
+    def close(self) -> None:
+        """When everything that belongs to it has ended."""
+        if self.closed:
+            return
+        self.closed = True
+        self._stop_watch()
+        self._silence_now()
+        self.stdout.close()
+        self.stderr.close()
+        if self._popen.returncode is None:  # a process that KILL does not end: the kernel holds it
+            self._popen.returncode = -9
+        self.exited.set()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        try:
+            with contextlib.ExitStack() as stack:
+                return self._popen_with(stack)
+        except BaseException:
+            self._silence_now()
+            raise
+
+    def _popen_with(self, stack: contextlib.ExitStack) -> subprocess.Popen[bytes]:
+        job = self.job
+        given = input_of(job.stdin)
+        stack.callback(os.close, given)
+        outputs = [self.stdout] if job.merged else [self.stdout, self.stderr]
+        ends = [self._pipe(output, stack) for output in outputs]
+        return subprocess.Popen(  # noqa: S603  # whether it may run was decided before
+            list(job.argv),
+            stdin=given,
+            stdout=ends[0],
+            stderr=ends[-1],
+            cwd=job.cwd,
+            env={**job.env, NAME: self.mark.text},
+            pass_fds=job.passed,
+            start_new_session=True,
+        )
+
+    def _pipe(self, output: Output, stack: contextlib.ExitStack) -> int:
+        """The end for the child, which `stack` closes here once the child has it."""
+        ours, its = os.pipe()
+        stack.callback(os.close, its)
+        self._readers.append(Reader(ours, self._feed(output)))
+        return its
+
+    def _silence_now(self) -> None:
+        for reader in self._readers:
+            reader.finish()
+
+    def _feed(self, output: Output) -> Callable[[bytes], object]:
+        on_output = self.job.on_output
+        if on_output is None:
+            return output.feed
+
+        def feed(data: bytes) -> None:
+            output.feed(data)
+            on_output(data)
+
+        return feed
+
+
+def _limit(pid: int, limits: Limits) -> None:
+    """From outside, right after the start: doing it in between would need a slow `fork`."""
+    wanted = ((resource.RLIMIT_FSIZE, limits.file_size), (resource.RLIMIT_NPROC, limits.processes))
+    if sys.platform == "linux":
+        for kind, most in wanted:
+            if most is not None:
+                with contextlib.suppress(OSError, ValueError):  # it ended already, or its limit is lower
+                    resource.prlimit(pid, kind, (most, most))

@@ -1,0 +1,103 @@
+"""All the programs that we start, and their ends: nothing outlives a call, nor us (P7).
+
+One of these is made by whoever owns a session and given to those who start programs: tools, hooks, searches. Whatever
+ends a call, a limit, a cancelled task, the end of the session or a signal, its processes end with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mainspring.processes import descent, subreaper
+from mainspring.processes.child import Child, Job
+from mainspring.processes.ending import end, finish, linger
+from mainspring.processes.output import Output
+
+SWEEP = 5.0  # seconds between two looks for the dead who came to us while their child still runs
+
+Wrap = Callable[[list[str]], list[str]]  # puts another program in front, such as a sandbox
+
+
+class Ended(NamedTuple):
+    code: int  # negative: the number of the signal that ended it
+    stdout: Output
+    stderr: Output  # the same one if they were merged
+    timed_out: bool
+    seconds: float
+
+
+class Children:
+    def __init__(self, *, adopt: bool = False, hide: bool = False, wrap: Wrap | None = None) -> None:
+        """`adopt` and `hide` are for the whole process, and take place at the first start (`subreaper.py`)."""
+        self._adopt, self._hide, self._adopting = adopt, hide, False
+        self._wrap = wrap
+        self._alive: set[Child] = set()
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    async def run(self, job: Job) -> Ended:
+        """To its end, and that of everything it started. Raises `OSError` if it cannot be started."""
+        child = self.start(job)
+        timed_out = False
+        try:
+            async with asyncio.timeout(job.limits.seconds):
+                await child.exited.wait()
+            await linger(child)
+        except TimeoutError:
+            timed_out = True
+        finally:  # also if we were cancelled
+            await self.end(child)
+        assert child.code is not None  # it is closed
+        return Ended(child.code, child.stdout, child.stderr, timed_out, child.age)
+
+    def start(self, job: Job) -> Child:
+        """Whoever starts it, ends it."""
+        self._prepare()
+        if self._wrap is not None:
+            job = job._replace(argv=self._wrap(list(job.argv)))
+        child = Child(job)
+        self._alive.add(child)
+        if self._adopting and self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self.sweep)
+        return child
+
+    async def end(self, child: Child) -> None:
+        try:
+            await end(child)
+        finally:
+            self._forget(child)
+
+    async def close(self) -> None:
+        """End all that is left. Nothing is started any more while this runs, or it is not its concern."""
+        await asyncio.gather(*[self.end(child) for child in self._alive])
+
+    def kill(self) -> None:
+        """End everything now, from anywhere: also from a signal handler."""
+        for child in tuple(self._alive):
+            self.kill_one(child)
+
+    def kill_one(self, child: Child) -> None:
+        finish(child)
+        self._forget(child)
+
+    def sweep(self) -> None:
+        """Bury the dead who came to us, and whom nobody else waits for."""
+        lines = [child.line for child in self._alive]
+        dead = [found for found in descent.children() if found.zombie]
+        descent.reap([found for found in dead if any(descent.belongs(found, line) for line in lines)])
+        self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self.sweep)
+
+    def _forget(self, child: Child) -> None:
+        self._alive.discard(child)
+        if not self._alive and self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+
+    def _prepare(self) -> None:
+        if self._hide:
+            self._hide = False
+            subreaper.hide()
+        if self._adopt:
+            self._adopt = False
+            self._adopting = subreaper.adopt()

@@ -1,0 +1,207 @@
+"""Finding what a child left behind, and ending it (X2), also when it went into a session of its own.
+
+A process belongs to a child if it is in the child's group or session, or bears its mark, or was started by one of
+those. They are looked for among the processes that are younger than the child. Linux tells the youngest number in
+`/proc/loadavg`, so after a short command that is a handful of numbers, or none at all, and costs 10 us.
+
+Where there is no `/proc` (macOS), nothing is found, and the group alone is ended.
+"""
+
+# ruff: noqa: PTH123, PTH208  # pathlib takes 8 ms to load
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mainspring.processes.marks import NAME, Mark
+
+SHORT = 1.0  # seconds in which the numbers of processes cannot have gone round
+FEW = 200  # numbers that are tried one by one; reading the whole table costs as much
+
+_VARIABLE = f"{NAME}=".encode()
+_ZOMBIE, _DEAD = b"Z", b"X"
+
+
+class Found(NamedTuple):
+    pid: int
+    parent: int
+    group: int
+    session: int
+    started: int  # in ticks since the machine was; with the number, it names a process for good
+    zombie: bool
+
+    @property
+    def named(self) -> tuple[int, int, bytes]:
+        """With the program that it is at this moment."""
+        return self.pid, self.started, _read(self.pid, "cmdline")
+
+
+class Lineage(NamedTuple):
+    """What descends from one child: its number is also that of its group and its session."""
+
+    pid: int
+    mark: Mark
+
+
+def left_of(line: Lineage, seconds: float) -> list[Found]:
+    """Everything that belongs to a child which was started so long ago, except the child itself."""
+    first = look(line.pid)
+    since = first.started if first is not None else 0  # whoever is older, is no descendant
+    seen = [look(pid) for pid in _younger(line.pid, seconds) if pid != line.pid]
+    others = [found for found in seen if found is not None and found.started >= since]
+    mine = {found.pid: found for found in others if _belongs(found, line)}
+    if mine:  # whoever lost both marks may still be the child of one that did not
+        grown = -1
+        while grown != len(mine):
+            grown = len(mine)
+            mine |= {found.pid: found for found in others if found.parent in mine}
+    return list(mine.values())
+
+
+def look(pid: int) -> Found | None:
+    """None: there is no such process, or no `/proc`."""
+    text = _read(pid, "stat")
+    _, _, rest = text.rpartition(b") ")  # a program's name may hold anything
+    fields = rest.split()
+    if len(fields) < 20 or fields[0] == _DEAD:
+        return None
+    parent, group, session = map(int, fields[1:4])
+    return Found(pid, parent, group, session, int(fields[19]), fields[0] == _ZOMBIE)
+
+
+def alive(found: Found) -> bool:
+    now = look(found.pid)
+    return now is not None and now.started == found.started and not now.zombie
+
+
+def send(founds: Iterable[Found], number: signal.Signals) -> list[Found]:
+    """To each, if it still is who it was: numbers are given anew. Without zombies and another user's."""
+    return [found for found in founds if not found.zombie and _send(found, number)]
+
+
+def send_group(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone; the second is macOS for that
+        os.killpg(group, number)
+
+
+def kill(line: Lineage, seconds: float) -> list[Found]:
+    """KILL to the group and to whatever else belongs to it. What was still there; call it until that is nothing.
+
+    A process needs a moment to die, and one that starts others may be quicker than we are, but not often.
+    """
+    send_group(line.pid, signal.SIGKILL)
+    left = left_of(line, seconds)
+    reap(left)
+    return send(left, signal.SIGKILL)
+
+
+def reap(founds: Iterable[Found]) -> None:
+    """Those that came to us because their parents are gone (`subreaper.py`)."""
+    me = os.getpid()
+    for found in founds:
+        if found.zombie and found.parent == me:
+            _reap(found.pid)
+
+
+def children() -> list[Found]:
+    """Our own ones, whoever started them."""
+    found: list[Found] = []
+    for task in _names("/proc/self/task"):
+        pids = _read_file(f"/proc/self/task/{task}/children").split()
+        found += [seen for pid in pids if (seen := look(int(pid))) is not None]
+    return found
+
+
+def belongs(found: Found, line: Lineage) -> bool:
+    return found.pid != line.pid and _belongs(found, line)
+
+
+def _belongs(found: Found, line: Lineage) -> bool:
+    if line.pid in (found.group, found.session):
+        return True
+    environment = _read(found.pid, "environ")
+    if line.mark.token in environment:
+        return True
+    if _VARIABLE in environment:  # the mark of another call
+        return False
+    return bool(line.mark.limit) and _limit(found.pid) == line.mark.limit
+
+
+def _limit(pid: int) -> int:
+    _, _, after = _read(pid, "limits").partition(b"Max msgqueue size")
+    soft = after.split(None, 1)[0] if after else b""
+    return int(soft) if soft.isdigit() else 0
+
+
+def _younger(pid: int, seconds: float) -> Iterable[int]:
+    last = _youngest()
+    if seconds < SHORT and pid <= last <= pid + FEW:
+        return range(pid + 1, last + 1)
+    every = [int(name) for name in _names("/proc") if name.isdigit()]
+    if seconds < SHORT and pid <= last:
+        return [number for number in every if number > pid]
+    me = os.getpid()
+    return [number for number in every if number != me]
+
+
+def _youngest() -> int:
+    """The number that was given last; 0 where nobody tells."""
+    number = _read_file("/proc/loadavg").rpartition(b" ")[2].strip()
+    return int(number) if number.isdigit() else 0
+
+
+def _send(found: Found, number: signal.Signals) -> bool:
+    """Whether it may hear us. One that went away meanwhile counts: it may have left a zombie, so one looks again."""
+    try:
+        _send_safely(found, number)
+    except PermissionError:
+        return False
+    except ProcessLookupError:
+        pass
+    return True
+
+
+def _send_safely(found: Found, number: signal.Signals) -> None:
+    """While the descriptor is open, the number is nobody else's."""
+    try:
+        fd = os.pidfd_open(found.pid)
+    except ProcessLookupError:
+        raise
+    except (OSError, AttributeError):  # no such call here, or no descriptor left: by number then
+        fd = -1
+    try:
+        if not alive(found):
+            raise ProcessLookupError
+        if fd >= 0:
+            signal.pidfd_send_signal(fd, number)
+        else:
+            os.kill(found.pid, number)
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def _reap(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def _names(folder: str) -> list[str]:
+    with contextlib.suppress(OSError):
+        return os.listdir(folder)
+    return []
+
+
+def _read(pid: int, name: str) -> bytes:
+    return _read_file(f"/proc/{pid}/{name}")
+
+
+def _read_file(path: str) -> bytes:
+    """Whole; empty if it is gone or not ours to read."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""

@@ -1,0 +1,119 @@
+"""The end of a child and of all that it started (X2): TERM, two seconds, KILL until nothing is left, then reap."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+
+from mainspring.processes import descent
+from mainspring.processes.child import Child
+
+GRACE = 2.0  # seconds between TERM and KILL
+LINGER = 0.1  # seconds for the rest of the output when the child has ended: `>(tee log)` ends after its shell
+TICK = 0.02  # seconds between two looks, at most, unless they take long
+SELDOM = 0.5  # seconds between two looks at what may run for hours
+ROUNDS, LAST_ROUNDS = 500, 100  # looks after KILL, and when nobody can wait; who survives them is held by the kernel
+PAUSE = 0.002  # seconds between these
+
+
+async def end(child: Child) -> None:
+    """However often this is cancelled, the child is over when it returns or raises."""
+    if child.closed:
+        return
+    if child.exited.is_set() and not _left(child):
+        descent.send_group(child.pid, signal.SIGKILL)  # where nothing can be found (macOS), that is all there is
+        child.reaped()  # not before: from now on its number may be another's
+        child.close()
+        return
+    ending = asyncio.get_running_loop().create_task(_end(child))
+    cancelled = False
+    while not ending.done():
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:  # of whoever waits, or of everything, when the loop closes
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+async def linger(child: Child) -> None:
+    """After its own end: what it started may be about to finish."""
+    if not child.silent and _left(child):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER):
+                await child.silence()
+
+
+async def outlast(child: Child) -> None:
+    """Until nothing of it runs any more, for a command that may leave others running."""
+    await child.exited.wait()
+    while left := _left(child):
+        while any(descent.alive(found) for found in left):  # noqa: ASYNC110  # nobody tells us of their end
+            await asyncio.sleep(SELDOM)
+
+
+def finish(child: Child) -> None:
+    """At once, without an event loop: for the last moment, and for signal handlers."""
+    if child.closed:
+        return
+    for _ in range(LAST_ROUNDS):
+        if not descent.kill(child.line, child.age) and child.reaped():
+            break
+        time.sleep(PAUSE)
+    child.close()
+
+
+async def _end(child: Child) -> None:
+    try:
+        await _ask(child)
+        await _insist(child)
+    finally:  # if the loop itself is closing, there is no grace
+        finish(child)
+
+
+async def _ask(child: Child) -> None:
+    """TERM to each, once. Except to one that has become another program since: it has forgotten.
+
+    A shell that has just forked hears TERM as the shell that it still is, and then becomes what it is to run.
+    """
+    told = {found.named for found in _left(child) if found.group == child.pid}
+    descent.send_group(child.pid, signal.SIGTERM)
+    descent.send_group(child.pid, signal.SIGCONT)  # one that was stopped hears nothing
+    deadline = time.monotonic() + GRACE
+    delay = 0.001
+    while (now := time.monotonic()) < deadline:
+        left = _left(child)
+        if child.exited.is_set() and not left:
+            return
+        due = {found.named: found for found in left}
+        new = [found for named, found in due.items() if named not in told]
+        descent.send(new, signal.SIGTERM)
+        descent.send(new, signal.SIGCONT)
+        told.update(due)
+        await _moment(child, max(delay, 4 * (time.monotonic() - now)))  # looking takes a fifth of the time at most
+        delay = min(2 * delay, TICK)
+
+
+async def _moment(child: Child, seconds: float) -> None:
+    if child.exited.is_set():
+        await asyncio.sleep(seconds)
+    else:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await child.exited.wait()
+
+
+async def _insist(child: Child) -> None:
+    for _ in range(ROUNDS):
+        if not descent.kill(child.line, child.age) and child.exited.is_set():
+            return
+        await asyncio.sleep(PAUSE)
+
+
+def _left(child: Child) -> list[descent.Found]:
+    """What still runs of it. Those that are dead and came to us are buried on the way."""
+    found = descent.left_of(child.line, child.age)
+    descent.reap(found)
+    return [one for one in found if not one.zombie]

@@ -1,0 +1,218 @@
+"""What a program prints, however much it is (X6): both ends in memory, the whole in a capped file of our own.
+
+Bytes come in as they are read. Text goes out decoded as UTF-8, what is none replaced, and no character is torn where
+something was cut. The last lines matter as much as the first ones: in a test log, that is where the failure is.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+from typing import NamedTuple
+
+HEAD, TAIL = 10_000, 20_000  # bytes that are kept: with the note between them, about 8,000 tokens
+DISK = 64_000_000  # bytes of one output that are stored at most
+BORDER = 1_000  # bytes that a cut may move to fall between two lines
+
+_CONTINUED = range(0x80, 0xC0)  # bytes within a character
+_LONGEST = 4  # bytes of a character
+
+
+class Sizes(NamedTuple):
+    """How much of an output is kept, and where. No folder: nothing is stored."""
+
+    head: int = HEAD
+    tail: int = TAIL
+    folder: str = ""
+    disk: int = DISK
+
+
+class Output:
+    def __init__(self, sizes: Sizes, *, store_all: bool = False) -> None:
+        """`store_all`: the file begins with the first byte; otherwise there is none unless something is left out."""
+        self._sizes = sizes
+        self._file = Spill(sizes.folder, sizes.disk)
+        self._storing = store_all
+        self._head, self._tail = bytearray(), bytearray()
+        self.size = self.lines = 0  # since the beginning, or since `take`
+        if store_all:
+            self._file.write(b"")  # there from now on
+
+    def feed(self, data: bytes) -> None:
+        self.size += len(data)
+        if self.size <= self._sizes.disk:  # counting the lines of a flood would cost as much as reading it
+            self.lines += data.count(b"\n")
+        if self._storing:
+            self._file.write(data)
+        room = self._sizes.head - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if self.cut and not self._storing:
+            self._storing = True
+            self._file.write(bytes(self._head + self._tail))
+        if len(self._tail) > 2 * self._sizes.tail:
+            del self._tail[: len(self._tail) - self._sizes.tail]
+
+    @property
+    def cut(self) -> bool:
+        """Whether the middle is not in memory any more."""
+        return self.size > self._sizes.head + self._sizes.tail
+
+    @property
+    def path(self) -> str:
+        """Where the whole is, or its beginning; empty if it is stored nowhere."""
+        return self._file.path
+
+    @property
+    def stored(self) -> int:
+        """Bytes in that file."""
+        return self._file.written
+
+    @property
+    def text(self) -> str:
+        return self._text(final=True)
+
+    @property
+    def data(self) -> bytes:
+        """Whole only if it is not `cut`."""
+        return bytes(self._head + self._tail)
+
+    def end(self, size: int) -> str:
+        """The last of it, for somebody who watches."""
+        kept = bytes(self._tail[-size:]) if len(self._tail) >= size else self.data[-size:]
+        return _from_character(kept).decode(errors="replace")
+
+    def take(self) -> str:
+        """The text since the last time. A character that has only half arrived stays for the next."""
+        text = self._text(final=False)
+        _, unfinished = _decoded(self.data[-_LONGEST:])
+        self._head, self._tail = bytearray(unfinished), bytearray()
+        self.size, self.lines = len(unfinished), 0
+        return text
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _text(self, *, final: bool) -> str:
+        if not self.cut:
+            return self.data.decode(errors="replace") if final else _decoded(self.data)[0]
+        head = _to_line(bytes(self._head))
+        tail = _from_line(bytes(self._tail[-self._sizes.tail :]))
+        shown = tail.decode(errors="replace") if final else _decoded(tail)[0]
+        return f"{_decoded(head)[0].rstrip()}\n\n{self._note(head, tail)}\n\n{shown}"
+
+    def _note(self, head: bytes, tail: bytes) -> str:
+        amount = f"{self.size - len(head) - len(tail):,} bytes"
+        if self.size <= self._sizes.disk:
+            amount = f"{self.lines - head.count(NEWLINE) - tail.count(NEWLINE):,} lines ({amount})"
+        return f"[... {amount} left out here. {self._file.told} ...]"
+
+
+class Spill:
+    """A file for what is too long to be shown. It never fails: a full disk is told in the note."""
+
+    def __init__(self, folder: str, most: int) -> None:
+        self.path = ""
+        self._folder, self._most = folder, most
+        self._fd, self.written = -1, 0
+        self._closed = not folder
+        self._why = ""  # how much of it is there, if not the whole
+
+    def write(self, data: bytes) -> None:
+        if self._closed:
+            return
+        try:
+            if self._fd < 0:
+                self.path, self._fd = create(self._folder)
+            room = self._most - self.written
+            self.written += _write_all(self._fd, data[:room])
+            if room < len(data):
+                self._why = f"Its first {self._most:,} bytes are"
+                self.close()
+        except OSError as error:
+            self._why = f"A part ({error.strerror}) is" if self.path else ""
+            self.close()
+
+    @property
+    def told(self) -> str:
+        if not self.path:
+            return "It is not stored: run it again with 'head', 'tail' or 'grep' to see it"
+        return f"{self._why or 'The whole is'} in '{self.path}': Read it with 'offset', or search it with Grep"
+
+    def close(self) -> None:
+        self._closed = True
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def create(folder: str) -> tuple[str, int]:
+    """A new file that only we can read, whatever the umask is, and whatever lies there already."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
+    path = f"{folder}/output-{os.urandom(8).hex()}.txt"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with contextlib.suppress(OSError):  # a file system without modes
+        os.fchmod(fd, 0o600)
+    return path, fd
+
+
+def _write_all(fd: int, data: bytes) -> int:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    return len(data)
+
+
+# --- where to cut -----------------------------------------------------------------------------------------------
+
+NEWLINE = b"\n"
+
+
+def _decoded(data: bytes) -> tuple[str, bytes]:
+    """The text, and the bytes of a character that is not complete."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(data)
+    return text, decoder.getstate()[0]
+
+
+def _to_line(head: bytes) -> bytes:
+    end = head.rfind(NEWLINE, len(head) - BORDER if len(head) > BORDER else 0)
+    return head[: end + 1] if end >= 0 else head
+
+
+def _from_line(tail: bytes) -> bytes:
+    start = tail.find(NEWLINE, 0, BORDER)
+    return tail[start + 1 :] if start >= 0 else _from_character(tail)
+
+
+def _from_character(data: bytes) -> bytes:
+    skipped = 0
+    while skipped < min(_LONGEST - 1, len(data)) and data[skipped] in _CONTINUED:
+        skipped += 1
+    return data[skipped:]
+
+
+# --- all of them together ---------------------------------------------------------------------------------------
+
+TOTAL = 4 * DISK  # bytes of stored outputs that a session keeps
+
+
+class Stored:
+    """The files of a session, so that many large outputs do not fill the disk: the oldest are removed."""
+
+    def __init__(self, most: int = TOTAL) -> None:
+        self._most = most
+        self._files: dict[str, int] = {}
+
+    def keep(self, output: Output) -> None:
+        """An output that is complete."""
+        if output.path:
+            self._files[output.path] = output.stored
+        while sum(self._files.values()) > self._most:
+            oldest = next(iter(self._files))
+            del self._files[oldest]
+            with contextlib.suppress(OSError):  # somebody was faster
+                os.unlink(oldest)  # noqa: PTH108

@@ -1,0 +1,35 @@
+"""Two properties of our whole process (Linux), set before the first child. For the command line; a library asks first.
+
+`adopt`: descendants whose own parents are gone become our children. Whoever sets it has to reap strangers, and
+`children.py` does so for those that its own children left. Without it they go to process 1, which in many containers
+reaps nobody.
+
+`hide`: no other process of this user may look into our memory and at the environment with which we were started (K2),
+where a key may stand. Removing the variable would not do: the kernel still shows it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+
+
+def adopt() -> bool:
+    """Whether it worked."""
+    return _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide() -> bool:
+    return _prctl(PR_SET_DUMPABLE, 0)
+
+
+def _prctl(option: int, value: int) -> bool:
+    if sys.platform != "linux":
+        return False
+    import ctypes  # 2.4 ms: paid at the first command, not at the start
+
+    try:
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+    except (OSError, AttributeError):
+        return False

@@ -1,0 +1,52 @@
+"""A call's surroundings, for tests of tools: a working folder, and what the rules let a search see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from mainspring.tools.base import Answer, Calling, Place, Tool
+
+
+def _everything(_path: str) -> bool:
+    return True
+
+
+class Called(Calling):
+    """As the pipeline gives it to a tool. What the tool shows and asks is kept; `answers` are given in their order."""
+
+    def __init__(
+        self, cwd: str, *, may_read: Callable[[str], bool] = _everything, answers: tuple[str, ...] = ()
+    ) -> None:
+        self._place = Place(cwd)
+        self._may_read = may_read
+        self._answers = list(answers)
+        self.shown: list[str] = []
+        self.asked: list[str] = []
+
+    @property
+    def id(self) -> str:
+        return "call-1"
+
+    @property
+    def place(self) -> Place:
+        return self._place
+
+    def may_read(self, path: str) -> bool:
+        return self._may_read(path)
+
+    def progress(self, text: str) -> None:
+        self.shown.append(text)
+
+    async def ask(self, text: str) -> str:
+        self.asked.append(text)
+        return self._answers.pop(0)
+
+    async def use(self, tool: Tool, **input: Any) -> Answer:
+        """One call, from the input as a model sends it. What the model should hear is raised as a `ToolError`."""
+        return await tool.run(tool.parse(input), self)
+
+    def now(self, tool: Tool, **input: Any) -> Answer:
+        """The same, where no event loop runs."""
+        return asyncio.run(self.use(tool, **input))

@@ -1,0 +1,212 @@
+"""Commands that go on while the model does: their registry, and the tools `BashOutput` and `KillShell`.
+
+A command runs as long as anything of it runs, also what it left behind (`server &`). Whoever builds the tools holds the
+registry and closes it with the session: then all of them end.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from mainspring.core.errors import ToolError
+from mainspring.processes.child import Child, Job, Limits
+from mainspring.processes.children import Children
+from mainspring.processes.ending import outlast
+from mainspring.processes.output import Stored
+from mainspring.processes.programs import find
+from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.tools.shell_codes import named
+
+MOST_RUNNING = 50
+MOST_REMEMBERED = 200  # with those that have ended
+FILTER_SECONDS = 5.0
+
+Status = Literal["running", "completed", "failed", "killed"]
+
+
+class Running:
+    """A command in the background, also after its end."""
+
+    def __init__(self, id: str, child: Child, command: str, call: str, about: str) -> None:
+        self.id, self.child = id, child
+        self.command, self.call, self.about = command, call, about
+        self.status: Status = "running"
+        self.seconds = 0.0
+        self.stopped = False  # somebody asked for its end
+
+    @property
+    def path(self) -> str:
+        return self.child.stdout.path
+
+    @property
+    def told(self) -> str:
+        """Its status in words."""
+        if self.status == "running":
+            return f"running for {time.monotonic() - self.child.started:.0f} s"
+        code = self.child.code or 0
+        how = f", {named(code)}" if self.status == "failed" else ""
+        return f"{self.status} after {self.seconds:.0f} s{how}"
+
+    def over(self) -> None:
+        code = self.child.code
+        self.status = "killed" if self.stopped else "failed" if code else "completed"
+        self.seconds = self.child.age
+
+
+def _nothing(_: Running) -> None:
+    pass
+
+
+class Background:
+    def __init__(self, children: Children, *, changed: Callable[[Running], object] | None = None) -> None:
+        """`changed` hears of every start and every end."""
+        self._children = children
+        self._changed: Callable[[Running], object] = changed or _nothing
+        self._known: dict[str, Running] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._count = 0
+        self._stored = Stored()
+
+    def start(self, job: Job, command: str, *, call: str = "", about: str = "") -> Running:
+        if len(self._tasks) >= MOST_RUNNING:
+            raise ToolError(f"{MOST_RUNNING} commands run in the background already: end one with KillShell first.")
+        child = self._children.start(job)
+        self._count += 1
+        running = Running(f"bash_{self._count}", child, command, call, about)
+        self._known[running.id] = running
+        task = asyncio.get_running_loop().create_task(self._watch(running))
+        task.add_done_callback(lambda _: self._over(running))
+        self._tasks[running.id] = task
+        self._forget_old()
+        self._changed(running)
+        return running
+
+    def find(self, id: str) -> Running:
+        if id in self._known:
+            return self._known[id]
+        known = ", ".join([f"'{name}'" for name in self._known]) or "none"
+        raise ToolError(f"There is no background command '{id}'. There are: {known}.")
+
+    @property
+    def running(self) -> tuple[Running, ...]:
+        return tuple([self._known[name] for name in self._tasks])
+
+    async def stop(self, running: Running) -> None:
+        """Its end is complete when this returns."""
+        task = self._tasks.get(running.id)
+        if task is not None:
+            running.stopped = True
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def close(self) -> None:
+        await asyncio.gather(*[self.stop(running) for running in self.running])
+
+    async def _watch(self, running: Running) -> None:
+        try:
+            await outlast(running.child)
+        finally:  # cancelled by `stop`, or because the event loop is closing
+            await self._children.end(running.child)
+
+    def _over(self, running: Running) -> None:
+        if not running.child.closed:  # the task was cancelled before it began
+            running.stopped = True
+            self._children.kill_one(running.child)
+        running.over()
+        self._tasks.pop(running.id, None)
+        self._stored.keep(running.child.stdout)
+        self._changed(running)
+
+    def _forget_old(self) -> None:
+        ended = [name for name in self._known if name not in self._tasks]
+        for name in ended[: max(0, len(self._known) - MOST_REMEMBERED)]:
+            del self._known[name]
+
+
+# --- BashOutput ---------------------------------------------------------------------------------------------------
+
+
+class BashOutputInput(Input, frozen=True):
+    bash_id: Annotated[str, "The id."]
+    filter: Annotated[str, "Show only lines that match this regular expression (grep -E)."] = ""
+
+
+def output_tool(background: Background, children: Children) -> Tool:
+    async def run(given: BashOutputInput, calling: Calling) -> Answer:
+        running = background.find(given.bash_id)
+        place = calling.place
+        matching = Filter(children, given.filter, place.root, (place.root, *place.folders)) if given.filter else None
+        if matching is not None:
+            await matching.lines("")  # before anything is taken: a wrong expression loses no output
+        status = running.told  # before the output is taken: 'completed' means that nothing follows
+        text = running.child.stdout.take()
+        if matching is not None:
+            text = await matching.lines(text)
+        shown = text.replace("\0", "\N{SYMBOL FOR NULL}").rstrip("\n")
+        data = {
+            "shellId": running.id,
+            "status": running.status,
+            "stdout": shown,
+            "stderr": "",
+            "exitCode": running.child.code,
+        }
+        words = f"[{running.id}: {status}]\n{shown or '(no new output)'}"
+        return answer(words, data, Shown(f"{running.id}: {status}", shown, "output"))
+
+    return Tool(
+        name="BashOutput",
+        about="What a background command has printed since you last looked, and whether it still runs.",
+        input=BashOutputInput,
+        run=run,
+        read_only=True,
+        repeatable=False,  # what was taken is not shown again
+        summary=lambda given: f"Output of {given.bash_id}",
+    )
+
+
+class Filter:
+    """Lines that match. By `grep`: an expression of Python's own can take for ever, and would hold up everybody."""
+
+    def __init__(self, children: Children, pattern: str, cwd: str, outside: tuple[str, ...]) -> None:
+        program = find("grep", outside=outside)
+        if program is None:
+            raise ToolError("'filter' needs the program 'grep', which is not here: leave it out.")
+        self._children, self._pattern, self._cwd = children, pattern, cwd
+        self._argv = (program, "-E", "-a", "-e", pattern)
+
+    async def lines(self, text: str) -> str:
+        job = Job(self._argv, self._cwd, {"LC_ALL": "C.UTF-8"}, Limits(FILTER_SECONDS), text.encode() or b"\n")
+        try:
+            ended = await self._children.run(job)
+        except (OSError, ValueError, UnicodeEncodeError):
+            raise ToolError(f"'filter' cannot be used: '{self._pattern[:200]}' is no expression for grep.") from None
+        if ended.timed_out:
+            raise ToolError(f"'filter' took more than {FILTER_SECONDS:g} seconds: use a simpler expression.")
+        if ended.code > 1:
+            raise ToolError(f"'filter' does not fit: {ended.stderr.text.strip()}")
+        return ended.stdout.text if text else ""
+
+
+# --- KillShell ----------------------------------------------------------------------------------------------------
+
+
+class KillShellInput(Input, frozen=True):
+    shell_id: Annotated[str, "The id."]
+
+
+def kill_tool(background: Background) -> Tool:
+    async def run(given: KillShellInput, calling: Calling) -> Answer:  # noqa: ARG001  # every tool gets it
+        running = background.find(given.shell_id)
+        before = running.status
+        await background.stop(running)
+        words = f"'{running.id}' was ended." if before == "running" else f"'{running.id}' had ended: {running.told}."
+        return answer(words, {"shell_id": running.id, "status": running.status})
+
+    return Tool(
+        name="KillShell",
+        about="End a background command, with everything it started.",
+        input=KillShellInput,
+        run=run,
+        summary=lambda given: f"End {given.shell_id}",
+    )

@@ -1,0 +1,158 @@
+"""What a tool is: a function with a typed input, and what can be known of a call before it runs.
+
+A tool's file holds its input (a struct, whose fields carry the words for the model), the function, and a `Tool` that
+declares the rest. Tools raise `ToolError` for what the model should hear; everything else is the tool's own failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from mainspring.core.errors import ToolError
+from mainspring.core.messages import Content, Text
+from mainspring.core.updates import Rendering
+from mainspring.core.value import Bundle, Value
+from mainspring.providers.base import ToolSpec
+from mainspring.tools.schema import schema_of
+
+if TYPE_CHECKING:
+    from mainspring.processes.atomic import ReadSet
+
+MOST_SHOWN = 100_000  # characters of a result that the model gets: about 30,000 tokens
+
+
+class Input(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the model says. A field's words stand in its annotation: `file_path: Annotated[str, "The file."]`."""
+
+
+Shown = Rendering
+
+
+class Answer(Value):
+    """What a call came to."""
+
+    content: tuple[Content, ...]  # for the model
+    data: Any = None  # in the tool's own shape, as JSON values: for hooks and for programs ('tool_use_result')
+    is_error: bool = False
+    failed: bool = False  # a shell command that failed, as opposed to one that found nothing: it takes others along
+    shown: Shown | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join([part.text for part in self.content if isinstance(part, Text)])
+
+
+def answer(text: str, data: Any = None, shown: Shown | None = None) -> Answer:
+    return Answer((Text(text),), data, shown=shown)
+
+
+class Place:
+    """Where a session works: one for all its calls. Only `Bash` moves `cwd`, and never out of the working folders."""
+
+    def __init__(self, cwd: str, *, home: str = "", folders: tuple[str, ...] = (), spill: str = "") -> None:
+        self.root = cwd  # where the session began
+        self.cwd = cwd
+        self.home = home
+        self.folders = folders  # that were added to the first one
+        self.spill = spill  # a folder of our own for what is too long to be shown; empty: nothing is stored
+        self._read: ReadSet | None = None
+
+    @property
+    def read(self) -> ReadSet:
+        """What was read in this session."""
+        if self._read is None:
+            from mainspring.processes.atomic import ReadSet  # with the first file
+
+            self._read = ReadSet()
+        return self._read
+
+
+class Calling(Protocol):
+    """What a running call may ask of those who run it."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def place(self) -> Place: ...
+
+    def may_read(self, path: str) -> bool:
+        """Whether the rules let a search look into this file (F6): an absolute path. Quick, and from any thread."""
+        ...
+
+    def progress(self, text: str) -> None:
+        """Show how far it is. Never waits."""
+        ...
+
+    async def ask(self, text: str) -> str:
+        """Wait for a person."""
+        ...
+
+
+Run = Callable[[Any, Calling], Awaitable[Answer]]
+Trait = bool | Callable[[Any], bool]  # known of the tool, or only of a call: a function of its input
+
+
+class Tool(Value, kw_only=True):
+    name: str
+    about: str  # for the model
+    input: type[Input]
+    run: Run
+    read_only: Trait = False  # changes nothing
+    concurrent: Trait | None = None  # may run beside others and while the model still talks; None: if it only reads
+    repeatable: Trait | None = None  # may be run again if nobody knows whether it ran; None: if it only reads
+    most_shown: int = MOST_SHOWN  # characters of a result; what is longer is stored, and its ends are shown
+    paths: tuple[str, ...] = ()  # fields that hold a path: made absolute before anybody decides about them
+    summary: Callable[[Any], str] | None = None  # one line about a call
+    deferred: bool = False  # the model is told its name only, until it asks for more (ToolSearch)
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.about, schema_of(self.input))
+
+    def is_read_only(self, given: Any) -> bool:
+        return _holds(self.read_only, given)
+
+    def is_concurrent(self, given: Any) -> bool:
+        return _holds(self.read_only if self.concurrent is None else self.concurrent, given)
+
+    def is_repeatable(self, given: Any) -> bool:
+        return _holds(self.read_only if self.repeatable is None else self.repeatable, given)
+
+    def line(self, given: Any) -> str:
+        return self.summary(given) if self.summary is not None else self.name
+
+    def parse(self, input: dict[str, Any]) -> Any:
+        """The input as the tool takes it. What is wrong with it, the model is told in words it can act on."""
+        return parsed(self.input, input, self.name)
+
+
+class Offer(Bundle):
+    """A tool as the model is told of it, and how to come by it at its first call."""
+
+    spec: ToolSpec
+    load: Callable[[], Tool]
+
+
+def offer(tool: Tool) -> Offer:
+    return Offer(tool.spec, lambda: tool)
+
+
+def _holds(trait: Trait, given: Any) -> bool:
+    return trait(given) if callable(trait) else trait
+
+
+Kind = TypeVar("Kind", bound=Struct)
+
+
+def parsed(kind: type[Kind], input: dict[str, Any], name: str) -> Kind:
+    try:
+        return msgspec.convert(input, kind)
+    except msgspec.ValidationError as error:
+        raise ToolError(f"The input of '{name}' does not fit: {error}. Nothing was done: call it again.") from None
+    except RecursionError:
+        raise ToolError(f"The input of '{name}' is nested too deeply. Nothing was done: call it again.") from None

@@ -1,0 +1,215 @@
+"""`Bash`: one command in a fresh bash, in the folder where the last one ended.
+
+Nothing that it starts outlives the call, unless it is started in the background (`background.py`). What it prints comes
+back as it came, both outputs in one, the ends of it if it is long, and then what became of it. How processes are
+started and ended is in `processes/`; whether a command may run is decided before it comes here.
+"""
+
+import errno
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Annotated
+
+from msgspec import Meta
+
+from mainspring.core.errors import ToolError
+from mainspring.core.messages import Text
+from mainspring.processes.child import Job, Limits
+from mainspring.processes.children import Children, Ended
+from mainspring.processes.marks import new_mark
+from mainspring.processes.output import DISK, Sizes, Stored
+from mainspring.processes.programs import find
+from mainspring.tools.background import Background
+from mainspring.tools.base import Answer, Calling, Input, Place, Shown, Tool, Trait
+from mainspring.tools.shell_codes import harmless, named
+from mainspring.tools.shell_live import Live
+from mainspring.tools.shell_script import answered, arguments, move
+
+TIMEOUT, MOST_TIMEOUT = 120_000, 600_000  # milliseconds
+ABOUT = """\
+Run a command in bash and see what it prints. Each call is a fresh shell: the working folder stays from call to call, \
+variables do not. There is no terminal and no standard input, so commands that ask something fail: use flags such as \
+'-y' or '--no-edit'. Nothing that a command starts outlives the call, except with 'run_in_background'.
+- To read, search, edit or write files use Read, Grep, Glob, Edit and Write, not cat, grep, find, sed or echo.
+- Quote paths that hold spaces. Use absolute paths rather than cd.
+- Commands that need each other: join them with '&&' in one call. Independent ones: several calls in one reply.
+- Long output is cut in the middle and stored whole; the result says where.
+- What goes on without an end (servers, watchers): 'run_in_background', then BashOutput and KillShell."""
+
+
+class BashInput(Input, frozen=True):
+    command: Annotated[str, "The command."]
+    timeout: Annotated[int, Meta(ge=1), f"Milliseconds; {TIMEOUT} unless given, {MOST_TIMEOUT} at most."] = TIMEOUT
+    description: Annotated[str, "What it does, in five to ten words."] = ""
+    run_in_background: Annotated[bool, "Return at once with an id; the command goes on."] = False
+
+
+class Bash:
+    """What all calls of a session share."""
+
+    def __init__(self, children: Children, background: Background, env: Mapping[str, str], *, disk: int = DISK) -> None:
+        self._children, self._background = children, background
+        self._env, self._disk = env, disk
+        self._stored = Stored()
+
+    async def __call__(self, given: BashInput, calling: Calling) -> Answer:
+        check(given.command)
+        note = stand(calling.place)
+        if given.run_in_background:
+            return self._in_background(given, calling, note)
+        seconds = min(given.timeout, MOST_TIMEOUT) / 1_000
+        ended, folder = await self._run(given.command, calling, seconds)
+        self._stored.keep(ended.stdout)
+        notes = (note, move(calling.place, folder), late(ended, seconds))
+        return told(given, ended, [text for text in notes if text])
+
+    async def _run(self, command: str, calling: Calling, seconds: float) -> tuple[Ended, str]:
+        """With the folder in which it ended."""
+        live = Live(calling.progress)
+        with refusals(command):
+            ours, its = os.pipe()
+        try:
+            job = self._job(command, calling.place, its)._replace(
+                limits=Limits(seconds, Sizes(folder=calling.place.spill, disk=self._disk)), on_output=live
+            )
+            with refusals(command):
+                ended = await self._children.run(job)
+            return ended, answered(ours)
+        finally:
+            live.stop()
+            os.close(ours)
+            os.close(its)
+
+    def _in_background(self, given: BashInput, calling: Calling, note: str) -> Answer:
+        place = calling.place
+        job = self._job(given.command, place, None)._replace(
+            limits=Limits(None, Sizes(folder=place.spill, disk=self._disk)), store_all=True
+        )
+        with refusals(given.command):
+            running = self._background.start(job, given.command, call=calling.id, about=given.description)
+        stored = f" All it prints is also in '{running.path}'." if running.path else ""
+        text = (
+            f"It runs in the background as '{running.id}'.{stored} Look at it with BashOutput, end it with KillShell; "
+            "it ends with the session at the latest."
+        )
+        data = {**DATA, "backgroundTaskId": running.id}
+        lines = "\n".join([part for part in (note, text) if part])
+        return Answer((Text(lines),), data, shown=Shown(summary(given), f"in the background: {running.id}"))
+
+    def _job(self, command: str, place: Place, answer: int | None) -> Job:
+        mark = new_mark()
+        shell = find("bash", path=self._env.get("PATH", ""), outside=(place.root, *place.folders))
+        if shell is None:
+            raise ToolError("There is no 'bash' on this machine outside of the working folders: install it.")
+        return Job(
+            argv=(shell, *arguments(command, mark, answer)),
+            cwd=place.cwd,
+            env=self._env,
+            merged=True,
+            passed=(answer,) if answer is not None else (),
+            mark=mark,
+        )
+
+
+def bash_tool(
+    children: Children,
+    background: Background,
+    env: Mapping[str, str],
+    *,
+    read_only: Trait = False,
+    disk: int = DISK,
+) -> Tool:
+    """`env` is all that commands find (`processes/environment.py`); `read_only` knows which of them only read."""
+
+    def only_reads(given: BashInput) -> bool:
+        return not given.run_in_background and (read_only(given) if callable(read_only) else read_only)
+
+    return Tool(
+        name="Bash",
+        about=ABOUT,
+        input=BashInput,
+        run=Bash(children, background, env, disk=disk),
+        read_only=only_reads,
+        summary=summary,
+    )
+
+
+def summary(given: BashInput) -> str:
+    lines = given.command.strip().splitlines()
+    return f"{lines[0]} ..." if len(lines) > 1 else "".join(lines)
+
+
+# --- before it runs -----------------------------------------------------------------------------------------------
+
+
+def check(command: str) -> None:
+    if not command.strip():
+        raise ToolError("The command is empty: say what to run.")
+    if "\0" in command:
+        raise ToolError("The command holds a NUL character, which bash cannot take: write '\\0' with printf instead.")
+    try:
+        command.encode()
+    except UnicodeEncodeError:
+        raise ToolError("The command holds half a character (a lone surrogate): leave it out.") from None
+
+
+def stand(place: Place) -> str:
+    """In a folder that exists: somebody may have removed the one in which we were. A note, if so."""
+    if os.path.isdir(place.cwd):  # noqa: PTH112  # pathlib takes 8 ms to load
+        return ""
+    gone, place.cwd = place.cwd, place.root
+    if not os.path.isdir(place.root):  # noqa: PTH112
+        raise ToolError(
+            f"The working folder '{place.root}' is gone, so nothing can be run: ask the user to restore it."
+        )
+    return f"'{gone}' is gone; this ran in '{place.root}'"
+
+
+@contextmanager
+def refusals(command: str) -> Generator[None]:
+    """What the system says to a start, in words that help."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.E2BIG:
+            raise ToolError(
+                f"The command is too long for this system: {len(command.encode()):,} bytes. Nothing was done: write it "
+                "to a file with Write, and run 'bash FILE'."
+            ) from None
+        raise ToolError(f"The command cannot be started: {error.strerror}. Nothing was done.") from None
+
+
+# --- after it ran -------------------------------------------------------------------------------------------------
+
+DATA: dict[str, object] = {"stdout": "", "stderr": "", "interrupted": False, "isImage": False}
+
+
+def late(ended: Ended, seconds: float) -> str:
+    if not ended.timed_out:
+        return ""
+    longer = f", a longer 'timeout' ({MOST_TIMEOUT} at most)" if seconds * 1_000 < MOST_TIMEOUT else ""
+    return (
+        f"It did not end within {seconds:g} seconds and was ended: use 'run_in_background'{longer}, or do less at once."
+    )
+
+
+def told(given: BashInput, ended: Ended, notes: list[str]) -> Answer:
+    output = visible(ended.stdout.text)
+    meaning = harmless(given.command, ended.code)
+    if ended.code and not ended.timed_out:
+        notes.append(f"{named(ended.code)}: {meaning}" if meaning else named(ended.code))
+    wrong = ended.timed_out or (ended.code != 0 and not meaning)
+    text = "\n".join([part for part in (output.rstrip("\n"), *notes) if part])
+    return Answer(
+        (Text(text or "(no output)"),),
+        {**DATA, "stdout": output, "interrupted": ended.timed_out, "exitCode": ended.code},
+        is_error=wrong,
+        failed=wrong,
+        shown=Shown(summary(given), text, "output"),
+    )
+
+
+def visible(text: str) -> str:
+    """NUL is no character for many who read this later."""
+    return text.replace("\0", "\N{SYMBOL FOR NULL}")

@@ -1,0 +1,184 @@
+"""What the model is told of our tools. Written by `scripts/tool_catalog.py`: change the tools instead."""
+
+# ruff: noqa: E501
+from typing import Any
+
+SPECS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Bash": (
+        "Run a command in bash and see what it prints. Each call is a fresh shell: the working folder stays from call to call, variables do not. There is no terminal and no standard input, so commands that ask something fail: use flags such as '-y' or '--no-edit'. Nothing that a command starts outlives the call, except with 'run_in_background'.\n- To read, search, edit or write files use Read, Grep, Glob, Edit and Write, not cat, grep, find, sed or echo.\n- Quote paths that hold spaces. Use absolute paths rather than cd.\n- Commands that need each other: join them with '&&' in one call. Independent ones: several calls in one reply.\n- Long output is cut in the middle and stored whole; the result says where.\n- What goes on without an end (servers, watchers): 'run_in_background', then BashOutput and KillShell.",
+        {
+            "type": "object",
+            "properties": {
+                "command": {"type": "string", "description": "The command."},
+                "timeout": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "Milliseconds; 120000 unless given, 600000 at most.",
+                },
+                "description": {"type": "string", "description": "What it does, in five to ten words."},
+                "run_in_background": {
+                    "type": "boolean",
+                    "description": "Return at once with an id; the command goes on.",
+                },
+            },
+            "required": ["command"],
+            "additionalProperties": False,
+        },
+    ),
+    "BashOutput": (
+        "What a background command has printed since you last looked, and whether it still runs.",
+        {
+            "type": "object",
+            "properties": {
+                "bash_id": {"type": "string", "description": "The id."},
+                "filter": {
+                    "type": "string",
+                    "description": "Show only lines that match this regular expression (grep -E).",
+                },
+            },
+            "required": ["bash_id"],
+            "additionalProperties": False,
+        },
+    ),
+    "KillShell": (
+        "End a background command, with everything it started.",
+        {
+            "type": "object",
+            "properties": {"shell_id": {"type": "string", "description": "The id."}},
+            "required": ["shell_id"],
+            "additionalProperties": False,
+        },
+    ),
+    "Read": (
+        "Read a file. Each line of text comes as its number, a tab, and the line as it is: number and tab are no part of the file. At most 2000 lines at once, and lines over 2000 characters are cut; choose others with 'offset' and 'limit'. Images (PNG, JPEG, GIF, WebP), PDF documents of up to 100 pages and notebooks (.ipynb, with outputs) are shown as such. Not for folders: use Glob, or ls in Bash. Read several files at once by several calls in one reply. A file must be read before Edit or Write can change it.",
+        {
+            "type": "object",
+            "properties": {
+                "file_path": {"type": "string", "description": "The file."},
+                "offset": {"type": "integer", "minimum": 0, "description": "The first line, counted from 1."},
+                "limit": {"type": "integer", "minimum": 1, "description": "How many lines; 2000 unless given."},
+            },
+            "required": ["file_path"],
+            "additionalProperties": False,
+        },
+    ),
+    "Edit": (
+        "Replace a text in a file by another. Read the file first; an edit fails if it changed since. 'old_string' must match exactly, with its indentation and without the line numbers that Read shows, and occur once: add lines around it until it does, or set 'replace_all'. Line ends and encoding are kept. An empty 'old_string' makes a new file.",
+        {
+            "type": "object",
+            "properties": {
+                "file_path": {"type": "string", "description": "The file."},
+                "old_string": {
+                    "type": "string",
+                    "description": "What is there: exactly, without line numbers. Empty: the file is new.",
+                },
+                "new_string": {"type": "string", "description": "What is to be there."},
+                "replace_all": {"type": "boolean", "description": "Wherever it occurs."},
+            },
+            "required": ["file_path", "old_string", "new_string"],
+            "additionalProperties": False,
+        },
+    ),
+    "Write": (
+        "Write a whole file. One that is there already must have been read, and is replaced: to change a part of it, use Edit. Its mode, encoding and line ends are kept.",
+        {
+            "type": "object",
+            "properties": {
+                "file_path": {"type": "string", "description": "The file; missing folders are made."},
+                "content": {"type": "string", "description": "All of it."},
+            },
+            "required": ["file_path", "content"],
+            "additionalProperties": False,
+        },
+    ),
+    "NotebookEdit": (
+        "Replace, insert or delete one cell of a Jupyter notebook. Read the notebook first: it shows the cells' ids. A replaced code cell loses its outputs.",
+        {
+            "type": "object",
+            "properties": {
+                "notebook_path": {"type": "string", "description": "The .ipynb file."},
+                "new_source": {"type": "string", "description": "The cell's whole text."},
+                "cell_id": {
+                    "type": "string",
+                    "description": "The cell, as Read names it; to insert: the one before, or none.",
+                },
+                "cell_type": {"type": "string", "enum": ["code", "markdown"], "description": "Needed to insert."},
+                "edit_mode": {
+                    "type": "string",
+                    "enum": ["replace", "insert", "delete"],
+                    "description": "'replace' unless given.",
+                },
+            },
+            "required": ["notebook_path", "new_source"],
+            "additionalProperties": False,
+        },
+    ),
+    "Glob": (
+        "Find files by name, the last changed first, at most 100. '**' stands for any folders; a pattern without a slash is about names at any depth. What .gitignore lists is left out, and links are not followed.",
+        {
+            "type": "object",
+            "properties": {
+                "pattern": {"type": "string", "description": "Such as '**/*.py', 'src/**/test_*.{js,ts}'."},
+                "path": {"type": "string", "description": "The folder to look in; the working folder unless given."},
+            },
+            "required": ["pattern"],
+            "additionalProperties": False,
+        },
+    ),
+    "Grep": (
+        "Search the contents of files with ripgrep. Use it instead of grep or rg in Bash. What .gitignore lists, binary files and files over 100 MB are left out unless 'path' names the file; links are not followed.",
+        {
+            "type": "object",
+            "properties": {
+                "pattern": {
+                    "type": "string",
+                    "description": "A regular expression (ripgrep): escape braces and other signs.",
+                },
+                "path": {"type": "string", "description": "A file or folder; the working folder unless given."},
+                "glob": {
+                    "type": "string",
+                    "description": "Only files whose names fit, such as '*.{ts,tsx}' or '!*.min.js'.",
+                },
+                "type": {"type": "string", "description": "Only files of this type: py, js, rust, ..."},
+                "output_mode": {
+                    "type": "string",
+                    "enum": ["content", "files_with_matches", "count"],
+                    "description": "'content': lines. 'files_with_matches' (default): names, the last changed first. 'count': how many lines.",
+                },
+                "-A": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "maximum": 1000,
+                    "description": "Lines after each, for 'content'.",
+                },
+                "-B": {"type": "integer", "minimum": 0, "maximum": 1000, "description": "Lines before each."},
+                "-C": {"type": "integer", "minimum": 0, "maximum": 1000, "description": "Lines before and after."},
+                "-n": {"type": "boolean", "description": "Show line numbers; yes unless given."},
+                "-i": {"type": "boolean", "description": "Upper and lower case are the same."},
+                "multiline": {
+                    "type": "boolean",
+                    "description": "Expressions may reach over lines, and '.' fits a line end.",
+                },
+                "head_limit": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "Lines or files to show; 250 unless given, 0: all.",
+                },
+                "offset": {"type": "integer", "minimum": 0, "description": "Lines or files to leave out first."},
+            },
+            "required": ["pattern"],
+            "additionalProperties": False,
+        },
+    ),
+    "Sleep": (
+        "Wait. Use it rather than the command 'sleep', for instance before you look again at a background command. It ends early when the user interrupts.",
+        {
+            "type": "object",
+            "properties": {
+                "seconds": {"type": "number", "maximum": 600, "exclusiveMinimum": 0, "description": "How long."}
+            },
+            "required": ["seconds"],
+            "additionalProperties": False,
+        },
+    ),
+}

@@ -1,0 +1,110 @@
+"""What the file tools share: from a name to bytes, and an error's words for the model."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from mainspring.core.errors import ToolError
+from mainspring.processes.opening import open_read, read_all
+from mainspring.processes.paths import Resolved, resolve
+from mainspring.tools.base import Calling
+
+WHOLE = 10_000_000  # bytes; a file up to here is read whole, remembered, and may be edited
+MOST_NAMES = 2_000  # of a folder that are compared with a wrong one
+MOST_HINTS = 3
+
+
+def find(name: str, calling: Calling) -> Resolved:
+    return resolve(name, calling.place.cwd, home=calling.place.home or None)
+
+
+@contextmanager
+def opened(path: Resolved, calling: Calling) -> Generator[int]:
+    """A descriptor for reading. Whatever stands in the way becomes words for the model."""
+    try:
+        fd = open_read(path)
+    except FileNotFoundError:
+        raise ToolError(missing(path, calling)) from None
+    except OSError as error:
+        raise ToolError(f"'{path.asked}' cannot be read: {error.strerror}.") from None
+    try:
+        yield fd
+    except OSError as error:
+        raise ToolError(f"'{path.asked}' cannot be read: {error.strerror}.") from None
+    finally:
+        os.close(fd)
+
+
+def whole(path: Resolved, calling: Calling) -> bytes:
+    """All bytes of a file that may be edited."""
+    with opened(path, calling) as fd:
+        size = os.fstat(fd).st_size
+        if size > WHOLE:
+            raise ToolError(
+                f"'{path.asked}' has {size:,} bytes; {WHOLE:,} is the most that is changed here: use Bash for it."
+            )
+        return read_all(fd, path.real, WHOLE)
+
+
+def as_read(path: Resolved, calling: Calling) -> str:
+    """The digest of what was read of a file that is to be changed."""
+    before = calling.place.read.of(path)
+    if before is None:
+        raise ToolError(f"'{path.asked}' was not read yet. Nothing was done: use Read on it first.")
+    return before
+
+
+def changed(path: Resolved) -> ToolError:
+    return ToolError(
+        f"'{path.asked}' changed since it was read, by a person or a program. Nothing was done: use Read on it again."
+    )
+
+
+@contextmanager
+def written(path: Resolved) -> Generator[None]:
+    """Around a write."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolError(f"'{path.asked}' cannot be written: {error.strerror}.") from None
+
+
+# --- a file that is not there -----------------------------------------------------------------------
+
+
+def missing(path: Resolved, calling: Calling) -> str:
+    said = f"'{path.asked}' does not exist."
+    if not path.asked.startswith("/"):
+        said += f" The working folder is '{calling.place.cwd}'."
+    hints = _near(path.real, calling)
+    return f"{said} Did you mean {' or '.join(hints)}?" if hints else said
+
+
+def _near(real: str, calling: Calling) -> list[str]:
+    """Names that look like it in the same folder, as far as they may be read."""
+    folder, _, name = real.rpartition("/")
+    names: list[str] = []
+    try:
+        with os.scandir(folder or "/") as entries:
+            for entry in entries:
+                if len(names) == MOST_NAMES:
+                    break
+                names.append(entry.name)
+    except OSError:
+        return []
+    found = [f"{folder}/{near}" for near in _alike(name, names)]
+    return [f"'{near}'" for near in found if calling.may_read(near)][:MOST_HINTS]
+
+
+def _alike(name: str, names: list[str]) -> list[str]:
+    from difflib import get_close_matches  # only after a failure
+
+    stem = _stem(name)
+    same = sorted(other for other in names if _stem(other) == stem)
+    close = get_close_matches(name[:100], names, n=MOST_HINTS, cutoff=0.75)
+    return list(dict.fromkeys([*same[:MOST_HINTS], *close]))
+
+
+def _stem(name: str) -> str:
+    """Without case and ending: `App.tsx` and `app.ts` are near."""
+    return (name.rpartition(".")[0] or name).lower()

@@ -1,0 +1,119 @@
+"""May this call run? The rules in force, put together once; `permissions/` decides.
+
+What decides is loaded at the first call: nobody pays for it before a model has asked for something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mainspring.core.value import Bundle
+
+if TYPE_CHECKING:
+    from mainspring.permissions.modes import Classifier
+    from mainspring.permissions.policy import Asked, Policy, Verdict
+    from mainspring.permissions.suggest import Suggestion
+
+
+class Written(Bundle):
+    """Rules as somebody wrote them, and who."""
+
+    behavior: str  # deny, ask, allow
+    text: str
+    source: str  # one of `permissions.rules.Source`
+    base: str | None = None  # what `/path` in it is relative to; None: the working folder
+
+
+class Standing(Protocol):
+    """What may change while a session runs."""
+
+    @property
+    def mode(self) -> str: ...
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Added by somebody who was asked: `allow Bash(npm test)`."""
+        ...
+
+
+class Gate:
+    def __init__(
+        self,
+        written: tuple[Written, ...] = (),
+        *,
+        folders: tuple[str, ...] = (),
+        home: str = "",
+        ours: tuple[str, ...] = (),
+        classifier: Classifier | None = None,
+    ) -> None:
+        self._written = written
+        self._folders, self._home, self._ours = folders, home, ours
+        self._classifier = classifier
+        self._made: tuple[str, tuple[str, ...], Policy] | None = None
+
+    def policy(self, standing: Standing) -> Policy:
+        made = self._made
+        if made is None or made[0] != standing.mode or made[1] != standing.rules:
+            made = self._made = (standing.mode, standing.rules, self._policy(standing))
+        return made[2]
+
+    def _policy(self, standing: Standing) -> Policy:
+        from mainspring.permissions.policy import Mode, Policy
+        from mainspring.permissions.rules import Rules, Source, parse
+
+        rules = Rules()
+        for one in (*self._written, *[session_rule(text) for text in standing.rules]):
+            rules = rules.and_also(parse(**{one.behavior: (one.text,)}, source=Source(one.source), base=one.base))
+        return Policy(rules, Mode(standing.mode), self._folders, self._home, self._ours)
+
+    async def verdict(self, asked: Asked, standing: Standing) -> Verdict:
+        from mainspring.permissions.decide import decide
+        from mainspring.permissions.modes import settle
+
+        policy = self.policy(standing)
+        return await settle(decide(asked, policy, self._paths), asked, policy.mode, self._classifier)
+
+    def suggestions(self, asked: Asked, standing: Standing) -> tuple[Suggestion, ...]:
+        from mainspring.permissions.suggest import suggestions
+
+        return suggestions(asked, self.policy(standing), self._paths)
+
+    def readable(self, cwd: str, standing: Standing) -> Callable[[str], bool]:
+        """For searches: which files a rule keeps from `Read` (F6). That the folder may be searched is decided already,
+        so a file that no rule speaks of is open."""
+        from mainspring.permissions.files import Ask, Files
+        from mainspring.permissions.rules import names_tool
+
+        policy = self.policy(standing)
+        closing = (*policy.rules.deny, *policy.rules.ask)
+        if not policy.rules.broken and not any(names_tool(rule, "Read") for rule in closing):
+            return _anything
+        files = Files(policy, cwd, self._paths)
+
+        def may_read(path: str) -> bool:
+            found = files.check(Ask("read", path, "Read"))
+            return found.deny is None and not found.refused and found.ask is None
+
+        return may_read
+
+    def only_reads(self, command: str, cwd: str, standing: Standing) -> bool:
+        """Whether a shell command is known to change nothing, so that it may run beside others."""
+        from mainspring.permissions.decide import findings
+        from mainspring.permissions.files import Files
+
+        return findings("Bash", {"command": command}, Files(self.policy(standing), cwd, self._paths)).reads
+
+    def _paths(self, path: str, cwd: str) -> Any:
+        from mainspring.processes.paths import resolve
+
+        return resolve(path, cwd, home=self._home or None)
+
+
+def _anything(_: str) -> bool:
+    return True
+
+
+def session_rule(text: str) -> Written:
+    behavior, _, rule = text.partition(" ")
+    return Written(behavior, rule, "session")

@@ -1,0 +1,145 @@
+"""Glob: files by the pattern of their names, the newest first.
+
+All files that a search sees are listed, and the pattern is held against the list here: as an option of ripgrep it would
+bring back what `.gitignore` keeps out, and a `!` in it would mean something.
+"""
+
+from time import monotonic
+from typing import Annotated, NamedTuple
+
+from mainspring.core.errors import ToolError
+from mainspring.processes.paths import Resolved, resolve
+from mainspring.tools.aside import Halt, aside
+from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.tools.coding import showable
+from mainspring.tools.files import find
+from mainspring.tools.glob_pattern import chooser, split
+from mainspring.tools.newest import newest_first
+from mainspring.tools.search import SECONDS, answered, begun
+from mainspring.tools.search_child import Output
+from mainspring.tools.search_output import names
+from mainspring.tools.search_request import Request
+
+MOST_FILES = 100
+MOST_COUNTED = 2_000  # further files that the rules are asked about, to say how many there are
+
+
+class GlobInput(Input, frozen=True):
+    pattern: Annotated[str, "Such as '**/*.py', 'src/**/test_*.{js,ts}'."]
+    path: Annotated[str | None, "The folder to look in; the working folder unless given."] = None
+
+
+async def run(given: GlobInput, calling: Calling) -> Answer:
+    return await aside(lambda halt: _glob(given, calling, halt), seconds=SECONDS)
+
+
+def _glob(given: GlobInput, calling: Calling, halt: Halt) -> Answer:
+    began = monotonic()
+    place = calling.place
+    root = find(given.path, calling) if given.path else resolve(place.cwd, place.cwd)
+    if root.kind == "file":
+        raise ToolError(f"'{root.asked}' is a file: give a folder as 'path', or use Read.")
+    pattern = _below(given.pattern, root)
+    start, rest = _start(root, pattern)
+    chosen = chooser(rest, whole="/" in pattern)
+    if start.kind == "missing" and root.kind != "missing":
+        return _answered(Found([], 0, more=False), None, began)
+    with begun(start, calling) as where:
+        output = answered(Request("names"), where, place, halt)
+        hits = chosen(names(output.data))
+        found = _newest(hits, where.folder, start.real, calling)
+    prefix = shown_prefix(start.real, place.cwd)
+    return _answered(Found([prefix + name for name in found.files], found.others, found.more), output, began)
+
+
+class Found(NamedTuple):
+    files: list[str]
+    others: int  # not shown
+    more: bool  # than were counted
+
+
+def _below(pattern: str, root: Resolved) -> str:
+    """The pattern, as it is about names below the folder."""
+    if "\0" in pattern or not pattern:
+        raise ToolError("The pattern is empty, or holds a NUL character.")
+    if pattern.startswith("/"):
+        folder, rest = split(pattern)
+        for name in root.names:
+            if f"{folder}/".startswith(f"{name.rstrip('/')}/"):
+                return f"./{pattern[len(name.rstrip('/')) + 1 :]}"
+        raise ToolError(f"The pattern begins outside of '{root.real}': give '{folder}' as 'path', and '{rest}' here.")
+    if ".." in pattern.split("/"):
+        raise ToolError("The pattern leads upwards ('..'): give the folder as 'path' instead.")
+    return pattern
+
+
+def _start(root: Resolved, pattern: str) -> tuple[Resolved, str]:
+    """Deeper down, if the pattern begins with folders: less to walk. Not through a link, which may lead elsewhere."""
+    folder, rest = split(pattern.removeprefix("./"))
+    if not folder:
+        return root, pattern
+    straight = f"{root.real.rstrip('/')}/{folder}"
+    start = resolve(straight, "/")
+    if start.real != straight or start.kind not in ("folder", "missing"):
+        return root, pattern
+    return start, rest
+
+
+def _newest(hits: list[str], folder: int, real: str, calling: Calling) -> Found:
+    """As far as they may be read."""
+    files: list[str] = []
+    others = 0
+    for name in newest_first(hits, folder):
+        if not calling.may_read(f"{real.rstrip('/')}/{name}"):
+            continue
+        if len(files) < MOST_FILES:
+            files.append(name)
+            continue
+        others += 1
+        if others > MOST_COUNTED:
+            return Found(files, MOST_COUNTED, more=True)
+    return Found(files, others, more=False)
+
+
+def shown_prefix(real: str, cwd: str) -> str:
+    """What stands before a name below a folder: as little as it takes from the working folder."""
+    if real == cwd:
+        return ""
+    within = real.startswith(f"{cwd.rstrip('/')}/")
+    return f"{real[len(cwd.rstrip('/')) + 1 :] if within else real.rstrip('/')}/"
+
+
+def _answered(found: Found, output: Output | None, began: float) -> Answer:
+    files = [showable(name) for name in found.files]
+    lines = [*files] or ["No files found."]
+    if found.others:
+        more = "More than " if found.more else ""
+        lines.append(f"[{more}{found.others:,} other files fit as well: use a narrower pattern.]")
+    if output is not None and (output.cut or output.late):
+        lines.append("[Not all folders were looked at: there are too many files. Name a folder as 'path'.]")
+    facts = {
+        "filenames": files,
+        "durationMs": round((monotonic() - began) * 1_000),
+        "numFiles": len(files),
+        "truncated": bool(found.others),
+    }
+    count = len(files) + found.others
+    return answer("\n".join(lines) + "\n", facts, Shown(f"Found {count:,} files", "\n".join(files)))
+
+
+def _summary(given: GlobInput) -> str:
+    return f"Glob {given.pattern}" + (f" in {given.path}" if given.path else "")
+
+
+GLOB = Tool(
+    name="Glob",
+    about=(
+        f"Find files by name, the last changed first, at most {MOST_FILES}. '**' stands for any folders; a pattern "
+        "without a slash is about names at any depth. What .gitignore lists is left out, and links are not followed."
+    ),
+    input=GlobInput,
+    run=run,
+    read_only=True,
+    paths=("path",),
+    summary=_summary,
+)

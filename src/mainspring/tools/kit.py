@@ -1,0 +1,116 @@
+"""The tools that come with us, for one session.
+
+What the model is told of them stands in `catalog.py`, so that a start need not load them: each is loaded at its first
+call, and programs are started by what is loaded at the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from mainspring.core.errors import UsageError
+from mainspring.providers.base import ToolSpec
+from mainspring.tools.base import Offer, Place, Tool
+from mainspring.tools.catalog import SPECS
+
+if TYPE_CHECKING:
+    from mainspring.processes.children import Children
+    from mainspring.tools.background import Background
+
+# Where a tool that needs nothing of a session is: its file, and its name in it.
+PLACES = {
+    "Read": ("read", "READ"),
+    "Write": ("write", "WRITE"),
+    "Edit": ("edit", "EDIT"),
+    "NotebookEdit": ("notebook", "NOTEBOOK_EDIT"),
+    "Glob": ("glob", "GLOB"),
+    "Grep": ("grep", "GREP"),
+    "Sleep": ("sleep", "SLEEP"),
+}
+OnlyReads = Callable[[str], bool]  # whether a shell command is known to change nothing
+
+
+def _never(_: str) -> bool:
+    return False
+
+
+class Kit:
+    def __init__(
+        self, place: Place, env: Mapping[str, str], *, adopt: bool = False, only_reads: OnlyReads = _never
+    ) -> None:
+        """`env` is all that programs find. `adopt`: this process is ours alone, and may become the parent of what its
+        children leave behind, and hide itself from them (`processes/subreaper.py`)."""
+        self.place = place
+        self.env = env
+        self._adopt = adopt
+        self._only_reads = only_reads
+        self._children: Children | None = None
+        self._background: Background | None = None
+
+    def offers(self, names: Iterable[str]) -> list[Offer]:
+        """In our order, whatever theirs: the same tools make the same request."""
+        wanted = set(names)
+        if unknown := wanted - SPECS.keys():
+            raise UsageError(f"there is no tool '{min(unknown)}'; there are {', '.join(SPECS)}")
+        return [
+            Offer(ToolSpec(name, about, schema), self._loader(name))
+            for name, (about, schema) in SPECS.items()
+            if name in wanted
+        ]
+
+    def _loader(self, name: str) -> Callable[[], Tool]:
+        return lambda: self.tool(name)
+
+    def tool(self, name: str) -> Tool:
+        if name in PLACES:
+            module, constant = PLACES[name]
+            found: Tool = getattr(import_module(f"mainspring.tools.{module}"), constant)
+            return found
+        return self._of_shells(name)
+
+    def _of_shells(self, name: str) -> Tool:
+        from mainspring.tools.background import kill_tool, output_tool
+        from mainspring.tools.bash import bash_tool
+
+        match name:
+            case "BashOutput":
+                return output_tool(self.background, self.children)
+            case "KillShell":
+                return kill_tool(self.background)
+            case _:
+                return bash_tool(self.children, self.background, self.env, read_only=self._reads)
+
+    def _reads(self, given: Any) -> bool:
+        return self._only_reads(given.command)
+
+    # --- programs ---
+
+    @property
+    def children(self) -> Children:
+        if self._children is None:
+            from mainspring.processes.children import Children
+
+            self._children = Children(adopt=self._adopt, hide=self._adopt)
+        return self._children
+
+    @property
+    def background(self) -> Background:
+        if self._background is None:
+            from mainspring.tools.background import Background
+
+            self._background = Background(self.children)
+        return self._background
+
+    def kill(self) -> None:
+        """End all programs now, from anywhere: also from a signal handler."""
+        if self._children is not None:
+            self._children.kill()
+
+    async def close(self) -> None:
+        """End all programs, in order."""
+        if self._background is not None:
+            await self._background.close()
+        if self._children is not None:
+            await self._children.close()

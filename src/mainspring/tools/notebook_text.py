@@ -1,0 +1,120 @@
+"""The text of a notebook, and the same text with one cell changed.
+
+Edits are made in the text, not in what it decodes to: the order of keys, numbers, escapes and indentation of all that
+is not asked for stay as they are, and so does what we know nothing about.
+"""
+
+import json
+from typing import Any
+
+from mainspring.core.errors import ToolError
+from mainspring.tools.json_spans import Span, after_blanks, indentation, items, members, replaced
+
+_CODE_ONLY: dict[str, Any] = {"execution_count": None, "outputs": []}
+
+
+class Notebook:
+    """It was checked to be one before."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        top = members(text, after_blanks(text, 0))
+        self.list = top["cells"].value
+        self.spans = items(text, self.list.start)
+        self.cells: list[dict[str, Any]] = [json.loads(text[span.start : span.end]) for span in self.spans]
+        self.unit = self._unit()
+        self.end = "\r\n" if "\r\n" in text else "\n"
+        self.has_ids = _version(text, top) >= (4, 5)
+
+    def find(self, id: str) -> int:
+        names = [str(cell.get("id") or f"cell-{at}") for at, cell in enumerate(self.cells)]
+        if id in names:
+            return names.index(id)
+        number = id.removeprefix("cell-")
+        if number.isascii() and number.isdigit() and int(number[:9]) < len(names):
+            return int(number)
+        known = ", ".join([f"'{name}'" for name in names[:20]]) or "none"
+        raise ToolError(f"There is no cell '{id[:100]}'. Nothing was done. The cells are: {known}.")
+
+    def replaced(self, at: int, source: str, kind: str | None) -> str:
+        cell, span = self.cells[at], self.spans[at]
+        if kind is not None and kind != cell["cell_type"]:
+            return replaced(self.text, [(span, self._dumped(_turned(cell, kind, source), span.start))])
+        parts = members(self.text, span.start)
+        new: dict[str, Any] = {"source": _like(cell.get("source"), source)}
+        if cell["cell_type"] == "code":
+            new |= _CODE_ONLY
+        changes = [(parts[key].value, self._dumped(new[key], parts[key].key.start)) for key in new if key in parts]
+        if "source" not in parts:
+            return replaced(self.text, [(span, self._dumped({**cell, **new}, span.start))])
+        return replaced(self.text, changes)
+
+    def deleted(self, at: int) -> str:
+        """With the comma before it, or the one after it if it is the first."""
+        if len(self.spans) == 1:
+            return replaced(self.text, [(self.list, "[]")])
+        here = self.spans[at]
+        gone = Span(self.spans[at - 1].end, here.end) if at else Span(here.start, self.spans[1].start)
+        return replaced(self.text, [(gone, "")])
+
+    def inserted(self, at: int, id: str, kind: str, source: str) -> str:
+        cell: dict[str, Any] = {"cell_type": kind}
+        if kind == "code":
+            cell["execution_count"] = None
+        if self.has_ids:
+            cell["id"] = id
+        cell["metadata"] = {}
+        if kind == "code":
+            cell["outputs"] = []
+        cell["source"] = _as_lines(source)
+        if not self.spans:
+            return replaced(self.text, [(self.list, self._dumped([cell], self.list.start))])
+        if at == 0:
+            first = self.spans[0].start
+            made = self._dumped(cell, first) + "," + (self.end + indentation(self.text, first) if self.unit else " ")
+            return replaced(self.text, [(Span(first, first), made)])
+        before = self.spans[at - 1]
+        gap = self.end + indentation(self.text, before.start) if self.unit else " "
+        return replaced(self.text, [(Span(before.end, before.end), f",{gap}{self._dumped(cell, before.start)}")])
+
+    def _unit(self) -> str:
+        """One step of indentation; empty: all stands in one line."""
+        if self.spans and (deep := indentation(self.text, self.spans[0].start)):
+            return deep[: max(1, len(deep) // 2)]
+        return " " if "\n" in self.text.strip() else ""
+
+    def _dumped(self, value: Any, at: int) -> str:
+        """As it would stand there."""
+        as_ascii = self.text.isascii() and "\\u" in self.text
+        made = json.dumps(value, ensure_ascii=as_ascii, indent=self.unit or None)
+        base = self._indentation_of_line(at)
+        return made.replace("\n", self.end + base)
+
+    def _indentation_of_line(self, at: int) -> str:
+        start = self.text.rfind("\n", 0, at) + 1
+        return self.text[start : after_blanks(self.text, start)] if self.unit else ""
+
+
+def _version(text: str, top: dict[str, Any]) -> tuple[int, int]:
+    found = [
+        json.loads(text[top[key].value.start : top[key].value.end])
+        for key in ("nbformat", "nbformat_minor")
+        if key in top
+    ]
+    return (found[0], found[1]) if len(found) == 2 and all(isinstance(one, int) for one in found) else (4, 0)
+
+
+def _as_lines(source: str) -> list[str]:
+    lines = source.split("\n")
+    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _like(old: Any, source: str) -> str | list[str]:
+    return source if isinstance(old, str) else _as_lines(source)
+
+
+def _turned(cell: dict[str, Any], kind: str, source: str) -> dict[str, Any]:
+    """Into the other kind, which has other parts."""
+    made = {key: value for key, value in cell.items() if key not in _CODE_ONLY and key != "attachments"}
+    made |= {"cell_type": kind, "source": _like(cell.get("source"), source)}
+    return {**made, **_CODE_ONLY} if kind == "code" else made

@@ -1,0 +1,111 @@
+"""`EnterPlanMode` and `ExitPlanMode`: first think, then let the person approve, then change things.
+
+What mode plan forbids is decided in `permissions/`; here it is only entered and, with a person's yes, left for the mode
+that was in force before. Only for sessions in which somebody can be asked.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from msgspec import Meta
+
+from mainspring.core.errors import ToolError
+from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+
+PLAN, DEFAULT = "plan", "default"
+LONGEST = 50_000  # characters of a plan: more than anybody reads
+YES = frozenset({"y", "yes", "ok", "allow", "approve", "approved", "go ahead"})
+NO = frozenset({"", "n", "no", "deny"})  # no words of their own
+
+Mode = Callable[[], str]
+Change = Callable[[str], Awaitable[None]]
+
+
+class EnterInput(Input, frozen=True):
+    pass
+
+
+class ExitInput(Input, frozen=True):
+    plan: Annotated[str, Meta(min_length=1, max_length=LONGEST), "The whole plan, in Markdown: the user reads this."]
+
+
+class Plan:
+    """One for each session: it knows where to go back to."""
+
+    def __init__(self, mode: Mode, change: Change) -> None:
+        self._mode, self._change = mode, change
+        self._before = DEFAULT  # of a session that began in mode plan nobody knows better
+
+    async def enter(self, given: EnterInput, calling: Calling) -> Answer:  # noqa: ARG002  # every tool gets it
+        now = self._mode()
+        if now == PLAN:
+            raise ToolError("The mode is 'plan' already: explore, then call ExitPlanMode with the plan.")
+        await self._change(PLAN)
+        self._before = now
+        return answer(ENTERED, {"mode": PLAN}, Shown("Plan mode"))
+
+    async def leave(self, given: ExitInput, calling: Calling) -> Answer:
+        if self._mode() != PLAN:
+            raise ToolError("The mode is not 'plan', so there is no plan to approve: go on with the work.")
+        if not given.plan.strip():
+            raise ToolError("The plan is empty. Nobody was asked: write it down and call ExitPlanMode again.")
+        back = self._before
+        said = (await calling.ask(asked(given.plan, back))).strip()
+        if not approved(said):
+            facts = {"plan": given.plan, "approved": False, "said": said}
+            return answer(refusal(said), facts, Shown("The plan was not approved", said))
+        if self._mode() == PLAN:  # else the person has chosen a mode meanwhile, and keeps it
+            await self._change(back)
+        self._before = DEFAULT  # once: what holds next time is known then
+        facts = {"plan": given.plan, "approved": True, "mode": self._mode()}
+        return answer(f"The user approved the plan. The mode is now '{self._mode()}': carry it out.", facts, APPROVED)
+
+
+def asked(plan: str, back: str) -> str:
+    """With the mode that a yes leads to: it may be one in which much more is allowed."""
+    return f"{plan.strip()}\n\nCarry out this plan, in mode '{back}'? 'yes', or say what should be different."
+
+
+def approved(said: str) -> bool:
+    return said.strip().rstrip(".!").lower() in YES
+
+
+def refusal(said: str) -> str:
+    words = "" if said.lower() in NO else f"\nThey said: {said}"
+    return f"The user did not approve the plan: stay in mode 'plan', mend it, then call ExitPlanMode again.{words}"
+
+
+ENTERED = (
+    "The mode is now 'plan': nothing may be changed until the user approves a plan. Explore with tools that only read, "
+    "ask what you must know, then call ExitPlanMode with the plan."
+)
+APPROVED = Shown("The plan was approved")
+
+
+def plan_tools(mode: Mode, change: Change) -> tuple[Tool, ...]:
+    """`mode` tells the permission mode that is in force, `change` sets another."""
+    plan = Plan(mode, change)
+    return (
+        Tool(
+            name="EnterPlanMode",
+            about=(
+                "Begin with a plan: until the user approves one, nothing can be changed. For work with several ways to "
+                "do it, or with many files; not for small or clear tasks."
+            ),
+            input=EnterInput,
+            run=plan.enter,
+            repeatable=True,
+            summary=lambda _: "Enter plan mode",
+        ),
+        Tool(
+            name="ExitPlanMode",
+            about=(
+                "In plan mode only: show the finished plan to the user and ask for approval. Not for answers that need "
+                "no changes to files."
+            ),
+            input=ExitInput,
+            run=plan.leave,
+            repeatable=True,  # the person is asked once more
+            summary=lambda _: "Show the plan",
+        ),
+    )

@@ -1,0 +1,127 @@
+"""A program that searches: started, drained, bounded, ended. Meant for a worker thread.
+
+Its output is kept up to a limit, its memory and its time are limited, and whoever cancels the call kills it at once.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+from mainspring.processes.programs import find
+from mainspring.tools.aside import Halt
+from mainspring.tools.base import Place
+
+MOST_ERRORS = 4_000
+MOST_MEMORY = 1 << 29  # bytes; ripgrep keeps a whole line, whatever its length
+PIPE = 1 << 20  # bytes that it may print before it waits for us; what a user may ask for on Linux
+_MANY = 20  # pieces; from then on we wait a little before each, so that it brings more: ripgrep prints file by file
+_LITTLE = 0.001  # seconds
+
+
+class Output(NamedTuple):
+    data: bytes
+    errors: str
+    code: int
+    cut: bool = False  # there was more
+    late: bool = False  # it was ended because of its time
+
+
+class Where(NamedTuple):
+    folder: int  # a descriptor: the search begins there, whatever has its name by now
+    name: str  # for systems where a descriptor cannot be entered
+    file: int | None = None  # a descriptor: only this file, as standard input
+
+
+def ripgrep(place: Place) -> str | None:
+    """Where the system has it or on PATH, but never from a folder that is worked on; else beside our interpreter."""
+    found = find("rg", path=os.environ.get("PATH", ""), outside=(place.root, *place.folders))
+    beside = f"{sys.executable.rpartition('/')[0]}/rg"
+    return found or (beside if beside.startswith("/") and os.access(beside, os.X_OK) else None)
+
+
+def environment(place: Place) -> dict[str, str]:
+    """Where the user's own ignore file is, and no more."""
+    kept = {name: os.environ[name] for name in ("XDG_CONFIG_HOME",) if name in os.environ}
+    home = place.home or os.environ.get("HOME", "")
+    return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **kept, **({"HOME": home} if home else {})}
+
+
+def output_of(command: list[str], where: Where, env: dict[str, str], most: int, halt: Halt) -> Output:
+    """The first `most` bytes that it prints, about."""
+    entered = f"/proc/self/fd/{where.folder}"
+    child = subprocess.Popen(  # noqa: S603  # an absolute program, and a list
+        command,
+        stdin=subprocess.DEVNULL if where.file is None else where.file,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=entered if sys.platform == "linux" else where.name,
+        env=env,
+        process_group=0,  # what is typed at a terminal is not for it
+        bufsize=0,
+        pipesize=PIPE,
+    )
+    try:
+        halt.also(child.kill)
+        _limit_memory(child.pid)
+        return _drained(child, most, halt)
+    finally:
+        child.kill()
+        child.wait()
+        for pipe in (child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def _limit_memory(pid: int) -> None:
+    if sys.platform == "linux":
+        import resource
+
+        with contextlib.suppress(OSError):  # it has ended already
+            resource.prlimit(pid, resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+
+
+def _drained(child: subprocess.Popen[bytes], most: int, halt: Halt) -> Output:
+    assert child.stdout is not None
+    assert child.stderr is not None
+    out, err = child.stdout.fileno(), child.stderr.fileno()
+    kept: dict[int, list[bytes]] = {out: [], err: []}
+    room = {out: most, err: MOST_ERRORS}
+    poll = select.poll()
+    open_ones = {out, err}
+    for fd in open_ones:
+        poll.register(fd, select.POLLIN)
+    late = cut = False
+    while open_ones and not cut:
+        if len(kept[out]) > _MANY:
+            time.sleep(_LITTLE)
+        left = halt.left
+        ready = poll.poll(None if left is None else left * 1_000)
+        if halt.set or not ready:
+            late = not halt.set
+            break
+        for fd, _ in ready:
+            piece = os.read(fd, PIPE)
+            if not piece:
+                poll.unregister(fd)
+                open_ones.discard(fd)
+            elif room[fd] > 0:
+                kept[fd].append(piece)
+                room[fd] -= len(piece)
+        cut = room[out] <= 0
+    if cut or late or halt.set:
+        child.kill()
+    code = child.wait()
+    if halt.set:
+        halt.check()
+    errors = b"".join(kept[err]).decode("utf-8", "replace")[:MOST_ERRORS]
+    return Output(b"".join(kept[out]), errors, code, cut=cut, late=late)
+
+
+def died(output: Output) -> bool:
+    """By itself, not by us: as a rule, for want of memory."""
+    return not output.cut and not output.late and output.code in (-signal.SIGABRT, -signal.SIGKILL, -signal.SIGSEGV)

@@ -1,0 +1,194 @@
+"""The search without ripgrep: a program of its own, which prints what ripgrep would (`search_output.py`).
+
+Its expressions are Python's, which differ in rare things (`\\pL`, `\\z`). Links are not followed.
+"""
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Generator, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from mainspring.core.errors import ToolError
+from mainspring.tools.glob_pattern import compiled
+from mainspring.tools.ignored import Rules, above, ignored, of_folder
+from mainspring.tools.search_request import COLUMNS, LARGEST, NEVER, Request
+from mainspring.tools.search_types import TYPES
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WIDE = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+class Wish(NamedTuple):
+    """What a glob asks for: files that fit, or (with `!`) none that fit."""
+
+    matches: re.Pattern[str]
+    wanted: bool
+
+
+class Walk:
+    def __init__(self, request: Request) -> None:
+        self.wishes = [_wish(one) for one in (*request.globs, *[f"!{name}" for name in NEVER])]
+        self.choosy = any(wish.wanted for wish in self.wishes)
+        self.ends = _ends(request.type)
+
+    def files(self, folder: str, below: str, stack: list[Rules]) -> Iterator[str]:
+        stack = [*stack, *of_folder(folder, "", below)]
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            return
+        for entry in found:
+            path = below + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if self.takes(path, stack, folder=True):
+                    yield from self.files(f"{folder}/{entry.name}", f"{path}/", stack)
+            elif entry.is_file(follow_symlinks=False) and self.takes(path, stack, folder=False):
+                yield path
+
+    def takes(self, path: str, stack: list[Rules], *, folder: bool) -> bool:
+        for wish in reversed(self.wishes):
+            if wish.matches.match(path):
+                return wish.wanted
+        if self.choosy and not folder:
+            return False
+        if ignored(path, stack, folder=folder):
+            return False
+        return folder or not self.ends or path.endswith(self.ends)
+
+
+def _wish(glob: str) -> Wish:
+    pattern = glob.removeprefix("!")
+    return Wish(compiled(pattern, whole="/" in pattern), not glob.startswith("!"))
+
+
+def _ends(kind: str | None) -> tuple[str, ...]:
+    if kind is None:
+        return ()
+    if kind not in TYPES:
+        raise ToolError(f"the type '{kind}' is not known here: use 'glob', or one of {', '.join(TYPES)}")
+    return TYPES[kind]
+
+
+# --- in a file --------------------------------------------------------------------------------------
+
+
+def text_of(path: str) -> str | None:
+    """None: it cannot be read, or is no text."""
+    try:
+        fd = os.open(path, _READ)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            return None
+        return _decoded(_all(fd))
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _all(fd: int) -> bytes:
+    pieces: list[bytes] = []
+    while piece := os.read(fd, 1 << 20):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _decoded(data: bytes) -> str | None:
+    wide = _WIDE.get(data[:2])
+    if wide is None and b"\0" in data:
+        return None
+    return data.decode(wide or "utf-8-sig", "replace").replace("\r\n", "\n")
+
+
+def lines_found(text: str, pattern: re.Pattern[str], *, multiline: bool) -> Generator[int]:
+    """Their numbers, counted from 0, in order and once each."""
+    if not multiline:
+        lines = text.removesuffix("\n").split("\n") if text else []
+        yield from (number for number, line in enumerate(lines) if pattern.search(line))
+        return
+    last = -1
+    for found in pattern.finditer(text):
+        first = text.count("\n", 0, found.start())
+        end = max(found.start(), found.end() - 1)
+        for number in range(max(first, last + 1), text.count("\n", 0, end) + 1):
+            yield number
+            last = number
+
+
+def heading(text: str, numbers: list[int], request: Request) -> str:
+    """The lines that were found and those around them, as ripgrep prints them."""
+    lines = text.removesuffix("\n").split("\n")
+    found = set(numbers)
+    shown = sorted(
+        {
+            near
+            for number in numbers
+            for near in range(max(0, number - request.before), min(len(lines), number + request.after + 1))
+        }
+    )
+    out: list[str] = []
+    for place, number in enumerate(shown):
+        if place and shown[place - 1] != number - 1 and (request.before or request.after):
+            out.append("--\n")
+        sign = ":" if number in found else "-"
+        out.append(f"{number + 1}{sign}{_short(lines[number])}\n")
+    return "".join(out)
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= COLUMNS else f"{line[:COLUMNS]} [... omitted end of long line]"
+
+
+# --- the program ------------------------------------------------------------------------------------
+
+
+def printed(name: str, text: str, pattern: re.Pattern[str], request: Request) -> bytes:
+    numbers = lines_found(text, pattern, multiline=request.multiline)
+    if request.mode == "files":
+        return b"" if next(numbers, None) is None else os.fsencode(name) + b"\0"
+    all_numbers = list(numbers)
+    if not all_numbers:
+        return b""
+    if request.mode == "count":
+        return os.fsencode(name) + b"\0" + f"{len(all_numbers)}\n".encode()
+    return os.fsencode(name) + b"\0" + heading(text, all_numbers, request).encode()
+
+
+def outputs(request: Request, where: str) -> Iterator[bytes]:
+    flags = (re.IGNORECASE if request.ignore_case else 0) | re.MULTILINE
+    pattern = re.compile(request.pattern, flags | (re.DOTALL if request.multiline else 0))
+    if where == "-":
+        text = _decoded(_all(0))
+        yield b"" if text is None else printed("<stdin>", text, pattern, request)
+        return
+    for name in Walk(request).files(".", "", above(os.getcwd())):  # noqa: PTH109  # nor is pathlib loaded
+        if request.mode == "names":
+            yield os.fsencode(f"./{name}") + b"\0"
+        elif (text := text_of(name)) is not None:
+            yield printed(f"./{name}", text, pattern, request)
+
+
+def main() -> None:
+    request = msgspec.json.decode(sys.argv[1], type=Request)
+    between = b""
+    try:
+        for piece in outputs(request, sys.argv[2]):
+            if piece:
+                sys.stdout.buffer.write(between + piece)
+                between = b"\n" if request.mode == "content" else b""
+        sys.stdout.buffer.flush()
+    except (ToolError, re.error) as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The text that bash gets around a command, and what comes back by it: the folder in which the command ended.
+
+The folder comes through a pipe of its own, so output cannot be mistaken for it. The command itself has that pipe
+closed, and so has everything it starts; bash opens it again when the command is over, also by `exit` or `set -e`. Only
+`exec` and a fatal signal leave no answer, and then the folder stays what it was.
+
+`eval` keeps the command apart: an open quote in it cannot swallow our lines. Each command has a fresh shell with the
+environment of the session: folders stay from call to call, variables and functions do not.
+"""
+
+import os
+
+from mainspring.processes.marks import Mark, first_words
+from mainspring.processes.paths import within
+from mainspring.tools.base import Place
+
+LONGEST = 20_000  # bytes of an answer: two paths, and then some
+
+
+def arguments(command: str, mark: Mark, answer: int | None) -> tuple[str, ...]:
+    """Of bash. `answer` is a descriptor; None: nobody asks for the folder."""
+    return ("--noprofile", "--norc", "-c", _script(mark, answer), "bash", command)
+
+
+def _script(mark: Mark, answer: int | None) -> str:
+    """In one line, so that bash counts those of the command from 1. The command finds no arguments, as usual."""
+    first = f"{first_words(mark)}_command=$1; set --; "
+    run = 'eval "$_command"'
+    if answer is None:
+        return f"{first}{run}"
+    told = f"builtin pwd -P >&{answer}"
+    return (
+        f"{first}trap '{{ {told}; }} 2>/dev/null' EXIT; "
+        f"{run} {answer}>&-; "
+        f"{{ set -- $?; {told}; builtin exit $1; }} 2>/dev/null"  # for a command with an EXIT trap of its own
+    )
+
+
+def answered(fd: int) -> str:
+    """The folder that was told; empty: none was. The shell has ended, so nothing more will come."""
+    os.set_blocking(fd, False)
+    try:
+        data = os.read(fd, LONGEST)
+    except BlockingIOError:  # a stranger still holds the other end
+        return ""
+    half = data[: len(data) // 2]
+    once = half if half * 2 == data else data  # both lines may have told it
+    return os.fsdecode(once.removesuffix(b"\n"))
+
+
+def move(place: Place, folder: str) -> str:
+    """Where the next command starts. A note for the model if that is not where this one ended."""
+    if not folder or not os.path.isdir(folder) or folder == os.path.realpath(place.cwd):  # noqa: PTH112
+        return ""
+    if any(within(folder, os.path.realpath(root)) for root in (place.root, *place.folders)):
+        place.cwd = folder
+        return ""
+    place.cwd = place.root
+    return f"Shell cwd was reset to {place.root}"

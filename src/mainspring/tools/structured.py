@@ -1,0 +1,76 @@
+"""`StructuredOutput`: the answer of a run in the shape that its caller wants (stream-json 13).
+
+Its input is the caller's JSON Schema. That a valid call ends the run is decided in the core, by the name and by
+`Config.structured_output`; here it is only checked.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mainspring.core.errors import ToolError, UsageError
+from mainspring.providers.base import ToolSpec
+from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.tools.json_schema import Schema, TooLargeError
+
+NAME = "StructuredOutput"
+FOREIGN = ("anyOf", "oneOf", "allOf", "$ref")  # providers refuse them at the top of a tool's input
+
+
+class SchemaTool(Tool, frozen=True, kw_only=True):
+    """A tool whose input somebody else describes: it is checked against a schema and stays a dict."""
+
+    schema: Schema
+    input: type[Input] = Input
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.about, self.schema.root)
+
+    def parse(self, input: dict[str, Any]) -> dict[str, Any]:
+        why = unfit(self.schema, input)
+        if why:
+            raise ToolError(f"The input of '{self.name}' {why}. Nothing was done: call it again.")
+        return input
+
+
+def unfit(schema: Schema, input: dict[str, Any]) -> str:
+    """Why an input is none, for the model; empty if it is one."""
+    try:
+        found = schema.violations(input)
+    except RecursionError:
+        return "is nested too deeply"
+    except TooLargeError:
+        return "is too large to be checked: give less"
+    return f"does not fit: {'; '.join(found)}" if found else ""
+
+
+def structured_tool(schema: Mapping[str, Any]) -> Tool:
+    """Raises `UsageError` if the schema cannot be understood, or does not describe an object."""
+    understood = Schema(dict(schema))
+    check_top(understood.root)
+    return SchemaTool(
+        name=NAME,
+        about=(
+            "Give your final answer with this tool: its input is the answer, and the caller reads nothing else. Call "
+            "it once, when the work is done. If it says that something does not fit, mend that and call it again."
+        ),
+        schema=understood,
+        run=run,
+        read_only=True,
+        summary=lambda _: "Structured output",
+    )
+
+
+def check_top(root: dict[str, Any]) -> None:
+    if root.get("type") != "object":
+        raise UsageError(
+            'the schema of structured output must say \'"type": "object"\' at its top: put what you want into a '
+            "property of an object"
+        )
+    for key in FOREIGN:
+        if key in root:
+            raise UsageError(f"the schema of structured output has '{key}' at its top: put it into a property")
+
+
+async def run(given: dict[str, Any], calling: Calling) -> Answer:  # noqa: ARG001  # every tool gets it
+    return answer("The output was taken.", given, Shown("Structured output"))

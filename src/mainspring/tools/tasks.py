@@ -1,0 +1,212 @@
+"""`TaskCreate`, `TaskUpdate`, `TaskList`: what the model means to do, kept by the session and shown to the person.
+
+They change nothing but the session's own memory. Still the two that change it run one after another and never before
+the reply is complete: tasks are numbered in the order in which the model wrote them, and a reply that is withdrawn
+leaves none behind.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from mainspring.core.errors import ToolError
+from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+
+MOST_TASKS = 1_000
+LONGEST_SUBJECT = 200  # characters: a line on a screen, and some
+LONGEST_DESCRIPTION = 2_000  # so that all of them together stay below 3 MB
+DESCRIBED = 300  # characters of a description in a list
+
+Status = Literal["pending", "in_progress", "completed"]
+STATUSES: tuple[Status, ...] = ("pending", "in_progress", "completed")
+
+Subject = Annotated[str, Meta(min_length=1, max_length=LONGEST_SUBJECT)]
+Description = Annotated[str, Meta(max_length=LONGEST_DESCRIPTION)]
+
+
+class Task(Struct, frozen=True, rename="camel"):
+    id: str
+    subject: str
+    description: str = ""
+    active_form: str = ""  # what a screen shows while it is under way
+    status: Status = "pending"
+
+
+class Tasks:
+    """One for each session. Numbers are never given twice."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task] = {}
+        self._given = 0
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._tasks.values())
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def add(self, subject: str, description: str = "", active_form: str = "") -> Task:
+        if len(self._tasks) >= MOST_TASKS:
+            raise ToolError(f"There are {MOST_TASKS:,} tasks already: delete some with TaskUpdate first.")
+        line = named(subject)
+        made = Task(str(self._given + 1), line, description, one_line(active_form) or line)
+        self._given += 1
+        self._tasks[made.id] = made
+        return made
+
+    def find(self, id: str) -> Task:
+        found = self._tasks.get(id.removeprefix("#"))
+        if found is None:
+            raise ToolError(f"There is no task '{id[:20]}'. Nothing was done: look at TaskList.")
+        return found
+
+    def put(self, task: Task) -> None:
+        self._tasks[task.id] = task
+
+    def remove(self, task: Task) -> None:
+        del self._tasks[task.id]
+
+    def with_status(self, status: Status) -> list[Task]:
+        return [task for task in self._tasks.values() if task.status == status]
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def named(subject: str) -> str:
+    """It stands in a list."""
+    made = one_line(subject)
+    if not made:
+        raise ToolError("The subject of a task is empty. Nothing was done: say in a few words what is to be done.")
+    return made
+
+
+# --- inputs -------------------------------------------------------------------------------------------------------
+
+
+class CreateInput(Input, frozen=True, rename="camel"):
+    subject: Annotated[Subject, "What to do, as an order: 'Mend the parser'."]
+    description: Annotated[Description, "What must be known to do it, and when it is done."] = ""
+    active_form: Annotated[
+        str, Meta(max_length=LONGEST_SUBJECT), "The same while it is under way: 'Mending the parser'."
+    ] = ""
+
+
+class UpdateInput(Input, frozen=True, rename="camel"):
+    task_id: Annotated[str, "As TaskCreate and TaskList name it."]
+    status: Annotated[Literal["pending", "in_progress", "completed", "deleted"] | None, "Where it stands now."] = None
+    subject: Annotated[Subject | None, "A better one."] = None
+    description: Annotated[Description | None, "A better one."] = None
+
+
+class ListInput(Input, frozen=True):
+    pass
+
+
+# --- what they do -------------------------------------------------------------------------------------------------
+
+
+def create(tasks: Tasks, given: CreateInput) -> Answer:
+    made = tasks.add(given.subject, given.description, given.active_form)
+    return told(tasks, f"Task #{made.id} created: {made.subject}")
+
+
+def update(tasks: Tasks, given: UpdateInput) -> Answer:
+    task = tasks.find(given.task_id)
+    if given.status == "deleted":
+        tasks.remove(task)
+        return told(tasks, f"Task #{task.id} deleted: {task.subject}")
+    changed = changed_by(task, given)
+    tasks.put(changed)
+    return told(tasks, f"Task #{changed.id} is {changed.status}: {changed.subject}{advice(tasks, given.status)}")
+
+
+def changed_by(task: Task, given: UpdateInput) -> Task:
+    changes: dict[str, Any] = {}
+    if given.status is not None:
+        changes["status"] = given.status
+    if given.subject is not None:
+        changes["subject"] = changes["active_form"] = named(given.subject)
+    if given.description is not None:
+        changes["description"] = given.description
+    if not changes:
+        raise ToolError("Nothing to change was given: set 'status', 'subject' or 'description'.")
+    return msgspec.structs.replace(task, **changes)
+
+
+def advice(tasks: Tasks, status: str | None) -> str:
+    """Advised, not forbidden: a model may have agents that work side by side."""
+    count = len(tasks.with_status("in_progress"))
+    if status != "in_progress" or count <= 1:
+        return ""
+    return f"\n{count} tasks are in progress. Finish one before you begin another, unless they go on side by side."
+
+
+def listed(tasks: Tasks) -> Answer:
+    return told(tasks, "\n".join([line(task) for task in tasks]) or "There are no tasks.")
+
+
+def line(task: Task) -> str:
+    words = one_line(task.description)
+    if not words or task.status == "completed":
+        return f"#{task.id} [{task.status}] {task.subject}"
+    return (
+        f"#{task.id} [{task.status}] {task.subject}: {words if len(words) <= DESCRIBED else words[:DESCRIBED] + '...'}"
+    )
+
+
+def told(tasks: Tasks, text: str) -> Answer:
+    counts = [f"{len(found)} {status}" for status in STATUSES if (found := tasks.with_status(status))]
+    body = "\n".join([f"{MARKS[task.status]} {task.subject}" for task in tasks])
+    return answer(
+        text, {"tasks": msgspec.to_builtins(list(tasks))}, Shown(f"Tasks: {', '.join(counts) or 'none'}", body)
+    )
+
+
+MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+
+def task_tools(tasks: Tasks) -> tuple[Tool, ...]:
+    async def run_create(given: CreateInput, calling: Calling) -> Answer:  # noqa: ARG001  # every tool gets it
+        return create(tasks, given)
+
+    async def run_update(given: UpdateInput, calling: Calling) -> Answer:  # noqa: ARG001
+        return update(tasks, given)
+
+    async def run_list(given: ListInput, calling: Calling) -> Answer:  # noqa: ARG001
+        return listed(tasks)
+
+    return (
+        Tool(
+            name="TaskCreate",
+            about=(
+                "Note a task of your own, so that you and the user see what is left. For work of three steps or more, "
+                "or when the user names several things; not for what is done at once. A new task is pending."
+            ),
+            input=CreateInput,
+            run=run_create,
+            summary=lambda given: f"New task: {given.subject}",
+        ),
+        Tool(
+            name="TaskUpdate",
+            about=(
+                "Change a task. Set 'in_progress' when you begin it and 'completed' as soon as it is done, not later; "
+                "never 'completed' while tests fail or something is missing. 'deleted' removes what is not needed."
+            ),
+            input=UpdateInput,
+            run=run_update,
+            repeatable=True,  # the same once more changes nothing
+            summary=lambda given: f"Task {given.task_id}: {given.status or 'changed'}",
+        ),
+        Tool(
+            name="TaskList",
+            about="List the tasks: number, status, subject, description.",
+            input=ListInput,
+            run=run_list,
+            read_only=True,
+            summary=lambda _: "Tasks",
+        ),
+    )

@@ -1,0 +1,114 @@
+"""Write: a whole file, new or in place of one that was read.
+
+What replaces a file keeps its mode, its encoding and its byte order mark. If every line of it ended as on Windows, and
+the new text has no carriage return at all, its lines end so as well: a model does not see which they were. A file with
+mixed ends gets what was sent.
+"""
+
+from typing import Annotated, Any
+
+from mainspring.core.errors import ToolError
+from mainspring.processes.atomic import digest, write_atomically
+from mainspring.processes.paths import Resolved
+from mainspring.tools import patch
+from mainspring.tools.aside import settled
+from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.tools.coding import UTF_8, Coding, all_crlf, decode, encode, plain, refuse_half_characters, showable
+from mainspring.tools.edit import MOST_DIFF, MOST_ORIGINAL
+from mainspring.tools.files import WHOLE, as_read, changed, find, whole, written
+from mainspring.tools.snippet import around
+
+
+class WriteInput(Input, frozen=True):
+    file_path: Annotated[str, "The file; missing folders are made."]
+    content: Annotated[str, "All of it."]
+
+
+async def run(given: WriteInput, calling: Calling) -> Answer:
+    refuse_half_characters(content=given.content)
+    path = find(given.file_path, calling)
+    return await settled(lambda: _write(given, path, calling))  # it waits for the disk
+
+
+def _write(given: WriteInput, path: Resolved, calling: Calling) -> Answer:
+    if path.kind != "file":
+        _put(path, given.content.encode(), None, calling)
+        return _created(given, path)
+    before = as_read(path, calling)
+    data = whole(path, calling)
+    if digest(data) != before:
+        raise changed(path)
+    old, coding = _old(data, path)
+    text = given.content
+    if "\r" not in text and all_crlf(old):
+        text = text.replace("\n", "\r\n")
+    _put(path, encode(text.removeprefix("\ufeff") if coding.mark else text, coding), before, calling)
+    return _updated(given, path, old)
+
+
+def _old(data: bytes, path: Resolved) -> tuple[str, Coding]:
+    """What was no text may be replaced as well, and then there is nothing to keep."""
+    try:
+        return decode(data, path.asked)
+    except ToolError:
+        return "", UTF_8
+
+
+def _put(path: Resolved, data: bytes, before: str | None, calling: Calling) -> None:
+    if len(data) > WHOLE:
+        raise ToolError(f"'content' has {len(data):,} bytes; {WHOLE:,} is the most. Nothing was done.")
+    with written(path):
+        calling.place.read.keep(path, write_atomically(path, data, before=before))
+
+
+# --- what it came to --------------------------------------------------------------------------------
+
+
+def _created(given: WriteInput, path: Resolved) -> Answer:
+    lines = patch.lines_of(plain(given.content))
+    return answer(
+        f"File created successfully at: {path.asked}",
+        _facts("create", given, path, None, []),
+        Shown(f"Wrote {len(lines)} lines to {path.asked}", around(lines, 0, min(len(lines), 20))),
+    )
+
+
+def _updated(given: WriteInput, path: Resolved, old_text: str) -> Answer:
+    before = showable(plain(old_text))
+    old, new = patch.lines_of(before), patch.lines_of(plain(given.content.removeprefix("\ufeff")))
+    ranges = patch.ranges_between(old, new)
+    hunks = patch.hunks(old, new, ranges)
+    words = f"'{path.asked}' was replaced: {len(old):,} lines before, {len(new):,} now."
+    if ranges and new:
+        words += f" The first change is here:\n{around(new, ranges[0].new, ranges[0].new_end)}"
+    plus, minus = patch.counted(hunks)
+    shown = Shown(f"Wrote {path.asked} (+{plus} -{minus})", patch.diff(hunks, path.asked, MOST_DIFF), "diff")
+    return answer(words, _facts("update", given, path, before, hunks), shown)
+
+
+def _facts(kind: str, given: WriteInput, path: Resolved, before: str | None, hunks: list[Any]) -> dict[str, Any]:
+    kept = before if before is not None and len(before) <= MOST_ORIGINAL else None
+    return {
+        "type": kind,
+        "filePath": path.real,
+        "content": given.content,
+        "structuredPatch": hunks,
+        "originalFile": kept,
+    }
+
+
+def _summary(given: WriteInput) -> str:
+    return f"Write {given.file_path}"
+
+
+WRITE = Tool(
+    name="Write",
+    about=(
+        "Write a whole file. One that is there already must have been read, and is replaced: to change a part of it, "
+        "use Edit. Its mode, encoding and line ends are kept."
+    ),
+    input=WriteInput,
+    run=run,
+    paths=("file_path",),
+    summary=_summary,
+)

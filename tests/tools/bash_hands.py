@@ -1,0 +1,58 @@
+"""The shell tools as a session has them, for tests: real bash, real processes, a folder of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mainspring.processes.children import Children
+from mainspring.processes.environment import for_programs
+from mainspring.testing.calling import Called
+from mainspring.tools.background import Background, Running, kill_tool, output_tool
+from mainspring.tools.base import Answer, Tool
+from mainspring.tools.bash import bash_tool
+
+Result = TypeVar("Result")
+
+
+class Hands(Called):
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        super().__init__(str(folder))
+        self.place.spill = str(folder.parent / f"{folder.name}-spill")
+        self.changes: list[tuple[str, str]] = []
+        self.children = Children()
+        self.background = Background(self.children, changed=self._note)
+        self.tool: Tool = bash_tool(self.children, self.background, for_programs(os.environ), **settings)
+        self.output_tool = output_tool(self.background, self.children)
+        self.kill_tool = kill_tool(self.background)
+
+    def _note(self, running: Running) -> None:
+        self.changes.append((running.id, running.status))
+
+    async def bash(self, command: str, **more: Any) -> Answer:
+        return await self.use(self.tool, command=command, **more)
+
+    async def output(self, id: str, **more: Any) -> Answer:
+        return await self.use(self.output_tool, bash_id=id, **more)
+
+    async def kill(self, id: str) -> Answer:
+        return await self.use(self.kill_tool, shell_id=id)
+
+
+def play(folder: Path, scene: Callable[[Hands], Awaitable[Result]], **settings: Any) -> Result:
+    async def main() -> Result:
+        hands = Hands(folder, **settings)
+        try:
+            return await scene(hands)
+        finally:
+            await hands.background.close()
+            await hands.children.close()
+
+    return asyncio.run(main())
+
+
+def bash(folder: Path, command: str, **more: Any) -> Answer:
+    return play(folder, lambda hands: hands.bash(command, **more))

@@ -1,0 +1,42 @@
+"""The engine's side of a call, for tests that send tools through the whole pipeline. A rule allows each of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from mainspring.core.messages import ToolCall
+from mainspring.engine.shared import Policy
+from mainspring.tools.base import Place, Tool
+from mainspring.tools.pipeline import Done, Hands
+
+
+class Desk:
+    """An `Asking` that keeps what it hears; `answers` are given in their order."""
+
+    def __init__(self, tools: Iterable[Tool], *, answers: tuple[str, ...] = (), cwd: str = "/") -> None:
+        given = tuple(tools)
+        self.hands = Hands(given, place=Place(cwd), attended=True)
+        self.policy = Policy(rules=tuple(f"allow {tool.name}" for tool in given))
+        self.answers = list(answers)
+        self.asked: list[str] = []
+        self.shown: list[str] = []
+        self.decisions: list[str] = []
+
+    async def ask(self, text: str, about: Any = None) -> str:
+        self.asked.append(text)
+        return self.answers.pop(0)
+
+    async def decided(self, decision: str, reason: str) -> None:
+        self.decisions.append(decision)
+
+    def progress(self, text: str) -> None:
+        self.shown.append(text)
+
+    async def call(self, name: str, /, **input: Any) -> Done:
+        return await self.hands.run(ToolCall("call-1", name, input), self)
+
+    def now(self, name: str, /, **input: Any) -> Done:
+        """Where no event loop runs."""
+        return asyncio.run(self.call(name, **input))
