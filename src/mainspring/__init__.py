@@ -6,10 +6,15 @@ from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from mainspring.engine.plain import Tool, open_run
+    from mainspring.tools.custom import tool
 
-__all__ = ["Tool", "__version__", "open_run"]
+__all__ = ["Tool", "__version__", "open_run", "tool"]
 
-_PLACES = {"Tool": "mainspring.engine.plain", "open_run": "mainspring.engine.plain"}
+_PLACES = {
+    "Tool": "mainspring.engine.plain",
+    "open_run": "mainspring.engine.plain",
+    "tool": "mainspring.tools.custom",
+}
 
 
 def __getattr__(name: str) -> object:

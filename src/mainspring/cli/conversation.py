@@ -18,7 +18,9 @@ from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.world import World, begin, prepare
 from mainspring.cli.wrap import AsItIs
 from mainspring.core.errors import MainspringError
+from mainspring.core.messages import user
 from mainspring.core.updates import Asked
+from mainspring.engine.prompts import Blocked
 
 PROMPT = "> "
 LEAVE = ("/exit", "/quit")
@@ -88,7 +90,11 @@ def load_line_editing() -> None:
 
 async def turn(world: World, said: str, screen: Screen, signals: Signals, keyboard: Keyboard) -> None:
     loop = asyncio.get_running_loop()
-    async with world.session.run(said) as run:
+    heard = await world.prompts.said(user(said))
+    if isinstance(heard, Blocked):
+        screen.broke_off(heard.reason)
+        return
+    async with world.session.run(heard) as run:
         signals.during(signals.ending(loop, run.interrupt))
         if signals.code:
             return  # it was heard before there was anything to interrupt

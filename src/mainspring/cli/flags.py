@@ -191,7 +191,9 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--include-partial-messages", Takes.NOTHING, "with stream-json: also the pieces as they stream"),
     Flag("--include-hook-events", Takes.NOTHING, "with stream-json: also what hooks do", later="hooks"),
     Flag("--replay-user-messages", Takes.NOTHING, "with stream-json: also the prompt"),
-    Flag("--json-schema", Takes.TEXT, "what the answer must look like", later="structured output"),
+    Flag(
+        "--json-schema", Takes.TEXT, "JSON Schema of an object: the answer is one, in 'structured_output' of the result"
+    ),
     Flag("--settings", Takes.TEXT, "a file with settings, or JSON"),
     Flag("--setting-sources", Takes.LIST, "which settings files are read: user,project,local; empty: none"),
     Flag("--mcp-config", Takes.TEXT, "MCP servers, a file or JSON", later="MCP"),

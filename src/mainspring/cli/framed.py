@@ -45,6 +45,9 @@ class Framed:
     async def broke_off(self, why: str) -> None:
         await self._put(self._frames.broke_off(why))
 
+    async def refused(self, why: str) -> None:
+        await self._put(self._frames.refused(why))
+
     async def _put(self, frames: list[Object]) -> None:
         for frame in frames:
             self.failed = bool(frame.get("is_error"))

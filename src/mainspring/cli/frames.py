@@ -114,6 +114,22 @@ class Frames:
         }
         return [self._frame("result", fields)]
 
+    def refused(self, why: str) -> list[Object]:
+        """A hook did not let the prompt through: there was no turn (6.4)."""
+        fields: Object = {
+            "subtype": Subtype.SUCCESS,
+            "is_error": False,
+            "duration_ms": 0,
+            "duration_api_ms": self._tally.api_ms,
+            "num_turns": 0,
+            "result": why,
+            "total_cost_usd": self._tally.cost / NANOS_PER_USD,
+            "usage": usage(Usage()),
+            "modelUsage": self._tally.by_model(),
+            "permission_denials": [],
+        }
+        return [self._frame("result", fields)]
+
     def of(self, update: Update) -> list[Object]:
         match update:
             case Delta():

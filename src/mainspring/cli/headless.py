@@ -20,6 +20,7 @@ from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text, User
 from mainspring.core.reasons import Cause, Failure
 from mainspring.core.updates import Failed, Result, Update
+from mainspring.engine.prompts import Blocked
 
 NO_PIPE = (
     "'--input-format stream-json' is not there yet: it comes with the SDK. Give the prompt as an argument, or as text "
@@ -73,7 +74,11 @@ async def answer(world: World, text: str, options: Options, signals: Signals) ->
     said = User((Text(text),), id=deps.new_id(), at=deps.now())
     door = new_door(world, options, Pipe().write)
     await door.open(said)
-    async with world.session.run((said,), deltas=options.include_partial_messages) as run:
+    heard = await world.prompts.said(said)
+    if isinstance(heard, Blocked):
+        await door.refused(heard.reason)
+        return 0
+    async with world.session.run(heard, deltas=options.include_partial_messages) as run:
         signals.during(signals.ending(loop, run.interrupt))
         if signals.code:
             return signals.code  # it was heard before there was anything to interrupt
@@ -101,6 +106,8 @@ class Door(Protocol):
     async def show(self, update: Update) -> None: ...
 
     async def broke_off(self, why: str) -> None: ...
+
+    async def refused(self, why: str) -> None: ...
 
 
 def new_door(world: World, options: Options, write: Write) -> Door:
@@ -145,6 +152,9 @@ class Bare:
 
     async def broke_off(self, why: str) -> None:
         complain(why)
+
+    async def refused(self, why: str) -> None:
+        await self._write(why.rstrip("\n").encode(errors="replace") + b"\n")
 
 
 def complain(words: str) -> None:

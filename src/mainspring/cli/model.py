@@ -100,6 +100,7 @@ def new_config(options: Options, settings: Settings) -> Config:
         task_budget=options.task_budget,
         effort=Effort(effort) if effort else None,
         thinking=thinks(options, settings),
+        structured_output=options.json_schema is not None,
     )
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 import os
 
+import msgspec
+from msgspec.structs import replace
+
 from mainspring.cli import rights
 from mainspring.cli.about import About
 from mainspring.cli.flags import BY_NAME, Options, StartError
@@ -13,11 +16,13 @@ from mainspring.cli.sessions import Opened, new_place, open_session
 from mainspring.cli.settings import settings_of, tell
 from mainspring.cli.system_prompt import system_prompt
 from mainspring.core.config import Config
+from mainspring.core.errors import UsageError
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.value import Bundle
 from mainspring.engine.equipped import Answerer, Equipped
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.plain import Plain
+from mainspring.engine.prompts import Prompts
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
 from mainspring.hooks.points import Hooks
@@ -25,10 +30,10 @@ from mainspring.processes.environment import for_programs
 from mainspring.sessions.places import side_folder
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
-from mainspring.tools.base import Offer, Place
+from mainspring.tools.base import Offer, Place, offer
 from mainspring.tools.catalog import SPECS
 from mainspring.tools.gate import Gate
-from mainspring.tools.kit import Kit
+from mainspring.tools.kit import FOR_PEOPLE, Kit
 from mainspring.tools.pipeline import Hands
 
 
@@ -44,7 +49,8 @@ class Parts(Bundle):
     mode: str
     gate: Gate
     kit: Kit
-    offers: tuple[Offer, ...]
+    tools: tuple[str, ...]  # by name
+    schema: Offer | None  # for an answer of a given shape
     model: Reached
 
 
@@ -52,6 +58,7 @@ class World(Bundle):
     session: Session
     about: About
     hands: Hands
+    prompts: Prompts
     close: Close
 
 
@@ -75,7 +82,8 @@ def prepare(options: Options, environment: Environment) -> Parts:
         mode=rights.mode(options, settings, environment),
         gate=gate,
         kit=kit,
-        offers=tuple(kit.offers(offered(options, settings))),
+        tools=tuple(offered(options, settings)),
+        schema=structured(options),
         model=new_provider(options, settings, environment),
     )
     tell(settings)
@@ -88,7 +96,7 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
     if opened.journal is not None:
         parts.kit.place.spill = f"{side_folder(opened.journal.file)}/tool-results"
     hooks = new_hooks(parts, opened)
-    hands = Hands(parts.offers, place=parts.kit.place, gate=parts.gate, hooks=hooks, attended=answer is not None)
+    hands = new_hands(parts, hooks, attended=answer is not None)
     deps = Equipped(parts.model.provider, hands, journal=opened.journal, system=parts.system, answer=answer)
     loaded = opened.loaded
     spent = loaded.spent if loaded is not None else 0
@@ -110,14 +118,49 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
     else:
         session = Session.resumed(deps, parts.config, loaded, ledger=ledger, repeatable=hands.is_repeatable)
         go_on_with(session, parts)
+        hands.remember(session.state.history)
+    connect(parts.kit, session)
     gc.freeze()  # all is loaded, and stays: the collector need not look at it again
     gc.enable()
 
+    prompts = Prompts(hands.hooks, "startup" if loaded is None else "resume")
+
     async def close() -> None:
+        await prompts.ended("other")
+        await hands.hooks.close()
         await parts.kit.close()
         await parts.model.close()
 
-    return World(session, about, hands, close)
+    return World(session, about, hands, prompts, close)
+
+
+def new_hands(parts: Parts, hooks: Hooks | None, *, attended: bool) -> Hands:
+    names = parts.tools if attended else [name for name in parts.tools if name not in FOR_PEOPLE]
+    offers = [*parts.kit.offers(names), *([parts.schema] if parts.schema is not None else [])]
+    return Hands(offers, place=parts.kit.place, gate=parts.gate, hooks=hooks, attended=attended)
+
+
+def connect(kit: Kit, session: Session) -> None:
+    """Tools that change the mode change that of the session."""
+
+    async def change(mode: str) -> None:
+        await session.change(replace(session.shared.policy, mode=mode))
+
+    kit.mode, kit.change_mode = (lambda: session.shared.policy.mode), change
+
+
+def structured(options: Options) -> Offer | None:
+    if options.json_schema is None:
+        return None
+    from mainspring.tools.structured import structured_tool
+
+    try:
+        schema = msgspec.json.decode(options.json_schema)
+        if not isinstance(schema, dict):
+            raise StartError("'--json-schema' is no JSON object")
+        return offer(structured_tool(schema))
+    except (msgspec.MsgspecError, UsageError) as error:
+        raise StartError(f"'--json-schema' cannot be understood: {error}") from None
 
 
 def go_on_with(session: Session, parts: Parts) -> None:

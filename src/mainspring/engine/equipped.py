@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from mainspring.core.effects import RunStopHooks
 from mainspring.core.events import Verdict
-from mainspring.core.messages import Assistant, Text, ToolCall, ToolResult
+from mainspring.core.messages import Assistant, ToolCall
 from mainspring.core.state import State
 from mainspring.engine.deps import Asking, Outcome, Question
+from mainspring.engine.outcomes import outcome_of
 from mainspring.engine.plain import Plain
 from mainspring.hooks.points import Point
 from mainspring.providers.base import Provider
@@ -36,18 +37,7 @@ class Equipped(Plain):
         self._specs = hands.specs
 
     async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
-        done = await self.hands.run(call, asking)
-        made = done.answer
-        content = (*made.content, *[Text(f"\n\n[From a hook: {text}]") for text in done.context])
-        return Outcome(
-            ToolResult(call.id, content, made.is_error),
-            failed=made.failed,
-            stop=done.stop,
-            data=made.data,
-            rendering=made.shown,
-            denied=done.denied,
-            steps=done.steps,
-        )
+        return outcome_of(await self.hands.run(call, asking), call)
 
     def is_concurrent(self, call: ToolCall) -> bool:
         return self.hands.is_concurrent(call)

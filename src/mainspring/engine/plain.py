@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
@@ -27,6 +27,10 @@ from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
 from mainspring.providers.base import Batch, Conversation, Provider, ToolSpec
 from mainspring.sessions.records import Journal, MemoryJournal
+
+if TYPE_CHECKING:
+    from mainspring.tools.base import Tool as FullTool
+    from mainspring.tools.pipeline import Hands
 
 CHARS_PER_TOKEN = 3  # English has rather more, code about as many: the estimate errs on the high side (D-31)
 
@@ -48,16 +52,20 @@ class Plain:
     def __init__(
         self,
         provider: Provider,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool | FullTool] = (),
         *,
         journal: Journal | None = None,
         system: tuple[str, ...] = (),
     ) -> None:
         self._provider = provider
-        self._tools = {tool.name: tool for tool in tools}
+        given = tuple(tools)
+        self._tools = {tool.name: tool for tool in given if isinstance(tool, Tool)}
+        self._hands = own_hands([tool for tool in given if not isinstance(tool, Tool)])
         self._journal: Journal = journal or MemoryJournal()
         self._system = system
         self._specs = tuple([tool.spec for tool in self._tools.values() if tool.spec is not None])
+        if self._hands is not None:
+            self._specs += self._hands.specs
 
     def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
         specs = self._specs
@@ -74,8 +82,12 @@ class Plain:
     async def summarize(self, state: State, effect: Compact) -> Summary:  # noqa: ARG002  # nothing to do it with
         return Summary(failed="there are no context layers in this run")
 
-    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:  # noqa: ARG002  # plain functions do not ask
+    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
         tool = self._tools.get(call.name)
+        if tool is None and self._hands is not None:
+            from mainspring.engine.outcomes import outcome_of
+
+            return outcome_of(await self._hands.run(call, asking), call)
         if tool is None:
             return refused(call, f"there is no tool '{call.name}'; there are {', '.join(self._tools) or 'none'}")
         try:
@@ -88,6 +100,8 @@ class Plain:
 
     def is_concurrent(self, call: ToolCall) -> bool:
         tool = self._tools.get(call.name)
+        if tool is None and self._hands is not None:
+            return self._hands.is_concurrent(call)
         if tool is None:
             return True  # it will only be told that there is no such tool
         return tool.concurrent(call) if callable(tool.concurrent) else tool.concurrent
@@ -118,6 +132,17 @@ class Plain:
         hexed[8] = hexed[8] & 0x3F | 0x80
         text = hexed.hex()
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def own_hands(tools: list[FullTool]) -> Hands | None:
+    """The caller's own tools: nobody need be asked about them."""
+    if not tools:
+        return None
+    from mainspring.tools.base import Place
+    from mainspring.tools.gate import Open
+    from mainspring.tools.pipeline import Hands
+
+    return Hands(tools, place=Place(os.getcwd()), gate=Open())  # noqa: PTH109  # pathlib takes 8 ms to load
 
 
 def marks(history: History) -> tuple[str, ...]:
@@ -167,7 +192,7 @@ def open_run(  # noqa: PLR0913  # keywords, all of them
     prompt: str,
     *,
     provider: Provider,
-    tools: Iterable[Tool] = (),
+    tools: Iterable[Tool | FullTool] = (),
     config: Config | None = None,
     journal: Journal | None = None,
     ledger: Ledger | None = None,

@@ -81,6 +81,10 @@ class Hooks(Protocol):
         """What they say together. Never raises: a hook that fails has an opinion, too."""
         ...
 
+    async def close(self) -> None:
+        """End those that nobody waits for."""
+        ...
+
 
 class Nobody:
     """No hooks."""
@@ -90,3 +94,6 @@ class Nobody:
 
     async def ask(self, point: Point, facts: dict[str, Any], tool: str = "") -> Opinion:  # noqa: ARG002
         return NOTHING
+
+    async def close(self) -> None:
+        pass

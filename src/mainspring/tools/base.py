@@ -97,7 +97,9 @@ Run = Callable[[Any, Calling], Awaitable[Answer]]
 Trait = bool | Callable[[Any], bool]  # known of the tool, or only of a call: a function of its input
 
 
-class Tool(Value, kw_only=True):
+class Tool(Bundle, kw_only=True):
+    """What can be known of a tool. For the collector to see: its function may lead back to whoever holds the tool."""
+
     name: str
     about: str  # for the model
     input: type[Input]
@@ -136,10 +138,11 @@ class Offer(Bundle):
 
     spec: ToolSpec
     load: Callable[[], Tool]
+    deferred: bool = False
 
 
 def offer(tool: Tool) -> Offer:
-    return Offer(tool.spec, lambda: tool)
+    return Offer(tool.spec, lambda: tool, tool.deferred)
 
 
 def _holds(trait: Trait, given: Any) -> bool:

@@ -143,7 +143,7 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 "output_mode": {
                     "type": "string",
                     "enum": ["content", "files_with_matches", "count"],
-                    "description": "'content': lines. 'files_with_matches' (default): names, the last changed first. 'count': how many lines.",
+                    "description": "'content': lines. 'files_with_matches' (default): names, newest first. 'count': how many lines.",
                 },
                 "-A": {
                     "type": "integer",
@@ -155,16 +155,13 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 "-C": {"type": "integer", "minimum": 0, "maximum": 1000, "description": "Lines before and after."},
                 "-n": {"type": "boolean", "description": "Show line numbers; yes unless given."},
                 "-i": {"type": "boolean", "description": "Upper and lower case are the same."},
-                "multiline": {
-                    "type": "boolean",
-                    "description": "Expressions may reach over lines, and '.' fits a line end.",
-                },
+                "multiline": {"type": "boolean", "description": "Matches may span lines; '.' fits a line end."},
                 "head_limit": {
                     "type": "integer",
                     "minimum": 0,
                     "description": "Lines or files to show; 250 unless given, 0: all.",
                 },
-                "offset": {"type": "integer", "minimum": 0, "description": "Lines or files to leave out first."},
+                "offset": {"type": "integer", "minimum": 0, "description": "Lines or files to skip."},
             },
             "required": ["pattern"],
             "additionalProperties": False,
@@ -178,6 +175,129 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 "seconds": {"type": "number", "maximum": 600, "exclusiveMinimum": 0, "description": "How long."}
             },
             "required": ["seconds"],
+            "additionalProperties": False,
+        },
+    ),
+    "TaskCreate": (
+        "Note a task of your own, so that you and the user see what is left. For work of three steps or more, or when the user names several things; not for what is done at once. A new task is pending.",
+        {
+            "type": "object",
+            "properties": {
+                "subject": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 200,
+                    "description": "What to do, as an order: 'Mend the parser'.",
+                },
+                "description": {
+                    "type": "string",
+                    "maxLength": 2000,
+                    "description": "What must be known to do it, and when it is done.",
+                },
+                "activeForm": {
+                    "type": "string",
+                    "maxLength": 200,
+                    "description": "The same while it is under way: 'Mending the parser'.",
+                },
+            },
+            "required": ["subject"],
+            "additionalProperties": False,
+        },
+    ),
+    "TaskUpdate": (
+        "Change a task. Set 'in_progress' when you begin it and 'completed' as soon as it is done, not later; never 'completed' while tests fail or something is missing. 'deleted' removes what is not needed.",
+        {
+            "type": "object",
+            "properties": {
+                "taskId": {"type": "string", "description": "As TaskCreate and TaskList name it."},
+                "status": {
+                    "type": "string",
+                    "enum": ["pending", "in_progress", "completed", "deleted"],
+                    "description": "Where it stands now.",
+                },
+                "subject": {"type": "string", "minLength": 1, "maxLength": 200, "description": "A better one."},
+                "description": {"type": "string", "maxLength": 2000, "description": "A better one."},
+            },
+            "required": ["taskId"],
+            "additionalProperties": False,
+        },
+    ),
+    "TaskList": (
+        "List the tasks: number, status, subject, description.",
+        {"type": "object", "properties": {}, "required": [], "additionalProperties": False},
+    ),
+    "AskUserQuestion": (
+        "Ask the user, and wait for the answer. For choices that are theirs and that neither their words nor the files settle; not to ask whether you may go on, and not whether a plan is good (ExitPlanMode). Put the option that you advise first and add '(Recommended)' to its label. The user can always answer in words of their own.",
+        {
+            "type": "object",
+            "properties": {
+                "questions": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "question": {
+                                "type": "string",
+                                "minLength": 1,
+                                "maxLength": 2000,
+                                "description": "The whole question, with its question mark.",
+                            },
+                            "options": {
+                                "type": "array",
+                                "items": {
+                                    "type": "object",
+                                    "properties": {
+                                        "label": {
+                                            "type": "string",
+                                            "minLength": 1,
+                                            "maxLength": 200,
+                                            "description": "One to five words.",
+                                        },
+                                        "description": {
+                                            "type": "string",
+                                            "maxLength": 2000,
+                                            "description": "What choosing it means.",
+                                        },
+                                    },
+                                    "required": ["label"],
+                                    "additionalProperties": False,
+                                },
+                                "minItems": 2,
+                                "maxItems": 4,
+                                "description": "Different from each other.",
+                            },
+                            "header": {"type": "string", "maxLength": 200, "description": "A word or two, as a title."},
+                            "multiSelect": {"type": "boolean", "description": "More than one may be chosen."},
+                        },
+                        "required": ["question", "options"],
+                        "additionalProperties": False,
+                    },
+                    "minItems": 1,
+                    "maxItems": 4,
+                    "description": "Asked in this order.",
+                }
+            },
+            "required": ["questions"],
+            "additionalProperties": False,
+        },
+    ),
+    "EnterPlanMode": (
+        "Begin with a plan: until the user approves one, nothing can be changed. For work with several ways to do it, or with many files; not for small or clear tasks.",
+        {"type": "object", "properties": {}, "required": [], "additionalProperties": False},
+    ),
+    "ExitPlanMode": (
+        "In plan mode only: show the finished plan to the user and ask for approval. Not for answers that need no changes to files.",
+        {
+            "type": "object",
+            "properties": {
+                "plan": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 50000,
+                    "description": "The whole plan, in Markdown: the user reads this.",
+                }
+            },
+            "required": ["plan"],
             "additionalProperties": False,
         },
     ),

@@ -110,6 +110,18 @@ class Gate:
         return resolve(path, cwd, home=self._home or None)
 
 
+class Open(Gate):
+    """No rules: whoever brings the tools answers for them. For programs that hand us their own functions."""
+
+    async def verdict(self, asked: Asked, standing: Standing) -> Verdict:  # noqa: ARG002
+        from mainspring.permissions.policy import Verdict
+
+        return Verdict("allow", "there are no rules here")
+
+    def readable(self, cwd: str, standing: Standing) -> Callable[[str], bool]:  # noqa: ARG002
+        return _anything
+
+
 def _anything(_: str) -> bool:
     return True
 

@@ -6,11 +6,11 @@ call, and programs are started by what is loaded at the first one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mainspring.core.errors import UsageError
+from mainspring.core.errors import ToolError, UsageError
 from mainspring.providers.base import ToolSpec
 from mainspring.tools.base import Offer, Place, Tool
 from mainspring.tools.catalog import SPECS
@@ -28,12 +28,18 @@ PLACES = {
     "Glob": ("glob", "GLOB"),
     "Grep": ("grep", "GREP"),
     "Sleep": ("sleep", "SLEEP"),
+    "AskUserQuestion": ("question", "ASK_USER_QUESTION"),
 }
+FOR_PEOPLE = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})  # of no use where nobody can be asked
 OnlyReads = Callable[[str], bool]  # whether a shell command is known to change nothing
 
 
 def _never(_: str) -> bool:
     return False
+
+
+async def _nobody(_: str) -> None:
+    raise ToolError("The mode cannot be changed here.")
 
 
 class Kit:
@@ -48,6 +54,9 @@ class Kit:
         self._only_reads = only_reads
         self._children: Children | None = None
         self._background: Background | None = None
+        self._made: dict[str, Tool] = {}  # those that belong together are made together
+        self.mode: Callable[[], str] = lambda: "default"  # the permission mode in force,
+        self.change_mode: Callable[[str], Awaitable[None]] = _nobody  # and who sets another
 
     def offers(self, names: Iterable[str]) -> list[Offer]:
         """In our order, whatever theirs: the same tools make the same request."""
@@ -68,7 +77,20 @@ class Kit:
             module, constant = PLACES[name]
             found: Tool = getattr(import_module(f"mainspring.tools.{module}"), constant)
             return found
-        return self._of_shells(name)
+        if name not in self._made:
+            self._made |= {tool.name: tool for tool in self._together(name)}
+        return self._made[name]
+
+    def _together(self, name: str) -> tuple[Tool, ...]:
+        if name.startswith("Task"):
+            from mainspring.tools.tasks import Tasks, task_tools
+
+            return task_tools(Tasks())
+        if name.endswith("PlanMode"):
+            from mainspring.tools.plan import plan_tools
+
+            return plan_tools(self.mode, self.change_mode)
+        return (self._of_shells(name),)
 
     def _of_shells(self, name: str) -> Tool:
         from mainspring.tools.background import kill_tool, output_tool

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 from mainspring.core.errors import ToolError
-from mainspring.core.messages import Text, ToolCall
+from mainspring.core.messages import Message, Text, ToolCall, ToolResult
 from mainspring.core.pairing import NeverRan
 from mainspring.core.value import Value
 from mainspring.hooks.points import NOTHING, Hooks, Nobody, Opinion, Point
@@ -91,6 +91,8 @@ class Passage:
         self.asking.progress(text)
 
     async def ask(self, text: str) -> str:
+        if not self.hands.attended:
+            raise ToolError("Nobody can be asked here: go on without an answer, and say what you assumed.")
         return await self.asking.ask(text)
 
     # --- what steps say ---
@@ -129,6 +131,8 @@ async def find(passage: Passage) -> Answer | None:
     found = hands.tool(name)
     if found is None:
         return wrong(f"There is no tool '{name}'. There are: {', '.join(hands.offers) or 'none'}.")
+    if not hands.is_known(name):
+        return wrong(f"You have not seen what '{name}' takes: call ToolSearch with 'select:{name}' first.")
     passage.found(found)
     return None
 
@@ -296,7 +300,12 @@ class Hands:
     ) -> None:
         offers = [offer(tool) if isinstance(tool, Tool) else tool for tool in tools]
         self.offers = {one.spec.name: one for one in offers}
+        self.deferred = tuple([one.spec for one in offers if one.deferred])
+        self.revealed: set[str] = set()  # of the deferred ones, those that the model has seen
         self._loaded: dict[str, Tool] = {}
+        if self.deferred:
+            search = Offer(*search_offer(self))
+            self.offers[search.spec.name] = search
         self.place = place
         self.gate = gate or Gate()
         self.hooks: Hooks = hooks or Nobody()
@@ -304,7 +313,20 @@ class Hands:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple([one.spec for one in self.offers.values()])
+        """What the model is told from the beginning."""
+        return tuple([one.spec for one in self.offers.values() if not one.deferred])
+
+    def is_known(self, name: str) -> bool:
+        return not self.offers[name].deferred or name in self.revealed
+
+    def remember(self, past: Iterable[Message]) -> None:
+        """When a session is taken up again: what the model has seen before, it still knows."""
+        if not self.deferred:
+            return
+        names = {spec.name for spec in self.deferred}
+        for message in past:
+            if isinstance(message, ToolResult) and message.text.startswith("<functions>"):
+                self.revealed |= {name for name in names if f'"name":"{name}"' in message.text.replace(": ", ":")}
 
     def tool(self, name: str) -> Tool | None:
         found = self._loaded.get(name)
@@ -339,6 +361,14 @@ class Hands:
     def is_repeatable(self, call: ToolCall) -> bool:
         tool = self.tool(call.name)
         return False if tool is None else tool.is_repeatable(tool.parse(call.input))
+
+
+def search_offer(hands: Hands) -> tuple[ToolSpec, Callable[[], Tool]]:
+    """Loaded only where something is deferred."""
+    from mainspring.tools.tool_search import search_tool
+
+    tool = search_tool(hands.deferred, hands.revealed.update)
+    return tool.spec, lambda: tool
 
 
 def whole_path(path: str, place: Place) -> str:

@@ -65,8 +65,8 @@ def _schema(hint: Any, where: str) -> dict[str, Any]:  # one line for each kind 
     if origin is Annotated:
         return _described(_schema(args[0], where), args[1:])
     if origin is Literal:
-        return {"type": _PLAIN[type(args[0])]["type"], "enum": list(args)}
-    if origin in (list, tuple, set, frozenset):
+        return _words(args)
+    if origin in (list, set, frozenset) or (origin is tuple and args[1:] == (...,)):
         return {"type": "array", "items": _schema(args[0], where)}
     if origin is dict:
         return {"type": "object", "additionalProperties": _schema(args[1], where)}
@@ -78,6 +78,11 @@ def _schema(hint: Any, where: str) -> dict[str, Any]:  # one line for each kind 
         f"{where} is of type {hint!r}, which no JSON Schema is known for: use str, int, float, bool, list, dict, "
         "Literal, a union of these or a msgspec struct"
     )
+
+
+def _words(values: tuple[Any, ...]) -> dict[str, Any]:
+    kinds = {_PLAIN[type(value)]["type"] for value in values}
+    return {"type": kinds.pop(), "enum": list(values)} if len(kinds) == 1 else {"enum": list(values)}
 
 
 def _either(kinds: list[dict[str, Any]], said: int) -> dict[str, Any]:

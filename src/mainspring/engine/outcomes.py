@@ -1,0 +1,21 @@
+"""From what the hands made of a call to what the loop wants to know of it."""
+
+from __future__ import annotations
+
+from mainspring.core.messages import Text, ToolCall, ToolResult
+from mainspring.engine.deps import Outcome
+from mainspring.tools.pipeline import Done
+
+
+def outcome_of(done: Done, call: ToolCall) -> Outcome:
+    made = done.answer
+    content = (*made.content, *[Text(f"\n\n[From a hook: {text}]") for text in done.context])
+    return Outcome(
+        ToolResult(call.id, content, made.is_error),
+        failed=made.failed,
+        stop=done.stop,
+        data=made.data,
+        rendering=made.shown,
+        denied=done.denied,
+        steps=done.steps,
+    )

@@ -1,0 +1,43 @@
+"""What hooks have to say when a session begins, when somebody says something, and when it ends. For every door."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mainspring.core.messages import Origin, User, user
+from mainspring.core.value import Value
+from mainspring.hooks.points import Hooks, Opinion, Point
+
+
+class Blocked(Value):
+    """A prompt that a hook does not let through: the model is not asked."""
+
+    reason: str
+
+
+class Prompts:
+    """One for a session."""
+
+    def __init__(self, hooks: Hooks, source: Literal["startup", "resume"] = "startup") -> None:
+        self._hooks = hooks
+        self._source = source
+        self._begun = False
+
+    async def said(self, prompt: User) -> tuple[User, ...] | Blocked:
+        """What goes to the model: the prompt, and what hooks have to add to it."""
+        context: list[str] = []
+        if not self._begun:
+            self._begun = True
+            context += (await self._ask(Point.SESSION_START, source=self._source)).context
+        opinion = await self._ask(Point.USER_PROMPT_SUBMIT, prompt=prompt.text)
+        if opinion.block or opinion.stop is not None:
+            return Blocked(opinion.reason or opinion.stop or "A hook does not let this prompt through.")
+        context += opinion.context
+        return (prompt, *[user(text, Origin.ATTACHMENT) for text in context])
+
+    async def ended(self, reason: str) -> None:
+        if self._begun:
+            await self._ask(Point.SESSION_END, reason=reason)
+
+    async def _ask(self, point: Point, **facts: str) -> Opinion:
+        return await self._hooks.ask(point, dict(facts)) if self._hooks.any_at(point) else Opinion()

@@ -1,0 +1,117 @@
+"""A question of a running call, put to whoever sits in front of the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cli.stage import Serve, Stage
+from cli.test_conversation import CTRL_C, SitAt, sit_at
+from mainspring.simulator.replies import Say
+
+__all__ = ["sit_at"]  # a fixture
+
+
+def bash(command: str, number: int = 1) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": command}}
+
+
+def told(stage: Stage, request: int) -> str:
+    return str(stage.requests[request].body["messages"][-1]["content"])
+
+
+@pytest.mark.covers("N-11")
+def test_yes_is_for_once(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of(bash("touch made")), Say.of(bash("touch made", 2)), Say.of("Done."))
+    terminal = sit_at(stage)
+    terminal.say("go")
+    shown = terminal.see("Do it? [y/a/n] ")
+    assert "* Bash touch made\n" in shown
+    assert "Bash: touch made\n(no rule covers 'touch made')" in shown
+    assert not (stage.folder / "made").exists()
+    terminal.type("y\r")
+    terminal.see("Do it? [y/a/n] ")
+    assert (stage.folder / "made").exists()
+    terminal.type("n\r")
+    terminal.see("Done.")
+    assert "does not want" in told(stage, 2)
+
+
+def test_always_covers_what_was_shown_and_nothing_else(serve: Serve, sit_at: SitAt) -> None:
+    calls = [Say.of(bash(command, number)) for number, command in enumerate(["touch a", "touch a", "touch b"])]
+    stage = serve(*calls, Say.of("Done."))
+    terminal = sit_at(stage)
+    terminal.say("go")
+    assert "'a' allows, for the rest of this session: exactly this command: touch a" in terminal.see("[y/a/n] ")
+    terminal.type("a\r")
+    shown = terminal.see("[y/a/n] ")  # the second one is not asked
+    assert "touch b" in shown
+    terminal.type("go and ask somebody else\r")
+    terminal.see("Done.")
+    assert "The user said no: go and ask somebody else" in told(stage, 3)
+    assert (stage.folder / "a").exists()
+    assert not (stage.folder / "b").exists()
+
+
+def test_what_is_neither_is_asked_again(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of(bash("touch made")), Say.of("Done."))
+    terminal = sit_at(stage)
+    terminal.say("go")
+    terminal.see("Do it? [y/a/n] ")
+    terminal.type("x\r")
+    terminal.see("Do it? [y/a/n] ")
+    terminal.type("Yes\r")
+    terminal.see("Done.")
+    assert (stage.folder / "made").exists()
+
+
+def test_ctrl_c_at_the_question_ends_the_turn_and_nothing_runs(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of(bash("touch made")), Say.of("Still here."))
+    terminal = sit_at(stage)
+    terminal.say("go")
+    terminal.see("Do it? [y/a/n] ")
+    terminal.type(CTRL_C)
+    terminal.see("(interrupted)")
+    terminal.say("and now?")
+    terminal.see("Still here.")
+    assert not (stage.folder / "made").exists()
+    assert "interrupted before it ran. It had no effect." in str(stage.requests[1].body["messages"])
+
+
+def test_what_could_mislead_is_shown_as_it_is(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of(bash("touch \x1b[2Jmade \u202etxt")), Say.of("Done."))
+    terminal = sit_at(stage)
+    terminal.say("go")
+    shown = terminal.see("Do it? [y/")
+    assert "\x1b[2J" not in shown
+    assert "\u202e" not in shown
+    assert "202e" in shown.lower()
+
+
+def test_an_edit_is_shown_before_it_is_made(serve: Serve, sit_at: SitAt) -> None:
+    read = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a.txt"}}
+    edit = {"file_path": "a.txt", "old_string": "old", "new_string": "new"}
+    stage = serve(Say.of(read, {"type": "tool_use", "id": "toolu_2", "name": "Edit", "input": edit}), Say.of("Done."))
+    (stage.folder / "a.txt").write_text("old\n")
+    terminal = sit_at(stage)
+    terminal.say("go")
+    shown = terminal.see("Do it? [y/a/n] ")
+    assert "  - old\n  + new\n" in shown
+    terminal.type("y\r")
+    terminal.see("Done.")
+    assert (stage.folder / "a.txt").read_text() == "new\n"
+
+
+def test_a_question_of_the_model(serve: Serve, sit_at: SitAt) -> None:
+    options = [{"label": "red", "description": "warm"}, {"label": "blue", "description": "cold"}]
+    question = {"question": "Which colour?", "header": "Colour", "options": options, "multiSelect": False}
+    ask = {"type": "tool_use", "id": "toolu_1", "name": "AskUserQuestion", "input": {"questions": [question]}}
+    stage = serve(Say.of(ask), Say.of("Blue it is."))
+    terminal = sit_at(stage)
+    terminal.say("go")
+    terminal.see("Which colour?")
+    terminal.see("> ")
+    terminal.type("2\r")
+    terminal.see("Blue it is.")
+    assert "blue" in told(stage, 1)

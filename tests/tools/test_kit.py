@@ -1,0 +1,59 @@
+"""The tools that come with us: what the model is told of them, and that they are there when they are called."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mainspring.core.errors import UsageError
+from mainspring.tools.base import Place
+from mainspring.tools.catalog import SPECS
+from mainspring.tools.kit import FOR_PEOPLE, Kit
+
+ROOT = Path(__file__).parents[2]
+MOST_TOKENS = 4_000
+
+
+def test_the_catalog_says_what_the_tools_say() -> None:
+    spec = importlib.util.spec_from_file_location("tool_catalog", ROOT / "scripts/tool_catalog.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    current = script.page() == (ROOT / "src/mainspring/tools/catalog.py").read_text()
+    assert current, "run '.venv/bin/python scripts/tool_catalog.py'"
+
+
+def test_every_tool_can_be_had_under_its_name() -> None:
+    kit = Kit(Place("/"), {})
+    for name, (about, schema) in SPECS.items():
+        tool = kit.tool(name)
+        assert (tool.name, tool.spec.description, tool.spec.schema) == (name, about, schema)
+        assert kit.tool(name) is tool, "made twice: what they share would be lost"
+
+
+def test_what_the_model_is_told_is_short() -> None:
+    """At three characters a token, which is more tokens than any tokenizer makes of this."""
+    said = [{"name": name, "description": about, "input_schema": schema} for name, (about, schema) in SPECS.items()]
+    assert len(msgspec.json.encode(said)) / 3 < MOST_TOKENS
+
+
+def test_offers_keep_our_order_and_name_what_there_is_not() -> None:
+    kit = Kit(Place("/"), {})
+    assert [offer.spec.name for offer in kit.offers(["Read", "Bash"])] == ["Bash", "Read"]
+    assert set(SPECS) >= FOR_PEOPLE
+    with pytest.raises(UsageError, match="there is no tool 'Reed'"):
+        kit.offers(["Reed"])
+
+
+def test_nothing_is_loaded_for_an_offer() -> None:
+    code = "import sys; from mainspring.tools.kit import Kit; from mainspring.tools.base import Place; "
+    code += "Kit(Place('/'), {}).offers(['Read', 'Bash']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env={}, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not {"mainspring.tools.read", "mainspring.tools.bash", "mainspring.processes.children"} & loaded
