@@ -5,15 +5,9 @@ Run it: python examples/tools.py. The model is a script here.
 
 import asyncio
 
-from mainspring.core.config import Config
+from mainspring import open_run, tool
 from mainspring.core.updates import CallDone
-from mainspring.engine.equipped import Equipped
-from mainspring.engine.session import Session
 from mainspring.testing import Scripted, call, says
-from mainspring.tools.base import Place
-from mainspring.tools.custom import tool
-from mainspring.tools.gate import Gate, Written
-from mainspring.tools.pipeline import Hands
 
 
 @tool(read_only=True)
@@ -24,8 +18,7 @@ def count_words(text: str, longer_than: int = 0) -> int:
 
 async def main() -> None:
     model = Scripted([says(call("count_words", text="a loop around a model", longer_than=1)), says("Three.")])
-    hands = Hands([count_words], place=Place("."), gate=Gate((Written("allow", "count_words", "session"),)))
-    async with Session(Equipped(model, hands), Config()).run("How many words?") as run:
+    async with open_run("How many words?", provider=model, tools=[count_words]) as run:
         async for update in run:
             if isinstance(update, CallDone):
                 print("the tool:", update.result.text)

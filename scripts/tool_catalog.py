@@ -15,6 +15,7 @@ from pathlib import Path
 # In the order in which the model sees them. The kit imports the catalog, which may not be there yet.
 NAMES = (
     "Bash", "BashOutput", "KillShell", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "Sleep",
+    "TaskCreate", "TaskUpdate", "TaskList", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode",
 )  # fmt: skip
 
 CATALOG = Path(__file__).parents[1] / "src" / "mainspring" / "tools" / "catalog.py"
