@@ -20,22 +20,27 @@ demo: .venv-run/packages
 PLAYS := tests/core/test_adversaries.py tests/core/test_random_play.py tests/engine/test_random_driver.py tests/faults \
   tests/sessions/test_cuts.py tests/sessions/test_crash.py
 
+# What decides is covered, branch by branch.
+WHOLE := src/mainspring/core/*,src/mainspring/permissions/*
+
 test: check peers
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run -m pytest -q -n 2 --dist worksteal $(PLAYS:%=--ignore=%)
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report
-	@$(BIN)/coverage report --include 'src/mainspring/core/*' --fail-under 100 > .venv/core-coverage.txt \
-	  || { cat .venv/core-coverage.txt; exit 1; }
+	@$(BIN)/coverage report --include '$(WHOLE)' --fail-under 100 > .venv/whole-coverage.txt \
+	  || { cat .venv/whole-coverage.txt; exit 1; }
 	@$(BIN)/pytest -q -n 2 $(PLAYS)
 
 # Other people's programs that ours are tested against, in an environment of their own.
 peers: $(READY)
 	@$(BIN)/python scripts/peers.py
 
-# The property tests with new examples, and many of them.
+# The property tests with new examples, and many of them; the shell checker with rubbish, and against a real bash.
 fuzz: $(READY)
 	@HYPOTHESIS_PROFILE=explore $(BIN)/pytest -q --timeout 1200 $(PLAYS:%=--ignore=%) tests/core tests/providers tests/simulator
+	@$(BIN)/python scripts/fuzz_permissions.py --minutes 10
+	@$(BIN)/python scripts/fuzz_permissions.py --bash --minutes 10
 
 check: $(READY)
 	@$(BIN)/ruff check -q --output-format concise .
@@ -58,15 +63,19 @@ crash: $(READY)
 	@$(BIN)/python scripts/crash.py
 	@MAINSPRING_CUTS=all $(BIN)/pytest -q --timeout 600 tests/sessions/test_cuts.py
 
-# Two thousand sessions over real sockets, with faults at random rates.
+# Two thousand sessions over real sockets, with faults at random rates; a command that prints 10 GB.
 soak: $(READY)
 	@$(BIN)/python scripts/soak.py
+	@$(BIN)/python bench/tools_bash.py --flood
 
 bench: $(READY)
 	@$(BIN)/python bench/core.py
 	@$(BIN)/python bench/engine.py
 	@$(BIN)/python bench/wire.py
 	@$(BIN)/python bench/journal.py
+	@$(BIN)/python bench/permissions.py
+	@$(BIN)/python bench/tools_bash.py
+	@$(BIN)/python bench/tools_files.py
 
 # How many deliberate bugs in core/ the tests notice (about five minutes).
 mutate: $(READY)
