@@ -56,6 +56,7 @@ def test_a_syntax_error_is_bash_s_own_and_breaks_nothing_of_ours(tmp_path: Path)
 # --- where the next one starts --------------------------------------------------------------------------------
 
 
+@pytest.mark.covers("F-18")
 def test_the_folder_stays_from_call_to_call(tmp_path: Path) -> None:
     (tmp_path / "a dir").mkdir()
     (tmp_path / "new\nline").mkdir()

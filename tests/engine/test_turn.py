@@ -1,0 +1,103 @@
+"""One whole turn, step by step, as the journal has it (B-24)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from mainspring.core.config import Config
+from mainspring.core.effects import Compact
+from mainspring.core.messages import Origin, User, user
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.state import State
+from mainspring.core.view import Fold
+from mainspring.engine.deps import Prepared, Summary
+from mainspring.engine.equipped import Equipped
+from mainspring.engine.session import Session
+from mainspring.engine.shared import Policy
+from mainspring.providers.base import Retry
+from mainspring.providers.scripted import Scripted, call, says
+from mainspring.sessions.records import (
+    DecisionRecord,
+    EventRecord,
+    IntentRecord,
+    MemoryJournal,
+    OutcomeRecord,
+    Record,
+    RetryRecord,
+    StepsRecord,
+)
+from mainspring.tools.base import Place
+from mainspring.tools.gate import Gate
+from mainspring.tools.kit import Kit
+from mainspring.tools.pipeline import Hands
+
+FULL = 990_000
+
+
+class Filling(Equipped):
+    """Too full before its first request."""
+
+    looks = 0
+
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+        self.looks += 1
+        return Prepared(FULL if self.looks == 1 else 10_000)
+
+    async def summarize(self, state: State, effect: Compact) -> Summary:
+        ids = [message.id for message in state.history]
+        words = replace(user("Asked to read a file.", Origin.SUMMARY), id=self.new_id())
+        return Summary((Fold(ids[0], ids[0], words),), before=FULL, after=10_000)
+
+
+def step_of(record: Record) -> str:
+    match record:
+        case EventRecord():
+            return type(record.event).__name__
+        case DecisionRecord():
+            return f"{record.decision}: {record.reason}"
+        case StepsRecord():
+            return " > ".join([name for name, _ in record.steps])
+        case _:
+            return type(record).__name__
+
+
+@pytest.mark.covers("B-24", "A-12", "F-13", "F-14")
+def test_the_eleven_steps_of_a_turn(tmp_path: Path) -> None:
+    """Budget check and normalising are the request itself: reserved by the ledger, projected by the provider."""
+    (tmp_path / "a.txt").write_text("hello")
+    busy = Retry(Failure(Trouble.OVERLOADED, "busy", status=529), 1, 1)
+    model = Scripted([says(busy, "Let me look.", call("Read", "c1", file_path="a.txt")), says("It says hello.")])
+    journal = MemoryJournal()
+
+    async def main() -> str:
+        kit = Kit(Place(str(tmp_path)), {})
+        hands = Hands(kit.offers(["Read"]), place=kit.place, gate=Gate(folders=(str(tmp_path),)))
+        session = Session(Filling(model, hands, journal=journal), Config())
+        session.shared.policy = Policy()
+        async with session.run("What is in a.txt?") as run:
+            async for _ in run:
+                pass
+        return run.result.text
+
+    assert asyncio.run(main()) == "It says hello."
+    kept = (EventRecord, RetryRecord, IntentRecord, DecisionRecord, StepsRecord, OutcomeRecord)
+    assert [step_of(record) for record in journal.records if isinstance(record, kept)] == [
+        "Submitted",
+        "ContextReady",  # too full
+        "Compacted",
+        "ContextReady",
+        "RetryRecord",  # the request is built and sent; the provider recovers below the loop
+        "IntentRecord",  # the call is taken from the stream while it goes on
+        "allow: it only reads, where reading is free",
+        "find > validate > backfill > hooks before > permission > run > size",
+        "OutcomeRecord",
+        "Replied",
+        "ToolsDone",  # injected
+        "ContextReady",  # and once more
+        "Replied",
+        "HooksDone",
+    ]
