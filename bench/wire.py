@@ -31,7 +31,20 @@ from mainspring.providers.base import Conversation, ToolSpec
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
 from bench.figures import Figure, show
-from bench.wire_clients import HERE, MODEL, REQUEST, Read, Server, connected, new_transport, now, ours, raw, request
+from bench.wire_clients import (
+    HERE,
+    MODEL,
+    REQUEST,
+    Read,
+    Server,
+    connected,
+    new_transport,
+    now,
+    ours,
+    raw,
+    raw_again,
+    request,
+)  # fmt: skip
 from bench.wire_server import TICK, TICKS
 
 ROOT = HERE.parent
@@ -237,11 +250,12 @@ async def sent(server: Server, provider: Anthropic, turns: int) -> Pair:
     """The request is made and sent, and a reply of one word is read; and the same bytes and reply by the raw client."""
     again = Anthropic(KEY)  # makes the same pieces for the raw client, and takes no part in what is timed
     last_turns(again, turns)
-    found = NOTHING_YET
+    found, client = NOTHING_YET, await connected(server)
     for conversation in last_turns(provider, turns):
         whole = await ours(provider, REQUEST, conversation)
-        copy = await raw(server, "once", again.prepare(REQUEST, conversation).body)
+        copy = await raw_again(client, "once", again.prepare(REQUEST, conversation).body)
         found = found.least(Pair(whole.took, copy.took))
+    client.transport.close()
     return found
 
 
