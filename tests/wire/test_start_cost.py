@@ -27,15 +27,14 @@ OURS = {
     "system_prompt world",
     "mainspring.core": "bound compaction config effects errors events history ladder limits messages models money "
     "moves pairing reasons schedule state step updates value view",
-    "mainspring.engine": "background channel deps driver endings equipped executor ledger plain run sampling session "
-    "shared",
+    "mainspring.engine": "background channel deps driver endings equipped executor ledger plain prompts run sampling "
+    "session shared",
     "mainspring.hooks": "points",
-    "mainspring.processes": "environment",
     "mainspring.providers": "anthropic anthropic_events anthropic_json anthropic_refusals base connection dial media "
     "placing prefix projection proxies retry sse tls transport",
     "mainspring.sessions": "forms journal lines places records scribe",
     "mainspring.settings": "home load places values",
-    "mainspring.tools": "approval base catalog fitting gate kit pipeline schema",
+    "mainspring.tools": "base catalog gate kit pipeline",
 }
 
 # What else is loaded, and who asks for it. This list may only shrink.

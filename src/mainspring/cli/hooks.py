@@ -7,7 +7,7 @@ from typing import Any
 
 from mainspring.cli.harmless import harmless
 from mainspring.cli.sessions import Opened
-from mainspring.hooks.commands import Shell
+from mainspring.hooks.commands import Shell, missing
 from mainspring.hooks.points import Point
 from mainspring.hooks.runner import Hook, Runner
 from mainspring.settings.values import Settings
@@ -19,12 +19,16 @@ def hooks_of(settings: Settings, kit: Kit, opened: Opened) -> Runner:
     shell = Shell(kit.children, kit.env, cwd=place.root, outside=(place.root, *place.folders))
     hooks: list[Hook] = []
     for hook in settings.hooks:
-        if hook.event not in set(Point):
+        point = next((one for one in Point if one == hook.event), None)
+        if point is None:
             warn(f"'{hook.event}' is no point where a hook can stand; there are {', '.join(Point)}")
-        elif hook.command.get("type") != "command":
-            warn(f"a {hook.event} hook of the type '{hook.command.get('type')}' is not there yet: only 'command' is")
+        elif hook.command.get("type") == "command":
+            hooks.append(shell.hook(point, hook.matcher, hook.command))
+        elif guard := missing(point, hook.matcher, hook.command):
+            hooks.append(guard)
+            warn(f"{not_there(hook.event, hook.command)}, and it guards: what it matches is refused")
         else:
-            hooks.append(shell.hook(Point(hook.event), hook.matcher, hook.command))
+            warn(f"{not_there(hook.event, hook.command)}: it is left out")
 
     def common() -> dict[str, Any]:
         return {
@@ -33,8 +37,17 @@ def hooks_of(settings: Settings, kit: Kit, opened: Opened) -> Runner:
             "cwd": place.cwd,
         }
 
-    return Runner(hooks, common=common, warn=warn)
+    return Runner(hooks, common=common, warn=warn, say=say)
+
+
+def not_there(event: str, entry: dict[str, object]) -> str:
+    return f"a {event} hook of the type '{entry.get('type')}' is not there yet (only 'command' is)"
 
 
 def warn(text: str) -> None:
     print(f"mainspring: {harmless(text)}", file=sys.stderr, flush=True)
+
+
+def say(text: str) -> None:
+    """What a hook has for the person."""
+    print(harmless(text), file=sys.stderr, flush=True)

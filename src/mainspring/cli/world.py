@@ -26,7 +26,6 @@ from mainspring.engine.prompts import Prompts
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
 from mainspring.hooks.points import Hooks
-from mainspring.processes.environment import for_programs
 from mainspring.sessions.places import side_folder
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
@@ -173,7 +172,12 @@ def new_kit(place: Place, gate: Gate, environment: Environment, settings: Settin
     def only_reads(command: str) -> bool:
         return gate.only_reads(command, place.cwd, Policy())
 
-    return Kit(place, for_programs(environment, settings=settings.env), adopt=True, only_reads=only_reads)
+    def env() -> dict[str, str]:
+        from mainspring.processes.environment import for_programs
+
+        return for_programs(environment, settings=settings.env)
+
+    return Kit(place, env, adopt=True, only_reads=only_reads)
 
 
 def new_hooks(parts: Parts, opened: Opened) -> Hooks | None:

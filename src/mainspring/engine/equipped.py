@@ -9,7 +9,6 @@ from mainspring.core.events import Verdict
 from mainspring.core.messages import Assistant, ToolCall
 from mainspring.core.state import State
 from mainspring.engine.deps import Asking, Outcome, Question
-from mainspring.engine.outcomes import outcome_of
 from mainspring.engine.plain import Plain
 from mainspring.hooks.points import Point
 from mainspring.providers.base import Provider
@@ -37,6 +36,8 @@ class Equipped(Plain):
         self._specs = hands.specs
 
     async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
+        from mainspring.engine.outcomes import outcome_of  # with the first call
+
         return outcome_of(await self.hands.run(call, asking), call)
 
     def is_concurrent(self, call: ToolCall) -> bool:

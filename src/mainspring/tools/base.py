@@ -17,7 +17,6 @@ from mainspring.core.messages import Content, Text
 from mainspring.core.updates import Rendering
 from mainspring.core.value import Bundle, Value
 from mainspring.providers.base import ToolSpec
-from mainspring.tools.schema import schema_of
 
 if TYPE_CHECKING:
     from mainspring.processes.atomic import ReadSet
@@ -114,6 +113,8 @@ class Tool(Bundle, kw_only=True):
 
     @property
     def spec(self) -> ToolSpec:
+        from mainspring.tools.schema import schema_of  # our own tools have theirs in the catalog
+
         return ToolSpec(self.name, self.about, schema_of(self.input))
 
     def is_read_only(self, given: Any) -> bool:

@@ -44,12 +44,17 @@ async def _nobody(_: str) -> None:
 
 class Kit:
     def __init__(
-        self, place: Place, env: Mapping[str, str], *, adopt: bool = False, only_reads: OnlyReads = _never
+        self,
+        place: Place,
+        env: Mapping[str, str] | Callable[[], Mapping[str, str]],
+        *,
+        adopt: bool = False,
+        only_reads: OnlyReads = _never,
     ) -> None:
-        """`env` is all that programs find. `adopt`: this process is ours alone, and may become the parent of what its
-        children leave behind, and hide itself from them (`processes/subreaper.py`)."""
+        """`env` is all that programs find, or makes it when the first one is started. `adopt`: this process is ours
+        alone, and may become the parent of what its children leave, and hide from them (`processes/subreaper.py`)."""
         self.place = place
-        self.env = env
+        self._env = env
         self._adopt = adopt
         self._only_reads = only_reads
         self._children: Children | None = None
@@ -108,6 +113,12 @@ class Kit:
         return self._only_reads(given.command)
 
     # --- programs ---
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        if callable(self._env):
+            self._env = self._env()
+        return self._env
 
     @property
     def children(self) -> Children:

@@ -17,9 +17,7 @@ from mainspring.core.pairing import NeverRan
 from mainspring.core.value import Value
 from mainspring.hooks.points import NOTHING, Hooks, Nobody, Opinion, Point
 from mainspring.providers.base import ToolSpec
-from mainspring.tools.approval import DENIED, approval
 from mainspring.tools.base import Answer, Offer, Place, Tool, offer
-from mainspring.tools.fitting import fitted
 from mainspring.tools.gate import Gate, Standing
 
 MOST_DEEP = 64  # how far an input may be nested
@@ -218,6 +216,8 @@ async def put(passage: Passage, reason: str, about: dict[str, Any]) -> Answer | 
             f"This needs permission, and nobody can be asked here: {reason}. The user can allow it with the rule "
             f"'{rule}' (--allowedTools, or permissions.allow in the settings)."
         )
+    from mainspring.tools.approval import DENIED, approval
+
     said = approval(await passage.asking.ask(f"{passage.call.name}: {reason}", about))
     await passage.asking.decided(said.behavior, said.message or "a person answered")
     if said.behavior == "deny":
@@ -268,6 +268,8 @@ async def tell_hooks(passage: Passage, took: int) -> Answer | None:
 
 
 async def fit(passage: Passage) -> Answer | None:
+    from mainspring.tools.fitting import fitted
+
     assert passage.answer is not None
     return fitted(passage.answer, passage.tool.most_shown, passage.place, passage.call.id)
 
