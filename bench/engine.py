@@ -20,6 +20,7 @@ from pathlib import Path
 from time import process_time_ns
 from typing import Any
 
+from mainspring.context.values import Prepared
 from mainspring.core.config import Config
 from mainspring.core.effects import Request
 from mainspring.core.messages import Stop, Text, ToolCall, User
@@ -27,7 +28,6 @@ from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.updates import Delta, Kind, RequestStarted
 from mainspring.engine.channel import CAPACITY, Channel
-from mainspring.engine.deps import Prepared
 from mainspring.engine.plain import Plain, Tool
 from mainspring.engine.session import Session
 from mainspring.providers.base import Batch, Conversation, Ended, Finished, Piece, Started

@@ -20,6 +20,7 @@ from time import perf_counter, perf_counter_ns
 
 from msgspec.structs import replace
 
+from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, Request, RunTools
 from mainspring.core.events import Compacted, ContextReady, Event, HooksDone, Replied, Submitted, ToolsDone
@@ -31,7 +32,7 @@ from mainspring.core.step import step
 from mainspring.core.updates import Delta, Kind
 from mainspring.core.value import Stamp
 from mainspring.core.view import Fold
-from mainspring.engine.deps import Asking, Outcome, Prepared, Summary
+from mainspring.engine.deps import Asking, Outcome
 from mainspring.engine.plain import Plain
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy

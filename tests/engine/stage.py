@@ -22,6 +22,7 @@ from mainspring.core.updates import (
     BlockStarted,
     Boundary,
     CallDone,
+    CallProgress,
     CallStarted,
     Delta,
     Failed,
@@ -116,7 +117,7 @@ def assert_in_order(session: Session) -> None:
 
 def short(update: Update) -> str:
     match update:
-        case Delta() | ReplyDone() | ReplyStarted() | BlockStarted() | PrefixBroken():
+        case Delta() | ReplyDone() | ReplyStarted() | BlockStarted() | PrefixBroken() | CallProgress():
             return ""
         case BlockDone():
             block = update.block

@@ -11,6 +11,7 @@ from core.play import line
 from msgspec.structs import replace
 
 from engine.stage import CONFIG, Stage, assert_clean, assert_in_order
+from mainspring.context.values import Prepared
 from mainspring.core.errors import MainspringError
 from mainspring.core.events import ContextReady, HooksDone, Replied, Submitted, ToolsDone, Verdict
 from mainspring.core.history import History
@@ -44,7 +45,7 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.engine.channel import Channel
-from mainspring.engine.deps import Outcome, Prepared
+from mainspring.engine.deps import Outcome
 from mainspring.engine.driver import Driver
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import Session

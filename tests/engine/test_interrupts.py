@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from engine.stage import CONFIG, WITH_FALLBACK, assert_clean, assert_in_order
+from mainspring.context.values import Prepared
 from mainspring.core.effects import Finish
 from mainspring.core.events import Verdict
 from mainspring.core.pairing import open_calls, unpaired
 from mainspring.core.reasons import AbortReason, Terminal, Trouble
 from mainspring.core.updates import BlockDone, CallDone, CallStarted, Delta, Kind, Result, Update
-from mainspring.engine.deps import Prepared
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.providers.base import Piece

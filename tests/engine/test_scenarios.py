@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.stage import CONFIG, WITH_FALLBACK, Stage, assert_in_order
+from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import StopHooks
 from mainspring.core.events import Verdict
 from mainspring.core.ladder import GO_ON
@@ -15,7 +16,6 @@ from mainspring.core.messages import Defect, Stop, ToolCall
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import Delta
-from mainspring.engine.deps import Prepared, Summary
 from mainspring.providers.base import Batch, Retry
 from mainspring.testing import Break, Pause, World, call, fails, says
 

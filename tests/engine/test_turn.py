@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact
 from mainspring.core.messages import Origin, User, user
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.state import State
 from mainspring.core.view import Fold
-from mainspring.engine.deps import Prepared, Summary
 from mainspring.engine.equipped import Equipped
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from mainspring.context.values import Summary
 from mainspring.core.bound import most_model_calls
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact
@@ -51,7 +52,6 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.core.view import Fold, view
-from mainspring.engine.deps import Summary
 from mainspring.engine.plain import Plain, Tool
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session

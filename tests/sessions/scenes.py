@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mainspring.context.values import Prepared
 from mainspring.core.config import Config
 from mainspring.core.effects import Priority
 from mainspring.core.messages import Thinking
 from mainspring.core.reasons import Trouble
 from mainspring.core.updates import CallStarted, ReplyStarted, Update
-from mainspring.engine.deps import Prepared
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.testing import Reply, call, fails, says

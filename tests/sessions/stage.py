@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from mainspring.context.values import Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request
 from mainspring.core.messages import Assistant, Origin, Text, ToolResult, User, user
@@ -25,7 +26,6 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.core.view import Fold, view
-from mainspring.engine.deps import Summary
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Command, Policy

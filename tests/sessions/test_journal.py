@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
+from mainspring.context.values import Prepared, Summary
 from mainspring.core.effects import Compact
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Image, Origin, Text, ToolCall, User, result, user
 from mainspring.core.state import State
 from mainspring.core.updates import Result, Update
 from mainspring.core.view import Fold, view
-from mainspring.engine.deps import Prepared, Summary
 from mainspring.sessions.journal import Durability, FileJournal, NotStored, Options, SessionInUse
 from mainspring.sessions.lines import LARGEST_INLINE
 from mainspring.sessions.records import BlockRecord, NoteRecord, OutcomeRecord, WithdrawnRecord

@@ -25,6 +25,7 @@ OURS = {
     "mainspring": "version",
     "mainspring.cli": "about flags harmless headless main model outcomes rights sessions settings signals stdin stdout "
     "system_prompt world",
+    "mainspring.context": "values",
     "mainspring.core": "bound compaction config effects errors events history ladder limits messages models money "
     "moves pairing reasons schedule state step updates value view",
     "mainspring.engine": "background channel deps driver endings equipped executor ledger plain prompts run sampling "

@@ -5,40 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
+from mainspring.context.values import Prepared, Summary
 from mainspring.core.effects import Compact, Request, RunStopHooks
-from mainspring.core.events import Shrunk, Verdict
+from mainspring.core.events import Verdict
 from mainspring.core.messages import ToolCall, ToolResult, User
-from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.updates import Rendering
 from mainspring.core.value import Value
-from mainspring.core.view import Edit
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.shared import Policy
 from mainspring.providers.base import Batch
 from mainspring.sessions.records import Journal
-
-
-class Prepared(Value):
-    """What the context layers made of the conversation."""
-
-    tokens: int
-    edits: tuple[Edit, ...] = ()
-    attachments: tuple[User, ...] = ()
-    shrunk: tuple[Shrunk, ...] = ()
-    staged: int = 0
-    media: int = 0
-
-
-class Summary(Value):
-    """What a compaction came to."""
-
-    edits: tuple[Edit, ...] = ()
-    before: int = 0
-    after: int = 0
-    usage: Usage = Usage()
-    cost: int = 0
-    failed: str = ""
 
 
 class Outcome(Value):

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.errors import ToolError, UsageError
@@ -20,7 +21,7 @@ from mainspring.core.messages import Assistant, Message, ToolCall, ToolResult, U
 from mainspring.core.state import State
 from mainspring.core.value import Bundle
 from mainspring.core.view import view
-from mainspring.engine.deps import Asking, Outcome, Prepared, Question, Summary
+from mainspring.engine.deps import Asking, Outcome, Question
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session

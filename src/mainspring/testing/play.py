@@ -16,6 +16,7 @@ from random import Random
 
 from msgspec.structs import replace
 
+from mainspring.context.values import Prepared, Summary
 from mainspring.core.bound import most_model_calls
 from mainspring.core.config import Config, StopHooks
 from mainspring.core.effects import Compact, Priority, RunStopHooks
@@ -29,7 +30,7 @@ from mainspring.core.reasons import GIVE_UP, AbortReason, Failure
 from mainspring.core.state import State
 from mainspring.core.step import step
 from mainspring.core.updates import Appended, BlockDone, CallDone, CallStarted, Delta, Injected, Result, Update
-from mainspring.engine.deps import Prepared, Question, Summary
+from mainspring.engine.deps import Question
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session

@@ -14,11 +14,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from itertools import count
 from typing import Any
 
+from mainspring.context.values import Prepared, Summary
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.events import Verdict
 from mainspring.core.messages import ToolCall, ToolResult, User, result
 from mainspring.core.state import State
-from mainspring.engine.deps import Asking, Outcome, Prepared, Question, Summary
+from mainspring.engine.deps import Asking, Outcome, Question
 from mainspring.engine.shared import Policy
 from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Reply, Scripted
