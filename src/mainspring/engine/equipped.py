@@ -33,7 +33,15 @@ class Equipped(Plain):
         super().__init__(provider, journal=journal, system=system)
         self.hands = hands
         self._answer = answer
+        self._expected: set[str] = set()
         self._specs = hands.specs
+
+    def expect(self, tool: str) -> None:
+        if tool not in self._expected:
+            from mainspring.engine.warming import warm
+
+            self._expected.add(tool)
+            warm(tool)
 
     async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
         from mainspring.engine.outcomes import outcome_of  # with the first call

@@ -203,6 +203,8 @@ class Sampler:
                 draft.usage, draft.begun = item.usage, True
                 self._show(ReplyStarted(draft.reply_id, draft.model, item.usage))
             case Opened():
+                if item.name:
+                    self._deps.expect(item.name)
                 if self._deltas:
                     self._show(BlockStarted(draft.reply_id, len(draft.blocks), item.kind, item.id, item.name))
             case Broken():

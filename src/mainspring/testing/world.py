@@ -99,6 +99,9 @@ class World:
             await asyncio.sleep(self.summary_takes / 1_000)
         return self.summary_of_tools
 
+    def expect(self, tool: str) -> None:
+        pass
+
     def is_concurrent(self, call: ToolCall) -> bool:
         return call.name in self.safe
 
