@@ -13,16 +13,19 @@ ABOUT = """\
 usage: mainspring                  a conversation, line by line
        mainspring -p PROMPT        one answer; standard input is added to it
        mainspring sessions         those of this folder; 'show ID' prints one
+       mainspring config           the settings that hold, and where they come from
+       mainspring trust [FOLDER]   let a folder's own settings take effect
+       mainspring permissions explain TOOL INPUT
        mainspring demo [--keep]    watch the loop repair a small project
        mainspring simulate         a model server that can misbehave, for tests
 
 The first two ask a model: they need ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or
 ANTHROPIC_BASE_URL. The demo is a script with real tools, and needs nothing.
 
-Nobody can be asked for permission yet. So the model may read files in this
-folder, and nothing else, unless you allow more beforehand: by --allowedTools
-with the names Edit, Write or Bash, by --permission-mode, or altogether by
---dangerously-skip-permissions. There is no sandbox yet either.
+In a conversation you are asked before anything is changed. With -p nobody is
+there: what no rule allows (--allowedTools, --permission-mode, the settings) is
+not done. 'mainspring permissions explain TOOL INPUT' says what would be decided,
+and why. There is no sandbox yet.
 
 """
 LATER = "\nAccepted, but not honoured yet (in brackets: what will bring them):\n"
