@@ -127,7 +127,7 @@ def test_the_help_lists_every_flag_and_says_which_are_not_honoured() -> None:
 
 
 def test_the_help_warns_of_what_is_missing() -> None:
-    assert "Nobody can be asked for permission yet" in help_text()
+    assert "With -p nobody can\nbe asked" in help_text()
     assert "no sandbox" in help_text()
 
 

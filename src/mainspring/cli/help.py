@@ -13,7 +13,7 @@ ABOUT = """\
 usage: mainspring                  a conversation, line by line
        mainspring -p PROMPT        one answer; standard input is added to it
        mainspring sessions         those of this folder; 'show ID' prints one
-       mainspring config           the settings that hold, and where they come from
+       mainspring config           what is set, and where it came from
        mainspring trust [FOLDER]   let a folder's own settings take effect
        mainspring permissions explain TOOL INPUT
        mainspring demo [--keep]    watch the loop repair a small project
@@ -22,10 +22,10 @@ usage: mainspring                  a conversation, line by line
 The first two ask a model: they need ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or
 ANTHROPIC_BASE_URL. The demo is a script with real tools, and needs nothing.
 
-In a conversation you are asked before anything is changed. With -p nobody is
-there: what no rule allows (--allowedTools, --permission-mode, the settings) is
-not done. 'mainspring permissions explain TOOL INPUT' says what would be decided,
-and why. There is no sandbox yet.
+In a conversation you are asked before anything is changed. With -p nobody can
+be asked: what no rule allows (--allowedTools, --permission-mode, settings) is
+not done. 'mainspring permissions explain TOOL INPUT' says what would be
+decided, and why. There is no sandbox yet.
 
 """
 LATER = "\nAccepted, but not honoured yet (in brackets: what will bring them):\n"
