@@ -1,86 +1,189 @@
-"""From what a hook returns or prints to an opinion (stream-json 10)."""
+"""From what a hook returns or prints to an opinion (stream-json 10).
+
+Both ways lead through JSON: what a function returns is written and read again, so that it is checked as strictly as
+what a command prints, and nobody can change it afterwards.
+"""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from mainspring.hooks.points import NOTHING, Decision, Opinion, Point
+import msgspec
+from msgspec import Struct, field
+
+from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, STRICTEST_FIRST, Decision, Opinion, Point
 
 LONGEST_TEXT = 100_000  # characters of a text for the model
-
-# At these points, `decision: "block"` is a word about a call, and the old form of `permissionDecision: "deny"`.
-_ABOUT_A_CALL = (Point.PRE_TOOL_USE, Point.PERMISSION_REQUEST)
-_WORDS: dict[object, Decision] = {"allow": "allow", "deny": "deny", "ask": "ask"}
-_OLD_WORDS: dict[object, Decision] = {"block": "deny", "deny": "deny", "approve": "allow", "allow": "allow"}
+DEEPEST = 64  # how far an answer may be nested: as far as the input of a call
+WRONGLY = "in an answer that is otherwise wrong"
+ENDED = "A hook ended the run."
+DEFERRED = "A hook deferred the call, and taking it up later is not there yet."
 
 
 class WrongAnswer(ValueError):  # noqa: N818  # it reads as what it says
-    """An answer that is none."""
+    """An answer that is none. But a no in it is still a no, whatever is wrong beside it: then that is `said`."""
+
+    def __init__(self, why: str, said: Opinion = NOTHING) -> None:
+        super().__init__(why)
+        self.said = said
+
+
+# --- the shape ----------------------------------------------------------------------------------------------------
+
+
+class _Approval(Struct, rename="camel"):
+    """Of a PermissionRequest."""
+
+    behavior: Literal["allow", "deny"] | None = None
+    message: str | None = None
+    updated_input: dict[str, Any] | None = None
+    interrupt: bool | None = None
+
+
+class _Own(Struct, rename="camel"):
+    permission_decision: Literal["allow", "deny", "ask", "defer"] | None = None
+    permission_decision_reason: str | None = None
+    updated_input: dict[str, Any] | None = None
+    updated_tool_output: Any = None
+    additional_context: str | None = None
+    decision: _Approval | None = None
+
+
+class _Answer(Struct, rename="camel"):
+    hook_specific_output: _Own | None = None
+    decision: Literal["block", "deny", "approve", "allow"] | None = None
+    reason: str | None = None
+    go_on: bool | None = field(default=None, name="continue")
+    stop_reason: str | None = None
+    system_message: str | None = None
+
+
+# What each word says about a call. The first four are the old form, and `block` is the only one elsewhere.
+_WORDS: dict[str | None, Decision] = {
+    "block": "deny",
+    "approve": "allow",
+    "deny": "deny",
+    "allow": "allow",
+    "ask": "ask",
+    "defer": "deny",
+}
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
 
 
 def opinion_of(answer: object, point: Point) -> Opinion:
-    if answer is None or answer == {}:
+    """Of what a function returned. Raises `WrongAnswer`."""
+    if answer is None:
         return NOTHING
-    if isinstance(answer, Opinion):
-        return answer
-    if not isinstance(answer, dict):
-        raise WrongAnswer(f"a hook answers with an object, not with {type(answer).__name__}")
-    said = cast("dict[str, Any]", answer)
-    own = said.get("hookSpecificOutput") or {}
-    if not isinstance(own, dict):
-        raise WrongAnswer("'hookSpecificOutput' is no object")
-    own = cast("dict[str, Any]", own)
-    return Opinion(
-        decision=_decision(said, own, point),
-        block=said.get("decision") == "block" and point not in _ABOUT_A_CALL,
-        reason=_text(own, "permissionDecisionReason") or _text(said, "reason") or _message(own),
-        input=_input(own),
-        output=own.get("updatedToolOutput"),
-        context=(text,) if (text := _text(own, "additionalContext")) else (),
-        message=_text(said, "systemMessage"),
-        stop=_text(said, "stopReason") or "A hook ended the run." if said.get("continue") is False else None,
+    if not isinstance(answer, dict | Opinion):
+        raise WrongAnswer(f"answered with {type(answer).__name__}: an object, an Opinion or None is wanted")
+    raw = msgspec.structs.asdict(answer) if isinstance(answer, Opinion) else cast("dict[object, object]", answer)
+    try:
+        data = msgspec.json.encode(answer)
+        return _checked(data, point) if isinstance(answer, Opinion) else _read(data, point)
+    except RecursionError:
+        raise _wrong("it is nested too deeply", raw, point) from None
+    except (TypeError, ValueError) as error:  # it is no JSON, or not of this shape
+        raise _wrong(str(error), raw, point) from None
+
+
+def opinion_in(printed: bytes, point: Point) -> Opinion:
+    """Of what a command printed. Raises `WrongAnswer`."""
+    try:
+        raw = msgspec.json.decode(printed)
+    except RecursionError:
+        raise WrongAnswer("printed JSON that is nested too deeply") from None
+    except msgspec.MsgspecError as error:
+        raise WrongAnswer(f"printed what is no JSON: {error}") from None
+    try:
+        return _read(printed, point)
+    except msgspec.MsgspecError as error:
+        raise _wrong(str(error), raw, point) from None
+
+
+def _read(data: bytes, point: Point) -> Opinion:
+    answer = msgspec.json.decode(data, type=_Answer)
+    own = answer.hook_specific_output or _Own()
+    asked = own.decision or _Approval()
+    opinion = Opinion(
+        decision=_stricter(own.permission_decision, asked.behavior, answer.decision),
+        reason=_cut(own.permission_decision_reason or asked.message or answer.reason),
+        input=asked.updated_input if own.updated_input is None else own.updated_input,
+        output=own.updated_tool_output,
+        context=(_cut(own.additional_context),) if own.additional_context else (),
+        message=_cut(answer.system_message),
+        stop=_stop(answer, own, asked),
     )
+    return _placed(opinion, point)
 
 
-def _decision(said: dict[str, Any], own: dict[str, Any], point: Point) -> Decision | None:
-    if point is Point.PERMISSION_REQUEST and isinstance(own.get("decision"), dict):
-        word: object = own["decision"].get("behavior")
-    else:
-        word = own.get("permissionDecision")
-    if word is None and point in _ABOUT_A_CALL:
-        return _OLD_WORDS.get(said.get("decision"))
-    if word is None or word in _WORDS:
-        return _WORDS.get(word)
-    raise WrongAnswer(f"'permissionDecision' is one of allow, deny, ask, not {str(word)[:40]!r}")
+def _checked(data: bytes, point: Point) -> Opinion:
+    """Nobody has checked what stands in an `Opinion` that somebody else made."""
+    return _placed(msgspec.json.decode(data, type=Opinion), point)
 
 
-def _message(own: dict[str, Any]) -> str:
-    decision = own.get("decision")
-    return _text(cast("dict[str, Any]", decision), "message") if isinstance(decision, dict) else ""
+def _placed(opinion: Opinion, point: Point) -> Opinion:
+    """A no where it can be said: about a call it is a deny, elsewhere it blocks, if there is something to block."""
+    if max(_depth(opinion.input), _depth(opinion.output)) > DEEPEST:
+        raise msgspec.ValidationError(f"an input or output is nested deeper than {DEEPEST}")
+    no = opinion.block or opinion.decision == "deny"
+    if point in GUARDS:
+        return msgspec.structs.replace(opinion, decision="deny" if no else opinion.decision, block=False)
+    return msgspec.structs.replace(opinion, decision=None, block=no and point in CAN_BLOCK)
 
 
-def _input(own: dict[str, Any]) -> dict[str, Any] | None:
-    decision = own.get("decision")
-    inner = cast("dict[str, Any]", decision).get("updatedInput") if isinstance(decision, dict) else None
-    changed = own.get("updatedInput", inner)
-    if changed is None:
-        return None
-    if not isinstance(changed, dict):
-        raise WrongAnswer("'updatedInput' is no object")
-    return cast("dict[str, Any]", changed)
+def _stricter(*words: str | None) -> Decision | None:
+    said = {_WORDS[word] for word in words if word is not None}
+    return next((one for one in STRICTEST_FIRST if one in said), None)
 
 
-def _text(said: dict[str, Any], name: str) -> str:
-    value = said.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise WrongAnswer(f"'{name}' is no text")
-    return value[:LONGEST_TEXT]
+def _stop(answer: _Answer, own: _Own, asked: _Approval) -> str | None:
+    if answer.go_on is False:
+        return _cut(answer.stop_reason) or ENDED
+    if own.permission_decision == "defer":
+        return DEFERRED
+    return _cut(asked.message) or ENDED if asked.interrupt and asked.behavior == "deny" else None
+
+
+def _cut(text: str | None) -> str:
+    return (text or "")[:LONGEST_TEXT]
+
+
+def _depth(value: object) -> int:
+    """Without recursion, and no further than it matters."""
+    level, depth = [value], 0
+    while level and depth <= DEEPEST:
+        lists = [one if isinstance(one, list) else list(one.values()) for one in level if isinstance(one, dict | list)]  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
+        level, depth = [inner for one in lists for inner in one], depth + 1  # pyright: ignore[reportUnknownVariableType]
+    return depth
+
+
+# --- what is wrong ------------------------------------------------------------------------------------------------
+
+
+def _wrong(why: str, raw: object, point: Point) -> WrongAnswer:
+    return WrongAnswer(f"gave an answer that cannot be used: {why}", _no_in(raw, point))
+
+
+def _no_in(raw: object, point: Point) -> Opinion:
+    """The no, or the question, in an answer of which something else is wrong: a slip must not turn it into a yes."""
+    said = _table(raw)
+    own = _table(said.get("hookSpecificOutput"))
+    words = (said.get("decision"), own.get("permissionDecision"), _table(own.get("decision")).get("behavior"))
+    known = [_WORDS[word] for word in words if isinstance(word, str) and word in _WORDS]
+    stop = ENDED if said.get("continue") is False or said.get("stop") is not None else None
+    if "deny" in known or said.get("block") is True or stop is not None:
+        return msgspec.structs.replace(blocked(point, f"A hook said no, {WRONGLY}."), stop=stop)
+    if "ask" in known and point in GUARDS:
+        return Opinion(decision="ask", reason=f"a hook wants it asked, {WRONGLY}")
+    return NOTHING
+
+
+def _table(value: object) -> dict[object, object]:
+    return cast("dict[object, object]", value) if isinstance(value, dict) else {}
 
 
 def blocked(point: Point, reason: str) -> Opinion:
-    """No, at a point that can say no."""
-    if point in _ABOUT_A_CALL:
-        return Opinion(decision="deny", reason=reason)
-    return Opinion(block=True, reason=reason)
+    """No: about a call, or about whatever is going on."""
+    return Opinion(decision="deny", reason=reason) if point in GUARDS else Opinion(block=True, reason=reason)

@@ -1,82 +1,184 @@
 """Hooks that are commands: the facts as JSON on standard input, an exit code and JSON back (stream-json 10).
 
 0: what it printed counts, as JSON, or at a prompt or a start as text for the model. 2: no, and standard error says why.
-Anything else is a failure of the hook. 126 and 127 mean that it could not be started: a guard then says no.
+Anything else is a failure of the hook. But 126 and 127 mean that it could not be started, and one that a signal ended
+had no say: a guard then says no.
+
+A command whose first line is `{"async": true}` is not waited for any further.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
-from mainspring.hooks.answers import WrongAnswer, blocked, opinion_of
-from mainspring.hooks.points import NOTHING, Opinion, Point
-from mainspring.hooks.runner import SECONDS, Hook, Unasked
+from mainspring.hooks.answers import LONGEST_TEXT, WrongAnswer, blocked, opinion_in
+from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, Opinion, Point
+from mainspring.hooks.runner import SECONDS, Hook
+from mainspring.hooks.waiting import GoesOn, Unasked, over
 from mainspring.processes.child import Job, Limits
 from mainspring.processes.children import Children, Ended
+from mainspring.processes.marks import first_words, new_mark
+from mainspring.processes.output import Output, Sizes
 from mainspring.processes.programs import find
 
 NO, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
+KILLED = range(129, 193)  # what a shell says of a command that a signal ended: 128 and its number
 MOST_SHOWN = 2_000  # characters of standard error that are told
+MOST_PRINTED = 1_000_000  # bytes of an answer
+LONGEST_NAME = 80  # characters of a command that name it
 
 # What these print as plain text is for the model.
-TEXT_IS_CONTEXT = (Point.USER_PROMPT_SUBMIT, Point.SESSION_START)
+TEXT_IS_CONTEXT = frozenset({Point.USER_PROMPT_SUBMIT, Point.SESSION_START})
 
 
 class Shell:
     """What all command hooks of a session share."""
 
     def __init__(self, children: Children, env: Mapping[str, str], *, cwd: str, outside: tuple[str, ...] = ()) -> None:
+        """`env` is all that hooks find, and the folder of the project. `outside`: no shell is taken from there."""
         self._children = children
         self._env = {**env, "CLAUDE_PROJECT_DIR": cwd}
         self._cwd = cwd
         self._outside = outside
 
-    def hook(self, point: Point, matcher: str, entry: Mapping[str, object]) -> Hook:
+    def hook(self, point: Point, matcher: str | None, entry: Mapping[str, object]) -> Hook:
         """From an entry of the settings, whose shape was checked when it was read."""
-        command, seconds = str(entry["command"]), entry.get("timeout", SECONDS)
+        command = str(entry["command"])
 
-        async def ask(facts: dict[str, Any]) -> Opinion:
+        async def ask(facts: dict[str, Any]) -> Opinion | GoesOn:
             return await self._ask(command, point, facts)
 
-        return Hook(
-            point,
-            ask,
-            matcher,
-            float(seconds) if isinstance(seconds, int | float) else SECONDS,
-            name=command[:80],
-            blocks=entry.get("onFailure") == "block",
-            aside=entry.get("async") is True,
-        )
+        return made(point, matcher, entry, ask, command)
 
-    async def _ask(self, command: str, point: Point, facts: dict[str, Any]) -> Opinion:
-        shell = find("bash", outside=self._outside) or find("sh", outside=self._outside)
-        if shell is None:
-            raise Unasked("cannot be started: there is no shell")
-        job = Job((shell, "-c", command), self._cwd, self._env, Limits(), msgspec.json.encode(facts))
+    async def _ask(self, command: str, point: Point, facts: dict[str, Any]) -> Opinion | GoesOn:
+        early = Early()
+        job = self._job(command, facts)._replace(on_output=early)
+        running = asyncio.ensure_future(self._children.run(job))
+        both: set[asyncio.Future[Any]] = {running, early.heard}
         try:
-            ended = await self._children.run(job)
-        except (OSError, ValueError) as error:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:  # the time is up, or the run is over
+            await over(running)
+            raise
+        if not running.done():
+            return GoesOn(running, early.heard.result())
+        try:
+            ended = running.result()
+        except (OSError, ValueError) as error:  # no such folder, too long, a NUL
             raise Unasked(f"cannot be started: {error}") from None
         return understood(ended, point)
 
+    def _job(self, command: str, facts: dict[str, Any]) -> Job:
+        path, mark = self._env.get("PATH", ""), new_mark()
+        sizes = Limits(output=Sizes(head=MOST_PRINTED))
+        given = as_line(facts)
+        bash = find("bash", path=path, outside=self._outside)
+        shell = bash or find("sh", path=path, outside=self._outside)
+        if shell is None:
+            raise Unasked("cannot be started: there is no 'bash' and no 'sh' outside of the working folders")
+        script = f"{first_words(mark)}{command}" if bash else command  # other shells have no such word
+        return Job((shell, "-c", script), self._cwd, self._env, sizes, given, mark=mark)
+
+
+def made(point: Point, matcher: str | None, entry: Mapping[str, object], ask: Any, name: str) -> Hook:
+    seconds = entry.get("timeout")
+    return Hook(
+        point,
+        ask,
+        matcher,
+        float(seconds) if isinstance(seconds, int | float) else SECONDS,
+        name=name[:LONGEST_NAME],
+        blocks=entry.get("onFailure") == "block",
+        aside=entry.get("async") is True,
+    )
+
+
+def missing(point: Point, matcher: str | None, entry: Mapping[str, object]) -> Hook | None:
+    """For an entry of a kind that we do not have. Where it was to guard something, it is a guard that cannot start."""
+    kind = str(entry.get("type"))
+
+    async def ask(_: dict[str, Any]) -> NoReturn:
+        raise Unasked(f"cannot be started: hooks of the type '{kind}' are not there yet")
+
+    hook = made(point, matcher, entry, ask, f"{kind} hook")
+    return hook if point in GUARDS or hook.blocks else None
+
+
+def as_line(facts: dict[str, Any]) -> bytes:
+    """Half a character in an input must not get it past a guard: JSON has a way to write it, if not the quick one."""
+    try:
+        try:
+            return msgspec.json.encode(facts) + b"\n"
+        except UnicodeEncodeError:
+            return json.dumps(facts).encode() + b"\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unasked(f"cannot be told what is going on: {error}") from None
+
+
+class Early:
+    """Listens for a first line that lets us go on without the rest."""
+
+    def __init__(self) -> None:
+        self.heard: asyncio.Future[float] = asyncio.get_running_loop().create_future()  # seconds for the rest
+        self._line = b""
+        self._over = False
+
+    def __call__(self, data: bytes) -> None:
+        if self._over:
+            return
+        self._line += data
+        line, end, _ = self._line.partition(b"\n")
+        self._over = bool(end) or not line.startswith(b"{") or len(line) > MOST_SHOWN
+        if end and not self.heard.done():
+            self._hear(line)
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            said = msgspec.json.decode(line, type=_Async)
+        except (msgspec.MsgspecError, RecursionError):
+            return
+        if said.go_on:
+            self.heard.set_result(said.milliseconds / 1_000)
+
+
+class _Async(msgspec.Struct):
+    go_on: bool = msgspec.field(default=False, name="async")
+    milliseconds: float = msgspec.field(default=SECONDS * 1_000, name="asyncTimeout")
+
+
+# --- what came back -----------------------------------------------------------------------------------------------
+
 
 def understood(ended: Ended, point: Point) -> Opinion:
-    told = ended.stderr.text.strip()[:MOST_SHOWN]
-    if ended.code == NO:
+    told = readable(ended.stderr)[:MOST_SHOWN]
+    because = f": {told}" if told else ""
+    if ended.code == NO and (point in GUARDS or point in CAN_BLOCK):
         return blocked(point, told or "A hook said no, and not why.")
     if ended.code in (NOT_EXECUTABLE, NOT_FOUND):
         raise Unasked(f"cannot be started: {told or f'exit code {ended.code}'}")
+    if ended.code < 0 or ended.code in KILLED:
+        raise Unasked(f"was ended by signal {-ended.code if ended.code < 0 else ended.code - 128}{because}")
     if ended.code != 0:
-        raise WrongAnswer(f"ended with exit code {ended.code}" + (f": {told}" if told else ""))
-    printed = ended.stdout.text.strip()
-    if printed.startswith("{"):
-        try:
-            return opinion_of(msgspec.json.decode(printed), point)
-        except msgspec.MsgspecError as error:
-            raise WrongAnswer(f"printed what is no JSON: {error}") from None
+        raise WrongAnswer(f"ended with exit code {ended.code}{because}")
+    return answered(ended.stdout, point)
+
+
+def answered(stdout: Output, point: Point) -> Opinion:
+    printed = stdout.data.strip()
+    if printed.startswith(b"{"):
+        if stdout.cut:
+            raise WrongAnswer(f"printed {stdout.size:,} bytes; an answer has at most {MOST_PRINTED:,}")
+        return opinion_in(printed, point)
     if printed and point in TEXT_IS_CONTEXT:
-        return Opinion(context=(printed,))
+        return Opinion(context=(readable(stdout)[:LONGEST_TEXT],))
     return NOTHING
+
+
+def readable(output: Output) -> str:
+    """NUL is no character for many who read this later."""
+    return output.text.strip().replace("\0", "\N{SYMBOL FOR NULL}")

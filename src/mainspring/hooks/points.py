@@ -1,4 +1,4 @@
-"""What hooks are asked, and what they can answer. Values only (stream-json 10)."""
+"""Where hooks stand, and what they can answer. Values only (stream-json 10)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,24 @@ class Point(StrEnum):
     PERMISSION_REQUEST = "PermissionRequest"
 
 
+# Here a hook decides about a call: its no is a refusal, and so is that of one who cannot be asked.
+GUARDS = frozenset({Point.PRE_TOOL_USE, Point.PERMISSION_REQUEST})
+
 # Only these have a tool, so only their matchers count.
-OF_TOOLS = frozenset({Point.PRE_TOOL_USE, Point.POST_TOOL_USE, Point.POST_TOOL_USE_FAILURE, Point.PERMISSION_REQUEST})
+OF_TOOLS = GUARDS | {Point.POST_TOOL_USE, Point.POST_TOOL_USE_FAILURE}
+
+# Here a no holds something up: a prompt, an end, a compaction; or the model hears of it with the outcome of a call.
+# At all others there is nothing to say no to.
+CAN_BLOCK = frozenset(
+    {
+        Point.POST_TOOL_USE,
+        Point.POST_TOOL_USE_FAILURE,
+        Point.USER_PROMPT_SUBMIT,
+        Point.STOP,
+        Point.SUBAGENT_STOP,
+        Point.PRE_COMPACT,
+    }
+)
 
 Decision = Literal["allow", "deny", "ask"]
 STRICTEST_FIRST: tuple[Decision, ...] = ("deny", "ask", "allow")
@@ -37,7 +53,7 @@ class Opinion(Value):
     """What one hook says, or all of them together. The empty one: nothing."""
 
     decision: Decision | None = None  # about a call
-    block: bool = False  # about a prompt, a stop, or the outcome of a call
+    block: bool = False  # about a prompt, an end, a compaction, or the outcome of a call
     reason: str = ""
     input: dict[str, Any] | None = None  # the call's input, changed
     output: Any = None  # what the model gets instead of the call's outcome
@@ -54,20 +70,26 @@ def together(opinions: list[Opinion]) -> Opinion:
     said = [opinion for opinion in opinions if opinion != NOTHING]
     if len(said) <= 1:
         return said[0] if said else NOTHING
-    decided = {opinion.decision for opinion in said}
-    decision = next((one for one in STRICTEST_FIRST if one in decided), None)
-    block = any(opinion.block for opinion in said)
-    decisive = [o for o in said if (o.block if block and decision is None else o.decision == decision)]
+    decision, block = _strictest(said), any(opinion.block for opinion in said)
+    deciding = [o for o in said if o.block or (o.decision is not None and o.decision == decision)] or said
     return Opinion(
         decision,
         block,
-        "; ".join([opinion.reason for opinion in decisive if opinion.reason]),
+        "; ".join([opinion.reason for opinion in deciding if opinion.reason]),
         next((opinion.input for opinion in reversed(said) if opinion.input is not None), None),
         next((opinion.output for opinion in reversed(said) if opinion.output is not None), None),
         tuple([text for opinion in said for text in opinion.context]),
         "\n".join([opinion.message for opinion in said if opinion.message]),
         next((opinion.stop for opinion in said if opinion.stop is not None), None),
     )
+
+
+def _strictest(said: list[Opinion]) -> Decision | None:
+    """A yes was for the input that its hook has seen: it does not hold for one that another hook made of it."""
+    decided = {opinion.decision for opinion in said}
+    decision: Decision | None = next((one for one in STRICTEST_FIRST if one in decided), None)
+    rewritten = any(opinion.input is not None and opinion.decision != "allow" for opinion in said)
+    return None if decision == "allow" and rewritten else decision
 
 
 class Hooks(Protocol):

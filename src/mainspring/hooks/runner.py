@@ -1,38 +1,43 @@
 """Asks everybody who stands at a point, all at once, and puts together what they say.
 
 A hook that fails has no opinion, and is named. But whoever guards calls and cannot be asked, because it cannot be
-started or takes too long, is taken at its strictest: it says no.
+started, takes too long or is killed, is taken at its strictest: it says no.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
+
+import msgspec
 
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.hooks.answers import WrongAnswer, blocked, opinion_of
-from mainspring.hooks.points import NOTHING, OF_TOOLS, Opinion, Point, together
+from mainspring.hooks.points import GUARDS, NOTHING, OF_TOOLS, Opinion, Point, together
+from mainspring.hooks.waiting import Ask, GoesOn, Unasked, asked, within
 
-SECONDS = 60.0
-GUARDS = (Point.PRE_TOOL_USE, Point.PERMISSION_REQUEST)
+SECONDS = 60.0  # stream-json 10
+GRACE = 2.0  # seconds at the end of a session for those that nobody waited for
+MOST_ASIDE = 64  # of them at once: a hook that never ends must not pile up
+LONGEST_WHY = 2_000  # characters of somebody else's words in a message
 
-Ask = Callable[[dict[str, Any]], Awaitable[object] | object]
-Warn = Callable[[str], object]
+Tell = Callable[[str], object]
 
 
-class Unasked(Exception):  # noqa: N818  # it reads as what it says
-    """A hook that could not be asked at all."""
+def nobody(_: str) -> None:
+    """Hears nothing."""
 
 
 class Hook(Bundle):
-    """One who is to be asked. `ask` gets the facts and returns an `Opinion`, a dictionary as in stream-json, or None."""
+    """One who is asked. `ask` gets the facts and returns an `Opinion`, a dictionary as in stream-json, or None."""
 
     point: Point
     ask: Ask
-    matcher: str = ""  # for tools: a regular expression for the whole name; empty or '*': all
+    matcher: str | None = None  # for tools: a regular expression for the whole name; none, empty or '*': all
     seconds: float = SECONDS
     name: str = ""  # for messages
     blocks: bool = False  # its failure is a no, wherever it stands
@@ -43,13 +48,19 @@ class Runner:
     """All hooks of a session."""
 
     def __init__(
-        self, hooks: Iterable[Hook], *, common: Callable[[], dict[str, Any]] = dict, warn: Warn = lambda _: None
+        self,
+        hooks: Iterable[Hook],
+        *,
+        common: Callable[[], dict[str, Any]] = dict,
+        warn: Tell = nobody,
+        say: Tell = nobody,
     ) -> None:
+        """`common`: facts that all are told. `warn` hears of hooks that fail, `say` what hooks have for the person."""
         self._hooks: dict[Point, list[tuple[Hook, re.Pattern[str] | None]]] = {}
         for hook in hooks:
             self._hooks.setdefault(hook.point, []).append((hook, compiled(hook)))
         self._common = common
-        self._warn = warn
+        self._warn, self._say = warn, say
         self._aside: set[asyncio.Task[Opinion]] = set()
 
     def any_at(self, point: Point, tool: str = "") -> bool:
@@ -57,53 +68,96 @@ class Runner:
 
     def _matching(self, point: Point, tool: str) -> list[Hook]:
         standing = self._hooks.get(point, ())
-        if point not in OF_TOOLS:
-            return [hook for hook, _ in standing]
         return [hook for hook, matcher in standing if matcher is None or matcher.fullmatch(tool)]
 
     async def ask(self, point: Point, facts: dict[str, Any], tool: str = "") -> Opinion:
-        hooks = self._matching(point, tool)
         given = {**self._common(), "hook_event_name": str(point), **facts}
-        waited = [self._one(hook, dict(given)) for hook in hooks if not hook.aside]
-        for hook in hooks:
+        waited: list[Hook] = []
+        for hook in self._matching(point, tool):
             if hook.aside:
-                task = asyncio.get_running_loop().create_task(self._one(hook, dict(given)))
-                self._aside.add(task)
-                task.add_done_callback(self._aside.discard)
+                self._keep(hook, self._one(hook, given))
+            else:
+                waited.append(hook)
         if len(waited) == 1:
-            return await waited[0]
-        return together(list(await asyncio.gather(*waited))) if waited else NOTHING
+            opinion = await self._one(waited[0], given)
+        else:
+            async with asyncio.TaskGroup() as group:  # which is over when all are; `gather` leaves with the first
+                all_of_them = [group.create_task(self._one(hook, given)) for hook in waited]
+            opinion = together([task.result() for task in all_of_them])
+        if opinion.message:
+            self._tell(self._say, opinion.message)
+        return opinion
 
-    async def close(self) -> None:
-        """End those that nobody waits for."""
+    async def close(self, *, grace: float = GRACE) -> None:
+        """End those that nobody waited for, after a moment in which they may end by themselves."""
+        if self._aside:
+            await asyncio.wait(self._aside, timeout=grace)
         for task in tuple(self._aside):
             task.cancel()
         if self._aside:
             await asyncio.wait(self._aside)
 
     async def _one(self, hook: Hook, facts: dict[str, Any]) -> Opinion:
-        name = hook.name or getattr(hook.ask, "__name__", "hook")
+        unasked, said = False, NOTHING
         try:
-            async with asyncio.timeout(hook.seconds):
-                answer = hook.ask(facts)
-                said: object = await answer if isinstance(answer, Awaitable) else answer
-            return opinion_of(said, hook.point)
-        except TimeoutError:
-            why, unasked = f"took longer than {hook.seconds:g} seconds", True
+            answer = await within(asyncio.ensure_future(asked(hook.ask, copied(facts))), hook.seconds)
+            if not isinstance(answer, GoesOn):
+                return opinion_of(answer, hook.point)
+            self._keep(hook, self._rest(hook, answer))
+            return NOTHING
         except Unasked as error:
             why, unasked = str(error), True
         except WrongAnswer as error:
-            why, unasked = str(error), False
+            why, said = str(error), error.said
         except Exception as error:  # noqa: BLE001  # whatever somebody else's code does
-            why, unasked = f"failed: {type(error).__name__}: {error}", False
-        self._warn(f"the {hook.point} hook '{name}' {why}")
+            why = f"failed: {type(error).__name__}: {error}"
+        why = why[:LONGEST_WHY]
+        self._tell(self._warn, f"the {hook.point} hook '{called(hook)}' {why}")
         if hook.blocks or (unasked and hook.point in GUARDS):
-            return blocked(hook.point, f"The hook '{name}', which guards this, {why}.")
+            return blocked(hook.point, f"The hook '{called(hook)}', which guards this, {why}.")
+        return said
+
+    # --- those that nobody waits for ---
+
+    def _keep(self, hook: Hook, asking: Coroutine[Any, Any, Opinion]) -> None:
+        task = asyncio.get_running_loop().create_task(asking)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+        if len(self._aside) > MOST_ASIDE:
+            task.cancel()
+            self._tell(
+                self._warn, f"{MOST_ASIDE} hooks are still under way, so '{called(hook)}' was not left to go on, too"
+            )
+
+    async def _rest(self, hook: Hook, answer: GoesOn) -> Opinion:
+        with contextlib.suppress(Exception):  # its word does not count any more, and it said so itself
+            try:
+                await within(answer.rest, answer.seconds)
+            except Unasked as error:
+                self._tell(self._warn, f"the {hook.point} hook '{called(hook)}', which nobody waited for, {error}")
         return NOTHING
+
+    @staticmethod
+    def _tell(tell: Tell, text: str) -> None:
+        with contextlib.suppress(Exception):  # a closed terminal is no reason to fail
+            tell(text)
+
+
+def called(hook: Hook) -> str:
+    return hook.name or getattr(hook.ask, "__name__", "") or type(hook.ask).__name__
+
+
+def copied(facts: dict[str, Any]) -> dict[str, Any]:
+    """For each hook its own: a call's input that one of them changes in place would run without having been decided."""
+    try:
+        return dict(msgspec.to_builtins(facts))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unasked(f"cannot be told what is going on: {error}") from None
 
 
 def compiled(hook: Hook) -> re.Pattern[str] | None:
-    if hook.matcher in ("", "*") or hook.point not in OF_TOOLS:
+    """None: it stands for all, or at a point that has no tools."""
+    if hook.matcher in (None, "", "*") or hook.point not in OF_TOOLS:
         return None
     try:
         return re.compile(hook.matcher)

@@ -1,0 +1,65 @@
+"""What a hook is told at the points that are not about a tool: the names of section 10 of stream-json, in one place.
+
+What all points have in common is added by the runner; what a call is about is known to `tools/pipeline.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+Facts = dict[str, Any]
+
+Source = Literal["startup", "resume", "clear", "compact"]
+Ending = Literal["clear", "logout", "prompt_input_exit", "other"]
+Trigger = Literal["manual", "auto"]
+
+
+def of_prompt(prompt: str) -> Facts:
+    return {"prompt": prompt}
+
+
+def of_start(source: Source) -> Facts:
+    return {"source": source}
+
+
+def of_end(reason: Ending) -> Facts:
+    return {"reason": reason}
+
+
+def of_stop(*, active: bool, last: str, tasks: Sequence[Any] = (), crons: Sequence[Any] = ()) -> Facts:
+    """`active`: the model goes on already because a hook wanted it. `last`: the text with which it ended."""
+    return {
+        "stop_hook_active": active,
+        "last_assistant_message": last,
+        "background_tasks": list(tasks),
+        "session_crons": list(crons),
+    }
+
+
+def of_agent(agent_id: str, agent_type: str) -> Facts:
+    """When a sub-agent starts. Its own calls have these two among their common facts."""
+    return {"agent_id": agent_id, "agent_type": agent_type}
+
+
+def of_agent_stop(agent_id: str, agent_type: str, *, transcript: str, active: bool, last: str) -> Facts:
+    return {
+        **of_agent(agent_id, agent_type),
+        "agent_transcript_path": transcript,
+        "stop_hook_active": active,
+        "last_assistant_message": last,
+    }
+
+
+def of_compaction(trigger: Trigger, instructions: str | None = None) -> Facts:
+    """Before it."""
+    return {"trigger": trigger, "custom_instructions": instructions}
+
+
+def of_summary(trigger: Trigger, summary: str) -> Facts:
+    """After a compaction."""
+    return {"trigger": trigger, "compact_summary": summary}
+
+
+def of_notification(message: str, kind: str) -> Facts:
+    return {"message": message, "notification_type": kind}

@@ -1,0 +1,53 @@
+"""The examples of `docs/hooks.md` do what the page says of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from mainspring.hooks.commands import Shell
+from mainspring.hooks.points import NOTHING, Opinion, Point
+from mainspring.hooks.runner import Runner
+from mainspring.processes.children import Children
+
+PAGE = (Path(__file__).parents[2] / "docs/hooks.md").read_text(encoding="utf-8")
+EXPECTED = Opinion("deny", reason="Move it to ./trash instead.")
+
+
+def block(language: str) -> str:
+    found = re.search(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+async def both(runner: Runner) -> tuple[Opinion, Opinion]:
+    async def ask(command: str) -> Opinion:
+        return await runner.ask(Point.PRE_TOOL_USE, {"tool_input": {"command": command}}, "Bash")
+
+    return await ask("cd x && rm -r y"), await ask("ls")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    (tmp_path / "no-rm.sh").write_text(block("sh"))
+    (tmp_path / "no-rm.sh").chmod(0o755)
+    (group,) = json.loads(block("json"))["hooks"]["PreToolUse"]
+    (entry,) = group["hooks"]
+
+    async def main() -> tuple[Opinion, Opinion]:
+        shell = Shell(Children(), {"PATH": "/usr/bin:/bin"}, cwd=str(tmp_path))
+        return await both(Runner([shell.hook(Point.PRE_TOOL_USE, group["matcher"], entry)]))
+
+    assert asyncio.run(main()) == (EXPECTED, NOTHING)
+
+
+def test_the_function() -> None:
+    names: dict[str, Any] = {}
+    exec(block("python"), names)  # the page is ours
+    assert asyncio.run(both(names["hooks"])) == (EXPECTED, NOTHING)
+
+
+def test_every_point_is_on_the_page() -> None:
+    assert [point for point in Point if f"`{point}`" not in PAGE] == []

@@ -1,0 +1,96 @@
+"""Hooks of the settings, as a session has them: what they are told in common, and what of an entry is not there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainspring.cli.hooks import hooks_of
+from mainspring.cli.sessions import Opened
+from mainspring.hooks.points import NOTHING, Opinion, Point
+from mainspring.sessions.journal import FileJournal
+from mainspring.sessions.lines import Envelope
+from mainspring.settings.values import Hook, Origin, Settings, Source
+from mainspring.tools.base import Place
+from mainspring.tools.kit import Kit
+
+ORIGIN = Origin(Source.USER, "settings.json")
+ID = "11111111-1111-4111-8111-111111111111"
+ENV = {"PATH": "/usr/bin:/bin"}
+
+
+def ask(folder: Path, point: Point, *entries: tuple[str, str, dict[str, object]]) -> Opinion:
+    settings = Settings(hooks=tuple(Hook(event, matcher, entry, ORIGIN) for event, matcher, entry in entries))
+    kit = Kit(Place(str(folder)), ENV)
+    (folder / "sub").mkdir(exist_ok=True)
+
+    async def main() -> Opinion:
+        runner = hooks_of(settings, kit, Opened("session-1", None))
+        kit.place.cwd = str(folder / "sub")  # a shell has gone there since
+        try:
+            return await runner.ask(point, {"fact": 1}, "Bash")
+        finally:
+            await runner.close()
+            await kit.close()
+
+    return asyncio.run(main())
+
+
+def command(text: str, **more: Any) -> dict[str, object]:
+    return {"type": "command", "command": text, **more}
+
+
+def test_a_command_is_told_what_all_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = command('cat > told; echo \'{"systemMessage": "hi\\u001b[31m"}\'')
+    assert ask(tmp_path, Point.PRE_TOOL_USE, ("PreToolUse", "Bash", said)).message == "hi\x1b[31m"
+    assert json.loads((tmp_path / "told").read_text()) == {
+        "session_id": "session-1",
+        "transcript_path": "",
+        "cwd": str(tmp_path / "sub"),
+        "hook_event_name": "PreToolUse",
+        "fact": 1,
+    }
+    heard = capsys.readouterr().err
+    assert heard.startswith("hi")
+    assert "\x1b" not in heard
+
+
+def test_a_failure_is_a_line_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(tmp_path, Point.STOP, ("Stop", "", command("exit 1"))) == NOTHING
+    assert capsys.readouterr().err == "mainspring: the Stop hook 'exit 1' ended with exit code 1\n"
+
+
+def test_a_point_that_is_none_is_named_and_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(tmp_path, Point.STOP, ("PreToolUze", "", command("exit 2"))) == NOTHING
+    assert "'PreToolUze' is no point where a hook can stand; there are PreToolUse, " in capsys.readouterr().err
+
+
+@pytest.mark.covers("I-04")
+def test_a_guard_of_a_kind_that_is_not_there_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entry: dict[str, object] = {"type": "http", "url": "u"}
+    assert ask(tmp_path, Point.PRE_TOOL_USE, ("PreToolUse", "Bash", entry)).decision == "deny"
+    assert "only 'command' is), and it guards: what it matches is refused" in capsys.readouterr().err
+    assert ask(tmp_path, Point.PRE_TOOL_USE, ("PreToolUse", "Edit", entry)) == NOTHING
+    capsys.readouterr()
+    assert ask(tmp_path, Point.STOP, ("Stop", "", {"type": "prompt", "prompt": "p"})) == NOTHING
+    assert capsys.readouterr().err == (
+        "mainspring: a Stop hook of the type 'prompt' is not there yet (only 'command' is): it is left out\n"
+    )
+
+
+def test_with_a_journal_it_is_told_where_the_session_is(tmp_path: Path) -> None:
+    journal = FileJournal.create(tmp_path / f"{ID}.jsonl", Envelope(ID, str(tmp_path), "0"))
+    settings = Settings(hooks=(Hook("Stop", "", command("cat > told"), ORIGIN),))
+    kit = Kit(Place(str(tmp_path)), ENV)
+
+    async def main() -> None:
+        await hooks_of(settings, kit, Opened(ID, journal)).ask(Point.STOP, {})
+        journal.close()
+        await kit.close()
+
+    asyncio.run(main())
+    assert json.loads((tmp_path / "told").read_text())["transcript_path"] == str(tmp_path / f"{ID}.jsonl")

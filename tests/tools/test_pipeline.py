@@ -1,0 +1,639 @@
+"""The whole way of a call, with real tools in real folders: every step, what each refuses, and their order (Z-22)."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from processes.traces import new_nap, until, with_word
+
+from mainspring.core.errors import ToolError
+from mainspring.core.messages import ToolCall
+from mainspring.core.pairing import NeverRan
+from mainspring.engine.shared import Policy
+from mainspring.hooks.points import Opinion, Point
+from mainspring.hooks.runner import Hook, Runner
+from mainspring.tools.approval import DENIED
+from mainspring.tools.base import Answer, Calling, Input, Offer, Place, Tool, answer
+from mainspring.tools.gate import Gate
+from mainspring.tools.kit import Kit
+from mainspring.tools.pipeline import MOST_DEEP, STEPS, Done, Hands, whole_path
+
+PRE, POST, FAILED, ASKED = (
+    Point.PRE_TOOL_USE,
+    Point.POST_TOOL_USE,
+    Point.POST_TOOL_USE_FAILURE,
+    Point.PERMISSION_REQUEST,
+)
+ALL = [name for name, _ in STEPS]
+ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+Result = TypeVar("Result")
+Says = Callable[[dict[str, Any]], object]
+
+
+class Scene:
+    """A session's hands, and the engine's side of a call. Whatever happens is put down, in order, in `log`."""
+
+    def __init__(self, folder: Path, *rules: str, mode: str = "default", answers: tuple[str, ...] = ()) -> None:
+        self.folder = folder
+        self.policy = Policy(mode, rules=rules)
+        self.log: list[Any] = []
+        self.about: list[Any] = []
+        self.warnings: list[str] = []
+        self._answers = list(answers)
+        self.hooks: list[Hook] = []
+        self.kit = Kit(Place(str(folder), home=str(folder / "home"), spill=str(folder / "spill")), ENV)
+        self.more: list[Tool] = []
+
+    def hook(self, point: Point, says: Says | dict[str, Any] | None = None, *, matcher: str = "") -> Scene:
+        def ask(facts: dict[str, Any]) -> object:
+            self.log.append((str(point), facts))
+            return says(facts) if callable(says) else says
+
+        self.hooks.append(Hook(point, ask, matcher, name="mine"))
+        return self
+
+    def hands(self) -> Hands:
+        attended = bool(self._answers)
+        tools: list[Tool | Offer] = [*self.kit.offers(["Read", "Edit", "Bash"]), *self.more]
+        hooks = Runner(self.hooks, warn=self.warnings.append)
+        return Hands(tools, place=self.kit.place, gate=Gate(home=self.kit.place.home), hooks=hooks, attended=attended)
+
+    # --- the engine's side ---
+
+    async def ask(self, text: str, about: Any = None) -> str:
+        self.log.append(("asked", text))
+        self.about.append(about)
+        return self._answers.pop(0)
+
+    async def decided(self, decision: str, reason: str) -> None:
+        self.log.append((decision, reason))
+
+    def progress(self, text: str) -> None:
+        self.log.append(("progress", text))
+
+    # --- a call ---
+
+    async def call(self, name: str, /, **input: Any) -> Done:
+        return await self.hands().run(ToolCall("call-1", name, input), self)
+
+    def now(self, name: str, /, **input: Any) -> Done:
+        return self.play(lambda: self.call(name, **input))
+
+    def bash(self, command: str) -> Done:
+        return self.now("Bash", command=command)
+
+    def play(self, main: Callable[[], Awaitable[Result]]) -> Result:
+        async def play() -> Result:
+            try:
+                return await main()
+            finally:
+                await self.kit.close()
+
+        return asyncio.run(play())
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.log]
+
+    def made(self, name: str = "made") -> bool:
+        return (self.folder / name).exists()
+
+
+def own(**fields: Any) -> dict[str, Any]:
+    return {"hookSpecificOutput": fields}
+
+
+def rewritten(**input: Any) -> dict[str, Any]:
+    return own(updatedInput=input)
+
+
+def steps(done: Done) -> list[str]:
+    return [name for name, _ in done.steps]
+
+
+# --- the order ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-13", "F-14", "F-27")
+def test_the_steps_in_their_order(tmp_path: Path) -> None:
+    """Backfill, hooks, rules and mode, the question to a hook and to a person, the tool, the hooks after it."""
+    (tmp_path / "a.txt").write_text("one\n")
+    scene = Scene(tmp_path, "allow Read", answers=("allow",))
+    at: dict[str, str] = {}
+
+    def look(facts: dict[str, Any]) -> None:
+        at[facts["hook_event_name"]] = (tmp_path / "a.txt").read_text()
+
+    for point in (PRE, ASKED, POST, FAILED):
+        scene.hook(point, look, matcher="Edit")
+    hands = scene.hands()
+
+    async def main() -> Done:
+        await hands.run(ToolCall("call-0", "Read", {"file_path": "a.txt"}), scene)
+        scene.log.clear()
+        given = {"file_path": "a.txt", "old_string": "one", "new_string": "two"}
+        return await hands.run(ToolCall("call-1", "Edit", given), scene)
+
+    done = scene.play(main)
+    assert not done.answer.is_error
+    assert scene.names == ["PreToolUse", "ask", "PermissionRequest", "asked", "allow", "PostToolUse"]
+    assert at == {"PreToolUse": "one\n", "PermissionRequest": "one\n", "PostToolUse": "two\n"}
+    whole = {"file_path": str(tmp_path / "a.txt"), "old_string": "one", "new_string": "two"}
+    assert scene.log[0][1] == {
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Edit",
+        "tool_input": whole,
+        "tool_use_id": "call-1",
+        "permission_mode": "default",
+    }
+    assert scene.about[0]["input"] == whole
+    post = scene.log[-1][1]
+    assert post["tool_response"]["filePath"] == str(tmp_path / "a.txt")
+    assert isinstance(post["duration_ms"], int)
+    assert "permission_suggestions" in scene.log[2][1]
+
+
+@pytest.mark.covers("F-13", "F-14")
+def test_each_step_is_named_with_its_time(tmp_path: Path) -> None:
+    assert ALL == ["find", "validate", "backfill", "hooks before", "permission", "run", "size"]
+    done = Scene(tmp_path, "allow Bash").bash("sleep 0.05")
+    assert steps(done) == ALL
+    times = dict(done.steps)
+    assert times["run"] >= 50_000
+    assert all(time >= 0 for time in times.values())
+
+
+def test_what_a_call_that_ends_early_went_through(tmp_path: Path) -> None:
+    assert steps(Scene(tmp_path).now("Nothing")) == ALL[:1]
+    assert steps(Scene(tmp_path).now("Bash")) == ALL[:2]
+    assert steps(Scene(tmp_path).hook(PRE, {"continue": False}).bash("true")) == ALL[:4]
+    assert steps(Scene(tmp_path).hook(PRE, {"decision": "block"}).bash("true")) == ALL[:5]
+
+
+# --- find, validate, backfill -------------------------------------------------------------------------------------
+
+
+def test_an_unknown_tool_is_told_which_there_are(tmp_path: Path) -> None:
+    scene = Scene(tmp_path).hook(PRE)
+    done = scene.now("Grepp", pattern="x")
+    assert done.answer.is_error
+    assert done.answer.text == "There is no tool 'Grepp'. There are: Bash, Read, Edit."
+    assert not done.denied
+    assert scene.log == []
+    nobody = asyncio.run(Hands([], place=Place("/")).run(ToolCall("c", "X", {}), scene))
+    assert nobody.answer.text == "There is no tool 'X'. There are: none."
+
+
+WRONG_INPUTS: list[tuple[dict[str, Any], str]] = [
+    ({}, "missing required field `command`"),
+    ({"command": 5}, "Expected `str`, got `int` - at `$.command`"),
+    ({"command": "touch made", "colour": "red"}, "unknown field `colour`"),
+    ({"command": "touch made", "timeout": 0}, "`$.timeout`"),
+    ({"command": ["touch", "made"]}, "got `array`"),
+]
+
+
+@pytest.mark.parametrize(("input", "words"), WRONG_INPUTS)
+def test_a_wrong_input_is_told_in_words_and_nobody_is_asked(tmp_path: Path, input: dict[str, Any], words: str) -> None:
+    scene = Scene(tmp_path, "allow Bash").hook(PRE)
+    done = scene.now("Bash", **input)
+    assert done.answer.is_error
+    assert words in done.answer.text
+    assert done.answer.text.startswith("The input of 'Bash' does not fit")
+    assert scene.log == []
+    assert not scene.made()
+
+
+@pytest.mark.parametrize("depth", [MOST_DEEP, 100_000])
+def test_a_deep_input_is_refused_before_anybody_follows_it(tmp_path: Path, depth: int) -> None:
+    value: Any = "x"
+    for _ in range(depth):
+        value = {"a": [value]}
+    scene = Scene(tmp_path, "allow Bash").hook(PRE)
+    done = scene.now("Bash", command="touch made", more=value)
+    assert "is nested too deeply. Nothing was done" in done.answer.text
+    assert scene.log == []
+
+
+def test_paths_are_made_whole() -> None:
+    place = Place("/w", home="/h")
+    cases = {"a": "/w/a", "../a": "/w/../a", "/a": "/a", "~/a": "/h/a", "~x/a": "/w/~x/a", "": ""}
+    assert {path: whole_path(path, place) for path in cases} == cases
+    place.cwd = "/"
+    assert whole_path("a", place) == "/a"
+    assert whole_path("~/a", Place("/w")) == "/w/~/a"
+
+
+def test_rules_and_hooks_see_the_whole_path_from_where_the_session_stands_now(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/secret").write_text("x")
+    scene = Scene(tmp_path, f"deny Read(/{tmp_path}/sub/secret)").hook(PRE)
+    scene.kit.place.cwd = str(tmp_path / "sub")
+    done = scene.now("Read", file_path="secret")
+    assert done.denied
+    assert scene.log[0][1]["tool_input"] == {"file_path": str(tmp_path / "sub/secret")}
+
+
+# --- hooks before -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("F-24", "I-04", "I-12")
+@pytest.mark.parametrize("mode", ["default", "bypassPermissions", "acceptEdits", "dontAsk"])
+def test_a_hooks_no_is_told_to_the_model_and_nothing_runs(tmp_path: Path, mode: str) -> None:
+    """Also over allow rules and in every mode."""
+    no = own(permissionDecision="deny", permissionDecisionReason="not on a Friday")
+    scene = Scene(tmp_path, "allow Bash", mode=mode).hook(PRE, no).hook(POST).hook(FAILED)
+    done = scene.bash("touch made")
+    assert (done.answer.is_error, done.denied, done.stop) == (True, True, None)
+    assert "not on a Friday" in done.answer.text
+    assert scene.names == ["PreToolUse", "deny"]
+    assert not scene.made()
+
+
+@pytest.mark.covers("I-04")
+def test_a_guard_that_cannot_be_asked_refuses_and_one_that_fails_does_not(tmp_path: Path) -> None:
+    def fails(_: dict[str, Any]) -> None:
+        raise KeyError
+
+    scene = Scene(tmp_path, "allow Bash").hook(PRE, fails)
+    assert not scene.bash("touch made").denied
+    assert "KeyError" in scene.warnings[0]
+    late = Scene(tmp_path, "allow Bash")
+    late.hooks.append(Hook(PRE, lambda _: asyncio.Event().wait(), seconds=0.01, name="slow"))
+    done = late.bash("touch other")
+    assert done.denied
+    assert "'slow', which guards this, took longer than 0.01 seconds" in done.answer.text
+    assert not late.made("other")
+
+
+@pytest.mark.covers("I-12")
+def test_a_hooks_yes_stands_for_a_rule_but_never_beats_a_deny_or_an_ask(tmp_path: Path) -> None:
+    yes = own(permissionDecision="allow", permissionDecisionReason="harmless")
+    scene = Scene(tmp_path).hook(PRE, yes)
+    assert not scene.bash("touch made").answer.is_error
+    assert scene.log[1] == ("allow", "harmless")
+    scene = Scene(tmp_path, "deny Bash(touch:*)").hook(PRE, yes)
+    done = scene.bash("touch other")
+    assert (done.denied, scene.names) == (True, ["PreToolUse", "deny"])
+    assert "a deny rule of source 'session': Bash(touch:*)" in done.answer.text
+    scene = Scene(tmp_path, "ask Bash(touch:*)").hook(PRE, yes)
+    assert scene.bash("touch other").denied  # nobody is there to be asked
+    assert scene.names == ["PreToolUse", "ask", "deny"]
+    assert not scene.made("other")
+
+
+@pytest.mark.covers("I-12")
+def test_a_hook_may_want_it_asked(tmp_path: Path) -> None:
+    ask = own(permissionDecision="ask", permissionDecisionReason="please check")
+    scene = Scene(tmp_path, "allow Bash", mode="bypassPermissions", answers=("allow",)).hook(PRE, ask)
+    assert not scene.bash("touch made").answer.is_error
+    assert scene.about[0]["decision_reason"] == "please check"
+    assert scene.made()
+
+
+@pytest.mark.covers("I-12")
+def test_a_rewritten_input_is_decided_again(tmp_path: Path) -> None:
+    """The deny rule is matched against the input before and after."""
+    scene = Scene(tmp_path, "allow Bash", "deny Bash(touch made)").hook(PRE, rewritten(command="touch made"))
+    assert scene.bash("echo harmless").denied  # after
+    scene = Scene(tmp_path, "allow Bash", "deny Bash(touch made)").hook(PRE, rewritten(command="echo harmless"))
+    assert scene.bash("touch made").denied  # before
+    assert not scene.made()
+    scene = Scene(tmp_path, "allow Bash(touch:*)").hook(PRE, rewritten(command="touch other"))
+    assert not scene.bash("touch made").answer.is_error
+    assert (scene.made(), scene.made("other")) == (False, True)
+    scene = Scene(tmp_path, "allow Bash(echo:*)").hook(PRE, rewritten(command="touch third"))
+    assert scene.bash("echo x").denied  # allow holds for what will run
+    assert not scene.made("third")
+
+
+def test_a_rewritten_input_is_validated_again(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "allow Bash").hook(PRE, rewritten(cmd="touch made"))
+    done = scene.bash("touch made")
+    assert "does not fit" in done.answer.text
+    assert (scene.made(), scene.names) == (False, ["PreToolUse"])
+
+
+def test_a_hook_cannot_change_the_input_in_place(tmp_path: Path) -> None:
+    def spoil(facts: dict[str, Any]) -> None:
+        facts["tool_input"]["command"] = "echo harmless"
+
+    scene = Scene(tmp_path, "deny Bash(touch:*)", "allow Bash").hook(PRE, spoil)
+    assert scene.bash("touch made").denied
+    call = ToolCall("c", "Bash", {"command": "touch made"})
+    scene.play(lambda: scene.hands().run(call, scene))
+    assert call.input == {"command": "touch made"}
+    assert not scene.made()
+
+
+@pytest.mark.covers("I-10")
+def test_a_hook_may_end_the_run(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "allow Bash").hook(PRE, {"continue": False, "stopReason": "enough"})
+    done = scene.bash("touch made")
+    assert (done.stop, done.denied, done.answer.text) == ("enough", True, "enough")
+    assert not scene.made()
+
+
+def test_context_of_hooks_before_and_after_is_kept_in_order(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "allow Bash")
+    scene.hook(PRE, own(additionalContext="before")).hook(POST, own(additionalContext="after"))
+    assert scene.bash("true").context == ("before", "after")
+    refused = Scene(tmp_path).hook(PRE, {"decision": "block"} | own(additionalContext="why"))
+    assert refused.bash("touch x").context == ("why",)
+
+
+def test_a_hook_for_another_tool_is_not_asked(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "allow Bash").hook(PRE, {"decision": "block"}, matcher="Edit|Read")
+    assert not scene.bash("true").denied
+    assert scene.names == ["allow"]
+
+
+# --- permission ---------------------------------------------------------------------------------------------------
+
+
+def test_where_nobody_is_there_the_answer_is_no_and_says_how_to_allow_it(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    done = scene.bash("touch made")
+    assert done.denied
+    assert "nobody can be asked here" in done.answer.text
+    assert "--allowedTools" in done.answer.text
+    assert scene.names == ["ask", "deny"]
+    assert not scene.made()
+
+
+def test_a_person_allows(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, answers=("allow",))
+    assert not scene.bash("touch made").answer.is_error
+    assert scene.names[:3] == ["ask", "asked", "allow"]
+    assert scene.made()
+    about = scene.about[0]
+    assert (about["tool_name"], about["input"], about["tool_use_id"]) == ("Bash", {"command": "touch made"}, "call-1")
+    assert about["suggestions"]
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "stop"),
+    [
+        ("deny", DENIED, None),
+        ('{"behavior":"deny","message":"not today"}', "not today", None),
+        ('{"behavior":"deny","message":"stop","interrupt":true}', "stop", "stop"),
+        ('{"behavior":"deny","interrupt":true}', DENIED, DENIED),
+        ("perhaps", "The answer to the question could not be read: perhaps", None),
+        ('{"behavior":"allow","updatedInput":5}', "could not be read", None),
+    ],
+)
+def test_a_person_denies(tmp_path: Path, said: str, text: str, stop: str | None) -> None:
+    scene = Scene(tmp_path, answers=(said,))
+    done = scene.bash("touch made")
+    assert (done.denied, done.stop, done.answer.is_error) == (True, stop, True)
+    assert text in done.answer.text
+    assert scene.names == ["ask", "asked", "deny"]
+    assert not scene.made()
+
+
+def test_a_person_changes_the_input_but_not_past_a_deny_rule(tmp_path: Path) -> None:
+    other = '{"behavior":"allow","updatedInput":{"command":"touch other"}}'
+    scene = Scene(tmp_path, answers=(other,))
+    assert not scene.bash("touch made").answer.is_error
+    assert (scene.made(), scene.made("other")) == (False, True)
+    (tmp_path / "other").unlink()
+    scene = Scene(tmp_path, "deny Bash(touch other)", answers=(other,))
+    done = scene.bash("touch made")
+    assert done.denied
+    assert "a deny rule" in done.answer.text
+    scene = Scene(tmp_path, answers=('{"behavior":"allow","updatedInput":{"cmd":"touch made"}}',))
+    assert "does not fit" in scene.bash("touch made").answer.text
+    assert (scene.made(), scene.made("other")) == (False, False)
+    scene = Scene(tmp_path, answers=('{"behavior":"allow","updatedInput":{"command":"touch made"}}',))
+    assert not scene.bash("touch made").answer.is_error  # as it was
+    assert scene.made()
+
+
+ANSWERS: list[tuple[object, list[str], bool]] = [
+    (own(decision={"behavior": "allow"}), ["ask", "PermissionRequest", "allow"], True),
+    (Opinion("allow", reason="known"), ["ask", "PermissionRequest", "allow"], True),
+    (own(decision={"behavior": "deny", "message": "no"}), ["ask", "PermissionRequest", "deny"], False),
+    (Opinion("deny"), ["ask", "PermissionRequest", "deny"], False),
+    (None, ["ask", "PermissionRequest", "asked", "allow"], True),
+    (own(permissionDecision="ask"), ["ask", "PermissionRequest", "asked", "allow"], True),
+]
+
+
+@pytest.mark.parametrize(("says", "names", "runs"), ANSWERS)
+def test_a_hook_may_answer_the_question(tmp_path: Path, says: Any, names: list[str], *, runs: bool) -> None:
+    scene = Scene(tmp_path, answers=("allow",)).hook(ASKED, lambda _: says)
+    done = scene.bash("touch made")
+    assert scene.names[: len(names)] == names
+    assert (scene.made(), done.denied) == (runs, not runs)
+
+
+def test_what_needs_no_question_is_not_put_to_a_hook(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "allow Bash").hook(ASKED, {"decision": "block"})
+    assert not scene.bash("touch made").denied
+    scene = Scene(tmp_path, "deny Bash").hook(ASKED, own(decision={"behavior": "allow"}))
+    assert scene.bash("touch other").denied
+    assert scene.names == ["deny"]
+
+
+def test_the_policy_is_read_at_each_call(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "allow Bash")
+    hands = scene.hands()
+
+    async def main() -> tuple[Done, Done]:
+        first = await hands.run(ToolCall("1", "Bash", {"command": "touch one"}), scene)
+        scene.policy = Policy(rules=("deny Bash",))
+        return first, await hands.run(ToolCall("2", "Bash", {"command": "touch two"}), scene)
+
+    first, second = scene.play(main)
+    assert (first.denied, second.denied) == (False, True)
+    assert (scene.made("one"), scene.made("two")) == (True, False)
+
+
+# --- run, hooks after ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("I-04")
+def test_a_hook_after_it_audits(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "allow Bash").hook(POST).hook(FAILED)
+    scene.bash("echo out; sleep 0.02")
+    assert scene.names[-1] == "PostToolUse"
+    facts = scene.log[-1][1]
+    assert facts["tool_response"]["stdout"] == "out\n"
+    assert facts["tool_input"] == {"command": "echo out; sleep 0.02"}
+    assert facts["duration_ms"] >= 20
+
+
+@pytest.mark.parametrize(
+    ("output", "text"), [("[hidden]", "[hidden]"), ({"stdout": "ä"}, '{"stdout": "ä"}'), ([1], "[1]")]
+)
+def test_a_hook_after_it_replaces_what_the_model_sees(tmp_path: Path, output: object, text: str) -> None:
+    scene = Scene(tmp_path, "allow Bash").hook(POST, own(updatedToolOutput=output))
+    done = scene.bash("echo secret")
+    assert (done.answer.text, done.answer.data, done.answer.is_error) == (text, output, False)
+
+
+def test_a_hook_after_it_adds_to_it_and_may_end_the_run(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "allow Bash").hook(POST, {"decision": "block", "reason": "look again"})
+    done = scene.bash("echo out")
+    assert (done.answer.text, done.context, done.stop, done.denied) == ("out", ("look again",), None, False)
+    scene = Scene(tmp_path, "allow Bash").hook(POST, {"continue": False, "stopReason": "enough"})
+    done = scene.bash("echo out")
+    assert (done.answer.text, done.stop) == ("out", "enough")
+    assert Scene(tmp_path, "allow Bash").hook(POST, {"decision": "block"}).bash("true").context == ()
+
+
+def test_after_a_failure_the_other_hook_is_told(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "allow Bash").hook(POST).hook(FAILED, own(additionalContext="try again"))
+    done = scene.bash("echo oops >&2; exit 3")
+    assert scene.names[-1] == "PostToolUseFailure"
+    facts = scene.log[-1][1]
+    assert "oops" in facts["error"]
+    assert facts["is_interrupt"] is False
+    assert (done.answer.is_error, done.answer.failed, done.context) == (True, True, ("try again",))
+    scene = Scene(tmp_path).hook(POST).hook(FAILED, own(updatedToolOutput="nothing there"))
+    done = scene.now("Read", file_path="missing")
+    assert scene.names == ["allow", "PostToolUseFailure"]
+    assert (done.answer.text, done.answer.is_error) == ("nothing there", True)
+
+
+def test_a_call_that_was_refused_is_no_failure(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "deny Bash").hook(POST).hook(FAILED)
+    scene.bash("true")
+    assert scene.names == ["deny"]
+
+
+# --- size ---------------------------------------------------------------------------------------------------------
+
+
+class Wanted(Input, frozen=True):
+    size: int = 0
+
+
+async def write(given: Wanted, calling: Calling) -> Answer:
+    calling.progress("writing")
+    if given.size < 0:
+        raise ToolError("x" * -given.size)
+    return answer("".join(chr(ord("a") + at * 26 // max(given.size, 1)) for at in range(given.size)))
+
+
+LONG = Tool(name="Long", about="Writes.", input=Wanted, run=write, read_only=True, most_shown=3_000)
+
+
+def long(folder: Path, size: int, *, spill: bool = True) -> tuple[Scene, Done]:
+    scene = Scene(folder, "allow Long")
+    scene.more = [LONG]
+    if not spill:
+        scene.kit.place.spill = ""
+    return scene, scene.now("Long", size=size)
+
+
+def test_what_fits_is_left_alone(tmp_path: Path) -> None:
+    scene, done = long(tmp_path, 3_000)
+    assert len(done.answer.text) == 3_000
+    assert not scene.made("spill")
+    assert ("progress", "writing") in scene.log
+
+
+@pytest.mark.parametrize("size", [3_001, 500_000])
+def test_what_is_too_long_is_stored_whole_and_shown_with_both_ends(tmp_path: Path, size: int) -> None:
+    done = long(tmp_path, size)[1]
+    (stored,) = (tmp_path / "spill").iterdir()
+    assert stat.S_IMODE(stored.stat().st_mode) == 0o600
+    assert stat.S_IMODE(stored.parent.stat().st_mode) == 0o700
+    whole = stored.read_text()
+    assert len(whole) == size
+    head, rest = done.answer.text.split("\n\n[... ")
+    note, tail = rest.split(" ...]\n\n")
+    assert (head, tail) == (whole[:2_000], whole[-1_000:])
+    assert f"{size - 3_000:,} of {size:,} characters left out" in note
+    assert f"all of it is in '{stored}'" in note
+
+
+def test_where_it_cannot_be_stored_it_is_only_cut(tmp_path: Path) -> None:
+    assert "characters left out ...]" in long(tmp_path, 4_000, spill=False)[1].answer.text
+    (tmp_path / "spill").write_text("a file where the folder should be")
+    assert "characters left out ...]" in long(tmp_path, 4_000)[1].answer.text
+
+
+def test_errors_and_replaced_outputs_are_cut_too(tmp_path: Path) -> None:
+    assert len(long(tmp_path, -10_000)[1].answer.text) < 3_300
+    scene = Scene(tmp_path, "allow Long").hook(POST, own(updatedToolOutput="y" * 50_000))
+    scene.more = [LONG]
+    done = scene.now("Long")
+    assert len(done.answer.text) < 3_300
+
+
+# --- cancellation -------------------------------------------------------------------------------------------------
+
+
+def cancelled(scene: Scene, when: Callable[[], object], name: str, /, **input: Any) -> Done:
+    async def main() -> Done:
+        task = asyncio.ensure_future(scene.call(name, **input))
+        await until(when)
+        task.cancel()
+        return await task
+
+    return scene.play(main)
+
+
+def test_cancelled_while_a_hook_is_asked_it_never_ran(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "allow Bash")
+    scene.hook(PRE, lambda _: asyncio.Event().wait())
+    done = cancelled(scene, lambda: scene.log, "Bash", command="touch made")
+    assert (done.answer.text, done.answer.is_error, steps(done)) == (NeverRan.INTERRUPTED, True, ALL[:4])
+    assert not scene.made()
+
+
+def test_cancelled_while_a_person_is_asked_it_never_ran(tmp_path: Path) -> None:
+    class Waiting(Scene):
+        async def ask(self, text: str, about: Any = None) -> str:
+            await super().ask(text, about)
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    scene = Waiting(tmp_path, answers=("allow",))
+    done = cancelled(scene, lambda: "asked" in scene.names, "Bash", command="touch made")
+    assert (done.answer.text, steps(done)) == (NeverRan.INTERRUPTED, ALL[:5])
+    assert not scene.made()
+
+
+def test_cancelled_while_it_runs_nobody_knows_and_nothing_is_left(tmp_path: Path) -> None:
+    nap = new_nap()
+    scene = Scene(tmp_path, "allow Bash").hook(POST).hook(FAILED)
+    with pytest.raises(asyncio.CancelledError):
+        cancelled(scene, lambda: with_word(nap), "Bash", command=f"sleep {nap}; touch made")
+    assert with_word(nap) == []
+    assert not scene.made()
+    assert scene.names == ["allow"]
+
+
+# --- what is known before it runs ---------------------------------------------------------------------------------
+
+
+def test_which_calls_may_run_beside_others_and_which_again(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.kit = Kit(scene.kit.place, ENV, only_reads=lambda command: command == "ls")
+    hands = scene.hands()
+
+    def known(name: str, **input: Any) -> tuple[bool, bool]:
+        call = ToolCall("c", name, input)
+        return hands.is_concurrent(call), hands.is_repeatable(call)
+
+    assert known("Read", file_path="a") == (True, True)
+    assert known("Edit", file_path="a", old_string="b", new_string="c") == (False, False)
+    assert known("Bash", command="ls") == (True, True)
+    assert known("Bash", command="touch a") == (False, False)
+    assert known("Bash", command="ls", run_in_background=True) == (False, False)
+    assert known("Nothing") == (True, False)
+
+
+def test_tools_are_loaded_at_their_first_call(tmp_path: Path) -> None:
+    hands = Scene(tmp_path).hands()
+    assert [spec.name for spec in hands.specs] == ["Bash", "Read", "Edit"]
+    assert hands.tool("Read") is hands.tool("Read")
+    assert hands.tool("Nothing") is None
