@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -35,8 +35,9 @@ class Keyboard:
     async def answer(self, question: Question) -> str:
         await self._turn_of.setdefault(question.id, asyncio.Event()).wait()
         del self._turn_of[question.id]
-        if isinstance(question.about, dict) and "tool_name" in question.about:
-            return as_text(await self._permission(question.about))
+        about: Any = question.about
+        if isinstance(about, dict) and "tool_name" in about:
+            return as_text(await self._permission(cast("dict[str, Any]", about)))
         self._output.line(harmless(question.text), Style.BOLD)
         return await self._line("> ")
 

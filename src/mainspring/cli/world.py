@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -154,10 +155,7 @@ def structured(options: Options) -> Offer | None:
     from mainspring.tools.structured import structured_tool
 
     try:
-        schema = msgspec.json.decode(options.json_schema)
-        if not isinstance(schema, dict):
-            raise StartError("'--json-schema' is no JSON object")
-        return offer(structured_tool(schema))
+        return offer(structured_tool(msgspec.json.decode(options.json_schema, type=dict[str, Any])))
     except (msgspec.MsgspecError, UsageError) as error:
         raise StartError(f"'--json-schema' cannot be understood: {error}") from None
 

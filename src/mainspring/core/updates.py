@@ -67,7 +67,7 @@ class CallStarted(Value):
 
 
 class CallProgress(Value):
-    """What a call that runs has to say meanwhile: the last lines of a command's output. For screens; nothing is kept."""
+    """What a call has to say while it runs, such as the end of a command's output. For screens; it is not kept."""
 
     call_id: str
     text: str

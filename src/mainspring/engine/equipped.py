@@ -58,9 +58,10 @@ class Equipped(Plain):
         hooks = self.hands.hooks
         if not hooks.any_at(Point.STOP):
             return Verdict()
+        from mainspring.hooks.facts import of_stop  # with the first hook
+
         last = next((m.text for m in state.history.newest_first() if isinstance(m, Assistant)), "")
-        facts = {"stop_hook_active": effect.active, "last_assistant_message": last}
-        opinion = await hooks.ask(Point.STOP, facts)
+        opinion = await hooks.ask(Point.STOP, of_stop(active=effect.active, last=last))
         if opinion.stop is not None:
             return Verdict(prevent=opinion.stop)
         return Verdict((opinion.reason or "A hook wants you to go on.",)) if opinion.block else Verdict()

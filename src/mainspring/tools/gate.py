@@ -65,7 +65,8 @@ class Gate:
         rules = Rules()
         for one in (*self._written, *[session_rule(text) for text in standing.rules]):
             rules = rules.and_also(parse(**{one.behavior: (one.text,)}, source=Source(one.source), base=one.base))
-        return Policy(rules, Mode(standing.mode), self._folders, self._home, self._ours)
+        root = self._folders[0] if self._folders else ""  # where the session began
+        return Policy(rules, Mode(standing.mode), self._folders, self._home, self._ours, root)
 
     async def verdict(self, asked: Asked, standing: Standing) -> Verdict:
         from mainspring.permissions.decide import decide

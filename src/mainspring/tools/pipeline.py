@@ -145,15 +145,19 @@ async def check(passage: Passage) -> Answer | None:
 
 async def backfill(passage: Passage) -> Answer | None:
     """Paths are made whole before anybody decides about them, so that hooks and rules see what will be opened."""
-    whole = {
-        field: whole_path(value, passage.place)
-        for field in passage.tool.paths
-        if isinstance(value := passage.call.input.get(field), str)
-    }
-    if whole:
-        passage.input = passage.sent = {**passage.call.input, **whole}
-        passage.given = passage.tool.parse(passage.input)
+    if passage.tool.paths:
+        passage.sent = take(passage, passage.call.input)
     return None
+
+
+def take(passage: Passage, input: dict[str, Any]) -> dict[str, Any]:
+    """The input from now on, whoever it comes from: with whole paths, and checked."""
+    if deeper_than(input, MOST_DEEP):
+        raise ToolError(f"The changed input of '{passage.call.name}' is nested too deeply. Nothing was done.")
+    paths = [field for field in passage.tool.paths if isinstance(input.get(field), str)]
+    whole = {**input, **{field: whole_path(input[field], passage.place) for field in paths}}
+    passage.given, passage.input = passage.tool.parse(whole), whole
+    return whole
 
 
 async def ask_hooks(passage: Passage) -> Answer | None:
@@ -163,9 +167,7 @@ async def ask_hooks(passage: Passage) -> Answer | None:
     opinion = passage.opinion = await hooks.ask(Point.PRE_TOOL_USE, passage.facts(), passage.call.name)
     passage.heed(opinion)
     if opinion.input is not None:
-        if deeper_than(opinion.input, MOST_DEEP):
-            return wrong("A hook nested the input too deeply. Nothing was done.")
-        passage.given, passage.input = passage.tool.parse(opinion.input), opinion.input
+        take(passage, opinion.input)
     return passage.refuse(opinion.stop or "A hook ended the run.") if opinion.stop is not None else None
 
 
@@ -187,7 +189,8 @@ async def decide(passage: Passage) -> Answer | None:
     if verdict.decision == "allow":
         return None
     if verdict.decision == "deny":
-        return passage.refuse(f"Not allowed: {verdict.reason}.")
+        by_hook = opinion.decision == "deny" and verdict.reason == opinion.reason  # stream-json 10: its own words
+        return passage.refuse(opinion.reason if by_hook else f"Not allowed: {verdict.reason}.")
     offered = hands.gate.suggestions(asked, standing)
     about = {
         "tool_name": passage.call.name,
@@ -206,9 +209,13 @@ async def put(passage: Passage, reason: str, about: dict[str, Any]) -> Answer | 
     if hooks.any_at(Point.PERMISSION_REQUEST, passage.call.name):
         facts = passage.facts(permission_suggestions=about["suggestions"])
         opinion = await hooks.ask(Point.PERMISSION_REQUEST, facts, passage.call.name)
+        passage.heed(opinion)
         if opinion.decision in ("allow", "deny"):
             await passage.asking.decided(opinion.decision, opinion.reason or "a hook answered the question")
-            return None if opinion.decision == "allow" else passage.refuse(opinion.reason or "A hook refused it.")
+        if opinion.decision == "deny" or opinion.stop is not None:
+            return passage.refuse(opinion.reason or opinion.stop or "A hook refused it.")
+        if opinion.decision == "allow":
+            return await changed(passage, opinion.input) if opinion.input is not None else None
     if not passage.hands.attended:
         rule = next((one["rule"] for one in about["suggestions"]), passage.call.name)
         await passage.asking.decided("deny", "nobody can be asked")
@@ -229,11 +236,10 @@ async def put(passage: Passage, reason: str, about: dict[str, Any]) -> Answer | 
 
 
 async def changed(passage: Passage, input: dict[str, Any]) -> Answer | None:
-    """A person may change the input, but not past a deny rule."""
+    """Whoever answers may change the input, but not past a deny rule."""
     from mainspring.permissions.policy import Asked
 
-    passage.given, passage.input = passage.tool.parse(input), input
-    asked = Asked(passage.call.name, input, passage.place.cwd)
+    asked = Asked(passage.call.name, take(passage, input), passage.place.cwd)
     verdict = await passage.hands.gate.verdict(asked, passage.asking.policy)
     return passage.refuse(f"Not allowed: {verdict.reason}.") if verdict.decision == "deny" else None
 
@@ -345,10 +351,10 @@ class Hands:
                 answer = await step(passage)
             except ToolError as error:
                 answer = wrong(str(error))
-            except asyncio.CancelledError:
-                if passage.began:
+            except asyncio.CancelledError:  # by the executor: the run is over
+                if passage.began and passage.answer is None:
                     raise  # nobody knows what it did until then
-                answer = wrong(NeverRan.INTERRUPTED)
+                answer = wrong(NeverRan.INTERRUPTED) if passage.answer is None else await fit(passage)
             finally:
                 times.append((name, (perf_counter_ns() - began) // 1_000))
             if answer is not None:
@@ -358,11 +364,19 @@ class Hands:
 
     def is_concurrent(self, call: ToolCall) -> bool:
         tool = self.tool(call.name)
-        return True if tool is None else tool.is_concurrent(tool.parse(call.input))
+        return True if tool is None else _known(tool, tool.is_concurrent, call)
 
     def is_repeatable(self, call: ToolCall) -> bool:
         tool = self.tool(call.name)
-        return False if tool is None else tool.is_repeatable(tool.parse(call.input))
+        return False if tool is None else _known(tool, tool.is_repeatable, call)
+
+
+def _known(tool: Tool, trait: Callable[[Any], bool], call: ToolCall) -> bool:
+    """Not of an input that cannot even be read: a session with such a call must still be taken up again."""
+    try:
+        return trait(tool.parse(call.input))
+    except ToolError:
+        return False
 
 
 def search_offer(hands: Hands) -> tuple[ToolSpec, Callable[[], Tool]]:
