@@ -17,8 +17,9 @@ from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
 from mainspring.cli.flags import EXAMPLE
 from mainspring.simulator.replies import Refuse, Say
 from mainspring.tools.catalog import SPECS
+from mainspring.tools.kit import FOR_PEOPLE
 
-ALL = list(SPECS)
+ALL = [name for name in SPECS if name not in FOR_PEOPLE]  # nobody can be asked here
 
 
 def tool_use(name: str, **input: Any) -> dict[str, Any]:

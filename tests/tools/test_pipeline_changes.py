@@ -1,4 +1,4 @@
-"""What the wanted changes of the pipeline show. Each of these fails without them."""
+"""Whoever changes or answers something on the way of a call is held to the same checks."""
 
 from __future__ import annotations
 
@@ -98,3 +98,11 @@ def test_a_deny_rule_holds_wherever_the_shell_has_gone(tmp_path: Path, rule: str
     read, cat = scene.play(main)
     assert "secret" not in read.answer.text + cat.answer.text
     assert (read.denied, cat.denied) == (True, True)
+
+
+def test_a_hook_cannot_say_yes_to_what_only_a_person_may(tmp_path: Path) -> None:
+    (tmp_path / ".git" / "hooks").mkdir(parents=True)
+    scene = Scene(tmp_path).hook(ASKED, own(decision={"behavior": "allow"}))
+    done = scene.now("Write", file_path=".git/hooks/pre-commit", content="#!/bin/sh")
+    assert done.denied or done.answer.is_error
+    assert not (tmp_path / ".git/hooks/pre-commit").exists()

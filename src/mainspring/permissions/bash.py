@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from mainspring.permissions import commands
 from mainspring.permissions.coverage import Coverage
 from mainspring.permissions.files import Access, Ask, Files
-from mainspring.permissions.places import here
+from mainspring.permissions.places import MOST_FOLDERS, here
 from mainspring.permissions.policy import Findings
 from mainspring.permissions.rules import Rule
 from mainspring.permissions.shell import rough
 from mainspring.permissions.shell.look import base, is_runner, look
 from mainspring.permissions.shell.removals import Ground, critical
-from mainspring.permissions.shell.strangers import may_run
+from mainspring.permissions.shell.strangers import may_run, may_run_values
 from mainspring.permissions.shell.touches import emptied, recursive, touched
 from mainspring.permissions.shell.values import Word
 from mainspring.permissions.shell.words import SEPARATOR
@@ -24,6 +24,7 @@ from mainspring.permissions.sorted_rules import Command
 from mainspring.permissions.targets import (
     FREE_TARGETS,
     base_of,
+    computed_path,
     folder_of,
     glob_parts,
     may_be_protected,
@@ -32,6 +33,12 @@ from mainspring.permissions.targets import (
 )
 
 MOST_GIVEN = 50  # words of a command that may be handed on; with more its name alone counts
+
+
+def _note(found: dict[str, list[tuple[Word, ...]]], text: str, word: Word, whole: tuple[Word, ...]) -> None:
+    """Text that may be a command: its own words, or those from it on."""
+    inner = tuple([Word(part, word.start) for part in text.split()]) or (word,)
+    found.setdefault(base(inner[0].text), []).append(inner if len(inner) > 1 or not whole else whole)
 
 
 def check(text: str, files: Files) -> Findings:
@@ -120,15 +127,23 @@ class _Line:
         if not self.rules.some:
             return found
         for seen in self.sight.commands:
-            if not seen.sure or not seen.words[0].exact or not may_run(seen.words):
+            if not seen.sure or not seen.words[0].exact:
+                continue
+            runs, valued = may_run(seen.words), may_run_values(seen.words)
+            if not runs and not valued:
                 continue
             for index, word in enumerate(seen.words[1:], 1):
                 if not word.exact:
                     continue
-                inner = tuple(Word(part, word.start) for part in word.text.split()) or (word,)
-                found.setdefault(base(inner[0].text), []).append(
-                    inner if len(inner) > 1 else seen.words[index : index + MOST_GIVEN + 1]
-                )
+                if "=" in word.text:
+                    _note(found, word.text.partition("=")[2], word, ())
+                if runs:
+                    _note(found, word.text, word, seen.words[index : index + MOST_GIVEN + 1])
+        for script in self.sight.scripts:
+            for command in script.commands:
+                for assign in command.assigns if command.words else ():
+                    if assign.value is not None and assign.value.exact:
+                        _note(found, assign.value.text, assign.value, ())
         return found
 
     def _given_as(self, pattern: commands.Pattern) -> Iterator[tuple[Word, ...]]:
@@ -150,6 +165,8 @@ class _Line:
 
     def _doubts(self) -> None:
         """What is not fully resolvable is asked while any rule could be about it (S4)."""
+        if self.here.full:
+            self.never.append(f"it goes to more than {MOST_FOLDERS} folders")
         if self.sight.opaque and (self.rules.some or self.rules.guarded):
             self.never.append(f"not all of it can be known: {self.sight.opaque[0]}")
 
@@ -206,6 +223,8 @@ class _Line:
         targets = [ask.path for redirect in self.redirects if (ask := redirect_ask(redirect)) and ask.access == "write"]
         for word in [word for found in self.touched for word in found.writes if word.text not in FREE_TARGETS | {""}]:
             targets.append(path_of(word) if word.exact else folder_of(word))
+            if not word.exact and not word.glob:
+                targets.append(computed_path(word))
             if word.glob and may_be_protected(word):
                 self.never.append(f"'{base_of(word)}' may be in a protected place")
         for target in targets:

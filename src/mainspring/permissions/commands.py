@@ -168,7 +168,7 @@ def _has_options(wanted: list[str], given: list[str]) -> bool:
 def _letters(text: str) -> str:
     """The short options in a word. `-R` is `-r` where both exist."""
     if text.startswith("--"):
-        return _LONG.get(text, "")
+        return next((letter for name, letter in _LONG.items() if len(text) > 3 and name.startswith(text)), "")
     return text[1:].lower() if text.startswith("-") and text[1:].isalpha() else ""
 
 
@@ -213,8 +213,9 @@ def _may_match(rule: Pattern, text: str, words: tuple[Word, ...]) -> bool:
 
 def line_matches(rule: Pattern, line: str) -> bool:
     """For deny and ask rules with operators in them, such as `curl * | sh`: against the whole line."""
-    if not rule.whole_line:
-        return False
+    first = rule.whole_line.partition("*")[0].split()[:1]
+    if not rule.whole_line or not line.lstrip().startswith(tuple(first) or ""):
+        return False  # which most are
     text = " ".join(line.split())
     start = rule.whole_line.removesuffix(":*")
     if start != rule.whole_line and "*" not in start:

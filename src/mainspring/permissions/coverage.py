@@ -109,7 +109,7 @@ class Coverage:
         script = self.sight.script
         if script.unclear or self._combination():
             return False
-        return all(self._read_only(command).reads for command in script.commands) and all(
+        return all(self._read_only(command) for command in script.commands) and all(
             self.redirect(redirect).reads for redirect in script.all_redirects
         )
 
@@ -142,12 +142,16 @@ class Coverage:
     # --- one command -------------------------------------------------------------------------------------------
 
     def command(self, command: Simple) -> Cover:
-        found = self._read_only(command)
-        if found.covered or not command.words:
-            return found
-        found = self._exact_rule(command)
+        if not command.words:
+            return _FREE if all(_harmless(assign) for assign in command.assigns) else _NOT
         words = self._stripped(command)
-        if words is None or found.covered or next(builtins.objections(words), ""):
+        objected = words is None or any(builtins.objections(words))
+        if words is not None and not objected and self._only_reads(words, command):
+            return _FREE
+        if _reads_commands(command.words):
+            return _NOT
+        found = self._exact_rule(command)
+        if words is None or objected or found.covered:
             return found
         for rule, pattern in self.rules:
             assert pattern is not None
@@ -189,25 +193,27 @@ class Coverage:
             words = words[start:]
         return words
 
-    def _read_only(self, command: Simple) -> Cover:
+    def _read_only(self, command: Simple) -> bool:
         if not command.words:
-            return _FREE if all(_harmless(assign) for assign in command.assigns) else _NOT
+            return all(_harmless(assign) for assign in command.assigns)
         words = self._stripped(command)
-        if words is None or not words[0].exact or next(builtins.objections(words), ""):
-            return _NOT
+        return words is not None and not any(builtins.objections(words)) and self._only_reads(words, command)
+
+    def _only_reads(self, words: tuple[Word, ...], command: Simple) -> bool:
+        """`words`: the command without what allow looks through."""
+        if not words[0].exact:
+            return False
         name = words[0].text
         if words is command.words and self._is_function(words[0]):
-            return _FREE  # its body is among the commands
+            return True  # its body is among the commands
         if name in _CONTROL or (name == "command" and all(word.exact for word in words)):
-            return _FREE
+            return True
         if name == "export" and all(_exports_safely(word) for word in words[1:]):
-            return _FREE
+            return True
         if name == "cd":
-            return _FREE if self.here.inside and len(words) > 1 else _NOT
+            return self.here.inside and len(words) > 1
         named = files_read(words)
-        if named is None:
-            return _NOT
-        return _FREE if all(self._may_read(word) for word in named) else _NOT
+        return named is not None and all(self._may_read(word) for word in named)
 
     def _is_function(self, name: Word) -> bool:
         """Defined before, for certain, and not taken back: else a program of that name would run."""
@@ -267,6 +273,11 @@ class Coverage:
     def _may_edit_at(self, ask: Ask, cwd: str) -> bool:
         found = self._at(ask, cwd)
         return found.edits and not found.never
+
+
+def _reads_commands(words: tuple[Word, ...]) -> bool:
+    """A shell that takes its commands from its input: a rule shows none of them (S10)."""
+    return words[0].exact and base(words[0].text) in SHELLS and shell_operand(words)[0] == "input"
 
 
 def _may_climb(path: str) -> bool:

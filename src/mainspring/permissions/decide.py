@@ -6,21 +6,26 @@ without a person, a hook's yes or question, the mode, allow rules, what is free,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
 
 from msgspec.structs import replace
 
-from mainspring.permissions import bash, hosts
 from mainspring.permissions.files import Ask, Files
 from mainspring.permissions.policy import Asked, Decision, Findings, Mode, Paths, Policy, Verdict
 from mainspring.permissions.rules import Broken, Rule, glob_matches, names_tool
+from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shown import shown
 from mainspring.permissions.sorted_rules import READERS, WRITERS, FieldRule, Sorted
 
-# Nothing to protect in them: they read what the session knows, or speak with the person.
-FREE_TOOLS = frozenset(
-    {"TodoWrite", "TaskList", "TaskGet", "AskUserQuestion", "ToolSearch", "BashOutput", "TaskOutput"}
+# Nothing to protect in them: they touch the session itself, or speak with the person.
+FREE_TOOLS = names(
+    """TodoWrite TaskCreate TaskUpdate TaskList TaskGet EnterPlanMode ExitPlanMode AskUserQuestion StructuredOutput
+    ToolSearch BashOutput TaskOutput KillShell Sleep"""
 )
+_WILD = re.compile(r"[*?\[{]")
+_LISTED = re.compile(r"[{,]")
 NAMED_BY = {"Agent": ("subagent_type",), "Skill": ("skill", "command", "name")}
 
 
@@ -30,6 +35,8 @@ def decide(asked: Asked, policy: Policy, paths: Paths) -> Verdict:
     found = findings(asked.tool, asked.input, files)
     if asked.before is not None:
         found = _stricter(found, findings(asked.tool, asked.before, files))
+    if asked.reads and policy.mode is Mode.PLAN:
+        found = replace(found, reads=True)
     verdict = _in_order(asked, policy, found)
     if verdict.decision == "ask" and policy.mode is Mode.DONT_ASK:
         verdict = replace(
@@ -59,7 +66,7 @@ def _in_order(asked: Asked, policy: Policy, found: Findings) -> Verdict:
     if broken is not None:
         return Verdict("ask", f"the {broken.behavior} rule cannot be read: {broken.reason}", broken.text, broken.source)
     if found.never:
-        return Verdict("ask", found.never)
+        return Verdict("ask", found.never, person=True)
     if asked.hook == "ask":
         return Verdict("ask", asked.hook_reason or "a hook wants it asked")
     if asked.hook == "allow":
@@ -121,12 +128,20 @@ def _findings(tool: str, input: Mapping[str, object], files: Files) -> Findings:
         command = input.get("command")
         if not isinstance(command, str):
             return Findings(refused="'command' is no text")
-        return bash.check(command, files)
+        return _checker()(command, files)
     if tool in READERS or tool in WRITERS:
         return _file(tool, input, files)
     if tool == "WebFetch":
         return _fetch(input, files.policy)
     return _named(tool, input, files.policy)
+
+
+@cache
+def _checker() -> Callable[[str, Files], Findings]:
+    """Loaded with the first command: it takes longer than all the rest."""
+    from mainspring.permissions.bash import check
+
+    return check
 
 
 def _file(tool: str, input: Mapping[str, object], files: Files) -> Findings:
@@ -136,10 +151,34 @@ def _file(tool: str, input: Mapping[str, object], files: Files) -> Findings:
         path = files.cwd
     if not isinstance(path, str):
         return Findings(refused=f"'{field}' is no text")
+    if tool in ("Grep", "Glob"):
+        return _search(tool, path, input.get("pattern" if tool == "Glob" else "glob"), files)
     return files.check(Ask("read" if tool in READERS else "write", path, tool))
 
 
+def _search(tool: str, path: str, pattern: object, files: Files) -> Findings:
+    """A pattern of names is a path, too: the part before its wildcards says where the search begins (F6)."""
+    if pattern is None:
+        return files.check(Ask("read", path, tool))
+    if not isinstance(pattern, str):
+        return Findings(refused="the pattern is no text")
+    start = _WILD.split(pattern, maxsplit=1)[0]
+    whole = start == pattern
+    place = start if whole else start.rpartition("/")[0] + "/" if "/" in start else ""
+    if ".." in pattern[len(place) :].replace("{", "/").replace(",", "/").replace("}", "/").split("/") and not whole:
+        return Findings(why=f"the pattern '{pattern}' may lead to a folder above")
+    if any(one.startswith(("/", "~/")) for one in _LISTED.split(pattern)[1:]):
+        return Findings(why=f"the pattern '{pattern}' may lead to another folder")
+    found = files.check(Ask("read", path, tool))
+    if not place or found.deny is not None or found.refused:
+        return found
+    further = files.check(Ask("read", place if place.startswith(("/", "~/")) else f"{path}/{place}", tool))
+    return further if further.deny is not None or further.refused or not further.reads else found
+
+
 def _fetch(input: Mapping[str, object], policy: Policy) -> Findings:
+    from mainspring.permissions import hosts
+
     address = input.get("url")
     try:
         host = hosts.host_of(address if isinstance(address, str) else "")

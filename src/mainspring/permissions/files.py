@@ -71,7 +71,7 @@ class Files:
             found = self.resolve(ask.path, at)
         except PathRefused as error:
             return Findings(refused=str(error))
-        if found.kind == "special" and ask.tool:
+        if ask.tool and (found.kind == "special" or _is_for_devices(found.real)):
             return Findings(refused=f"'{ask.path}' is no regular file: devices, pipes, /proc and /sys are not opened")
         names = [patterns.components(name) for name in found.names]
         deny = self._first("deny", ask, names)
@@ -167,7 +167,7 @@ class Files:
         return False
 
     def _anchored(self, rule: Rule) -> tuple[patterns.Place, list[tuple[str, ...]]]:
-        key = (rule.specifier or "", rule.base or "", self.cwd, self.policy.home)
+        key = (rule.specifier or "", rule.base or "", self.policy.root or self.cwd, self.policy.home)
         known = self.rules.anchored.get(key)
         if known is None:
             place = self._place(rule, allow=False)
@@ -183,7 +183,10 @@ class Files:
         base = patterns.components(_join(root, place))
         if all(patterns.under(place, base, name) for name in names):
             return True
-        bases = [patterns.components(_join(one, place)) for one in {root, *self.names(root)}]
+        roots = self.names(root)
+        if roots == (root,):
+            return False  # it lies behind no link, as most do
+        bases = [patterns.components(_join(one, place)) for one in {root, *roots}]
         return all(any(patterns.under(place, one, name) for one in bases) for name in names)
 
     def _place(self, rule: Rule, *, allow: bool) -> patterns.Place:
@@ -195,7 +198,11 @@ class Files:
             return "/"
         if place.anchor == "home":
             return self.policy.home
-        return (place.anchor == "settings" and rule.base) or self.cwd
+        return (place.anchor == "settings" and rule.base) or self.policy.root or self.cwd
+
+
+def _is_for_devices(path: str) -> bool:
+    return path.startswith("/dev/") and not path.startswith("/dev/shm/")  # noqa: S108  # not ours: a place where ordinary files are
 
 
 def _why(ask: Ask, *, inside: bool) -> str:

@@ -17,6 +17,7 @@ _URL = re.compile(
 _AUTHORITY = re.compile(
     r"(?:(?P<user>[A-Za-z0-9._~!$&'()*+,;=%:-]*)@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[^@:\[\]]+)(?::(?P<port>[0-9]{1,5}))?\Z"
 )
+_HIDDEN = re.compile(r"%(?:2f|3a|3f|23|40|5c|00|0a|0d|09)", re.IGNORECASE)  # who decodes first sees another host
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\Z", re.ASCII)
 _RULE_LABEL = re.compile(r"[a-z0-9_*](?:[a-z0-9_*-]{0,61}[a-z0-9_*])?\Z", re.ASCII)
 _DOTTED = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})\.){3}(?:0|[1-9][0-9]{0,2})\Z", re.ASCII)
@@ -37,7 +38,7 @@ def host_of(address: str) -> str:
     if found is None:
         raise AddressError(f"'{address[:100]}' is no plain http or https address")
     authority = _AUTHORITY.match(found["authority"])
-    if authority is None or int(authority["port"] or 0) > 65_535:
+    if authority is None or int(authority["port"] or 0) > 65_535 or _HIDDEN.search(authority["user"] or ""):
         raise AddressError(f"the host of '{address[:100]}' can be read in more than one way")
     host = authority["host"].lower().removesuffix(".")
     if not host.startswith("["):

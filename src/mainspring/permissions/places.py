@@ -6,8 +6,10 @@ import posixpath
 
 from mainspring.core.value import Value
 from mainspring.permissions.files import Files
-from mainspring.permissions.shell.look import Sight
+from mainspring.permissions.shell.look import Sight, base, option_values
+from mainspring.permissions.shell.values import UNKNOWN
 
+CHDIR = {"env": frozenset({"-C", "--chdir"}), "sudo": frozenset({"-D", "--chdir"})}
 MOST_FOLDERS = 16  # with more, it is not known where the line is
 
 
@@ -16,6 +18,7 @@ class Here(Value):
     moves: bool  # there is a `cd` to somewhere else
     known: bool
     inside: bool  # all of those are in the working folders
+    full: bool  # there are more: it is asked, since a limit must not hide one of them (S10)
 
 
 def here(sight: Sight, files: Files) -> Here:
@@ -24,9 +27,15 @@ def here(sight: Sight, files: Files) -> Here:
     moves, known = False, True
     for seen in sight.commands:
         first = seen.words[0]
+        chdir = CHDIR.get(base(first.text))
+        if chdir is not None and len(cwds) <= MOST_FOLDERS:
+            for text, word in option_values(chdir, seen.words[:MOST_FOLDERS]):
+                moves = True
+                known = known and word.exact
+                cwds.append(posixpath.normpath(posixpath.join(files.cwd, text.replace(UNKNOWN, "x"))))
         if not first.exact or first.text not in ("cd", "pushd", "popd"):
             continue
-        operands = [word for word in seen.words[1:] if word.text not in ("-P", "-L", "-e", "--", "-n")]
+        operands = [word for word in seen.words[1:] if word.text not in ("-L", "-e", "--", "-n")]
         if (
             first.text == "popd"
             or len(operands) != 1
@@ -42,8 +51,10 @@ def here(sight: Sight, files: Files) -> Here:
             if new not in cwds:
                 cwds.append(new)
                 moves = True
-        if len(cwds) > MOST_FOLDERS:
-            known = False
-            del cwds[MOST_FOLDERS:]
+        if len(cwds) > MOST_FOLDERS:  # each may double them
+            break
+    full = len(cwds) > MOST_FOLDERS
+    known = known and not full
+    del cwds[MOST_FOLDERS:]
     inside = all(files.is_inside(place) for place in cwds[1:])
-    return Here(tuple(cwds), moves=moves, known=known, inside=known and inside)
+    return Here(tuple(cwds), moves=moves, known=known, inside=known and inside, full=full)

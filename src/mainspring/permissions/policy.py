@@ -31,6 +31,7 @@ class Policy(Value):
     folders: tuple[str, ...] = ()  # the working folders; the current one is always among them
     home: str = ""
     ours: tuple[str, ...] = ()  # our own folders in the user's home: protected wherever they are
+    root: str = ""  # where the session began: rules are seen from there, wherever a shell has gone since
 
 
 class Asked(Value):
@@ -42,6 +43,7 @@ class Asked(Value):
     before: Mapping[str, object] | None = None  # the input before a hook changed it: deny and ask hold for both
     hook: Decision | None = None  # what the hooks said, the strictest of them
     hook_reason: str = ""
+    reads: bool = False  # a tool of somebody else's that says it only reads: it may run in plan mode
 
 
 class Verdict(Value):
@@ -51,6 +53,7 @@ class Verdict(Value):
     source: str = ""
     shown: str = ""  # what a person should see: all of it, with what cannot be seen made visible
     open: bool = False  # asked only because no rule covers it: here a classifier may answer
+    person: bool = False  # nobody but a person may say yes: a removal of everything, a protected place
 
 
 class Findings(Value):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from mainspring.permissions import commands, patterns
+from mainspring.permissions import patterns
 from mainspring.permissions.rules import Behavior, Rule, Rules, names_tool
+
+if TYPE_CHECKING:
+    from mainspring.permissions import commands
 
 # The tools that read and write files, and where in their input the path stands.
 READERS = {"Read": "file_path", "NotebookRead": "notebook_path", "Grep": "path", "Glob": "path", "LS": "path"}
@@ -78,13 +81,16 @@ def _sort(rules: Rules) -> Sorted:
 
 
 def _commands(rules: tuple[Rule, ...]) -> tuple[Command, ...]:
-    return tuple(
-        [
-            Command(rule, None if rule.specifier is None else commands.pattern(rule.specifier))
-            for rule in rules
-            if names_tool(rule, "Bash")
-        ]
-    )
+    return tuple([Command(rule, _pattern(rule.specifier)) for rule in rules if names_tool(rule, "Bash")])
+
+
+def _pattern(specifier: str | None) -> commands.Pattern | None:
+    """What reads shell commands takes 20 ms to load: whoever has no rule for one need not wait for it."""
+    if specifier is None:
+        return None
+    from mainspring.permissions import commands
+
+    return commands.pattern(specifier)
 
 
 def _files(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from mainspring.permissions.files import Ask
 from mainspring.permissions.rules import glob_matches
 from mainspring.permissions.shell.look import base
@@ -10,6 +12,8 @@ from mainspring.permissions.shell.values import UNKNOWN, Redirect, Word
 
 # bash makes descriptors of the last two; they are no files (S7).
 FREE_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+
+_DESCRIPTOR = re.compile(r"[0-9]*-?\Z", re.ASCII)  # other digits name a file
 
 _PROTECTED = names(
     """.git .hg .svn .claude .mainspring .mcp.json .vscode .idea .husky .githooks .npmrc .yarnrc .envrc .bashrc .profile
@@ -44,6 +48,11 @@ def may_be_protected(word: Word) -> bool:
     )
 
 
+def computed_path(word: Word) -> str:
+    """A path whose beginning is not known, as if that were an ordinary folder: what follows may be protected."""
+    return path_of(word).replace(UNKNOWN, "x")
+
+
 def glob_parts(word: Word, cwd: str) -> list[list[str]]:
     """The names in a path with wildcards, each as what stands between these."""
     path = path_of(word)
@@ -56,7 +65,7 @@ def redirect_ask(redirect: Redirect) -> Ask | None:
     target = redirect.target
     if redirect.op in ("<<", "<<<") or not target.exact or target.text in FREE_TARGETS or not target.text:
         return None
-    if redirect.op in (">&", "<&") and (target.text == "-" or target.text.rstrip("-").isdigit()):
+    if redirect.op in (">&", "<&") and _DESCRIPTOR.match(target.text):
         return None
     return Ask("read" if redirect.op in ("<", "<&") else "write", path_of(target))
 

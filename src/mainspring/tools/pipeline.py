@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from time import perf_counter_ns
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Message, Text, ToolCall, ToolResult
@@ -19,6 +19,9 @@ from mainspring.hooks.points import NOTHING, Hooks, Nobody, Opinion, Point
 from mainspring.providers.base import ToolSpec
 from mainspring.tools.base import Answer, Offer, Place, Tool, offer
 from mainspring.tools.gate import Gate, Standing
+
+if TYPE_CHECKING:
+    from mainspring.permissions.policy import Verdict
 
 MOST_DEEP = 64  # how far an input may be nested
 
@@ -183,6 +186,7 @@ async def decide(passage: Passage) -> Answer | None:
         before=passage.sent if passage.input is not passage.sent else None,
         hook=opinion.decision,
         hook_reason=opinion.reason,
+        reads=passage.tool.is_read_only(passage.given),
     )
     verdict = await hands.gate.verdict(asked, standing)
     await passage.asking.decided(verdict.decision, verdict.reason)
@@ -200,21 +204,22 @@ async def decide(passage: Passage) -> Answer | None:
         "shown": verdict.shown,
         "suggestions": [{"rule": one.rule, "covers": one.covers} for one in offered],
     }
-    return await put(passage, verdict.reason, about)
+    return await put(passage, verdict, about)
 
 
-async def put(passage: Passage, reason: str, about: dict[str, Any]) -> Answer | None:
-    """The question itself. A hook may answer it; where nobody can be asked, the answer is no."""
-    hooks = passage.hands.hooks
+async def put(passage: Passage, verdict: Verdict, about: dict[str, Any]) -> Answer | None:
+    """The question itself. A hook may answer it, but not say yes to what only a person may; where nobody can be asked,
+    the answer is no."""
+    hooks, reason = passage.hands.hooks, verdict.reason
     if hooks.any_at(Point.PERMISSION_REQUEST, passage.call.name):
         facts = passage.facts(permission_suggestions=about["suggestions"])
         opinion = await hooks.ask(Point.PERMISSION_REQUEST, facts, passage.call.name)
         passage.heed(opinion)
-        if opinion.decision in ("allow", "deny"):
+        if opinion.decision == "deny" or (opinion.decision == "allow" and not verdict.person):
             await passage.asking.decided(opinion.decision, opinion.reason or "a hook answered the question")
         if opinion.decision == "deny" or opinion.stop is not None:
             return passage.refuse(opinion.reason or opinion.stop or "A hook refused it.")
-        if opinion.decision == "allow":
+        if opinion.decision == "allow" and not verdict.person:
             return await changed(passage, opinion.input) if opinion.input is not None else None
     if not passage.hands.attended:
         rule = next((one["rule"] for one in about["suggestions"]), passage.call.name)

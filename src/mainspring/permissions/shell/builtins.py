@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mainspring.permissions.shell.programs import runs
 from mainspring.permissions.shell.values import Word
@@ -13,7 +13,10 @@ _ASSIGNING = frozenset(
     {"read", "mapfile", "readarray", "getopts", "declare", "typeset", "local", "export", "readonly", "unset", "let"}
 )
 _ASSIGNING_BY = {"printf": "v", "wait": "p"}  # with this option
+_COMPARED = frozenset({"=", "==", "!=", "-n", "-z"})
+_HARMLESS_SHOPT = frozenset({"-s", "-u", "globstar", "nullglob", "failglob", "inherit_errexit", "lastpipe"})
 _CHANGING = frozenset({"enable", "bind", "complete", "compgen", "compopt", "fc", "set", "shopt", "hash"})
+_CONCERNED = _ASSIGNING | _CHANGING | frozenset(_ASSIGNING_BY) | {"test", "["}
 _PLAIN_SET = re.compile(r"[-+][abefhmnuvxCEH]+\Z|--\Z|-\Z")
 _PLAIN_SET_NAMES = frozenset(
     {"pipefail", "errexit", "nounset", "xtrace", "verbose", "noglob", "noclobber", "allexport"}
@@ -25,25 +28,36 @@ def sets(name: str) -> str:
     return f"'{name}' is set, which can make other programs run" if runs(name) else ""
 
 
-def objections(words: tuple[Word, ...]) -> Iterator[str]:
+def objections(words: tuple[Word, ...]) -> Iterable[str]:
     """To one command, without what stands before it."""
-    if not words[0].exact:
-        return
+    return _objections(words) if words[0].text in _CONCERNED and words[0].exact else ()
+
+
+def _objections(words: tuple[Word, ...]) -> Iterator[str]:
     name = words[0].text
     if name in _ASSIGNING or (name in _ASSIGNING_BY and _has(_ASSIGNING_BY[name], words)):
         yield from _assigning(name, words[1:])
     elif name in _CHANGING and not _plain(name, words[1:]):
         yield f"'{name}' changes how the shell reads or finds commands"
-    elif name in ("test", "[") and any(word.text in ("-v", "-R") for word in words):
-        yield from (
-            "a test of a variable whose name is computed"
-            for word in words[1:]
-            if "[" in word.text and len(word.text) > 1
-        )
+    elif name not in _CHANGING and name not in _ASSIGNING_BY and _tests_a_name(words[1:]):
+        yield "a test of a variable whose name is computed"
+
+
+def _tests_a_name(words: tuple[Word, ...]) -> bool:
+    """`-v a[...]` evaluates what stands in the brackets; so it does if the `-v`, or the name, is computed."""
+    subscript = any("[" in word.text and len(word.text) > 1 for word in words)
+    if any(word.text in ("-v", "-R") for word in words):
+        return subscript or not all(word.exact for word in words)
+    return subscript and not all(word.exact for word in words[:-1] if "[" not in word.text) and _short(words)
+
+
+def _short(words: tuple[Word, ...]) -> bool:
+    """`[ $x a[1] ]`: too few words for `=` to stand between."""
+    return not any(word.text in _COMPARED for word in words)
 
 
 def _has(letter: str, words: tuple[Word, ...]) -> bool:
-    return any(word.text.startswith("-") and letter in word.text for word in words[1:3])
+    return any(word.text.startswith("-") and letter in word.text for word in words[1 : 3 if letter == "v" else None])
 
 
 def _assigning(name: str, words: tuple[Word, ...]) -> Iterator[str]:
@@ -81,6 +95,8 @@ def _plain(name: str, words: tuple[Word, ...]) -> bool:
         )
     if name == "hash":
         return not any(word.text.startswith("-p") or not word.exact for word in words)
+    if name == "shopt":
+        return all(word.text in _HARMLESS_SHOPT for word in words)
     if name == "compgen":
         return not any(word.text.startswith(("-C", "-F", "-W")) or not word.exact for word in words)
     return not words

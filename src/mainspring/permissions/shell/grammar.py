@@ -20,6 +20,9 @@ _LOOP_NAME = re.compile(r"[ \t]+([A-Za-z_][A-Za-z0-9_]*)(?=[ \t\n;])", re.ASCII)
 _REGEX = re.compile(r"(?:[^\s`'\"\\$]|\$(?![({'\"\[]))+")
 _TEST_OPERATORS = names("== = != =~ < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
 _COUNTING = names("-eq -ne -lt -le -gt -ge")
+# They hold what a line puts there without naming them, or what a command prints.
+_ANYTHING = names("( @ * _ REPLY MAPFILE OPTARG BASH_COMMAND BASH_ARGV BASH_REMATCH COPROC")
+_COUNTS = names("(( # ? $ ! - RANDOM SECONDS LINENO EPOCHSECONDS UID EUID PPID SHLVL COLUMNS LINES OPTIND")
 _NO_STOP: frozenset[str] = frozenset()
 
 
@@ -37,12 +40,13 @@ class Grammar(SimpleReader):
                 raise UnclearError("a here-document without its text")
         except UnclearError as why:
             self.doubts.append(str(why))
-        mixed = sorted(self.counted & self.given)
+        mixed = sorted(self.counted & (self.given | _ANYTHING) | {name for name in self.counted if name.isdigit()})
         if mixed:
             self.doubts.append(f"arithmetic on {mixed[0]!r}, which may hold more than a number")
         commands = tuple(Simple(tuple(one.words), tuple(one.assigns), tuple(one.redirects)) for one in self.commands)
         unclear = self.doubts[0] if self.doubts else ""
-        return Script(commands, tuple(self.loose), tuple(self.functions), unclear)
+        counts = tuple(sorted(self.counted - self.numbers - _COUNTS))
+        return Script(commands, tuple(self.loose), tuple(self.functions), counts, unclear)
 
     # --- lists -------------------------------------------------------------------------------------------------
 
@@ -230,8 +234,7 @@ class Grammar(SimpleReader):
                 return words
             word = self._argument()
             words.append(word)
-            if not is_number(word):
-                self.given.add(name)
+            (self.numbers if is_number(word) else self.given).add(name)
 
     def _counting_for(self) -> None:
         self._blank()

@@ -113,15 +113,21 @@ def make_runs(words: tuple[Word, ...]) -> bool:
     texts = [word.text for word in words[1:]]
     from_input = any(pair in (("-f", "-"), ("--file", "-"), ("-f", "/dev/stdin")) for pair in pairwise(texts))
     starts = ("--eval", "--file=-", "--makefile=-", "SHELL=", ".SHELLFLAGS=", "-E", "-f-", "-f/dev/", "--file=/dev/")
-    return from_input or any(text.startswith(starts) for text in texts)
+    return from_input or any(text.startswith(starts) for text in texts) or any("<(" in word.names for word in words)
 
 
-_WAY_OUT = re.compile(r"\\!|^\s*(?:\.shell|\.system|system|!)\b|;\s*system\b", re.IGNORECASE | re.MULTILINE)
+_WAY_OUT = re.compile(
+    r"\\!|\bprogram\s*['$]|^\s*(?:\.shell|\.system|system|!)\b|;\s*system\b", re.IGNORECASE | re.MULTILINE
+)
 _SOCAT = re.compile(r"(?:exec|system|shell)\s*:", re.IGNORECASE)
 
 
 def client_runs(words: tuple[Word, ...]) -> bool:
-    return any(_WAY_OUT.search(word.text) for word in words[1:])
+    return any(has_way_out(word.text) for word in words[1:])
+
+
+def has_way_out(text: str) -> bool:
+    return _WAY_OUT.search(text) is not None
 
 
 def socat_runs(words: tuple[Word, ...]) -> bool:
@@ -133,11 +139,57 @@ def plus_runs(words: tuple[Word, ...]) -> bool:
     return any(word.text.startswith("+") and not word.text[1:].isdigit() and word.text != "+" for word in words[1:])
 
 
+CLIENTS = names("sqlite3 psql mysql mariadb ftp")
+
+
+# --- programs that run what some subcommand or option names -----------------------------------------------------------
+
+
+def cargo_runs(words: tuple[Word, ...]) -> bool:
+    texts = [word.text for word in words[1:]]
+    return any(text.startswith("--config") for text in texts) or ("watch" in texts and any(map(_is_shell, texts)))
+
+
+def _is_shell(text: str) -> bool:
+    return text.startswith(("-s", "--shell"))
+
+
+def npm_runs(words: tuple[Word, ...]) -> bool:
+    return any("script-shell" in word.text for word in words[1:])
+
+
+def apt_runs(words: tuple[Word, ...]) -> bool:
+    return any("-Invoke" in word.text for word in words[1:])
+
+
+def gh_runs(words: tuple[Word, ...]) -> bool:
+    first = [word.text for word in words[1:3]]
+    return first in (["alias", "set"], ["alias", "import"], ["extension", "exec"]) or first[:1] in (
+        ["codespace"],
+        ["cs"],
+    )
+
+
+def rails_runs(words: tuple[Word, ...]) -> bool:
+    return any(word.text in ("runner", "r", "console", "c") for word in words[1:2])
+
+
+def rake_runs(words: tuple[Word, ...]) -> bool:
+    return any(word.text.startswith(("-e", "-E", "-p", "--execute")) for word in words[1:])
+
+
 INLINE: dict[str, Callable[[tuple[Word, ...]], bool]] = {
     **dict.fromkeys(names("awk gawk mawk nawk"), awk_runs),
     **dict.fromkeys(names("sed gsed"), sed_runs),
     **dict.fromkeys(names("make gmake"), make_runs),
-    **dict.fromkeys(names("sqlite3 psql mysql mariadb ftp"), client_runs),
+    **dict.fromkeys(CLIENTS, client_runs),
     **dict.fromkeys(names("vim vi nvim ex view less more"), plus_runs),
     "socat": socat_runs,
+    "cargo": cargo_runs,
+    **dict.fromkeys(names("npm pnpm yarn"), npm_runs),
+    "apt": apt_runs,
+    "apt-get": apt_runs,
+    "gh": gh_runs,
+    "rails": rails_runs,
+    "rake": rake_runs,
 }

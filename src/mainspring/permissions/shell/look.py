@@ -11,20 +11,21 @@ import sys
 from collections.abc import Iterator
 
 from mainspring.core.value import Value
-from mainspring.permissions.shell import builtins, programs
-from mainspring.permissions.shell.inline import INLINE
+from mainspring.permissions.shell import builtins, code, programs
+from mainspring.permissions.shell.inline import CLIENTS, INLINE, has_way_out
 from mainspring.permissions.shell.read import read
 from mainspring.permissions.shell.runners import (
-    CODE_OPTIONS,
     COMMAND_OPTIONS,
     LIKE_BASH,
     LOOSE_RUNNERS,
     READ_COMMANDS,
     RUNNERS,
     SHELLS,
+    WITHOUT_SHELL,
     Runner,
     family,
 )
+from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shell.values import UNKNOWN, Script, Simple, Word
 
 FOUND = "find"  # in `Word.names`: a path that `find` puts in
@@ -36,6 +37,8 @@ _FIRST_WORDS = 30
 
 _NO_OPTIONS: frozenset[str] = frozenset()
 _SSH_COMMAND = re.compile(r"\s*(?:proxy|local|knownhosts|remote)command\s*[=\s]\s*", re.IGNORECASE)
+_MARKS = frozenset({"-I", "-i", "--replace"})  # of xargs: what stands for its input
+_MAKERS = names("cp mv ln link install tee dd curl wget rsync scp sed gsed perl truncate patch")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 
 
@@ -61,6 +64,7 @@ def look(text: str) -> Sight:
     script = eyes.text(text)
     while eyes.nested:
         eyes.text(eyes.nested.pop())
+    eyes.guesses()
     eyes.compare_paths()
     return Sight(script, tuple(eyes.commands), tuple(eyes.scripts), tuple(eyes.opaque), tuple(eyes.unread))
 
@@ -80,6 +84,8 @@ class _Eyes:
         self.opaque: list[str] = []
         self.unread: list[str] = []
         self.nested: list[str] = []
+        self.guessed: list[str] = []  # texts that may be for a shell, or for something else
+        self.ran: list[Word] = []  # scripts that are given to programs in whose language they are
         self.strings = 0
         self._nested_before: set[str] = set()
         self._seen: set[int] = set()
@@ -99,12 +105,28 @@ class _Eyes:
             return Script(())
         script = read(text)
         self.scripts.append(script)
+        if self.strings > 1 and script.counts:
+            self.opaque.append(f"arithmetic on '{script.counts[0]}', which comes from outside")
         if script.unclear:
             self.opaque.append(script.unclear)
             self.unread.append(text)
         for command in script.commands:
             self._simple(command)
         return script
+
+    def guesses(self) -> None:
+        """What cannot be read is then no shell text: it is searched, and no doubt."""
+        for number, text in enumerate(dict.fromkeys(self.guessed)):
+            if number == MOST_NESTED:
+                self.opaque.append(f"more than {MOST_NESTED} texts that may be for a shell")
+            if text in self._nested_before:
+                continue
+            if number >= MOST_NESTED or read(text).unclear:
+                self.unread.append(text)
+            else:
+                self._nest(text)
+        while self.nested:
+            self.text(self.nested.pop())
 
     # --- one simple command --------------------------------------------------------------------------------------
 
@@ -158,6 +180,7 @@ class _Eyes:
         else:
             self._known_program(name, words, sure=sure)
         self._scripts(name, words)
+        self._input(name, command)
         if name in RUNNERS:
             self._runner(name, RUNNERS[name], start, stop, sure=sure)
         elif name in LOOSE_RUNNERS:
@@ -166,9 +189,9 @@ class _Eyes:
     def _known_program(self, name: str, words: tuple[Word, ...], *, sure: bool) -> None:
         if name == "git":
             self._git(words)
-        elif name in CODE_OPTIONS:
+        elif name in code.CODE_OPTIONS:
             self._code(name, words)
-        elif name in READ_COMMANDS:
+        elif name in READ_COMMANDS or (name == "parallel" and all(word.text.startswith("-") for word in words[1:])):
             self.opaque.append(f"'{name}' takes commands from its input")
         elif sure:
             self._builtin(name, words)
@@ -181,6 +204,16 @@ class _Eyes:
                 self._option_value(text, word)
         if name in INLINE and INLINE[name](words):
             self.opaque.append(f"a '{name}' script that may run commands")
+
+    def _input(self, name: str, command: Simple) -> None:
+        """What stands in the line as the input of a program that may take commands from there."""
+        for redirect in command.redirects:
+            if redirect.op not in ("<<", "<<<"):
+                continue
+            if name in ("ssh", "rsh"):
+                self._string([redirect.target])
+            elif name in CLIENTS and has_way_out(redirect.target.text):
+                self.opaque.append(f"input of '{name}' that may run commands")
 
     def _builtin(self, name: str, words: tuple[Word, ...]) -> None:
         match name:
@@ -222,6 +255,8 @@ class _Eyes:
             variable, _, value = word.text.partition("=")
             self._sets(variable, value)
         if name == "xargs" and inner < stop:
+            for mark, _ in option_values(_MARKS, self._words[start:inner]):
+                self._put(inner, stop, mark)
             stop = self._feed(inner, stop)
         if known:
             self._todo.append((inner, stop, sure))
@@ -240,11 +275,14 @@ class _Eyes:
             return
         for word in words[1:]:
             if word.exact and " " in word.text.strip():
-                self._nest(word.text)
+                if base(self._words[start].text) in WITHOUT_SHELL:
+                    self.guessed.append(word.text)
+                else:
+                    self._nest(word.text)
         first = next((i for i in range(start + 1, stop) if self._words[i].text in after), start) if after else start
         if not after:  # `parallel`, `fd` and the like: they add words of their own
             stop = self._feed(start + 1, stop)
-            if any(word.text.startswith(":::") for word in words):
+            if any(word.text.startswith((":::", "-I", "-J", "--replace")) for word in words):
                 self.opaque.append("words that are put into another command")
         for index in range(min(stop, self._loose_from) - 1, first, -1):
             self._todo.append((index, stop, False))
@@ -269,6 +307,11 @@ class _Eyes:
             return
         self._filled_from = start if stop == len(self._words) else self._filled_from
         filled = [_filled(word, by) if "{}" in word.text else word for word in self._words[start:stop]]
+        self._words = (*self._words[:start], *filled, *self._words[stop:])
+
+    def _put(self, start: int, stop: int, mark: str) -> None:
+        """The same for a mark of the line's own choice."""
+        filled = [_filled(word, "{}", mark) if mark and mark in word.text else word for word in self._words[start:stop]]
         self._words = (*self._words[:start], *filled, *self._words[stop:])
 
     def _feed(self, start: int, stop: int) -> int:
@@ -326,20 +369,12 @@ class _Eyes:
                     self._string([redirect.target])
 
     def _code(self, name: str, words: tuple[Word, ...]) -> None:
-        shorts, longs = CODE_OPTIONS[name]
-        operand = False
-        for word in words[1:]:
-            text = word.text
-            if text.startswith("--") or text in longs:
-                if text.partition("=")[0] in longs:
-                    self.opaque.append(f"code in '{name}'")
-            elif text.startswith("-") and len(text) > 1:
-                if any(letter in text[1:] for letter in shorts):
-                    self.opaque.append(f"code in '{name}'")
-                operand = operand or "m" in text
-            else:
-                operand = operand or text != "-"
-        if not operand and not any(word.text in programs.HARMLESS_OPTIONS for word in words[1:]):
+        found = code.given(name, words)
+        if found.code:
+            self.opaque.append(f"code in '{name}'")
+        elif found.script is not None:
+            self.ran.append(found.script)
+        elif not found.ends:
             self.opaque.append(f"'{name}' takes code from its input")
 
     # --- programs that were made in the same line ------------------------------------------------------------------
@@ -347,13 +382,17 @@ class _Eyes:
     def compare_paths(self) -> None:
         """`cp /bin/rm x; ./x y`: a program by a path that the same line names elsewhere is not known."""
         run = {seen.words[0] for seen in self.commands if seen.words[0].exact and "/" in seen.words[0].text}
-        if not run:
+        if not run and not self.ran:
             return
-        words = {word for script in self.scripts for command in script.commands for word in command.words}
-        named = {_plain(word.text) for word in words - run}
-        for script in self.scripts:
-            named.update(_plain(redirect.target.text) for redirect in script.all_redirects if redirect.op != "<<")
-        if any(_plain(word.text) in named for word in run):
+        commands = [command for script in self.scripts for command in script.commands if command.words]
+        redirects = [redirect for script in self.scripts for redirect in script.all_redirects if redirect.op != "<<"]
+        written = {_plain(redirect.target.text) for redirect in redirects}
+        # Who is given the name of a script to read, check or store has not made it.
+        makers = [command.words for command in commands if base(command.words[0].text) in _MAKERS]
+        written.update(_plain(word.text) for words in makers for word in words[1:] if word not in self.ran)
+        others = {word for command in commands if command.words[0].text != "chmod" for word in command.words}
+        named = written | {_plain(word.text) for word in others - run}
+        if any(_plain(word.text) in named for word in run) or any(_plain(word.text) in written for word in self.ran):
             self.opaque.append("a program that the same line may have made")
 
 
@@ -395,17 +434,19 @@ def runs_by_option(name: str, words: tuple[Word, ...]) -> bool:
     return next(values, None) is not None
 
 
-def _filled(word: Word, by: str) -> Word:
-    return Word(word.text.replace("{}", UNKNOWN), word.start, names=(*word.names, by))
+def _filled(word: Word, by: str, mark: str = "{}") -> Word:
+    return Word(word.text.replace(mark, UNKNOWN), word.start, names=(*word.names, by))
 
 
 def _may_run(words: tuple[Word, ...], after: frozenset[str]) -> bool:
     """Whether the subcommand makes the program run something. A word behind an option may be its value, or that."""
     behind_option = False
-    for word in words[1:]:
+    for index, word in enumerate(words[1:], 1):
         if word.text.startswith("-"):
             behind_option = True
             continue
+        if word.text in ("compose", "container"):
+            return any(later.text in after or not later.exact for later in words[index + 1 :])
         if word.text in after or not word.exact:
             return True
         if not behind_option:

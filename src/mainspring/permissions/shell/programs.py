@@ -11,7 +11,6 @@ from mainspring.permissions.shell.values import UNKNOWN, Word
 
 FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 FIND_CHANGES = frozenset({"-delete", "-fprint", "-fprint0", "-fprintf", "-fls"})
-HARMLESS_OPTIONS = frozenset({"--version", "-V", "--help", "-h", "-v", "-version", "-help"})
 
 
 def may_be_find_action(word: Word) -> bool:
@@ -45,6 +44,10 @@ _RUNNING = names(
     GREP_OPTIONS RIPGREP_CONFIG_PATH FZF_DEFAULT_COMMAND FZF_DEFAULT_OPTS DOCKER_HOST DOCKER_CONFIG KUBECONFIG
     KUBE_EDITOR AWS_CONFIG_FILE XDG_CONFIG_HOME XDG_DATA_HOME CURL_HOME WGETRC NETRC npm_config_script_shell
     npm_config_prefix BASH_LOADABLES_PATH BASH_FUNC EXECIGNORE POSIXLY_CORRECT TMOUT GCONV_PATH NLSPATH LOCPATH
+    PYTEST_ADDOPTS PYTEST_PLUGINS VIMINIT EXINIT GVIMINIT DOTNET_STARTUP_HOOKS GNUMAKEFLAGS MFLAGS GCC_EXEC_PREFIX
+    COMPILER_PATH ERL_FLAGS ERL_AFLAGS ERL_ZFLAGS ELIXIR_ERL_OPTIONS PERL5SHELL RUBYSHELL PSQLRC CONFIG_SHELL
+    TERMINFO_DIRS TERMCAP OPENSSL_MODULES OPENSSL_ENGINES KUBECTL_EXTERNAL_DIFF RSYNC_CONNECT_PROG SSH_SK_HELPER
+    SSH_PKCS11_HELPER
     HOSTALIASES RES_OPTIONS MALLOC_CHECK_ UV_PYTHON PIP_CONFIG_FILE PIP_INDEX_URL PIP_EXTRA_INDEX_URL UV_INDEX_URL"""
 )
 _RUNNING_STARTS = (
@@ -59,11 +62,15 @@ _RUNNING_STARTS = (
     "COR_",
     "CORECLR_",
     "ASAN_",
+    "LUA_INIT_",
 )
 
 
+_RUNNING_ENDS = ("_PAGER", "_EDITOR", "_BROWSER", "_ASKPASS", "_LAUNCHER")
+
+
 def runs(variable: str) -> bool:
-    return variable in _RUNNING or variable.startswith(_RUNNING_STARTS)
+    return variable in _RUNNING or variable.startswith(_RUNNING_STARTS) or variable.endswith(_RUNNING_ENDS)
 
 
 # --- git ------------------------------------------------------------------------------------------------------

@@ -9,10 +9,19 @@ from msgspec.structs import replace
 
 from mainspring.permissions.shell import characters, second
 from mainspring.permissions.shell.grammar import Grammar
-from mainspring.permissions.shell.values import Script
+from mainspring.permissions.shell.simple import RESERVED
+from mainspring.permissions.shell.values import Script, Simple, Word
 
-# Without a character that means anything to a shell a line has one reading: it needs no second reader.
-_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,^ -]*\Z", re.ASCII)
+# Without a character that means anything to a shell a line has one reading: its words.
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_./:@%+,^ -]|(?<=[A-Za-z0-9])~)+\Z", re.ASCII)
+_WORD = re.compile(r"[^ ]+")
+# Such words, single quotes around a word, and operators between blanks: these need no second reader, either, as long as
+# no word is reserved.
+_JOINED = re.compile(
+    r"(?:[A-Za-z0-9_./:@%+,^ -]|(?<=[A-Za-z0-9])~|(?<= )'[^'\\`$\n]*'(?= |\Z)"
+    r"|(?<= )(?:\|\|?|&&|;)(?= )|(?<= )2>&1(?= |\Z))+\Z",
+    re.ASCII,
+)
 
 
 @lru_cache(maxsize=64)  # the same line is decided again after hooks, and for what to suggest
@@ -21,8 +30,12 @@ def read(text: str) -> Script:
     objection = characters.objection(text)
     if objection:
         return Script((), unclear=objection)
+    if _PLAIN.match(text):
+        words = tuple([Word(found.group(), found.start(), bare=True) for found in _WORD.finditer(text)])
+        if words and words[0].text not in RESERVED:
+            return Script((Simple(words),))
     script = Grammar(text).script()
-    if script.unclear or not script.commands or _PLAIN.match(text):
+    if script.unclear or not script.commands or (_JOINED.match(text) and RESERVED.isdisjoint(text.split())):
         return script
     objection = second.objection(text, script)
     return replace(script, unclear=objection) if objection else script

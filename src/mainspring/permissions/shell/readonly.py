@@ -88,13 +88,13 @@ TABLE: dict[str, Row] = {
     "readlink": Row("files", "femnqsvz"),
     "file": Row("files", "bhikLNpr0", longs=longs(
             "brief mime mime-type mime-encoding dereference no-dereference"
-        )),
+        ), globs=False),
     "diff": Row(
         "files", "abBcdeEiNnpqrstTuwyZ", "UCWIxF",
         longs(
             "unified brief color recursive side-by-side ignore-all-space ignore-space-change ignore-blank-lines "
-            "ignore-case new-file text context width exclude report-identical-files suppress-common-lines no- "
-            "dereference strip-trailing-cr"
+            "ignore-case new-file text context width exclude report-identical-files suppress-common-lines "
+            "no-dereference strip-trailing-cr"
         ),
     ),
     "cmp": Row("files", "bls", "n"),
@@ -128,10 +128,10 @@ TABLE: dict[str, Row] = {
     "grep": Row(
         "one pattern, then files", "abcEFGhHiIlLnoPqrsTUvVwxyZz", "ABCmdDe",
         longs(
-            "color colour line-number recursive ignore-case count files-with-matches files-without-match fixed- "
-            "strings word-regexp extended-regexp basic-regexp perl-regexp line-regexp invert-match only- "
-            "matching max-count context after-context before-context no-filename with-filename quiet silent no- "
-            "messages null text byte-offset include exclude exclude-dir regexp"
+            "color colour line-number recursive ignore-case count files-with-matches files-without-match "
+            "fixed-strings word-regexp extended-regexp basic-regexp perl-regexp line-regexp invert-match "
+            "only-matching max-count context after-context before-context no-filename with-filename quiet silent "
+            "no-messages null text byte-offset include exclude exclude-dir regexp"
         ),
         longs(
             "max-count context after-context before-context include exclude exclude-dir regexp"
@@ -140,9 +140,9 @@ TABLE: dict[str, Row] = {
     "rg": Row(
         "one pattern, then files", "cFiIlnNoPqsSuvwxHh.", "ABCgjMmtTre",
         longs(
-            "color line-number ignore-case smart-case case-sensitive count files-with-matches files-without- "
-            "match fixed-strings word-regexp invert-match only-matching max-count context after-context before- "
-            "context glob hidden no-ignore type type-not heading no-heading no-filename with-filename json "
+            "color line-number ignore-case smart-case case-sensitive count files-with-matches "
+            "files-without-match fixed-strings word-regexp invert-match only-matching max-count context after-context "
+            "before-context glob hidden no-ignore type type-not heading no-heading no-filename with-filename json "
             "stats multiline pcre2 sort vimgrep column trim max-depth regexp files"
         ),
         longs(
@@ -150,7 +150,7 @@ TABLE: dict[str, Row] = {
         ), globs=False, pattern=frozenset({"e", "--regexp", "--files"}),
     ),
     "awk": Row("one pattern, then files", "", "Fv", globs=False),
-    "tree": Row("files", "adfilpsughDFrtUxCnASqvcJQN", "LPI", longs("dirsfirst noreport charset prune filelimit si du"),
+    "tree": Row("files", "adfipsughDFrtUxCnASqvcJQN", "LPI", longs("dirsfirst noreport charset prune filelimit si du"),
                 globs=False),
     "jq": Row("one pattern, then files", "rcnesSMaCj", "", longs(
             "raw-output compact-output null-input exit-status slurp sort-keys monochrome-output ascii-output "

@@ -20,10 +20,10 @@ class Form(NamedTuple):
 _SHOWING = longs(
     """oneline graph all decorate stat shortstat numstat name-only name-status since until after before author
     committer grep format pretty abbrev-commit no-merges merges first-parent follow reverse max-count skip date
-    cached staged color no-color word-diff patch no-patch summary dirstat find-renames diff-filter ignore-all-
-    space ignore-space-change ignore-blank-lines unified function-context left-right cherry-pick topo-order date-
-    order branches tags remotes no-decorate relative root raw check minimal patience histogram merge-base no-ext-
-    diff no-textconv quiet exit-code"""
+    cached staged color no-color word-diff patch no-patch summary dirstat find-renames diff-filter
+    ignore-all-space ignore-space-change ignore-blank-lines unified function-context left-right cherry-pick topo-order
+    date-order branches tags remotes no-decorate relative root raw check minimal patience histogram merge-base
+    no-ext-diff no-textconv quiet exit-code"""
 )
 _SHOW = Form("pwbuszcmRM", "nUGSL", _SHOWING)
 
@@ -37,8 +37,8 @@ FORMS: dict[str, Form] = {
     "shortlog": Form("snec", "", longs("summary numbered email all since until no-merges")),
     "rev-list": Form("", "n", _SHOWING | longs("count objects not")),
     "rev-parse": Form("q", "", longs(
-            "abbrev-ref short show-toplevel is-inside-work-tree verify git-dir git-common-dir show-prefix is- "
-            "bare-repository quiet symbolic-full-name show-cdup absolute-git-dir"
+            "abbrev-ref short show-toplevel is-inside-work-tree verify git-dir git-common-dir show-prefix "
+            "is-bare-repository quiet symbolic-full-name show-cdup absolute-git-dir"
         )),
     "ls-files": Form("cdmosutvzk", "x", longs(
             "cached deleted modified others stage exclude-standard exclude full-name error-unmatch"
@@ -109,7 +109,7 @@ def only_reads(words: tuple[Word, ...]) -> bool:
 
 def _leads_out(text: str) -> bool:
     """A path outside: where there is no repository, and with such paths, `git diff` compares any two files."""
-    return text.startswith(("/", "~")) or "../" in text or text == ".."
+    return text.startswith(("/", "~")) or "../" in text or text == ".." or ":/" in text
 
 
 def _option(form: Form, text: str) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from mainspring.core.value import Value
-from mainspring.permissions.shell.look import FOUND, Seen, Sight, base
+from mainspring.permissions.rules import glob_matches
+from mainspring.permissions.shell.look import FOUND, Seen, Sight, base, shell_operand
 from mainspring.permissions.shell.rough import removes
+from mainspring.permissions.shell.runners import SHELLS
 from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shell.values import UNKNOWN, Word
 
@@ -18,6 +20,7 @@ _TOP = names(
 )
 _NARROW = names("-name -iname -path -ipath -wholename -regex -iregex -empty -newer -mtime -mmin -size -perm -user")
 MOST_VALUES = 100  # of one variable
+_LIST = names("find fd ls echo printf git grep rg")  # what they hand on can be judged by their words
 _WHERE_WE_ARE = frozenset({"HOME", "PWD", "OLDPWD", "("})
 _BRACES = re.compile(r"([^{}]*)\{([^{}]*)\}([^{}]*)\Z")
 
@@ -33,8 +36,11 @@ class Ground(Value):
 def critical(sight: Sight, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
     """Why the line may remove what must stay, or "". `real`: every name of a path."""
     values = _values(sight)
+    listed = any(base(seen.words[0].text) in _LIST for seen in sight.commands)
     for seen in sight.commands:
-        for target in _targets(seen):
+        for target in {(word.text, word.names): word for word in _targets(seen)}.values():
+            if target.names == ("{}",) and not listed and any(_is_recursive(word.text) for word in seen.words):
+                return "it removes folders that its input names"
             for word in _variants(target, values):
                 reason = _reason(word, ground, real)
                 if reason:
@@ -45,8 +51,12 @@ def critical(sight: Sight, ground: Ground, real: Callable[[str], Iterable[str]])
     return ""
 
 
+def _is_recursive(text: str) -> bool:
+    return text == "--recursive" or (text[:1] == "-" and text[:2] != "--" and "r" in text.lower())
+
+
 def _values(sight: Sight) -> dict[str, list[Word]]:
-    """What the line itself puts into variables; of functions, all that they are given."""
+    """What the line itself puts into variables; of functions and shells, all that they are given."""
     values: dict[str, list[Word]] = {}
     for script in sight.scripts:
         functions = {name for name, _ in script.functions}
@@ -56,27 +66,66 @@ def _values(sight: Sight) -> dict[str, list[Word]]:
                     values.setdefault(assign.name, []).append(assign.value)
             if command.words and command.words[0].text in functions:
                 values.setdefault("1", []).extend(command.words[1:])
+    printed = [word for seen in sight.commands if seen.sure for word in _printed(seen.words)]
+    for script in sight.scripts:
+        given = [redirect.target for redirect in script.all_redirects if redirect.op in ("<<", "<<<")]
+        printed.extend([Word(part, -1) for target in given for part in target.text.split()])
+    for seen in sight.commands:
+        name = base(seen.words[0].text)
+        if name in SHELLS:
+            kind, operand = shell_operand(seen.words)
+            after = seen.words.index(operand) + 1 if kind == "string" and operand is not None else len(seen.words)
+            values.setdefault("1", []).extend(seen.words[after:])
+        elif name == "read":
+            for word in seen.words[1:]:
+                values.setdefault(word.text, []).extend(printed)
+    values["{}"] = printed
     return values
 
 
-def _variants(word: Word, values: dict[str, list[Word]]) -> Iterator[Word]:
-    """The word, and what it becomes with each known value of its variable."""
-    yield word
-    if len(word.names) != 1 or word.text.count(UNKNOWN) != 1:
-        return
-    name = "1" if word.names[0] in ("@", "*") or word.names[0].isdigit() else word.names[0]
-    known = values.get(name, [])
-    if len(known) > MOST_VALUES:
-        known = [Word(UNKNOWN, word.start)]  # nobody looks through that many
-    for value in known:
-        yield Word(word.text.replace(UNKNOWN, value.text), word.start, value.many, value.glob, names=value.names)
+def _printed(words: tuple[Word, ...]) -> list[Word]:
+    """What a command may hand to `xargs` or `read`, as far as that is among its words."""
+    match base(words[0].text):
+        case "pwd":
+            return [Word(".", -1)]
+        case "find":
+            return _narrowed(words)
+        case "echo" | "printf" | "ls":
+            return [word for word in words[1:] if word.exact and not word.text.startswith("-")]
+        case _:
+            return []
+
+
+def _variants(word: Word, values: dict[str, list[Word]]) -> list[Word]:
+    """The word, and what it becomes with each known value of its variable, and of the variables in that."""
+    found = [word]
+    todo = [word]
+    seen = {(word.text, word.names)}
+    while todo:
+        one = todo.pop()
+        if len(one.names) != 1 or one.text.count(UNKNOWN) != 1:
+            continue
+        name = "1" if one.names[0] in ("@", "*") or one.names[0].isdigit() else one.names[0]
+        for value in values.get(name, ()):
+            text = one.text.replace(UNKNOWN, value.text)
+            if (text, value.names) in seen:
+                continue
+            if len(seen) > MOST_VALUES:
+                return [Word(UNKNOWN, word.start)]  # nobody looks through that many
+            seen.add((text, value.names))
+            tilde = value.tilde and one.text.startswith(UNKNOWN)
+            new = Word(text, word.start, value.many, value.glob, tilde, names=value.names)
+            found.append(new)
+            if value.names != one.names:  # `x=$x/y` would go on for ever
+                todo.append(new)
+    return found
 
 
 def _targets(seen: Seen) -> list[Word]:
     name = base(seen.words[0].text) if seen.words[0].exact else ""
     if name == "find":
         return _found(seen.words)
-    if name not in ("rm", "rmdir", ""):
+    if name not in ("rm", "rmdir", "") or (not name and not seen.sure):
         return []
     targets: list[Word] = []
     ended = False
@@ -90,12 +139,19 @@ def _targets(seen: Seen) -> list[Word]:
 def _found(words: tuple[Word, ...]) -> list[Word]:
     """Where `find` begins, if it removes what it finds. With a narrow test, only places outside the working folder."""
     removes_them = any(word.text == "-delete" or base(word.text) in ("rm", "rmdir") for word in words[1:])
-    if not removes_them:
-        return []
+    return _narrowed(words) if removes_them else []
+
+
+def _narrowed(words: tuple[Word, ...]) -> list[Word]:
     first = next((index for index, word in enumerate(words[1:]) if word.text.startswith(("-", "(", "!"))), len(words))
     places = list(words[1 : first + 1]) or [Word(".", -1)]
+    places.extend([Word(".", -1) for word in places if word.many and word.text == UNKNOWN])  # it may be no word at all
     narrow = any(word.text in _NARROW for word in words)
-    return [word for word in places if not narrow or word.tilde or not word.exact or word.text.startswith("/")]
+    return [word for word in places if not narrow or word.tilde or not word.exact or _leads_out(word.text)]
+
+
+def _leads_out(text: str) -> bool:
+    return text.startswith("/") or ".." in text.split("/")
 
 
 def _reason(word: Word, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
@@ -103,10 +159,14 @@ def _reason(word: Word, ground: Ground, real: Callable[[str], Iterable[str]]) ->
         return ""  # the places where it is looked for are targets themselves
     if word.many and word.text.startswith("-"):
         return "it removes what follows options that are computed"
-    if any(name.startswith("{") for name in word.names):
+    if any(name.startswith("{") and name != "{}" for name in word.names):
         return _braces(word, ground, real)
     if UNKNOWN not in word.text:
         return _static(word.text, ground, real)
+    if word.glob:
+        reason = _glob(word, ground, real)
+        if reason:
+            return reason
     parts = word.text.split("/")
     while parts and not parts[-1].replace(UNKNOWN, "").strip("."):
         parts.pop()  # `*`, `.*`, `$x`, and empty names
@@ -123,6 +183,30 @@ def _reason(word: Word, ground: Ground, real: Callable[[str], Iterable[str]]) ->
     return _static(where, ground, real) if ends_open else ""
 
 
+def _glob(word: Word, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
+    """Whether a pattern may match a folder that must stay."""
+    path = ground.home + word.text[1:] if word.tilde else word.text
+    before, _, after = path.partition(UNKNOWN)
+    if ".." in after.split("/"):
+        return "it removes what is above a pattern"
+    kept = {name for folder in (ground.cwds[0], *ground.folders, ground.home) for name in (folder, *real(folder))}
+    folders = [[part for part in name.split("/") if part] for name in kept]
+    for cwd in ground.cwds:
+        start, slash, name = posixpath.join(cwd, before).rpartition("/")
+        parts = [
+            part for part in (posixpath.normpath(start or "/") + slash + name + UNKNOWN + after).split("/") if part
+        ]
+        if len(parts) == 1:
+            return "it removes what a pattern matches in '/'"
+        if any(len(folder) >= len(parts) and all(map(_fits, parts, folder)) for folder in folders):
+            return "it removes what a pattern matches, and that may be or hold a working folder or home"
+    return ""
+
+
+def _fits(part: str, name: str) -> bool:
+    return glob_matches(part.split(UNKNOWN), name)
+
+
 def _computed(word: Word, parts: list[str], *, ends_open: bool) -> str:
     """An unknown part before a known one: below a variable."""
     if word.glob:
@@ -136,7 +220,7 @@ def _computed(word: Word, parts: list[str], *, ends_open: bool) -> str:
 
 
 def _braces(word: Word, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
-    raw = next(name for name in word.names if name.startswith("{"))[1:]
+    raw = next(name for name in word.names if name.startswith("{") and name != "{}")[1:]
     found = _BRACES.match(raw)
     if found is None or any(character in raw for character in "*?[$`'\"\\~"):
         return "it removes a list that is computed"
@@ -153,8 +237,10 @@ def _static(path: str, ground: Ground, real: Callable[[str], Iterable[str]]) -> 
     if path == "~" or path.startswith("~/"):
         path = ground.home + path[1:]
     for cwd in ground.cwds:
-        full = posixpath.normpath(posixpath.join(cwd, path))
-        for name in {full, *real(full)}:
+        joined = posixpath.join(cwd, path)
+        full = posixpath.normpath(joined)
+        # Behind a link `..` leads elsewhere than it seems.
+        for name in {full, *real(full), *(real(joined) if ".." in path else ())}:
             reason = _name(name, ground, real)
             if reason:
                 return reason

@@ -24,7 +24,7 @@ Commands = dict[str, list[str]]  # by the base name of the command; each from it
 
 
 def plain(text: str) -> str:
-    return text.translate(_QUOTES)
+    return text.replace("\\\n", "").translate(_QUOTES)
 
 
 def removes(text: str) -> bool:

@@ -76,7 +76,6 @@ RUNNERS: dict[str, Runner] = {
     "setpriv": Runner("dh", "", longs("no-new-privs clear-groups keep-groups"), longs("reuid regid groups")),
     "linux32": Runner("vRBFIX3L"),
     "linux64": Runner("vRBFIX3L"),
-    "setarch": Runner("vRBFIX3L", own=1),
     "fakeroot": Runner("u", "lsbif"),
     "unbuffer": Runner("p"),
     "chronic": Runner("ev"),
@@ -108,13 +107,14 @@ LOOSE_RUNNERS: dict[str, frozenset[str]] = {
     bwrap valgrind rr heaptrack screen tmux start-stop-daemon cgexec cpulimit faketime rlwrap fd fdfind runuser su
     sg capsh script expect gdb lldb flock pkexec gosu su-exec prlimit hyperfine sshpass chpst softlimit setuidgid envdir
     tini dumb-init daemonize choom uclampset eatmydata fakechroot proot schroot wine dtach abduco nsjail minijail0
-    with-contenv s6-setuidgid dotenv"""),
+    with-contenv s6-setuidgid dotenv setarch arch"""),
         frozenset[str](),
     ),
-    **dict.fromkeys(("docker", "podman", "nerdctl"), frozenset({"exec", "run", "create", "compose", "container"})),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), frozenset({"exec", "run", "create"})),
     **dict.fromkeys(names("kubectl oc lxc bundle direnv asdf rbenv pyenv nodenv"),
                     frozenset({"exec", "run", "debug", "shell"})),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), frozenset({"exec", "x", "dlx"})),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"),
+                    frozenset({"exec", "x", "dlx", "explore", "workspace", "workspaces"})),
     **dict.fromkeys(("uv", "poetry", "pipenv", "pdm", "hatch", "rye", "conda", "mamba", "micromamba"),
                     frozenset({"run", "tool", "env"})),
     "mise": frozenset({"exec", "x", "run"}),
@@ -124,49 +124,22 @@ LOOSE_RUNNERS: dict[str, frozenset[str]] = {
     "machinectl": frozenset({"shell"}),
     "perf": frozenset({"stat", "record", "trace"}),
     "snap": frozenset({"run"}),
+    "rustup": frozenset({"run"}),
+    "meson": frozenset({"devenv"}),
+    "brew": frozenset({"sh"}),
+    **dict.fromkeys(("gem", "composer"), frozenset({"exec"})),
 }  # fmt: skip
+
+# Of the runners, those that hand words on as they are: a word with blanks need not be meant for a shell.
+WITHOUT_SHELL = names(
+    "docker podman nerdctl kubectl oc lxc bundle uv poetry pipenv pdm hatch rye conda mamba micromamba"
+)
 
 # They read what to run from their input.
 READ_COMMANDS = frozenset({"at", "batch", "crontab", "ed", "red"})
 
 SHELLS = names("sh bash dash ash ksh mksh rbash zsh fish csh tcsh pwsh posh yash elvish nu xonsh")
 LIKE_BASH = frozenset({"sh", "bash", "dash", "ash", "rbash", "ksh", "mksh"})
-
-# Options after which code in another language stands. Code is not looked into: it is asked.
-CODE_OPTIONS: dict[str, tuple[str, frozenset[str]]] = {
-    "python": ("c", frozenset()),
-    "pypy": ("c", frozenset()),
-    "perl": ("eE", frozenset()),
-    "ruby": ("e", frozenset()),
-    "node": ("ep", frozenset({"--eval", "--print"})),
-    "nodejs": ("ep", frozenset({"--eval", "--print"})),
-    "bun": ("ep", frozenset({"--eval", "--print"})),
-    "deno": ("", frozenset({"eval"})),
-    "php": ("rBRE", frozenset({"--run"})),
-    "lua": ("e", frozenset()),
-    "luajit": ("e", frozenset()),
-    "tclsh": ("", frozenset()),
-    "guile": ("c", frozenset()),
-    "Rscript": ("e", frozenset()),
-    "julia": ("eE", frozenset({"--eval", "--print"})),
-    "osascript": ("e", frozenset()),
-    "groovy": ("e", frozenset()),
-    "scala": ("e", frozenset()),
-    "erl": ("", frozenset({"-eval"})),
-    "elixir": ("e", frozenset({"--eval"})),
-    "racket": ("e", frozenset({"--eval"})),
-    "sbcl": ("", frozenset({"--eval"})),
-    "emacs": ("", frozenset({"--eval", "-eval", "--batch", "-f", "-l"})),
-    "vim": ("cS", frozenset({"--cmd"})),
-    "vi": ("cS", frozenset({"--cmd"})),
-    "nvim": ("cS", frozenset({"--cmd"})),
-    "ex": ("cS", frozenset({"--cmd"})),
-    "expect": ("c", frozenset()),
-    "gdb": ("", frozenset({"-ex", "--ex", "-x", "--command", "--eval-command"})),
-    "jshell": ("", frozenset()),
-    "irb": ("", frozenset()),
-    "sqlite3": ("", frozenset({"-cmd"})),
-}
 
 # Options whose value is a command, in programs that otherwise do something else.
 COMMAND_OPTIONS: dict[str, frozenset[str]] = {
@@ -192,7 +165,11 @@ COMMAND_OPTIONS: dict[str, frozenset[str]] = {
     "nc": frozenset({"-e", "-c"}),
     "ncat": frozenset({"-e", "-c", "--exec", "--sh-exec"}),
     "gcc": frozenset({"-wrapper"}),
-    "wget": frozenset({"--use-askpass"}),
+    "wget": frozenset({"--use-askpass", "-e", "--execute"}),
+    "go": frozenset({"-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool"}),
+    "gcloud": frozenset({"--command"}),
+    "helm": frozenset({"--post-renderer"}),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), frozenset({"--entrypoint"})),
     "vagrant": frozenset({"-c", "--command"}),
     "git": longs(
         "exec extcmd upload-pack receive-pack tree-filter index-filter msg-filter env-filter commit-filter "

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shell.values import UNKNOWN, Assign, Redirect, UnclearError, Word
-from mainspring.permissions.shell.words import COUNTED, WordReader
+from mainspring.permissions.shell.words import COUNTED, MADE, WordReader
 
 RESERVED = names("! [[ ]] { } case coproc do done elif else esac fi for function if in select then time until while")
 # Reserved, but read as if they were commands that run what follows: both readers see them so.
@@ -22,6 +22,19 @@ _HERE_END = re.compile(
 )
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[0-9]+\])?\+?=", re.ASCII)
 _ASSIGNING = names("read mapfile readarray printf getopts declare typeset local export readonly wait")
+# What they print is a number, whatever they read.
+_PRINT_NUMBERS = frozenset(
+    {
+        ("wc", "-l"),
+        ("wc", "-c"),
+        ("wc", "-w"),
+        ("wc", "-m"),
+        ("date", "+%s"),
+        ("date", "+%s%N"),
+        ("nproc",),
+        ("id", "-u"),
+    }
+)
 _NUMBER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 
 
@@ -46,6 +59,12 @@ class SimpleReader(WordReader):
 
     def found(self) -> int:
         return len(self.commands)
+
+    def printed(self, since: int) -> str:
+        texts = tuple([word.text for word in self.commands[-1].words]) if len(self.commands) > since else ()
+        if texts in _PRINT_NUMBERS:
+            return COUNTED
+        return MADE if texts in (("mktemp",), ("mktemp", "-d")) else "("
 
     # --- blanks, comments, here-documents ------------------------------------------------------------------------
 
@@ -173,8 +192,7 @@ class SimpleReader(WordReader):
             value = self.word(value=True)
             if self._at("("):
                 raise UnclearError("a `(` inside a value")
-        if value is None or not is_number(value):
-            self.given.add(name)
+        (self.numbers if value is not None and is_number(value) else self.given).add(name)
         assigns.append(Assign(name, value))
         return True
 

@@ -3,9 +3,10 @@ one: a rule about such a word is asked about."""
 
 from __future__ import annotations
 
+from mainspring.permissions.shell.code import CODE_OPTIONS
 from mainspring.permissions.shell.look import base
 from mainspring.permissions.shell.readonly import TABLE
-from mainspring.permissions.shell.runners import CODE_OPTIONS, LOOSE_RUNNERS, RUNNERS, SHELLS, family
+from mainspring.permissions.shell.runners import LOOSE_RUNNERS, RUNNERS, SHELLS, family
 from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shell.touches import DATA, KNOWN
 from mainspring.permissions.shell.values import Word
@@ -27,6 +28,14 @@ _FAMILIAR = (
     | frozenset(CODE_OPTIONS)
     | SHELLS
 )
+
+
+# Known, but what stands behind a `=` in their words they may run.
+_VALUED = names("make gmake mvn gradle npm pnpm export declare typeset readonly env")
+
+
+def may_run_values(words: tuple[Word, ...]) -> bool:
+    return len(words) > 1 and base(words[0].text) in _VALUED
 
 
 def may_run(words: tuple[Word, ...]) -> bool:

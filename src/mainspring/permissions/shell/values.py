@@ -46,6 +46,7 @@ class Script(Value):
     commands: tuple[Simple, ...]
     redirects: tuple[Redirect, ...] = ()  # of groups, loops and conditions
     functions: tuple[tuple[str, int], ...] = ()  # those that are there for certain, and from where on
+    counts: tuple[str, ...] = ()  # variables that arithmetic evaluates, and that are not set to numbers here
     unclear: str = ""  # why not all of it could be read; "" when all of it was
 
     @property

@@ -36,11 +36,14 @@ _ADJACENT = re.compile(r"[A-Za-z0-9_)][ \t]+[A-Za-z0-9_(]", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_.+-]*", re.ASCII)
 _CLASS = re.compile(r"[A-Za-z0-9_.,!^-]+", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_PLACE = re.compile(r"\$([0-9@*])", re.ASCII)
+_SET = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]*=(?!=)", re.ASCII)
 _RANGE = re.compile(r"\{-?[0-9]+\.\.-?[0-9]+(?:\.\.-?[0-9]+)?\}\Z", re.ASCII)
 
 _INSTEAD = frozenset({"-", ":-", "=", ":=", "+", ":+"})
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", re.ASCII)
 
+MADE = "mktemp"  # in `Word.names`: the unknown part is the name of a file that was just made
 COUNTED = "(("  # in `Word.names`: the unknown part is a number
 
 
@@ -56,6 +59,7 @@ class WordReader(ABC):
         self.documents = 0  # and those whose text has been read
         self.counted: set[str] = set()  # variables that arithmetic evaluates, and with them what they hold
         self.given: set[str] = set()  # variables that may hold something else than a number
+        self.numbers: set[str] = set()  # variables that are set to numbers
 
     @abstractmethod
     def statements_until(self, closer: str) -> None:
@@ -64,6 +68,11 @@ class WordReader(ABC):
     @abstractmethod
     def found(self) -> int:
         """How many simple commands there are so far."""
+
+    @abstractmethod
+    def printed(self, since: int) -> str:
+        """What the commands found since then print: COUNTED for a number and nothing else, MADE for a new file's name,
+        "(" for anything."""
 
     # --- a whole word ------------------------------------------------------------------------------------------
 
@@ -95,8 +104,9 @@ class WordReader(ABC):
                 self.arithmetic("))")
                 return UNKNOWN, (COUNTED,), not quoted
             self.at += 2
+            before = self.found()
             self.nested(")")
-            return UNKNOWN, ("(",), not quoted
+            return UNKNOWN, (self.printed(before),), not quoted
         if not quoted and following == "'":
             return self._ansi(), (), False
         if following == "[" or (following == '"' and not quoted):
@@ -152,7 +162,8 @@ class WordReader(ABC):
             self.at = found.end()
         if _ADJACENT.search(inner):  # no expression: more likely commands in two parentheses
             raise UnclearError("arithmetic that is more than names, numbers and operators")
-        self.counted.update(_NAME.findall(inner))
+        self.counted.update(_NAME.findall(inner), _PLACE.findall(inner))
+        self.numbers.update(_SET.findall(inner))
 
     def _closing(self, inner: str) -> int:
         open_ones = 0
