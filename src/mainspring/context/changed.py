@@ -1,0 +1,130 @@
+"""Files that the model has read and that are not what they were: edited by the user, a formatter, a branch change.
+
+What the model read or wrote itself is known by content (`ReadSet`). A copy of small files is kept, so that the model is
+shown what changed and need not read the file again to see it. To write it, it must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mainspring.context.attachments import Attachment, Kind
+from mainspring.context.texts import Mark, look, steady
+from mainspring.core.value import Bundle
+from mainspring.processes.atomic import ReadSet, digest
+from mainspring.processes.opening import read
+from mainspring.processes.paths import PathRefused, Resolved
+
+MOST_FILES = 200  # that are watched, those read last
+LARGEST = 100_000  # bytes of a file of which a copy is kept
+TOTAL = 4_000_000  # bytes of all copies
+READ = 2_000_000  # bytes; of a larger file only its time and size are looked at
+MOST_SHOWN = 5  # files of which one note shows the changes
+MOST_NAMED = 20
+LINES = 20  # of each side of a change
+WIDTH = 200  # characters of a line
+
+
+class Seen(Bundle):
+    mark: Mark | None
+    digest: str | None  # as the model knows the file; None: it is too large
+    lines: list[str] | None  # None: no copy is kept
+
+
+class Changes:
+    """Of one session."""
+
+    def __init__(self, known: ReadSet) -> None:
+        self._known = known
+        self._seen: dict[str, Seen] = {}
+        self._size = 0
+
+    def saw(self, path: Resolved) -> None:
+        """The model has read or written this file by a tool."""
+        known = self._known.of(path)
+        if path.kind != "file" or known is None:
+            return
+        seen = self._look(path.real)
+        if seen is not None and seen.digest not in (None, known):  # somebody was faster: that is news
+            seen = Seen(None, known, None)
+        self._keep(path.real, seen)
+
+    def news(self) -> Attachment | None:
+        """What changed since the last time. One `lstat` for each file that did not."""
+        moved = [real for real, seen in self._seen.items() if look(real) != seen.mark]
+        told = [told for real in moved if (told := self._told(real)) is not None]
+        if not told:
+            return None
+        left = [f"'{name}' changed, too." for name, _ in told[MOST_SHOWN:MOST_NAMED]]
+        if len(told) > MOST_NAMED:
+            left.append(f"So did {len(told) - MOST_NAMED:,} more.")
+        return Attachment(Kind.CHANGED, "", "\n\n".join([*[text for _, text in told[:MOST_SHOWN]], *left]))
+
+    def _told(self, real: str) -> tuple[str, str] | None:
+        """None: it is as the model knows it, by its own edits."""
+        before, now = self._seen[real], self._look(real)
+        if now is None:
+            self._drop(real)
+            return real, f"'{real}' is gone, or is no regular file any more."
+        self._keep(real, now)
+        if now.digest is not None and now.digest in (before.digest, self._known.of(_plain(real))):
+            return None
+        if before.lines is None or now.lines is None:
+            return real, f"'{real}' changed. Read it again before you rely on it."
+        return real, f"'{real}' changed:\n{difference(before.lines, now.lines)}"
+
+    def _look(self, real: str) -> Seen | None:
+        mark = look(real)
+        if mark is None:
+            return None
+        if mark.size > READ:
+            return Seen(steady(mark), None, None)
+        try:
+            data = read(_plain(real), limit=READ)
+        except (OSError, PathRefused):
+            return None
+        return Seen(steady(mark), digest(data), _lines(data) if len(data) <= LARGEST else None)
+
+    def _keep(self, real: str, seen: Seen | None) -> None:
+        self._drop(real)
+        if seen is None:
+            return
+        self._seen[real] = seen
+        self._size += _size(seen)
+        while len(self._seen) > MOST_FILES or self._size > TOTAL:
+            self._drop(next(iter(self._seen)))
+
+    def _drop(self, real: str) -> None:
+        old = self._seen.pop(real, None)
+        self._size -= _size(old) if old is not None else 0
+
+
+def difference(before: list[str], now: list[str]) -> str:
+    """From the first line that differs to the last, each side. Linear in the length, where a true diff is not."""
+    start = 0
+    while start < min(len(before), len(now)) and before[start] == now[start]:
+        start += 1
+    end = 0
+    while end < min(len(before), len(now)) - start and before[-1 - end] == now[-1 - end]:
+        end += 1
+    old, new = before[start : len(before) - end], now[start : len(now) - end]
+    head = f"@@ -{start + 1},{len(old)} +{start + 1},{len(new)} @@"
+    return "\n".join([head, *_side("-", old), *_side("+", new)])
+
+
+def _side(sign: str, lines: list[str]) -> Iterable[str]:
+    shown = [f"{sign}{line[:WIDTH]}" for line in lines[:LINES]]
+    return [*shown, f"[{len(lines) - LINES:,} more lines]"] if len(lines) > LINES else shown
+
+
+def _lines(data: bytes) -> list[str] | None:
+    return None if b"\0" in data else data.decode(errors="replace").split("\n")
+
+
+def _size(seen: Seen) -> int:
+    return sum(map(len, seen.lines)) if seen.lines is not None else 0
+
+
+def _plain(real: str) -> Resolved:
+    """No link is followed when it is opened: if one is there now, that fails."""
+    return Resolved(real, real, kind="file")

@@ -1,0 +1,70 @@
+"""Which folders belong to a project, from its root down to the working folder, and where skills lie."""
+
+# ruff: noqa: PTH112, PTH116, PTH120  # pathlib takes 8 ms to load
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from mainspring.core.value import Bundle
+from mainspring.processes.paths import within
+
+DEEPEST = 40  # folders that are looked at above the working folder
+
+
+class Project(Bundle):
+    """All paths are real ones."""
+
+    root: str  # of the repository; without one, the working folder
+    folders: tuple[str, ...]  # the outermost first, the working folder last
+    git: bool
+
+
+def project_of(cwd: str, user: str) -> Project:
+    """Up to the root of the repository; without one, up to the user's home folder, which is not among them."""
+    upwards = _upwards(cwd)
+    for count, folder in enumerate(upwards, 1):
+        if is_repository(folder, cwd):
+            return Project(folder, tuple(upwards[:count][::-1]), git=True)
+    below_home = [folder for folder in upwards if user.strip("/") and folder != user and within(folder, user)]
+    return Project(cwd, tuple((below_home or [cwd])[::-1]), git=False)
+
+
+def is_repository(folder: str, cwd: str) -> bool:
+    """Not if a stranger put it above us: in `/tmp`, anybody can make a `.git`."""
+    try:
+        owner = os.lstat(f"{folder}/.git").st_uid
+        return folder == cwd or owner in (os.geteuid(), 0, os.stat(cwd).st_uid)
+    except OSError:
+        return False
+
+
+def _upwards(cwd: str) -> list[str]:
+    found = [cwd]
+    while found[-1] != "/" and len(found) < DEEPEST:
+        found.append(os.path.dirname(found[-1]))
+    return found
+
+
+class SkillPlaces(Bundle):
+    user: str = ""  # the user's home folder
+    home: str | None = None  # our own in it
+    project: tuple[str, ...] = ()  # the working folder first, then the root of its repository
+    trusted: bool = False
+    sources: tuple[str, ...] | None = None
+
+    def are_there(self) -> bool:
+        return any(os.path.isdir(folder) for folder, _ in self.folders())
+
+    def folders(self) -> Iterator[tuple[str, bool]]:
+        """Where skills lie, and whether that is the project's. Of two with one name, the first one counts."""
+        if self.sources is None or "user" in self.sources:
+            if self.home:
+                yield f"{self.home}/skills", False
+            if self.user and self.home != f"{self.user}/.claude":
+                yield f"{self.user}/.claude/skills", False
+        if self.trusted and (self.sources is None or "project" in self.sources):
+            for folder in dict.fromkeys(self.project):
+                yield f"{folder}/.mainspring/skills", True
+                yield f"{folder}/.claude/skills", True

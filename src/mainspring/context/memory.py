@@ -1,0 +1,288 @@
+"""Memory files: what the user and the project want every session to know (N-23, D-37).
+
+`AGENTS.md` and `CLAUDE.md` are the same thing under two names, and both are read; one that is a link to the other, or
+says the same, is read once. They are taken as they are when the session starts (settled 23). Files of folders below
+come when something there is touched; a file that changes is sent again.
+
+A project that is not trusted cannot lead out of its own folder, neither by `@path` nor by a link (T1). What cannot be
+read is left out and named in `problems`, for the user; nothing here stops a session.
+"""
+
+# ruff: noqa: PTH116, PTH120  # pathlib takes 8 ms to load
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+from msgspec.structs import replace
+
+from mainspring.context.attachments import MANNERS, Attachment, Kind, cut
+from mainspring.context.folders import Project, project_of
+from mainspring.context.includes import mentions
+from mainspring.context.texts import Mark, Text, look, read_text
+from mainspring.core.value import Bundle
+from mainspring.processes.paths import PathRefused, Resolved, resolve, within
+
+NAMES = ("AGENTS.md", ".claude/CLAUDE.md", "CLAUDE.md")  # of each folder, the later ones count for more
+LOCAL = "CLAUDE.local.md"  # of one person, in a project
+DEEPEST = 5  # files that include each other
+MOST_FILES = 60
+LARGEST = MANNERS[Kind.MEMORY].most  # characters of one file
+TOTAL = 64_000  # of all that are read at the start: about 18,000 tokens, a tenth of a usual window
+TOTAL_NESTED = 32_000  # of those that come later
+
+# What others wrote is not the project's own word, though it lies in its folder.
+STRANGERS = frozenset(
+    {".git", "node_modules", ".venv", "venv", "site-packages", "vendor", "third_party", "bower_components", "dist"}
+)
+
+
+class Scope(StrEnum):
+    USER = "user"
+    PROJECT = "project"
+    LOCAL = "local"
+    NESTED = "nested"
+
+
+class File(Bundle):
+    path: str  # the real one
+    scope: Scope
+    text: str
+    by: str = ""  # the file that includes it
+    size: int | None = None  # of the file in bytes, if this is only its beginning
+
+
+def everything(path: str) -> bool:  # noqa: ARG001  # it has the shape of a rule
+    return True
+
+
+class Where(Bundle):
+    """Where to look, and what may be looked at."""
+
+    cwd: str
+    user: str = ""  # the user's home folder
+    home: str | None = None  # our own in it
+    trusted: bool = False  # the user trusts the working folder
+    sources: tuple[str, ...] | None = None  # as `--setting-sources` has them; None: all
+    may_read: Callable[[str], bool] = everything  # the rules, for files that are included: deny holds here, too
+
+
+class Memory:
+    """The memory of one session."""
+
+    def __init__(self, where: Where) -> None:
+        real = os.path.realpath(where.cwd)
+        self.where = replace(where, cwd=real, user=os.path.realpath(where.user) if where.user else "")
+        self.project: Project = project_of(real, self.where.user)
+        self.files: list[File] = []  # the most general first
+        self.problems: list[str] = []
+        self._marks: dict[str, Mark | None] = {}  # by real path: all that were read
+        self._said: set[str] = set()  # the texts
+        self._looked: set[str] = set(self.project.folders)  # folders, for files that come later
+        self._full = False
+        self._load()
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """All that holds, within its budget. What has to be sent of it, `attachments.missing` says."""
+        first = [file for file in self.files if file.scope is not Scope.NESTED]
+        later = [file for file in self.files if file.scope is Scope.NESTED]
+        return (*_fitted(first, TOTAL), *_fitted(later, TOTAL_NESTED))
+
+    def touched(self, path: str) -> bool:
+        """Whether a file or a folder that a tool worked on brings memory of its own. Quick for folders seen before."""
+        before = len(self.files)
+        for folder in self._new_folders(path):
+            for name in NAMES:
+                self._take(f"{folder}/{name}", Scope.NESTED, self.project.root)
+        return len(self.files) > before
+
+    def refresh(self) -> bool:
+        """Whether any file is not what it was. One `lstat` for each."""
+        changed = [file for file in self.files if look(file.path) != self._marks[file.path]]
+        news = [self._again(file) for file in changed]
+        return any(news)
+
+    @property
+    def compaction(self) -> str:
+        """What the files say about summaries (D-36)."""
+        return "\n\n".join([found for file in self.files if (found := section(file.text))])
+
+    def _load(self) -> None:
+        where, project = self.where, self.project
+        sources = where.sources
+        if sources is None or "user" in sources:
+            for folder in self._users_folders():
+                for name in ("AGENTS.md", "CLAUDE.md"):
+                    self._take(f"{folder}/{name}", Scope.USER, "/")
+        for folder in project.folders:
+            bounds = project.root if within(folder, project.root) else folder
+            if sources is None or "project" in sources:
+                for name in NAMES:
+                    self._take(f"{folder}/{name}", Scope.PROJECT, bounds)
+            if sources is None or "local" in sources:
+                self._take(f"{folder}/{LOCAL}", Scope.LOCAL, bounds)
+
+    def _users_folders(self) -> Iterable[str]:
+        """Claude Code's before ours: ours counts for more."""
+        theirs = f"{self.where.user}/.claude" if self.where.user else None
+        return dict.fromkeys([folder for folder in (theirs, self.where.home) if folder])
+
+    def _new_folders(self, path: str) -> list[str]:
+        """Folders of the project down to this path that nobody looked at yet."""
+        root = self.project.root
+        found: list[str] = []
+        folder = path
+        while within(folder, root) and folder != root and folder not in self._looked:
+            self._looked.add(folder)
+            found.append(folder)
+            folder = os.path.dirname(folder)
+        return [folder for folder in found[::-1] if STRANGERS.isdisjoint(folder[len(root) :].split("/"))]
+
+    # --- one file ---------------------------------------------------------------------------------
+
+    def _take(self, name: str, scope: Scope, bounds: str) -> None:
+        try:
+            os.lstat(name)
+        except OSError:  # as with most of them
+            return
+        try:
+            path = resolve(name, "/")
+            is_named_so = not path.via  # else it is a link, which could lead to anything
+            if self._is_allowed(path, name, bounds) and (is_named_so or self._may_read(path, name)):
+                self._add(path, scope, bounds, "", 0)
+        except (PathRefused, OSError) as error:
+            self._complain(name, error)
+
+    def _is_allowed(self, path: Resolved, name: str, bounds: str) -> bool:
+        if not self.where.trusted and not within(path.real, bounds):
+            self.problems.append(f"'{name}' is left out: it leads to '{path.real}'. {TRUST}")
+            return False
+        if within(name, self.where.cwd) or bounds == "/" or _is_ours(path.real):
+            return True
+        self.problems.append(f"'{name}' is left out: it belongs to another user")  # such as one in `/tmp`
+        return False
+
+    def _may_read(self, path: Resolved, name: str) -> bool:
+        if all(self.where.may_read(place) for place in path.names):
+            return True
+        self.problems.append(f"'{name}' is left out: a rule denies to read '{path.real}'")
+        return False
+
+    def _add(self, path: Resolved, scope: Scope, bounds: str, by: str, depth: int) -> None:
+        if path.real in self._marks:
+            return
+        if len(self._marks) == MOST_FILES:
+            if not self._full:
+                self.problems.append(f"'{path.real}' and more are left out: {MOST_FILES} memory files are the most")
+            self._full = True
+            return
+        found = read_text(path)
+        self._marks[path.real] = found.mark
+        text = found.text.strip()
+        if text and text not in self._said:
+            self._said.add(text)
+            self.files.append(File(path.real, scope, text, by, found.size if found.cut else None))
+        self._include(path.real, text, scope, bounds, depth + 1)
+
+    def _include(self, by: str, text: str, scope: Scope, bounds: str, depth: int) -> None:
+        names = mentions(text)
+        if depth > DEEPEST and names:
+            self.problems.append(f"'@{names[0]}' in '{by}' is left out: {DEEPEST} files within each other are the most")
+            return
+        if within(by, self.project.root):
+            bounds = self.project.root  # whoever led here, what the project says is the project's
+        for name in names:
+            self._include_one(name, by, scope, bounds, depth)
+
+    def _include_one(self, name: str, by: str, scope: Scope, bounds: str, depth: int) -> None:
+        try:
+            path = resolve(name, os.path.dirname(by), home=self.where.user or None)
+            if path.kind != "file":  # most are no files: people's names, packages, addresses
+                return
+            if not self.where.trusted and not within(path.real, bounds):
+                self.problems.append(f"'@{name}' in '{by}' is left out: it leads to '{path.real}'. {TRUST}")
+            elif self._may_read(path, f"@{name}"):
+                self._add(path, scope, bounds, by, depth)
+        except (PathRefused, OSError) as error:
+            self._complain(name, error)
+
+    def _again(self, file: File) -> bool:
+        """A file that has changed. What it includes anew is left for the next session."""
+        try:
+            found = read_text(Resolved(file.path, file.path, kind="file"))
+        except (PathRefused, OSError):
+            found = Text(GONE, 0, cut=False, mark=look(file.path) or NOWHERE)
+        self._marks[file.path] = look(file.path) and found.mark
+        text = found.text.strip()
+        if text == file.text:
+            return False
+        self.files[self.files.index(file)] = replace(file, text=text, size=found.size if found.cut else None)
+        return True
+
+    def _complain(self, name: str, error: Exception) -> None:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        self.problems.append(f"'{name}' is left out: {why}")
+
+
+TRUST = "'mainspring trust' lets this folder lead out of itself"
+GONE = "(This file was removed: what it said holds no longer.)"
+NOWHERE = Mark(0, 0, 0)
+
+
+def _is_ours(path: str) -> bool:
+    return os.stat(path).st_uid in (os.geteuid(), 0)
+
+
+# --- what the model gets ----------------------------------------------------------------------------
+
+
+def _fitted(files: list[File], total: int) -> list[Attachment]:
+    """Within a budget that the last ones, which count for more, draw on first. What was cut says so."""
+    left = total
+    fitted: list[Attachment] = []
+    for file in reversed(files):
+        most = max(0, min(LARGEST, left))
+        left -= min(len(file.text), most)
+        fitted.append(Attachment(Kind.MEMORY, file.path, _shown(file, most)))
+    return fitted[::-1]
+
+
+def _shown(file: File, most: int) -> str:
+    head = f"({file.scope} memory{f', included by {file.by!r}' if file.by else ''})\n\n"
+    room = min(most, LARGEST - len(head) - LONGEST_NOTE)  # the whole stays within the limit of its kind
+    if len(file.text) > room:
+        return head + (cut(file.text, room, file.path) if room > LONGEST_NOTE else LEFT_OUT)
+    more = f"\n[Cut: the file has {file.size:,} bytes. Read it for the rest.]" if file.size is not None else ""
+    return head + file.text + more
+
+
+LONGEST_NOTE = 500  # characters; it names the path, and few paths are longer
+LEFT_OUT = "[Left out: memory files have more text than fits. Read it when its subject comes up.]"
+
+
+# --- words about summaries --------------------------------------------------------------------------
+
+LONGEST_SECTION = 4_000  # characters
+
+_TITLES = frozenset(
+    {
+        *("compact", "compact instructions", "compaction", "compaction instructions", "compaction rules"),
+        *("summary instructions", "summary rules", "summarization instructions", "summarisation instructions"),
+    }
+)
+
+
+def section(text: str) -> str:
+    """The part under a heading such as '# Compact instructions', down to the next heading of its rank."""
+    rank = 0
+    lines: list[str] = []
+    for line in text.split("\n"):
+        hashes = len(line) - len(line.lstrip("#"))
+        if hashes and (not rank or hashes <= rank):
+            rank = hashes if line.strip("# \t\r").lower() in _TITLES else 0
+        elif rank:
+            lines.append(line)
+    return "\n".join(lines).strip()[:LONGEST_SECTION]

@@ -1,0 +1,170 @@
+"""All that is put into a session's conversation beside the user's words, and when: one object, asked once a turn.
+
+`attachments` is quick, and for the request that is about to be made. `recall` runs while the model talks: it looks up
+what takes longer, and whoever asks next gets what is there by then (B-30, N-20). What a compaction took out of the view
+is sent again (D-37), and what a resumed session still holds is not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from mainspring.context.attachments import Attachment, missing, render
+from mainspring.context.environment import date, repository, today
+from mainspring.context.folders import SkillPlaces
+from mainspring.context.memory import Memory, Where
+from mainspring.core.messages import Assistant, Message, Origin, ToolCall, User
+from mainspring.core.state import State
+from mainspring.core.value import Bundle
+from mainspring.core.view import Edit, view
+from mainspring.processes.paths import PathRefused, resolve
+
+if TYPE_CHECKING:
+    from mainspring.context.changed import Changes
+    from mainspring.context.notes import Notes
+    from mainspring.context.skills import Skills
+    from mainspring.processes.atomic import ReadSet
+    from mainspring.processes.children import Children
+
+# Fields of our tools that name a file or a folder.
+PATHS = {
+    **dict.fromkeys(("Read", "Edit", "Write"), "file_path"),
+    **dict.fromkeys(("Grep", "Glob"), "path"),
+    "NotebookEdit": "notebook_path",
+}
+
+
+class Around(Bundle):
+    """What a session is given. Everything but the place may be left out."""
+
+    where: Where
+    notes: str = ""  # the folder of the project's notes; empty: none
+    environ: Mapping[str, str] = {}  # for git alone
+    read: Callable[[], ReadSet] | None = None  # what the tools have read; asked for at the first file
+    children: Callable[[], Children] | None = None  # who starts programs; asked for at the first one
+
+
+class Surroundings:
+    def __init__(self, around: Around) -> None:
+        self._around = around
+        self.memory = Memory(around.where)
+        self._skills: Skills | None = None
+        self._changes: Changes | None = None
+        self._notes: Notes | None = None
+        self._git: Attachment | None = None
+        self._index: Attachment | None = None
+        self._looked = 0  # how much of the history was looked through for calls
+        self._unsure = True  # whether the view holds all that stands
+        self._last: tuple[tuple[Edit, ...], str] | None = None  # the edits and the day of the last look at the view
+        self._recalled = ""  # the prompt for which notes were looked up
+        if around.notes:
+            self._index = self._the_notes().index
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """For the user: what was left out, and why."""
+        return (*self.memory.problems, *(self._skills.problems if self._skills is not None else ()))
+
+    @property
+    def skills(self) -> Skills:
+        if self._skills is None:
+            from mainspring.context.skills import Skills
+
+            self._skills = Skills(self._skill_places())
+        return self._skills
+
+    def attachments(self, state: State, now: int) -> tuple[User, ...]:
+        """What the next request must bring beside what its view holds. Costs a few `lstat` when nothing happened."""
+        changed = self._look_at_calls(state)
+        news = self._changes.news() if self._changes is not None else None
+        last, self._last = self._last, (state.edits, today(now))
+        again = changed or self.memory.refresh() or self._last != last or self._unsure
+        wanted = missing(self._standing(now), view(state.history, state.edits)) if again else ()
+        self._unsure = bool(wanted)  # an abort may lose them on their way: look once more
+        return (*wanted, *([render(news)] if news is not None else []))
+
+    def lost(self, state: State, now: int, sent: tuple[User, ...]) -> tuple[User, ...]:
+        """What the layers have just taken out of the view: `state` has their edits, `sent` is on its way already."""
+        return missing(self._standing(now), (*view(state.history, state.edits), *sent))
+
+    async def recall(self, state: State) -> tuple[User, ...]:
+        """The notes that fit the prompt. Git and new skills stand from now on: `attachments` brings them."""
+        await self._ask_git()
+        self._unsure |= self.skills.refresh()
+        return missing(await self._fitting(state), view(state.history, state.edits))
+
+    def _standing(self, now: int) -> Iterable[Attachment]:
+        """What holds all the time, the most general first."""
+        some = self._skills is not None or self._skill_places().are_there()
+        skills = self.skills.attachment if some else None
+        standing = (*self.memory.attachments, self._index, skills, date(now), self._git)
+        return [attachment for attachment in standing if attachment is not None]
+
+    def _skill_places(self) -> SkillPlaces:
+        where, project = self.memory.where, self.memory.project
+        return SkillPlaces(where.user, where.home, (where.cwd, project.root), where.trusted, where.sources)
+
+    # --- what the model touched -------------------------------------------------------------------
+
+    def _look_at_calls(self, state: State) -> bool:
+        """Whether there is more memory now, for a place where the model works."""
+        new = state.history.since(self._looked)
+        self._looked = len(state.history)
+        calls = [call for message in new if isinstance(message, Assistant) for call in message.calls]
+        more = [self._touched(name) for call in calls if (name := _path_of(call))]
+        return any(more)
+
+    def _touched(self, name: str) -> bool:
+        try:
+            path = resolve(name, self.memory.where.cwd, home=self.memory.where.user or None)
+        except PathRefused:
+            return False
+        if path.kind == "file" and self._around.read is not None:
+            if self._changes is None:
+                from mainspring.context.changed import Changes
+
+                self._changes = Changes(self._around.read())
+            self._changes.saw(path)
+        return path.kind != "missing" and self.memory.touched(path.real)
+
+    # --- what is looked up while the model talks --------------------------------------------------
+
+    async def _ask_git(self) -> None:
+        if self._git is not None or not self.memory.project.git:
+            return
+        from mainspring.context.git import snapshot
+
+        children = self._around.children() if self._around.children is not None else None
+        found = await snapshot(self.memory.project.root, environ=self._around.environ, children=children)
+        self._git, self._unsure = repository(found), True
+
+    async def _fitting(self, state: State) -> tuple[Attachment, ...]:
+        prompt = _last_prompt(state.history.newest_first())
+        if prompt is None or prompt.id == self._recalled or not self._around.notes:
+            return ()
+        found = await self._the_notes().recall(prompt.text)
+        self._recalled = prompt.id
+        return found
+
+    def _the_notes(self) -> Notes:
+        if self._notes is None:
+            from mainspring.context.notes import Notes
+
+            self._notes = Notes(self._around.notes, is_read=self._is_read)
+        return self._notes
+
+    def _is_read(self, path: str) -> bool:
+        if self._around.read is None:
+            return False
+        return self._around.read().of(resolve(path, os.sep)) is not None
+
+
+def _path_of(call: ToolCall) -> str:
+    said = call.input.get(PATHS.get(call.name, ""))
+    return said if isinstance(said, str) else ""
+
+
+def _last_prompt(newest_first: Iterable[Message]) -> User | None:
+    return next((m for m in newest_first if isinstance(m, User) and m.origin is Origin.PROMPT), None)

@@ -1,0 +1,54 @@
+"""Which files a memory file asks for."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mainspring.context.includes import MOST, mentions
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("See @docs/style.md and @~/notes.md.", ("docs/style.md", "~/notes.md")),
+        ("@a.md", ("a.md",)),
+        ("(@a.md)", ("a.md",)),
+        ("write to me@example.com", ()),
+        ("`@a.md` and ``x ` @b.md``", ()),
+        ("` @a.md and ``@b.md`` c", ("a.md",)),  # one tick alone opens nothing; two and two do
+        ("an odd ` tick, @a.md", ("a.md",)),
+        ("```\n@a.md\n```\n@b.md", ("b.md",)),
+        ("~~~py\n@a.md\n```\n@c.md\n~~~\n@b.md", ("b.md",)),
+        ("````\n```\n@a.md\n````\n@b.md", ("b.md",)),
+        ("```\n@never.md", ()),
+        ("@with\\ blank.md", ("with blank.md",)),
+        ("@a.md @a.md\n- @b.md", ("a.md", "b.md")),
+        ("@", ()),
+    ],
+)
+def test_mentions(text: str, found: tuple[str, ...]) -> None:
+    assert mentions(text) == found
+
+
+def test_there_is_an_end_to_them() -> None:
+    assert len(mentions(" ".join([f"@{n}.md" for n in range(10 * MOST)]))) == MOST
+
+
+@given(st.text(alphabet="`~@a \n\\.", max_size=300))
+def test_any_text_can_be_read(text: str) -> None:
+    for name in mentions(text):
+        assert name
+        assert "`" not in name
+        assert "\n" not in name
+
+
+@pytest.mark.parametrize("piece", ["`" * 3 + " ", "``` `` ` ", "@\\ ", "`a``b```c", "~~~", "@`"])
+def test_a_hostile_line_takes_no_longer_than_a_friendly_one(piece: str) -> None:
+    """256 KB, the most that is read of a file. A quadratic search would take minutes."""
+    start = time.process_time()
+    mentions(" " + "".join([piece + "`" * (n % 700) for n in range(2_000)])[:256_000])
+    assert time.process_time() - start < 1
