@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 
 from mainspring.core.value import Value
 from mainspring.permissions.shell import builtins, code, programs
@@ -69,10 +70,12 @@ def look(text: str) -> Sight:
     return Sight(script, tuple(eyes.commands), tuple(eyes.scripts), tuple(eyes.opaque), tuple(eyes.unread))
 
 
+@lru_cache(256)
 def is_runner(name: str) -> bool:
     return family(base(name)) in RUNNERS
 
 
+@lru_cache(256)  # asked for many times in each decision
 def base(name: str) -> str:
     return name.rpartition("/")[2] or name
 
