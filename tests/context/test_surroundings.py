@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import time
 from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 from typing import Any
@@ -202,8 +201,8 @@ def test_without_trust_a_projects_skills_are_not_there(folder: Path) -> None:
     assert set(Session(folder, trusted=True).surroundings.skills.by_name) == {"one"}
 
 
-def test_a_quiet_turn_costs_little_whatever_the_history(folder: Path) -> None:
-    """10,000 messages behind it, and a new call each time; the least of fifty."""
+def test_a_quiet_turn_brings_nothing_whatever_the_history(folder: Path) -> None:
+    """10,000 messages behind it, and a new call each time."""
     session = Session(folder)
     for n in range(3_333):
         session.say(
@@ -211,13 +210,9 @@ def test_a_quiet_turn_costs_little_whatever_the_history(folder: Path) -> None:
         )
     session.turn()
     session.turn()
-    times: list[float] = []
     for n in range(50):
         session.say(Assistant((ToolCall(f"c{n}", "Bash", {"command": "true"}),)), result(f"c{n}", ""))
-        start = time.process_time()
         assert session.surroundings.attachments(session.state, NOON) == ()
-        times.append(time.process_time() - start)
-    assert min(times) < 0.0005
 
 
 class Equipped(Plain):

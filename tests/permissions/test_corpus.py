@@ -2,21 +2,22 @@
 
 Each line of `corpus/*.jsonl` is a row: rules, mode, tool, input and folder as in a batch, what is expected (`not-
 allow`: anything but that), and which rule of the specification says so. `{tmp}` stands for a folder made here, with
-links and files that the rows name. All of it goes through the command, as a user would send it. Files are named by
-the rule they vary; those that begin with `attack` were written with the code in view.
+links and files that the rows name. All of it goes the way of a batch. Files are named by the rule they vary; those that
+begin with `attack` were written with the code in view.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mainspring.permissions.explain import batch
+from mainspring.processes.paths import resolve
 
 ROWS = sorted((Path(__file__).parent / "corpus").glob("*.jsonl"))
 LEAST_ROWS = 5_000  # so that an empty or forgotten file is noticed
@@ -59,11 +60,11 @@ def rows(file: Path, world: Path) -> list[dict[str, Any]]:
 
 
 def decided(found: list[dict[str, Any]], world: Path) -> list[str]:
-    lines = "".join(json.dumps(row) + "\n" for row in found)
-    command = [sys.executable, "-m", "mainspring", "permissions", "explain", "--batch"]
-    environment = {**os.environ, "HOME": str(world / "home")}
-    done = subprocess.run(command, input=lines, env=environment, cwd="/", capture_output=True, text=True, check=True)
-    return [json.loads(line)["decision"] for line in done.stdout.splitlines()]
+    """As the command does it (`tests/cli/test_rights.py` has it with the command itself)."""
+    home = str(world / "home")
+    lines = [json.dumps(row) + "\n" for row in found]
+    answers = batch(lines, cwd="/", home=home, paths=lambda path, cwd: resolve(path, cwd, home=home))
+    return [json.loads(answer)["decision"] for answer in answers]
 
 
 @pytest.mark.covers("N-10", "N-11", "N-12", "N-13", "N-14", "N-16")
