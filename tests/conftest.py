@@ -17,3 +17,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+# In a worker: what tests start is not measured for coverage. It would take twice as long, and load modules of its own.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)

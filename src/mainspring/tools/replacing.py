@@ -5,7 +5,6 @@ real one, and line by line what it is replaced by takes over the ends of the lin
 and line feed that the model writes is meant: then nothing is translated.
 """
 
-from bisect import bisect_left
 from typing import NamedTuple
 
 from mainspring.tools.coding import plain
@@ -51,6 +50,8 @@ def _crlf(text: str) -> list[int]:
 
 
 def _real(at: int, ends: list[int]) -> int:
+    from bisect import bisect_left
+
     return at + bisect_left(ends, at)
 
 
