@@ -172,6 +172,7 @@ def test_a_money_limit_in_the_settings_holds(serve: Serve) -> None:
     ("mode", "edited", "made"),
     [
         ("default", False, False),
+        ("manual", False, False),
         ("acceptEdits", True, True),
         ("plan", False, False),
         ("dontAsk", False, False),
@@ -331,6 +332,7 @@ def test_explain_many_in_order(serve: Serve) -> None:
         {"rules": rules, "mode": "default", "tool": "Bash", "input": {"command": command}, "cwd": str(stage.folder)}
         for command in commands
     ]
+    rows[0]["mode"] = "manual"
     lines = [json.dumps(row) for row in rows] + ["not json", ""]
     done = stage.run("permissions", "explain", "--batch", input="\n".join(lines).encode())
     answers = frames(done.stdout)

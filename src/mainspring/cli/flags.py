@@ -112,6 +112,7 @@ class Options:
 
 
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto")
+OTHER_NAMES = {("--permission-mode", "manual"): "default"}  # Z-31
 PIPE = "the pipe to an SDK"
 
 FLAGS: tuple[Flag, ...] = (
@@ -174,7 +175,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "--permission-mode",
         Takes.CHOICE,
-        "what happens to calls that no rule covers",
+        "what happens to calls that no rule covers; manual is another name of default",
         choices=MODES,
     ),
     Flag("--dangerously-skip-permissions", Takes.NOTHING, "the same as --permission-mode bypassPermissions"),
@@ -251,6 +252,7 @@ def convert(flag: Flag, name: str, value: str) -> object:
         case Takes.MONEY:
             return money(name, value)
         case Takes.CHOICE:
+            value = OTHER_NAMES.get((flag.name, value), value)
             if value not in flag.choices:
                 raise StartError(f"'{name}' is one of {', '.join(flag.choices)}, not '{value}'")
             return value

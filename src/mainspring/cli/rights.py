@@ -9,7 +9,7 @@ from mainspring.cli.flags import Options, StartError
 from mainspring.settings.values import Entry, Settings, Source
 from mainspring.tools.gate import Gate, Written
 
-BYPASS = "bypassPermissions"
+BYPASS, DEFAULT = "bypassPermissions", "default"
 
 # What a source of settings is called in a verdict.
 NAMES = {
@@ -57,7 +57,7 @@ def expanded(folder: str) -> str:
 
 
 def mode(options: Options, settings: Settings, environment: Mapping[str, str]) -> str:
-    chosen = options.permission_mode or settings.permissions.default_mode or "default"
+    chosen = options.permission_mode or settings.permissions.default_mode or DEFAULT
     if options.dangerously_skip_permissions:
         chosen = BYPASS
     if chosen == BYPASS and settings.permissions.bypass_disabled:

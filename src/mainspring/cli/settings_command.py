@@ -57,7 +57,8 @@ def permissions(options: Options) -> int:
     settings = settings_of(options, cwd, os.environ)
     ours = home_folder(os.environ, compatible=False)
     gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else ())
-    policy = gate.policy(Policy(options.permission_mode or settings.permissions.default_mode or "default"))
+    chosen = options.permission_mode or settings.permissions.default_mode or rights.DEFAULT
+    policy = gate.policy(Policy(chosen))
     return explain(
         words[1:],
         policy,

@@ -91,6 +91,7 @@ def _verdict(found: dict[str, Any], cwd: str, home: str, paths: Paths) -> Verdic
     rules = _field(found, "rules", dict, {})
     here = _field(found, "cwd", str, cwd)
     mode = _field(found, "mode", str, "default")
+    mode = Mode.DEFAULT if mode == "manual" else mode  # it has two names
     if not here.startswith("/") or "\0" in here:
         raise LineError("'cwd' is no absolute path")
     if mode not in set(Mode):
