@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 
 from mainspring.core.errors import UsageError
-from mainspring.sessions.places import agent_file, check_id, file_of, find, folder_of, home, key
+from mainspring.sessions.places import agent_file, check_id, file_of, find, folder_of, key
+from mainspring.settings.home import home_folder
 from sessions.stage import ID, OTHER
 
 
 def test_the_order_of_homes() -> None:
     both = {"MAINSPRING_HOME": "/m", "CLAUDE_CONFIG_DIR": "/c", "HOME": "/h"}
-    assert home(both) == "/m"
-    assert home({"CLAUDE_CONFIG_DIR": "/c", "HOME": "/h"}) == "/c"
-    assert home({"HOME": "/h"}) == "/h/.mainspring"
-    assert home({"HOME": "/h"}, compatible=True) == "/h/.claude"
+    assert home_folder(both) == "/m"
+    assert home_folder({"CLAUDE_CONFIG_DIR": "/c", "HOME": "/h"}) == "/c"
+    assert home_folder({"HOME": "/h"}) == "/h/.mainspring"
+    assert home_folder({"HOME": "/h"}, compatible=True) == "/h/.claude"
 
 
 def test_the_key_of_a_folder(tmp_path: Path) -> None:

@@ -33,8 +33,10 @@ class Keyboard:
         self._turn_of.setdefault(id, asyncio.Event()).set()
 
     async def answer(self, question: Question) -> str:
-        await self._turn_of.setdefault(question.id, asyncio.Event()).wait()
-        del self._turn_of[question.id]
+        try:
+            await self._turn_of.setdefault(question.id, asyncio.Event()).wait()
+        finally:
+            del self._turn_of[question.id]
         about: Any = question.about
         if isinstance(about, dict) and "tool_name" in about:
             return as_text(await self._permission(cast("dict[str, Any]", about)))

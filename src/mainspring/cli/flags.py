@@ -300,12 +300,15 @@ def is_uuid(text: str) -> bool:
 
 
 def split(text: str) -> tuple[str, ...]:
-    """At commas and spaces, but not within parentheses: `Bash(git log, -1),Read` are two."""
-    parts, depth = [""], 0
+    """At commas and blanks outside parentheses: `Bash(git log, -1),Read` are two. A parenthesis behind a backslash is
+    an ordinary character. What is never closed is the last one, as it is."""
+    parts, depth, escaped = [""], 0, False
     for char in text:
-        depth += (char == "(") - (char == ")" and depth > 0)
-        if char in ", " and not depth:
+        if not escaped:
+            depth += (char == "(") - (char == ")" and depth > 0)
+        if char in ", \t\r\n" and not depth and not escaped:
             parts.append("")
         else:
             parts[-1] += char
+        escaped = char == "\\" and not escaped
     return tuple([part for part in parts if part])

@@ -14,7 +14,8 @@ from mainspring.core.value import Bundle
 from mainspring.sessions.journal import FileJournal, NotStored
 from mainspring.sessions.journal import Options as JournalOptions
 from mainspring.sessions.lines import Envelope
-from mainspring.sessions.places import file_of, find, folder_of, home
+from mainspring.sessions.places import file_of, find, folder_of
+from mainspring.settings.home import home_folder
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def open_session(options: Options, place: Place, new_id: str) -> Opened:
 
 
 def new_place(environment: Mapping[str, str], cwd: str, secrets: tuple[str, ...]) -> Place:
-    return Place(home(environment), cwd, secrets)
+    return Place(home_folder(environment), cwd, secrets)
 
 
 def check(options: Options) -> None:

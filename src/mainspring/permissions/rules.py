@@ -133,26 +133,6 @@ def _unescaped(specifier: str) -> str:
 # --- lists ----------------------------------------------------------------------------------------------------
 
 
-def split_list(text: str) -> list[str]:
-    """Rules between commas and blanks outside parentheses. One that is never closed is the last one, as it is."""
-    found: list[str] = []
-    start, depth, index = 0, 0, 0
-    while index < len(text):
-        character = text[index]
-        if character == "\\":
-            index += 1
-        elif character == "(":
-            depth += 1
-        elif character == ")":
-            depth = max(0, depth - 1)
-        elif depth == 0 and (character == "," or character in BLANKS):
-            found.append(text[start:index])
-            start = index + 1
-        index += 1
-    found.append(text[start:])
-    return [rule for rule in found if rule]
-
-
 def parse(
     *,
     deny: Iterable[object] = (),

@@ -2,14 +2,13 @@
 
 Paths are plain strings here and in the journal: `pathlib` takes 8 ms to load, and every start would pay for it.
 """
-# ruff: noqa: PTH100, PTH102, PTH104, PTH108, PTH111, PTH112, PTH116, PTH118, PTH119, PTH120, PTH208
+# ruff: noqa: PTH100, PTH102, PTH104, PTH108, PTH112, PTH116, PTH118, PTH119, PTH120, PTH208
 
 from __future__ import annotations
 
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
 from contextlib import suppress
 
 from mainspring.core.errors import UsageError
@@ -27,17 +26,6 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 # --- names ----------------------------------------------------------------------------------------------------
-
-
-def home(environ: Mapping[str, str], *, compatible: bool = False) -> str | None:
-    """Our folder in the user's home; None: there is no home. `compatible` is for programs that drive Claude Code."""
-    for name in ("MAINSPRING_HOME", "CLAUDE_CONFIG_DIR"):
-        if environ.get(name):
-            return unicodedata.normalize("NFC", environ[name])
-    user = environ.get("HOME") or os.path.expanduser("~")
-    if user == "~":  # no such user, as in some containers
-        return None
-    return unicodedata.normalize("NFC", os.path.join(user, ".claude" if compatible else ".mainspring"))
 
 
 def folder_of(home: Place, cwd: Place) -> str:

@@ -15,7 +15,7 @@ from mainspring.processes.children import Children
 from mainspring.processes.ending import outlast
 from mainspring.processes.output import Stored
 from mainspring.processes.programs import find
-from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer, without_nul
 from mainspring.tools.shell_codes import named
 
 MOST_RUNNING = 50
@@ -143,7 +143,7 @@ def output_tool(background: Background, children: Children) -> Tool:
         text = running.child.stdout.take()
         if matching is not None:
             text = await matching.lines(text)
-        shown = text.replace("\0", "\N{SYMBOL FOR NULL}").rstrip("\n")
+        shown = without_nul(text).rstrip("\n")
         data = {
             "shellId": running.id,
             "status": running.status,

@@ -49,6 +49,11 @@ def answer(text: str, data: Any = None, shown: Shown | None = None) -> Answer:
     return Answer((Text(text),), data, shown=shown)
 
 
+def without_nul(text: str) -> str:
+    """Some servers take no NUL, and many readers stop at it: it is shown as a sign."""
+    return text.replace("\0", "\N{SYMBOL FOR NULL}") if "\0" in text else text
+
+
 class Place:
     """Where a session works: one for all its calls. Only `Bash` moves `cwd`, and never out of the working folders."""
 

@@ -21,8 +21,8 @@ from mainspring.processes.marks import new_mark
 from mainspring.processes.output import DISK, Sizes, Stored
 from mainspring.processes.programs import find
 from mainspring.tools.background import Background
-from mainspring.tools.base import Answer, Calling, Input, Place, Shown, Tool, Trait
-from mainspring.tools.shell_codes import harmless, named
+from mainspring.tools.base import Answer, Calling, Input, Place, Shown, Tool, Trait, without_nul
+from mainspring.tools.shell_codes import meaning, named
 from mainspring.tools.shell_live import Live
 from mainspring.tools.shell_script import answered, arguments, move
 
@@ -195,11 +195,11 @@ def late(ended: Ended, seconds: float) -> str:
 
 
 def told(given: BashInput, ended: Ended, notes: list[str]) -> Answer:
-    output = visible(ended.stdout.text)
-    meaning = harmless(given.command, ended.code)
+    output = without_nul(ended.stdout.text)
+    no_failure = meaning(given.command, ended.code)  # in words; empty if it is one
     if ended.code and not ended.timed_out:
-        notes.append(f"{named(ended.code)}: {meaning}" if meaning else named(ended.code))
-    wrong = ended.timed_out or (ended.code != 0 and not meaning)
+        notes.append(f"{named(ended.code)}: {no_failure}" if no_failure else named(ended.code))
+    wrong = ended.timed_out or (ended.code != 0 and not no_failure)
     text = "\n".join([part for part in (output.rstrip("\n"), *notes) if part])
     return Answer(
         (Text(text or "(no output)"),),
@@ -208,8 +208,3 @@ def told(given: BashInput, ended: Ended, notes: list[str]) -> Answer:
         failed=wrong,
         shown=Shown(summary(given), text, "output"),
     )
-
-
-def visible(text: str) -> str:
-    """NUL is no character for many who read this later."""
-    return text.replace("\0", "\N{SYMBOL FOR NULL}")

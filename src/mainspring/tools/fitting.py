@@ -4,7 +4,6 @@ The end of a log says what went wrong, so both ends are kept.
 """
 
 import os
-from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -22,7 +21,7 @@ def fitted(made: Answer, most: int, place: Place, call_id: str) -> Answer:
     whole = "".join([part.text for part in made.content if isinstance(part, Text)])
     stored = store(whole, place.spill, call_id)
     where = f"; all of it is in '{stored}': read it with offset and limit" if stored else ""
-    head = most * 2 // 3
+    head = most * 2 // 3  # what a text is about stands at its beginning
     tail = most - head
     note = f"\n\n[... {length - head - tail:,} of {length:,} characters left out{where} ...]\n\n"
     others = tuple([part for part in made.content if not isinstance(part, Text)])
@@ -38,16 +37,15 @@ def store(text: str, folder: str, name: str) -> str:
     try:
         os.makedirs(folder, 0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            for piece in pieces(text.encode("utf-8", "replace")[:MOST_STORED]):
-                os.write(fd, piece)
-        finally:
-            os.close(fd)
     except OSError:
         return ""
+    rest = memoryview(text.encode("utf-8", "replace")[:MOST_STORED])
+    try:
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+    except OSError:  # half of it, under the name of all of it, would mislead
+        os.unlink(path)  # noqa: PTH108
+        return ""
+    finally:
+        os.close(fd)
     return path
-
-
-def pieces(data: bytes, size: int = 1 << 20) -> Iterable[bytes]:
-    for start in range(0, len(data), size):
-        yield data[start : start + size]

@@ -18,7 +18,7 @@ from mainspring.processes.opening import read_all
 from mainspring.processes.paths import Resolved
 from mainspring.tools import images, pdf
 from mainspring.tools.aside import SMALL, Halt, aside
-from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Shown, Tool, answer
+from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Shown, Tool, answer, without_nul
 from mainspring.tools.coding import HEAD, Coding, coding_of
 from mainspring.tools.files import WHOLE, find, opened
 from mainspring.tools.lines import Descriptor, Index, Line, Memory, Source, Wanted, Window, index_of, window
@@ -178,14 +178,10 @@ def _decoded(line: Line) -> tuple[str, bool]:
     """Its text without its end, and whether all of it is UTF-8."""
     data = line.data if line.cut else line.data.removesuffix(b"\r")
     try:
-        return _visible(data.decode()), True
+        return without_nul(data.decode()), True
     except UnicodeDecodeError as error:
         at_the_cut = line.cut and error.start >= len(data) - 3
-        return _visible(data.decode("utf-8", "ignore" if at_the_cut else "replace")), at_the_cut
-
-
-def _visible(text: str) -> str:
-    return text.replace("\0", "\u2400") if "\0" in text else text  # some servers take no NUL
+        return without_nul(data.decode("utf-8", "ignore" if at_the_cut else "replace")), at_the_cut
 
 
 def _notes(rows: _Rows, seen: Window, first: int, broken: bool) -> list[str]:

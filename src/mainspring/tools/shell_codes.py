@@ -23,7 +23,7 @@ _CHAINS = frozenset(("&&", "||"))
 _SIGNALLED = 128
 
 
-def harmless(command: str, code: int) -> str:
+def meaning(command: str, code: int) -> str:
     """What a code means that is no failure; empty: it is one."""
     if code != 1:
         return ""
