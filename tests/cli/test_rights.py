@@ -305,6 +305,14 @@ def test_what_the_commands_do_not_know(arguments: list[str], words: str, serve: 
     assert words in done.stderr.decode()
 
 
+@pytest.mark.parametrize("command", ["sessions", "config", "trust", "permissions explain Bash ls", "-p hello"])
+def test_a_home_that_is_no_path_is_told(command: str, serve: Serve) -> None:
+    """A relative one would be looked for in whatever repository we are started in."""
+    done = serve().run(*command.split(), env={"MAINSPRING_HOME": "relative"})
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(b"mainspring: 'MAINSPRING_HOME' is 'relative'; it must be an absolute path")
+
+
 def explained(stage: Stage, *arguments: str) -> str:
     done = stage.run("permissions", "explain", *arguments)
     assert (done.returncode, done.stderr) == (0, b"")

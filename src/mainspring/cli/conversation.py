@@ -56,7 +56,7 @@ async def leave(world: World) -> None:
 def greet(output: Output, world: World) -> None:
     about = world.about
     output.line(f"mainspring, {about.model.name}. {HOW_TO_LEAVE}", Style.BOLD)
-    output.line(f"Tools: {', '.join(about.tools) or 'none'}. Mode: {about.mode}.", Style.DIM)
+    output.line(f"{len(about.tools)} tools. Mode: {about.mode}.", Style.DIM)
 
 
 def ask(signals: Signals, output: Output) -> str | None:

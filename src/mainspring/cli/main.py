@@ -8,10 +8,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mainspring import __version__
 from mainspring.cli.flags import Options, StartError, parse
+
+Command = Callable[[Options], int]
 
 # What a shell reports for a program that these signals ended.
 INTERRUPTED = 128 + 2
@@ -98,31 +100,39 @@ def sessions(options: Options) -> int:
     with undisturbed():
         from mainspring.cli.sessions_command import sessions as show
 
+    return told(show, options)
+
+
+def told(command: Command, options: Options) -> int:
+    """A short command: nothing of it is in a hurry, and what is wrong with the surroundings is told, not raised."""
+    from mainspring.core.errors import UsageError
+
     gc.enable()
-    return show(options)
+    try:
+        return command(options)
+    except UsageError as error:  # a home folder that is none, a list that others can write to
+        raise StartError(str(error)) from None
 
 
 def config(options: Options) -> int:
     check_command(options, *OF_SETTINGS)
     from mainspring.cli.settings_command import config as show
 
-    gc.enable()
-    return show(options)
+    return told(show, options)
 
 
 def trust(options: Options) -> int:
     check_command(options, "--list", "--remove", words=1)
     from mainspring.cli.settings_command import trust as change
 
-    return change(options)
+    return told(change, options)
 
 
 def permissions(options: Options) -> int:
     check_command(options, *OF_SETTINGS, *OF_RIGHTS, "--batch", words=3)
     from mainspring.cli.settings_command import permissions as explain
 
-    gc.enable()
-    return explain(options)
+    return told(explain, options)
 
 
 # What a word in the first place stands for, and which flags are a command's own.

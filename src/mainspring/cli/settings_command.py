@@ -9,7 +9,6 @@ import time
 from mainspring.cli import rights
 from mainspring.cli.flags import Options, StartError
 from mainspring.cli.settings import settings_of
-from mainspring.core.errors import UsageError
 from mainspring.engine.shared import Policy
 from mainspring.processes.paths import resolve
 from mainspring.settings import trust as trusted
@@ -42,7 +41,7 @@ def trust(options: Options) -> int:
         else:
             place = trusted.add(home, folder, at=time.time_ns() // 1_000_000)
             print(f"'{place}' is trusted: its settings, hooks and servers take effect from now on")
-    except (UsageError, OSError) as error:
+    except OSError as error:
         raise StartError(str(error)) from None
     return 0
 
