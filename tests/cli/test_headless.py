@@ -553,6 +553,13 @@ def test_sessions_are_listed_and_shown(serve: Serve) -> None:
     assert path.stem in listed
     assert "2 turns" in listed
     assert "what is in a.py?" in listed
+    assert "the newest" not in listed
+    for number in range(60):
+        copy = path.with_name(f"{number:08x}-0000-4000-8000-000000000000.jsonl")
+        copy.write_bytes(path.read_bytes())
+    many = stage.run("sessions").stdout.decode()
+    assert many.count(" turns ") == 50
+    assert f"(the newest 50; older ones are in '{path.parent}')" in many
     told = stage.run("sessions", "show", path.stem).stdout.decode()
     assert [words in told for words in ("> what is in a.py?", "Look.", "* Read", "Done.")] == [True] * 4
     assert b"No conversation found" in stage.run("sessions", "show", EXAMPLE).stderr

@@ -9,7 +9,7 @@ from mainspring.cli.flags import Options, StartError
 from mainspring.cli.output import is_terminal
 from mainspring.cli.sessions import by_name, new_place, no_conversation
 from mainspring.core.money import NANOS_PER_USD
-from mainspring.sessions.listing import Entry, listed, shown
+from mainspring.sessions.listing import MOST_LISTED, Entry, listed, shown
 
 AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
 HOW = "'mainspring --resume ID' goes on with one, 'mainspring sessions show ID' prints it"
@@ -41,6 +41,8 @@ def table(entries: list[Entry], folder: str) -> int:
     for entry in entries:
         head = f"{entry.session_id}  {age(now - entry.changed / 1_000):>10}  {entry.turns:>5} turns  {cost(entry):>9}  "
         print(head + entry.title[: max(20, width - len(head))])
+    if len(entries) == MOST_LISTED:
+        print(f"(the newest {MOST_LISTED}; older ones are in '{folder}')")
     print(HOW)
     return 0
 

@@ -47,7 +47,10 @@ class Entry(NamedTuple):
     cost: int = 0  # nano-dollars
 
 
-def listed(folder: Place, limit: int | None = 50) -> list[Entry]:
+MOST_LISTED = 50  # more than fit on a screen; describing one takes 40 us
+
+
+def listed(folder: Place, limit: int | None = MOST_LISTED) -> list[Entry]:
     """The sessions of a folder, the newest first; those of sub-agents, and empty ones, are left out."""
     shown: list[Entry] = []
     for entry in newest_first(folder):
