@@ -25,9 +25,9 @@ from permissions.shell_lines import PROGRAMS, Lines
 from permissions.spellings import spellings
 from permissions.test_differential import resolvable, unpredicted
 
+from mainspring.cli.flags import split
 from mainspring.permissions import Asked, Mode, Policy, decide, parse
 from mainspring.permissions.explain import batch
-from mainspring.permissions.rules import split_list
 from mainspring.permissions.suggest import suggestions
 from mainspring.processes.paths import resolve
 
@@ -91,7 +91,7 @@ def once(seed: int) -> str:
         ]
         for name in ("deny", "ask", "allow")
     }
-    split_list(text(random))
+    split(text(random))
     policy = Policy(
         parse(deny=rules["deny"], ask=rules["ask"], allow=rules["allow"]),
         random.choice(list(Mode)),
