@@ -83,6 +83,7 @@ class Play:
         config: Config = CONFIG,
         prompt: str = "go",
         after: Play | None = None,
+        compact: str | None = None,
     ) -> None:
         self.config = config
         self.replies, self.contexts, self.compactions = iter(replies), iter(contexts), iter(compactions)
@@ -94,7 +95,8 @@ class Play:
         self.stamps: Iterator[int] = after.stamps if after else count(1)
         self.before: State = after.state if after else State(History())
         self.state: State = self.before
-        self.run(Submitted((replace(user(prompt), id=f"prompt{next(self.stamps)}"),)))
+        said = () if compact is not None else (replace(user(prompt), id=f"prompt{next(self.stamps)}"),)
+        self.run(Submitted(said, compact=compact))
         left = list(self.replies)
         assert not left, f"the script still holds {left}"
 

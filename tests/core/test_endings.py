@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from core.play import CONFIG, FULL, Answer, Play, failure, reply
 from mainspring.core.config import Source
-from mainspring.core.effects import Compact, Finish, How
+from mainspring.core.effects import CallModel, Compact, Finish, How
 from mainspring.core.events import CallFailed, Compacted, ContextReady, Replied, ToolsDone, Verdict
 from mainspring.core.messages import Defect, Stop, Thinking, ToolCall, result
 from mainspring.core.money import Usage
 from mainspring.core.pairing import NeverRan
 from mainspring.core.reasons import GIVE_UP, SUBTYPES, Cause, Failure, Subtype, Terminal, Trouble
-from mainspring.core.updates import Failed, MaxTurnsReached, Result, Tombstone
+from mainspring.core.updates import Boundary, Failed, MaxTurnsReached, Result, Tombstone
 
 
 @pytest.mark.covers("A-04", "C-06", "M-07", "M-09", "M-10", "M-19", "H-14", "E-14", "Q-01")
@@ -43,6 +43,26 @@ def test_completed_token_budget_when_the_run_has_used_its_tokens() -> None:
     assert play.result.usage.total == 220
     within = Play([reply("", "1"), reply("", "2"), reply("done")], config=replace(CONFIG, max_tokens=221))
     assert within.ending == ("completed", "end_turn")
+
+
+@pytest.mark.covers("D-36")
+def test_compacted_and_not_compacted_when_somebody_asked_for_it() -> None:
+    first = Play([reply("one")])
+    play = Play(compactions=[True], after=first, compact="keep the numbers")
+    assert play.ending == ("completed", "compacted")
+    assert play.result.subtype == "success"
+    assert [effect.asked for effect in play.effects if isinstance(effect, Compact)] == ["keep the numbers"]
+    assert not [effect for effect in play.effects if isinstance(effect, CallModel)]
+    assert [update.layer for update in play.updates if isinstance(update, Boundary)] == [How.SUMMARY]
+    failed = Play(compactions=[False], after=first, compact="")
+    assert failed.ending == ("model_error", "not_compacted")
+    assert failed.result.detail == "the summary call failed"
+    useless = Play(compactions=[Compacted(before=100, after=99)], after=first, compact="")
+    assert useless.result.detail == "it would have made no room"
+    poor = Play(contexts=[ContextReady(100_000, funds=1)], after=first, compact="")
+    assert poor.ending == ("completed", "budget_usd")
+    after = Play([reply("three")], after=play)
+    assert after.ending == ("completed", "end_turn")
 
 
 @pytest.mark.covers("G-11", "M-10")

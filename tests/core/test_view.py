@@ -80,9 +80,16 @@ def test_pruning_forgets_what_a_fold_has_swallowed() -> None:
     assert prune(LETTERS, (Replace("a", ()), Replace("c", ()), middle)) == (Replace("a", ()), middle)
 
 
+def test_pruning_forgets_what_a_later_edit_undid() -> None:
+    short, shorter = (Text("short"),), (Text("shorter"),)
+    assert prune(LETTERS, (Replace("e", short), Replace("e", shorter))) == (Replace("e", shorter),)
+    assert prune(LETTERS, (Replace("e", short), Drop(("e",)), Replace("e", shorter))) == (Drop(("e",)),)
+    assert prune(LETTERS, (Drop(("c",)), Drop(("c", "d")), Drop(("d",)))) == (Drop(("c", "d")), Drop(("d",)))
+
+
 edit_strategy = st.one_of(
     st.builds(Drop, st.lists(st.sampled_from("abcdefghSz"), max_size=3).map(tuple)),
-    st.builds(Replace, st.sampled_from("abcdefghz"), st.just((Text("short"),))),
+    st.builds(Replace, st.sampled_from("abcdefghz"), st.sampled_from([(Text("short"),), (Text("shorter"),)])),
     st.builds(Fold, st.sampled_from("abcdefghz"), st.sampled_from("abcdefghz"), st.sampled_from("STUV").map(summary)),
 )
 

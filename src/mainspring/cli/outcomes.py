@@ -31,6 +31,8 @@ ROWS: dict[Cause, Row] = {
     Cause.OUTPUT_LIMIT: ANSWER,
     Cause.REFUSAL: ANSWER,
     Cause.HOOK: ANSWER,
+    Cause.COMPACTED: ANSWER,
+    Cause.NOT_COMPACTED: Row(Subtype.ERROR_DURING_EXECUTION, words="The conversation was not compacted"),
     Cause.LIMIT: Row(Subtype.ERROR_MAX_TURNS, words="Reached maximum number of turns ({turns})"),
     Cause.BUDGET_USD: Row(
         Subtype.ERROR_MAX_BUDGET_USD,
@@ -79,7 +81,8 @@ def outcome(result: Result, failure: Failure | None = None) -> Outcome:
     row = ROWS[result.cause]
     reason = row.reason or result.terminal.value
     if not row.is_error:
-        text = "" if result.terminal is Terminal.HOOK_STOPPED else result.text
+        silent = result.terminal is Terminal.HOOK_STOPPED or result.cause is Cause.COMPACTED
+        text = "" if silent else result.text
         return Outcome(row.subtype, row.is_error, reason, text, ())
     if row.subtype is Subtype.SUCCESS and failure is not None:
         return Outcome(row.subtype, row.is_error, reason, prose_of(failure), (), failure.status)

@@ -68,6 +68,10 @@ class Surroundings:
         return (*self.memory.problems, *(self._skills.problems if self._skills is not None else ()))
 
     @property
+    def has_skills(self) -> bool:
+        return self._skill_places().are_there()
+
+    @property
     def skills(self) -> Skills:
         if self._skills is None:
             from mainspring.context.skills import Skills
@@ -97,8 +101,7 @@ class Surroundings:
 
     def _standing(self, now: int) -> Iterable[Attachment]:
         """What holds all the time, the most general first."""
-        some = self._skills is not None or self._skill_places().are_there()
-        skills = self.skills.attachment if some else None
+        skills = self.skills.attachment if self._skills is not None or self.has_skills else None
         standing = (*self.memory.attachments, self._index, skills, date(now), self._git)
         return [attachment for attachment in standing if attachment is not None]
 

@@ -18,6 +18,8 @@ class Prepared(Value):
     shrunk: tuple[Shrunk, ...] = ()
     staged: int = 0
     media: int = 0
+    usage: Usage = Usage()  # of side questions since the last time,
+    cost: int = 0  # and what they came to
 
 
 class Summary(Value):

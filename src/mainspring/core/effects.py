@@ -69,6 +69,7 @@ class Compact(Value):
     how: How
     trouble: Trouble
     reserve: int = 0  # nano-dollars to set aside for the model that writes a summary
+    asked: str | None = None  # somebody wants it, and has these words for whoever writes it; None: it is needed
 
 
 class Finish(Value):

@@ -24,6 +24,7 @@ class Submitted(Happened):
     messages: tuple[User, ...]
     partial: Assistant | None = None  # what a run that broke off had shown of a reply,
     results: tuple[ToolResult, ...] = ()  # and what its calls had come to
+    compact: str | None = None  # nothing but a compaction is wanted, and this is what it should heed (D-36)
 
 
 class Shrunk(Value):
@@ -41,6 +42,8 @@ class ContextReady(Happened):
     funds: int | None = None  # what the ledger can still reserve; None: no limit
     staged: int = 0  # prepared collapses that could be drained
     media: int = 0  # images and documents in view
+    usage: Usage = Usage()  # of models that were asked beside the conversation since the last turn,
+    cost: int = 0  # and what that came to
     model: Model | None = None  # the one the user chose, if not the configuration's
 
 

@@ -92,7 +92,8 @@ def compact(state: State, how: How, trouble: Trouble) -> Step | None:
             return None
         reserve = granted.reserve
     calls = state.totals.calls + 1
-    return Step(replace(state, totals=replace(state.totals, calls=calls)), Compact(how, trouble, reserve))
+    state = replace(state, totals=replace(state.totals, calls=calls))
+    return Step(state, Compact(how, trouble, reserve, state.compact))
 
 
 # --- a reply that something is wrong with -------------------------------------------------------------

@@ -109,6 +109,8 @@ class Cause(StrEnum):
     MALFORMED_TOOL_USE = "malformed_tool_use"
     WINDOW = "window"  # the context fills the model's window
     REFILL = "refill"  # compaction brought no progress
+    COMPACTED = "compacted"  # somebody asked for a compaction, and here it is,
+    NOT_COMPACTED = "not_compacted"  # or why it is not, in the detail
     MEDIA = "media"
     LIMIT = "limit"
     HARD = "hard"
@@ -134,6 +136,7 @@ SUBTYPES: dict[Cause, Subtype] = dict.fromkeys(Cause, Subtype.ERROR_DURING_EXECU
     Cause.OUTPUT_LIMIT: Subtype.SUCCESS,  # with stop_reason max_tokens: what was said is kept
     Cause.REFUSAL: Subtype.SUCCESS,  # with stop_reason refusal
     Cause.HOOK: Subtype.SUCCESS,
+    Cause.COMPACTED: Subtype.SUCCESS,
     Cause.BUDGET_USD: Subtype.ERROR_MAX_BUDGET_USD,
     Cause.STRUCTURED_OUTPUT: Subtype.ERROR_MAX_STRUCTURED_OUTPUT_RETRIES,
     Cause.LIMIT: Subtype.ERROR_MAX_TURNS,

@@ -75,6 +75,7 @@ class State(Value):
     max_output: int | None = None  # raised after the output limit was hit, until the next turn
     brought_little: bool = False  # the last reply that hit the output limit was short all the same
     compaction: Compaction = Compaction()
+    compact: str | None = None  # what this run is for, if not for an answer
     # limits
     budget: Budget = Budget()
     task_spent: int = 0  # of the task budget, taken out of sight by compaction

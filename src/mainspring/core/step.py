@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from mainspring.core.compaction import REWRITES, after_failure, after_success, brought_room
 from mainspring.core.config import Config, Source, StopHooks
-from mainspring.core.effects import ANSWERS, Compact, Priority, RunStopHooks, RunTools
+from mainspring.core.effects import ANSWERS, Compact, How, Priority, RunStopHooks, RunTools
 from mainspring.core.errors import ProtocolError
 from mainspring.core.events import (
     Aborted,
@@ -32,7 +32,7 @@ from mainspring.core.history import History
 from mainspring.core.ladder import LADDER, after_progress, climb, use
 from mainspring.core.limits import ADVICE, budget_goes_on, continued, nudge, watch
 from mainspring.core.messages import Assistant, Origin, RedactedThinking, Stop, Thinking, ToolCall, ToolResult, user
-from mainspring.core.moves import call_model, finish, give_up, prepare
+from mainspring.core.moves import call_model, compact, finish, give_up, prepare
 from mainspring.core.pairing import NeverRan, answer, open_calls
 from mainspring.core.reasons import (
     GIVE_UP,
@@ -47,7 +47,7 @@ from mainspring.core.reasons import (
 )
 from mainspring.core.state import State, Step, Totals, accept, account, clock, say
 from mainspring.core.updates import Boundary, Decided, MaxTurnsReached
-from mainspring.core.view import prune
+from mainspring.core.view import Edit, Fold, prune
 
 (INSIST,) = LADDER[Trouble.STRUCTURED_OUTPUT]
 STRUCTURED_OUTPUT = "StructuredOutput"  # the tool whose valid call ends a run that must give structured output
@@ -95,7 +95,8 @@ def on_submitted(state: State, event: Submitted, config: Config) -> Step:
     calls = open_calls(history)
     known = [result for result in event.results if any(call.id == result.call_id for call in calls)]
     fresh, closed = answer(fresh, calls, tuple(known), NeverRan.LOST)
-    fresh = replace(fresh, history=fresh.history.append(*event.messages), totals=Totals())
+    history = fresh.history.append(*event.messages)
+    fresh = replace(fresh, history=history, totals=Totals(), compact=event.compact)
     return prepare(fresh).after(*closed)
 
 
@@ -112,19 +113,28 @@ def on_context(state: State, ready: ContextReady, config: Config) -> Step:
     state = replace(
         state,
         history=state.history.append(*ready.injected),
-        edits=(*state.edits, *ready.edits),
+        edits=with_edits(state, ready.edits),
         tokens=ready.tokens,
         funds=ready.funds,
         staged=ready.staged,
         media=ready.media,
     )
+    state = account(state, ready.usage, ready.funds, ready.cost)
     if ready.model is not None and ready.model != state.chosen:
         state = replace(state, model=ready.model, chosen=ready.model, max_output=None)
     seen = tuple([Boundary(part.layer, freed=part.freed) for part in ready.shrunk])
     return before_call(state, config).after(*seen)
 
 
+def with_edits(state: State, new: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """A fold swallows earlier edits. They are forgotten then, and only then: it takes a look at the whole history."""
+    edits = (*state.edits, *new)
+    return prune(state.history, edits) if any(isinstance(edit, Fold) for edit in new) else edits
+
+
 def before_call(state: State, config: Config) -> Step:
+    if state.compact is not None:
+        return compact(state, How.SUMMARY, Trouble.NEAR_LIMIT) or finish(state, GIVE_UP[Trouble.FUNDS])
     if config.source == Source.COMPACT:
         return call_model(state, config)  # A-11: it must run above the limits that it is there to cure
     if config.auto_compact and state.tokens >= config.compact_at(state.model):
@@ -142,6 +152,9 @@ def on_compacted(state: State, event: Compacted, config: Config) -> Step:
     if not brought_room(asked.how, event):
         # What was staged did not help, and would not at a second try.
         state = replace(state, compaction=after_failure(past, asked.how), staged=0)
+        if asked.asked is not None:
+            why = event.failed or "it would have made no room"
+            return finish(state, Ending(Terminal.MODEL_ERROR, Cause.NOT_COMPACTED), why)
         return climb_on(state, asked.trouble, config)
     state = replace(
         state,
@@ -149,7 +162,10 @@ def on_compacted(state: State, event: Compacted, config: Config) -> Step:
         compaction=after_success(past, asked.how, clock(state)),
         task_spent=state.task_spent + event.before * (asked.how in REWRITES),
     )
-    return prepare(state).after(Boundary(asked.how, event.before, event.after, event.before - event.after))
+    boundary = Boundary(asked.how, event.before, event.after, event.before - event.after)
+    if asked.asked is not None:
+        return finish(state, Ending(Terminal.COMPLETED, Cause.COMPACTED)).after(boundary)
+    return prepare(state).after(boundary)
 
 
 def climb_on(state: State, trouble: Trouble, config: Config) -> Step:

@@ -68,26 +68,33 @@ def view(history: History, edits: tuple[Edit, ...]) -> tuple[Message, ...]:
 
 
 def prune(history: History, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-    """Fewer edits, same view: forgets those about messages that a fold has swallowed.
+    """Fewer edits, same view: forgets those about messages that a fold has swallowed, and those that a later one undid.
 
-    It keeps the edits, and with them a checkpoint, as small as the window, whatever the session's length.
+    The folds come in the order of their places, which a history that has forgotten them cannot tell. It
+    keeps the edits, and with them a checkpoint, as small as the window, whatever the session's length.
     """
     spans = _spans(history, edits)
-    live = [span.fold for span in spans]
+    live = {id(span.fold) for span in spans}  # not by value: of two alike one was swallowed
     covered = {history[position].id for span in spans for position in range(span.start, span.end)}
-    return tuple([edit for edit in edits if _matters(edit, live, covered)])
-
-
-def _matters(edit: Edit, live: list[Fold], covered: set[str]) -> bool:
-    match edit:
-        case Fold():
-            return any(edit is fold for fold in live)  # not `in`: of two alike one was swallowed
-        case Replace():
-            return edit.id not in covered
-        case Drop():
-            return not covered.issuperset(edit.ids)
-        case _:
-            assert_never(edit)
+    settled = covered | {gone for edit in edits if isinstance(edit, Drop) for gone in edit.ids}
+    kept: list[Edit] = []
+    for edit in reversed(edits):
+        match edit:
+            case Fold():
+                matters = id(edit) in live
+                live.discard(id(edit))
+            case Replace():
+                matters = edit.id not in settled
+                settled.add(edit.id)  # the last one counts
+            case Drop():
+                matters = not covered.issuperset(edit.ids)
+                covered.update(edit.ids)
+            case _:
+                assert_never(edit)
+        if matters:
+            kept.append(edit)
+    in_place = iter([span.fold for span in spans])
+    return tuple([next(in_place) if isinstance(edit, Fold) else edit for edit in reversed(kept)])
 
 
 def out_of_view(history: History, edits: tuple[Edit, ...]) -> int:

@@ -94,6 +94,10 @@ class Deps(Protocol):
 
     async def ask(self, question: Question) -> str: ...
 
+    async def stage(self, state: State) -> None:
+        """Prepare what will make the conversation smaller, while tools run (D-18). Asked for once a turn."""
+        ...
+
     async def recall(self, state: State) -> tuple[User, ...]:
         """Memory that may help; asked for while the model talks, used only if it is there in time (B-30)."""
         ...

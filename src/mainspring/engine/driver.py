@@ -254,10 +254,14 @@ class Driver:
             funds=self._shared.ledger.funds,
             staged=prepared.staged,
             media=prepared.media,
+            usage=prepared.usage,
+            cost=prepared.cost,
             model=self._shared.policy.model or self._config.model,
         )
 
     async def _run_tools(self, effect: RunTools) -> ToolsDone:
+        if effect.start:
+            self._background.start(self._deps.stage(self.state))
         results, why = await self._executor.finish(effect.calls, start=effect.start)
         if effect.start and why is None:
             self._background.start(self._sum_up(effect.calls, results))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from mainspring.core.effects import RunStopHooks
+from mainspring.context.values import Prepared, Summary
+from mainspring.core.effects import Compact, RunStopHooks
 from mainspring.core.events import Verdict
-from mainspring.core.messages import Assistant, ToolCall
+from mainspring.core.messages import Assistant, ToolCall, User
 from mainspring.core.state import State
 from mainspring.engine.deps import Asking, Outcome, Question
+from mainspring.engine.mind import Mind
 from mainspring.engine.plain import Plain
 from mainspring.hooks.points import Point
 from mainspring.providers.base import Provider
@@ -21,7 +23,7 @@ Answerer = Callable[[Question], Awaitable[str]]
 class Equipped(Plain):
     """`Deps` from a provider and hands."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
         provider: Provider,
         hands: Hands,
@@ -29,12 +31,35 @@ class Equipped(Plain):
         journal: Journal | None = None,
         system: tuple[str, ...] = (),
         answer: Answerer | None = None,
+        mind: Mind | None = None,
     ) -> None:
+        """Without a `mind`, nothing is ever taken out of the conversation, and nothing put into it."""
         super().__init__(provider, journal=journal, system=system)
         self.hands = hands
+        self._mind = mind
         self._answer = answer
         self._expected: set[str] = set()
         self._specs = hands.specs
+
+    def marks(self, state: State) -> tuple[str, ...]:
+        return self._mind.marks(state) if self._mind is not None else super().marks(state)
+
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+        if self._mind is None:
+            return await super().shrink(state, queued)
+        return await self._mind.shrink(state, queued, self.now())
+
+    async def summarize(self, state: State, effect: Compact) -> Summary:
+        if self._mind is None:
+            return await super().summarize(state, effect)
+        return await self._mind.summarize(state, effect)
+
+    async def recall(self, state: State) -> tuple[User, ...]:
+        return () if self._mind is None else await self._mind.recall(state)
+
+    async def stage(self, state: State) -> None:
+        if self._mind is not None:
+            await self._mind.stage(state)
 
     def expect(self, tool: str) -> None:
         if tool not in self._expected:

@@ -72,8 +72,12 @@ class Plain:
         specs = self._specs
         if policy.tools is not None:
             specs = tuple([spec for spec in specs if spec.name in policy.tools])
-        conversation = Conversation(state.history, state.edits, self._system, specs, marks(state.history))
+        conversation = Conversation(state.history, state.edits, self._system, specs, self.marks(state))
         return self._provider.stream(request, conversation)
+
+    def marks(self, state: State) -> tuple[str, ...]:
+        """Where the cached part of the next request may end."""
+        return marks(state.history)
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
         if state.totals.replies and not queued:
@@ -116,6 +120,9 @@ class Plain:
     async def ask(self, question: Question) -> str:
         raise UsageError(f"'{question.text}' was asked, and this run has nobody to answer")
 
+    async def stage(self, state: State) -> None:
+        pass  # nothing here makes it smaller
+
     async def recall(self, state: State) -> tuple[User, ...]:  # noqa: ARG002  # there is no memory
         return ()
 
@@ -130,12 +137,16 @@ class Plain:
         return time.time_ns() // 1_000_000
 
     def new_id(self) -> str:
-        """A random uuid (version 4). `uuid` itself takes as long to import as the whole core."""
-        hexed = bytearray(os.urandom(16))
-        hexed[6] = hexed[6] & 0x0F | 0x40
-        hexed[8] = hexed[8] & 0x3F | 0x80
-        text = hexed.hex()
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        return new_id()
+
+
+def new_id() -> str:
+    """A random uuid (version 4). `uuid` itself takes as long to import as the whole core."""
+    hexed = bytearray(os.urandom(16))
+    hexed[6] = hexed[6] & 0x0F | 0x40
+    hexed[8] = hexed[8] & 0x3F | 0x80
+    text = hexed.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def own_hands(tools: list[FullTool]) -> Hands | None:

@@ -63,13 +63,18 @@ class Session:
 
     def run(self, prompt: str | tuple[User, ...] = (), *, config: Config | None = None, deltas: bool = True) -> Run:
         """A run on `prompt`; without one it goes on from where the conversation stands. Starts when it is iterated."""
-        chosen = config or self.config
+        return self._new_run(self._messages(prompt), config or self.config, deltas=deltas)
 
+    def compact(self, instructions: str = "") -> Run:
+        """Sums the conversation up now, heeding these words (D-36). The run's cause says whether that came to pass."""
+        return self._new_run((), self.config, deltas=False, compact=instructions)
+
+    def _new_run(self, messages: tuple[User, ...], chosen: Config, *, deltas: bool, compact: str | None = None) -> Run:
         def start(channel: Channel[Update]) -> tuple[Driver, Submitted]:
             if self._under_way is not None:
                 raise UsageError("a run of this session is under way: leave it first, or use 'submit' to add to it")
             partial, results = self._salvaged
-            submitted = Submitted(self._messages(prompt), partial, results)
+            submitted = Submitted(messages, partial, results, compact)
             self._under_way = Driver(self.state, chosen, self.deps, self.shared, channel, deltas=deltas)
             return self._under_way, submitted
 

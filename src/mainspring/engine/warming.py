@@ -26,6 +26,11 @@ def warm(tool: str) -> None:
     threading.Thread(target=_load, args=(names,), name="warming", daemon=True).start()
 
 
+def warm_context() -> None:
+    """The layers that the second request needs."""
+    threading.Thread(target=_load, args=(("mainspring.context.context",),), name="warming", daemon=True).start()
+
+
 def _load(names: tuple[str, ...]) -> None:
     for name in names:
         with suppress(Exception):  # whoever needs it will say what is wrong

@@ -53,6 +53,10 @@ class ReadSet:
         """The digest of what was read; None: it was not."""
         return self._seen.get(path.real)
 
+    def newest(self) -> list[str]:
+        """The paths, what was read last first."""
+        return list(reversed(self._seen))
+
 
 def digest(data: bytes) -> str:
     import hashlib  # 3 ms, and not before the first file is read

@@ -90,6 +90,9 @@ class World:
             await asyncio.get_running_loop().create_future()  # nobody is there, for ever
         return self.answers.pop(0) if self.answers else question.text
 
+    async def stage(self, state: State) -> None:
+        pass
+
     async def recall(self, state: State) -> tuple[User, ...]:  # noqa: ARG002  # scripted
         found, self.memory = self.memory, ()
         return found

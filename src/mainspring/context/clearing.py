@@ -1,0 +1,32 @@
+"""Layer 2: old tool results lose their content; the call, the pair and all thinking stay (D-10 to D-15).
+
+It acts when the prompt must become smaller, or when the old results have by now cost as much to read, turn after turn,
+as it costs to write the rest of the prompt anew without them (`rent.py`). Then all of them go at once: the price is
+for breaking the prefix, whatever the number.
+"""
+
+from __future__ import annotations
+
+from mainspring.context.groups import Item, Scene
+from mainspring.context.layers import Aim, Limits
+from mainspring.core.messages import Text, ToolResult
+from mainspring.core.view import Edit, Replace
+from mainspring.processes.spill import Shelf
+
+CLEARED = "[Old tool result cleared]"  # D-11
+
+
+class Clearing:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    def __call__(self, scene: Scene, aim: Aim) -> tuple[Edit, ...]:
+        if not aim.limits.clear or not (aim.excess or aim.rent):
+            return ()
+        return tuple([self._cleared(item, aim.limits) for item in scene.old])
+
+    def _cleared(self, item: Item, limits: Limits) -> Replace:
+        """With the place of the original, unless the same call would bring it back (D-13)."""
+        assert isinstance(item.message, ToolResult)
+        path = "" if item.tool in limits.exempt else self._shelf.put(item.message.id, item.message.text)
+        return Replace(item.message.id, (Text(f"{CLEARED} It is in '{path}'." if path else CLEARED),))

@@ -1,0 +1,155 @@
+"""Layer 3: spans of old turns stand as summaries that a small model wrote beforehand (D-17 to D-19, settled 25).
+
+`prepare` writes one, in the background while tools run; `drain` uses what is there. With nothing staged the layer does
+nothing. It runs before the summary of everything, which then often is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mainspring.context.asking import Answered, Ask, Question, wrong_with
+from mainspring.context.folding import from_front
+from mainspring.context.groups import Group, Kind, Scene
+from mainspring.context.layers import Aim, Limits
+from mainspring.context.rent import behind_the_front
+from mainspring.context.snip import older
+from mainspring.context.tokens import weight
+from mainspring.context.words import carried, words_in
+from mainspring.core.messages import Assistant, Origin, Text, ToolCall, User
+from mainspring.core.value import as_json
+from mainspring.core.view import Edit, Fold
+from mainspring.processes.spill import both_ends
+
+MAX_OUTPUT = 1_500  # tokens
+MOST = 4 * MAX_OUTPUT  # characters
+MAX_FAILURES = 3  # in a row, and no more are tried: as for the summary itself (D-30)
+SUM_UP_AGAIN = 16_000  # bytes of earlier summaries, from which on they are summed up themselves
+LINE = 600  # characters of each text, call or result that the small model is told
+INSTRUCTIONS = """\
+Below is a part of a coding session. Write down what whoever goes on with it must know: what was looked for and found,
+what was changed and where, what failed and why, what was decided. Names, paths, numbers and values word for word.
+At most 300 words, no introduction.
+
+"""
+PREFACE = "[Some turns of this conversation were summed up]\n"
+
+
+class Collapses:
+    """What is staged, and the layer that drains it."""
+
+    def __init__(self, new_id: Callable[[], str]) -> None:
+        self._staged: list[Fold] = []
+        self._looked = -1  # at the scene as it was after so many cuts
+        self._new_id = new_id
+        self._failures = 0
+        self._writing = False
+
+    def staged(self, scene: Scene) -> list[Fold]:
+        """Those whose span is still in view, and would still make it smaller. The others are forgotten."""
+        if self._looked != scene.cuts:
+            self._staged = [fold for fold in self._staged if freed_by(fold, scene) > 0]
+            self._looked = scene.cuts
+        return self._staged
+
+    def __call__(self, scene: Scene, aim: Aim) -> tuple[Edit, ...]:
+        """One at a time, and no more than needed (D-18); all of them, where the rent for old turns is due."""
+        if not aim.limits.collapse or not (aim.excess or aim.old_rent):
+            return ()
+        chosen: list[Fold] = []
+        left = aim.excess
+        for fold in self.staged(scene):
+            if aim.old_rent or left > 0:
+                chosen.append(fold)
+                left -= freed_by(fold, scene)
+        return (from_front(scene, chosen, aim.limits.words),) if chosen else ()
+
+    def drain(self, scene: Scene, limits: Limits) -> tuple[Edit, ...]:
+        """The first that is staged, on demand."""
+        staged = self.staged(scene)
+        return (from_front(scene, staged[:1], limits.words),) if staged else ()
+
+    def reach(self, scene: Scene) -> int:
+        """Groups before this one are spoken for."""
+        spans = [span for fold in self.staged(scene) if (span := scene.span(fold.first, fold.last))]
+        return max([end for _, end in spans], default=0)
+
+    async def prepare(self, scene: Scene, limits: Limits, ask: Ask) -> Answered | None:
+        """Stage one more, if there is enough that is old. What it cost is in the answer; None: nothing was asked."""
+        if self._writing or self._failures >= MAX_FAILURES or not limits.collapse:
+            return None
+        groups = self._next_span(scene, limits)
+        if not groups:
+            return None
+        self._writing = True
+        try:
+            answer = await ask(Question((User((Text(INSTRUCTIONS + transcript(groups)),)),), MAX_OUTPUT, small=True))
+        finally:
+            self._writing = False
+        if wrong_with(answer, MOST):
+            self._failures += 1
+            return answer
+        self._failures = 0
+        content = (Text(PREFACE + answer.text.strip()), *carried(words_in(groups), limits.words))
+        summary = User(content, Origin.SUMMARY, id=self._new_id())
+        self._staged.append(Fold(groups[0].first, groups[-1].last, summary))
+        self._looked = -1
+        return answer
+
+    def _next_span(self, scene: Scene, limits: Limits) -> list[Group]:
+        """Old turns in a row behind those that are summed up already; none if they are too few.
+
+        The first one takes the first prompt along, whose words it carries: a summary that begins at the front lets the
+        session forget what stands behind it.
+        """
+        if limits.clear and behind_the_front(scene) < limits.stage:
+            return []  # the usual case, known without a look at the groups
+        waiting = set(map(id, scene.old if limits.clear else ()))
+        chosen: list[Group] = []
+        size = 0
+        reach = self.reach(scene)
+        front = scene.groups[: scene.head()] if not reach else []
+        for group in (*front, *older(scene, limits.recent_turns, reach)):
+            if group.kind is Kind.SUMMARY and not chosen and group.size < SUM_UP_AGAIN:
+                continue  # it is taken in as it is
+            if any(id(item) in waiting for item in group.items):
+                break
+            chosen.append(group)
+            size += group.size
+            if size >= limits.stage:
+                return chosen
+        return []
+
+
+def freed_by(fold: Fold, scene: Scene) -> int:
+    span = scene.span(fold.first, fold.last)
+    if span is None:
+        return 0
+    start, end = span
+    return sum([group.size for group in scene.groups[start:end]]) - weight(fold.summary)
+
+
+def transcript(groups: list[Group]) -> str:
+    lines: list[str] = []
+    for group in groups:
+        for message in group.messages:
+            if isinstance(message, Assistant):
+                lines += [line for block in message.blocks if (line := line_of(block))]
+            else:
+                who = "User" if isinstance(message, User) else "Result"
+                lines.append(f"{who}: {message.text if group.kind is Kind.SUMMARY else cut(message.text)}")
+    return "\n".join(lines)
+
+
+def line_of(block: object) -> str:
+    match block:
+        case Text():
+            return f"Assistant: {cut(block.text)}" if block.text.strip() else ""
+        case ToolCall():
+            return f"Call: {block.name} {cut(as_json(block.input).decode())}"
+        case _:
+            return ""
+
+
+def cut(text: str) -> str:
+    return text if len(text) <= LINE else both_ends(text, LINE)

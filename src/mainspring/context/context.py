@@ -1,0 +1,249 @@
+"""The context of one session: follows its state, runs the layers before each request, and compacts when told to.
+
+Policy about when to compact is the core's; what leaves, and in which order, is decided by the layers. This class only
+carries what they share: the scene, the meter, the rent, the collapses that are ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from mainspring.context import summary, trim
+from mainspring.context.asking import Answered, Ask, wrong_with
+from mainspring.context.clearing import Clearing
+from mainspring.context.collapse import Collapses
+from mainspring.context.groups import Kind, Scene
+from mainspring.context.layers import Aim, Layer, Limits, for_window
+from mainspring.context.marks import marks
+from mainspring.context.media import strip_media
+from mainspring.context.rent import Rent
+from mainspring.context.results import Results
+from mainspring.context.snip import snip
+from mainspring.context.tokens import Meter, Scale, weight, weights
+from mainspring.context.values import Prepared, Summary
+from mainspring.core.config import Config, Source
+from mainspring.core.effects import Compact, How
+from mainspring.core.errors import ProviderError
+from mainspring.core.events import Shrunk
+from mainspring.core.messages import Message, Origin, User
+from mainspring.core.models import Model
+from mainspring.core.reasons import Trouble
+from mainspring.core.state import State
+from mainspring.core.view import Drop, Edit, Fold, Replace
+from mainspring.processes.spill import Shelf
+
+# Once something must go, a quarter of the room goes: to free only what is missing would break the prefix every turn.
+FREED = (3, 4)
+ASKED_ABOUT = (6, 10)  # of the threshold: what a summary is made from, where the whole would not fit
+
+
+class Context:
+    def __init__(  # noqa: PLR0913  # keywords, all of them
+        self,
+        config: Config,
+        *,
+        new_id: Callable[[], str],
+        ask: Ask | None = None,  # None: nothing is ever summed up
+        folder: str = "",  # where results go that are no longer shown; empty: they are not stored
+        fixed: int = 0,  # bytes of system text and tools, for the time before the API has counted
+        limits: Limits | None = None,
+        files: summary.Files | None = None,
+        steering: Callable[[], str] = str,  # a section of the memory file, for whoever sums up (D-36)
+    ) -> None:
+        self._config = config
+        self._new_id = new_id
+        self._ask = ask
+        self._limits = limits or Limits()
+        self._files = files
+        self._steering = steering
+        self._meter = Meter(fixed)
+        self._scene = Scene(self._meter, self._limits.keep, self._limits.keep_size)
+        self._rent = Rent()
+        self._broken = ""  # the message behind which the next request differs from the last, where we know it
+        self._collapses = Collapses(new_id)
+        shelf = Shelf(folder)
+        self._budget: Layer = Results(shelf)  # 0
+        self._layers: tuple[tuple[str, Layer], ...] = (
+            ("snip", snip),  # 1
+            ("microcompact", Clearing(shelf)),  # 2
+            ("collapse", self._collapses),  # 3
+        )
+
+    # --- before a request ---
+
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+        scene, model = self._scene, state.model
+        scene.keep_size = for_window(self._limits, model.window).keep_size
+        scene.see(state)
+        cuts = _Cuts()
+        waiting = self._scale(model).high(weights(queued))
+        if self._config.source != Source.COMPACT:  # it must see what it is to sum up
+            self._run("tool_results", self._budget, self._aim(model, waiting), cuts)
+            scene.settle()
+            self._later_layers(model, waiting, cuts)
+        scene.settle()
+        staged = len(self._collapses.staged(scene)) if self._limits.collapse else 0
+        tokens = self._meter.count(model.name) + waiting
+        return Prepared(tokens, tuple(cuts.edits), (), tuple(cuts.shrunk), staged, scene.media)
+
+    def _later_layers(self, model: Model, waiting: int, cuts: _Cuts) -> None:
+        """Layers 1 to 3 break the prefix, so they act together or not at all."""
+        scene, price, scale = self._scene, model.price.at(self._meter.count(model.name)), self._scale(model)
+        self._rent.pay(scene, price, scale)
+        due = self._rent.is_due(scene, price, scale)
+        turns_due = due and (not self._limits.clear or self._rent.turns_are_due(scene, price, scale))
+        before, border = len(cuts.edits), scene.border
+        for name, layer in self._layers:
+            aim = self._aim(model, waiting, rent=due, turns=turns_due)
+            if aim.excess or aim.rent:
+                self._run(name, layer, aim, cuts)
+        made = cuts.edits[before:]
+        self._broken = border if made else ""
+        if made:
+            scene.recount()
+            self._rent.results = 0
+        if any(isinstance(edit, Drop | Fold) for edit in made):
+            self._rent.turns = 0
+
+    def _run(self, name: str, layer: Layer, aim: Aim, cuts: _Cuts) -> None:
+        made = layer(self._scene, aim)
+        if made:
+            before = self._meter.count(aim.model)
+            self._scene.apply(made)
+            cuts.edits += made
+            cuts.shrunk.append(Shrunk(name, max(0, before - self._meter.count(aim.model))))
+
+    def _aim(self, model: Model, waiting: int, *, rent: bool = False, turns: bool = False) -> Aim:
+        tokens = self._meter.count(model.name) + waiting
+        limit = self._limit(model)
+        over = tokens - limit * FREED[0] // FREED[1] if tokens >= limit else 0
+        return Aim(
+            for_window(self._limits, model.window),
+            model=model.name,
+            source=self._config.source,
+            excess=self._scale(model).to_bytes(over),
+            rent=rent,
+            old_rent=turns,
+            staged=self._collapses.reach(self._scene) if self._limits.collapse and (over or turns) else 0,
+        )
+
+    def _limit(self, model: Model) -> int:
+        config = self._config
+        return config.compact_at(model) if config.auto_compact else config.blocked_at(model)
+
+    def _scale(self, model: Model) -> Scale:
+        return self._meter.scale(model.name)
+
+    # --- beside the requests ---
+
+    def weigh(self, model: Model, messages: tuple[Message, ...]) -> int:
+        """What these would add to the prompt, in tokens."""
+        return self._scale(model).high(weights(messages))
+
+    def marks(self, state: State) -> tuple[str, ...]:
+        """Ids of the messages that end a span worth caching, for the request that is about to be made."""
+        self._scene.see(state)
+        return marks(self._scene, self._broken)
+
+    async def stage(self, model: Model) -> Answered | None:
+        """Have one more collapse written, if it is time. For the background, while tools run."""
+        if self._ask is None:
+            return None
+        return await self._collapses.prepare(self._scene, for_window(self._limits, model.window), self._ask)
+
+    # --- compaction ---
+
+    async def summarize(self, state: State, effect: Compact, instructions: str = "") -> Summary:
+        self._scene.see(state)
+        limits = for_window(self._limits, state.model.window)
+        match effect.how:
+            case How.COLLAPSE:
+                return self._made(state.model, self._collapses.drain(self._scene, limits), "nothing is staged")
+            case How.STRIP_MEDIA:
+                edits = strip_media(self._scene, limits, self._new_id)
+                return self._made(state.model, edits, "there is no media in view")
+            case How.TRIM:
+                edits = trim.trim(self._scene, self._trimmed(state.model), limits, self._new_id)
+                return self._made(state.model, edits, "there is nothing between the front and the last turn")
+            case How.SUMMARY:
+                return await self._sum_up(state, effect, instructions)
+            case _:
+                assert_never(effect.how)
+
+    async def _sum_up(self, state: State, effect: Compact, instructions: str) -> Summary:
+        scene, limits = self._scene, for_window(self._limits, state.model.window)
+        span = summary.foldable(scene, limits)
+        if self._ask is None or span is None:
+            return Summary(failed="no model is there to sum up" if span else "there is nothing to sum up")
+        steered = "\n".join([text for text in (self._steering(), instructions) if text.strip()])
+        asked = summary.question(scene, steered, self._room_to_ask(state.model, effect.trouble), marks(scene))
+        try:
+            answer = await self._ask(asked)
+        except ProviderError as error:
+            return Summary(failed=f"the summary failed: {error}")
+        if wrong := wrong_with(answer, summary.MOST):
+            return Summary(usage=answer.usage, cost=answer.cost, failed=wrong)
+        told = summary.told(answer.text, span.groups, self._files, limits)
+        first = span.groups[0]
+        is_fold = first.kind is Kind.SUMMARY
+        begin = first.first if is_fold else state.history[state.history.begin].id
+        fold = Fold(begin, span.groups[-1].last, User(told, Origin.SUMMARY, id=self._new_id(), at=state.now.at))
+        removed = sum([group.size for group in span.groups])
+        return self._reckoned(state.model, (fold,), removed, weight(fold.summary), answer)
+
+    def _room_to_ask(self, model: Model, trouble: Trouble) -> int | None:
+        """Bytes that the question may take; None: the conversation fits as it is."""
+        tokens = self._meter.count(model.name)
+        if trouble is Trouble.NEAR_LIMIT and tokens + summary.MAX_OUTPUT + 1_000 <= model.window:
+            return None
+        most = min(tokens, self._limit(model)) * ASKED_ABOUT[0] // ASKED_ABOUT[1]
+        return max(4_000, self._scale(model).to_bytes(most) - self._meter.fixed)
+
+    def _trimmed(self, model: Model) -> int:
+        """Bytes that a trim leaves: half of what fits, or half of what is there, should even less fit than we think."""
+        half = self._scale(model).to_bytes(self._limit(model)) // 2
+        return min(half, (self._meter.fixed + self._meter.size) // 2)
+
+    def _made(self, model: Model, edits: tuple[Edit, ...], nothing: str) -> Summary:
+        if not edits:
+            return Summary(failed=nothing)
+        removed = added = 0
+        for edit in edits:
+            gone, new = self._effect_of(edit)
+            removed += gone
+            added += new
+        return self._reckoned(model, edits, removed, added)
+
+    def _effect_of(self, edit: Edit) -> tuple[int, int]:
+        """Bytes that it takes out of the view, and that it puts in."""
+        match edit:
+            case Fold():
+                span = self._scene.span(edit.first, edit.last)
+                groups = self._scene.groups[span[0] : span[1]] if span else []
+                return sum([group.size for group in groups]), weight(edit.summary)
+            case Replace():
+                return self._scene.effect_of(edit)
+            case Drop():
+                return 0, 0
+            case _:
+                assert_never(edit)
+
+    def _reckoned(
+        self, model: Model, edits: tuple[Edit, ...], removed: int, added: int, answer: Answered | None = None
+    ) -> Summary:
+        scale, before = self._scale(model), self._meter.count(model.name)
+        after = max(0, before - scale.low(removed) + scale.high(added))
+        answer = answer or Answered("")
+        if added >= removed:
+            failed = f"{added:,} bytes would stand for {removed:,}: no room is made"
+            return Summary(before=before, after=before, usage=answer.usage, cost=answer.cost, failed=failed)
+        return Summary(edits, before, after, answer.usage, answer.cost)
+
+
+class _Cuts:
+    """What the layers have taken out, so far."""
+
+    def __init__(self) -> None:
+        self.edits: list[Edit] = []
+        self.shrunk: list[Shrunk] = []

@@ -1,0 +1,363 @@
+"""The view as the layers see it: groups that can only leave as a whole, with their sizes.
+
+A reply and the results of its calls are one group; every message of a user is one of its own. The scene follows the
+state from turn to turn and looks only at what is new; it is made anew when the edits are not those that it knows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from itertools import pairwise
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from mainspring.context.tokens import Meter, weight
+from mainspring.core.history import History
+from mainspring.core.messages import Assistant, Document, Image, Message, Origin, ToolCall, ToolResult, User
+from mainspring.core.state import State
+from mainspring.core.view import Drop, Edit, Fold, Replace, view
+
+AT_LEAST = 2  # results stay, however large they are
+WORTH_CLEARING = 600  # bytes; a shorter result is hardly longer than the words in its place
+
+
+class Kind(StrEnum):
+    PROMPT = "prompt"  # the user's own words
+    SUMMARY = "summary"  # stands for a span
+    TURN = "turn"  # a reply and its results
+    NOTE = "note"  # whatever else was said to the model
+
+
+class Item:
+    """A message as it is in view."""
+
+    __slots__ = ("before", "cleared", "message", "size", "tool")
+
+    def __init__(self, message: Message, tool: str = "") -> None:
+        self.message = message
+        self.size = weight(message)
+        self.tool = tool  # whose result it is; empty: it is none, or its call is not in view
+        self.before = 0  # bytes of the prompt before it
+        self.cleared = False  # its content is gone
+
+
+class Group:
+    __slots__ = ("first", "items", "kind", "last")
+
+    def __init__(self, kind: Kind, item: Item, fold: Fold | None = None) -> None:
+        self.kind = kind
+        self.items = [item]
+        # Where it begins and ends in the history. What was dropped before it belongs to it, and is folded with it.
+        self.first = fold.first if fold else item.message.id
+        self.last = fold.last if fold else item.message.id
+
+    def add(self, item: Item) -> None:
+        self.items.append(item)
+        self.last = item.message.id
+
+    @property
+    def size(self) -> int:
+        return sum([item.size for item in self.items])
+
+    @property
+    def messages(self) -> list[Message]:
+        return [item.message for item in self.items]
+
+    @property
+    def reply(self) -> Assistant | None:
+        first = self.items[0].message
+        return first if isinstance(first, Assistant) else None
+
+    @property
+    def results(self) -> list[Item]:
+        return [item for item in self.items if isinstance(item.message, ToolResult)]
+
+
+class Scene:
+    """Everything in view, in groups."""
+
+    def __init__(self, meter: Meter, keep: int, keep_size: int) -> None:
+        self.meter = meter
+        self.groups: list[Group] = []
+        self.media = 0  # images and documents in view
+        self.replies = 0  # seen, and not yet paid rent for
+        self.fresh: list[Item] = []  # results that no request has held yet
+        self.newest: deque[Item] = deque()  # the results that are not cleared,
+        self.old: deque[Item] = deque()  # and those that could be: oldest first
+        self.old_size = 0
+        self.border = ""  # the last result before all of those: what stands before it will not be cleared any more
+        self._passed = ""  # the last result of all
+        self.cuts = 0  # how often something other than the end changed
+        self.keep, self.keep_size = keep, keep_size
+        self._newest_size = 0
+        self._latest = 0  # results of the last reply: the model has yet to see them
+        self._results: dict[str, Item] = {}
+        self._open: dict[str, tuple[Group, ToolCall]] = {}  # calls without a result
+        self._length = 0
+        self._last: Message | None = None
+        self._edits: tuple[Edit, ...] = ()
+        self._begun = False
+
+    # --- following the state ---
+
+    def see(self, state: State) -> None:
+        if self._follows(state):
+            for message in state.history.since(self._length):
+                self._take(message)
+        else:
+            self._make_anew(state)
+        self._length = len(state.history)
+        self._last = state.history[-1] if self._length else None
+        self._edits = state.edits
+
+    def _follows(self, state: State) -> bool:
+        """Whether the state is the one we know, with more at its end. Histories only grow, so one look is enough."""
+        if not self._begun or state.edits != self._edits or len(state.history) < self._length:
+            return False
+        if not self._length:
+            return not state.history.begin
+        return state.history.begin < self._length and state.history[self._length - 1] is self._last
+
+    def _make_anew(self, state: State) -> None:
+        again = self._begun and self._length <= len(state.history)
+        folds = {edit.summary.id: edit for edit in state.edits if isinstance(edit, Fold)}
+        cleared = {edit.id for edit in state.edits if isinstance(edit, Replace)}
+        counted = Meter(self.meter.fixed) if again else self.meter
+        meter, self.meter = self.meter, counted
+        counted.begin()
+        self.cuts += 1
+        self._forget_all()
+        replies = self.replies
+        for message in view(state.history, state.edits):
+            self._take(message, folds.get(message.id), live=False, cleared=message.id in cleared)
+        self._close_gaps(state.history)
+        self.recount()
+        self.meter, self.replies, self._begun = meter, replies, True
+        if again:
+            meter.move(counted.size)
+
+    def _close_gaps(self, history: History) -> None:
+        ends = {group.last for group in self.groups}
+        here: set[str] = set()
+        after: dict[str, str] = {}
+        first = last = ""
+        for message in history:
+            first = first or message.id
+            if last:
+                after[last] = message.id
+            last = message.id if message.id in ends else ""
+            if last:
+                here.add(last)
+        for before, group in pairwise(self.groups):
+            if group.last in here:  # else it is forgotten itself
+                group.first = after.get(before.last, group.first) if before.last in here else first
+
+    def _forget_all(self) -> None:
+        self.groups, self.fresh, self.media = [], [], 0
+        self.old_size = self._newest_size = self._latest = 0
+        self.border = self._passed = ""
+        self.newest.clear()
+        self.old.clear()
+        self._results.clear()
+        self._open.clear()
+
+    def _take(self, message: Message, fold: Fold | None = None, *, live: bool = True, cleared: bool = False) -> None:
+        item = Item(message)
+        item.cleared = cleared and item.size < WORTH_CLEARING
+        self.media += media_in(message)
+        match message:
+            case Assistant():
+                self.settle()
+                self.replies += 1
+                self._latest = 0
+                self.meter.reply(message, item.size, live=live)
+                group = Group(Kind.TURN, item)
+                self.groups.append(group)
+                self._open.update({call.id: (group, call) for call in message.calls})
+            case ToolResult():
+                self.meter.add(item.size)
+                self._take_result(message, item)
+            case User():
+                self.meter.add(item.size)
+                self.groups.append(Group(kind_of(message), item, fold))
+            case _:
+                assert_never(message)
+
+    def _take_result(self, result: ToolResult, item: Item) -> None:
+        group, call = self._open.pop(result.call_id, (None, None))
+        if group is None or call is None:  # its call is not in view: it will be shown as plain text
+            self.groups.append(Group(Kind.NOTE, item))
+            return
+        item.tool = call.name or "unnamed"
+        item.before = self.meter.size - item.size
+        self._latest += 1
+        group.add(item)
+        self.fresh.append(item)
+        self._results[result.id] = item
+
+    def settle(self) -> None:
+        """The fresh results count as sent from here on: they take their place among those that grow old."""
+        for item in self.fresh:
+            self._pass(item)
+        self.fresh = []
+        while self._too_many_are_new():
+            item = self.newest.popleft()
+            self._newest_size -= item.size
+            self.old.append(item)
+            self.old_size += item.size
+
+    def _pass(self, item: Item) -> None:
+        if not item.cleared and item.size >= WORTH_CLEARING:
+            if not self.old and not self.newest:
+                self.border = self._passed
+            self.newest.append(item)
+            self._newest_size += item.size
+        self._passed = item.message.id
+
+    def _too_many_are_new(self) -> bool:
+        """Those of the last reply never are: the model has yet to see them."""
+        number = len(self.newest)
+        if number <= max(AT_LEAST, self._latest):
+            return False
+        return number > self.keep or self._newest_size > self.keep_size
+
+    # --- taking edits in at once ---
+
+    def apply(self, edits: tuple[Edit, ...]) -> None:
+        """As the state will have them, if it takes them: else the next look will find out."""
+        self.cuts += 1
+        for edit in edits:
+            match edit:
+                case Replace():
+                    self._replace(edit)
+                case Drop():
+                    self._drop(set(edit.ids))
+                case Fold():
+                    self._fold(edit)
+                case _:
+                    assert_never(edit)
+        self._edits = (*self._edits, *edits)
+
+    def _replace(self, edit: Replace) -> None:
+        item = self._results.get(edit.id)
+        if item is None or not isinstance(item.message, ToolResult):
+            return
+        self.media -= media_in(item.message)
+        item.message = replace(item.message, content=edit.content)
+        self.media += media_in(item.message)
+        before, item.size = item.size, weight(item.message)
+        if item in self.fresh:
+            self.meter.add(item.size - before)
+            for later in self.fresh[self.fresh.index(item) + 1 :]:
+                later.before += item.size - before
+        else:
+            self.meter.move(self.meter.size + item.size - before)
+        item.cleared = item.size < WORTH_CLEARING  # else it was only cut, and can be cleared later
+
+    def _drop(self, ids: set[str]) -> None:
+        left: list[Group] = []
+        begin = ""  # of a gap
+        for group in self.groups:
+            gone = [item for item in group.items if item.message.id in ids]
+            if gone:
+                group.items = [item for item in group.items if item not in gone]
+                self._take_out(gone)
+            if not group.items:
+                begin = begin or (group.first if left else "")
+                continue
+            group.first, begin = begin or group.first, ""
+            left.append(group)
+        self.groups = left
+
+    def _fold(self, fold: Fold) -> None:
+        span = self.span(fold.first, fold.last)
+        if span is None:
+            return
+        start, end = span
+        self._take_out([item for group in self.groups[start:end] for item in group.items])
+        summary = Item(fold.summary)
+        self.groups[start:end] = [Group(kind_of(fold.summary), summary, fold)]
+        self.media += media_in(fold.summary)
+        self.meter.add(summary.size)
+
+    def _take_out(self, items: Iterable[Item]) -> None:
+        for item in items:
+            self.media -= media_in(item.message)
+            self.meter.remove(item.size)
+            item.cleared = True
+            self._results.pop(item.message.id, None)
+
+    def recount(self) -> None:
+        """After a cut in the middle: what stands where, and what has grown old."""
+        self.newest.clear()
+        self.old.clear()
+        self.old_size = self._newest_size = 0
+        self.border = self._passed = ""
+        self.fresh, fresh = [], self.fresh
+        place = self.meter.size - sum([group.size for group in self.groups])
+        waiting = set(map(id, fresh))
+        for group in self.groups:
+            for item in group.items:
+                item.before = place
+                place += item.size
+                if item.tool and id(item) not in waiting:
+                    self._pass(item)
+        self.settle()
+        self.fresh = fresh
+
+    # --- looking ---
+
+    def effect_of(self, edit: Replace) -> tuple[int, int]:
+        item = self._results.get(edit.id)
+        if item is None or not isinstance(item.message, ToolResult):
+            return 0, 0
+        return item.size, weight(replace(item.message, content=edit.content))
+
+    def span(self, first: str, last: str) -> tuple[int, int] | None:
+        """Which groups stand from one message of the history to another."""
+        start = next((at for at, group in enumerate(self.groups) if group.first == first), None)
+        end = next((at for at, group in enumerate(self.groups) if group.last == last), None)
+        return (start, end + 1) if start is not None and end is not None and start <= end else None
+
+    def tail(self, size: int) -> int:
+        """Where the protected end begins: the last reply with all behind it, and so much more as fits (D-33)."""
+        at, left, replied = len(self.groups), size, False
+        while at:
+            group = self.groups[at - 1]
+            left -= group.size
+            if replied and left < 0:
+                break
+            replied = replied or group.kind is Kind.TURN
+            at -= 1
+        return at
+
+    def head(self) -> int:
+        """Where the front ends: the first prompt, or the summary that stands for all that came before."""
+        return 1 if self.groups and self.groups[0].kind in (Kind.PROMPT, Kind.SUMMARY) else 0
+
+    def messages(self) -> Iterator[Message]:
+        for group in self.groups:
+            yield from group.messages
+
+    def newest_first(self) -> Iterator[Item]:
+        for group in reversed(self.groups):
+            yield from reversed(group.items)
+
+
+def kind_of(message: User) -> Kind:
+    match message.origin:
+        case Origin.PROMPT:
+            return Kind.PROMPT
+        case Origin.SUMMARY:
+            return Kind.SUMMARY
+        case _:
+            return Kind.NOTE
+
+
+def media_in(message: Message) -> int:
+    if isinstance(message, Assistant):
+        return 0
+    return sum([isinstance(part, Image | Document) for part in message.content])

@@ -1,0 +1,109 @@
+"""Layer 4: the conversation but for its end becomes one message: a summary, the user's own words, the files last read.
+
+The model that writes it is asked with the conversation itself, so that what is cached of it is read and not paid for
+anew; only where that would not fit is the conversation cut first (`cutting.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from mainspring.context.asking import Question
+from mainspring.context.cutting import under
+from mainspring.context.groups import Group, Kind, Scene
+from mainspring.context.layers import Limits
+from mainspring.context.tokens import in_bytes
+from mainspring.context.words import carried, words_in
+from mainspring.core.messages import Origin, Text, User
+from mainspring.core.value import Bundle
+
+SECTIONS = ("Task", "Decisions", "Files", "Open items", "Last action")
+MAX_OUTPUT = 8_000  # tokens; a longer summary is no summary
+MOST = 4 * MAX_OUTPUT  # characters
+
+INSTRUCTIONS = """\
+The conversation has become too long and will be cut here. Write down what is needed to go on without it. Do not call
+tools; answer with text only, in exactly these sections:
+
+## Task
+What the user wants, in full, with every constraint they gave.
+## Decisions
+What was decided, and why; what was tried and did not work.
+## Files
+Every file that matters: its path, its state, what was found in it or changed. Names, numbers and values word for word.
+## Open items
+What is still to be done, in order; errors that are not solved.
+## Last action
+What was being done just now, and the next step.
+
+The user's own messages are kept beside your summary: do not repeat them."""
+
+PREFACE = "[The conversation up to here was summed up. What follows is all that is left of it.]\n\n"
+FILE = "[A file as it is now: '{path}']\n{text}"
+NOT_SAID = "(nothing was written down)"
+
+Files = Callable[[], Iterable[tuple[str, str]]]  # path and text of files that were read, newest first
+
+
+class Span(Bundle):
+    """What a compaction takes out of sight: the groups before this place."""
+
+    groups: list[Group]
+    rest: list[Group]
+
+
+def foldable(scene: Scene, limits: Limits) -> Span | None:
+    """None: there is nothing before the protected end but perhaps a summary."""
+    at = scene.tail(limits.tail)
+    if not any(group.kind is not Kind.SUMMARY for group in scene.groups[:at]):
+        at = scene.tail(0)
+    groups = scene.groups[:at]
+    if not any(group.kind is not Kind.SUMMARY for group in groups):
+        return None
+    return Span(groups, scene.groups[at:])
+
+
+def question(scene: Scene, instructions: str, budget: int | None, marks: tuple[str, ...]) -> Question:
+    """`budget`: bytes that the conversation may take; None if it fits as it is."""
+    steered = f"{INSTRUCTIONS}\n\nAlso follow this:\n{instructions}" if instructions.strip() else INSTRUCTIONS
+    asked = User((Text(steered),), Origin.ATTACHMENT, id="summary-request")
+    told = tuple(scene.messages()) if budget is None else under(scene.groups, budget)
+    return Question((*told, asked), MAX_OUTPUT, marks=marks)
+
+
+def in_sections(text: str) -> str:
+    """Always the same five. What a model wrote elsewhere is kept, above them."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in text.strip().splitlines():
+        heading = line.lstrip("#* ").rstrip(":* ").strip()
+        if line.startswith(("#", "**")) and heading in SECTIONS:
+            name = heading
+        else:
+            found.setdefault(name, []).append(line)
+    body = {heading: "\n".join(lines).strip() for heading, lines in found.items()}
+    parts = [f"## {heading}\n{body.get(heading) or NOT_SAID}" for heading in SECTIONS]
+    return "\n".join([body[""], *parts] if body.get("") else parts)
+
+
+def told(text: str, groups: Iterable[Group], files: Files | None, limits: Limits) -> tuple[Text, ...]:
+    """The parts of the message that stands for these groups."""
+    words = carried(words_in(groups), limits.words)
+    return (Text(PREFACE + in_sections(text)), *words, *attached(files, limits.files))
+
+
+def attached(files: Files | None, budget: int) -> tuple[Text, ...]:
+    """A file that does not fit is left out, and can be read again; the next may fit."""
+    parts: list[Text] = []
+    for path, text in files() if files is not None else ():
+        if len(parts) == MOST_FILES:
+            break
+        size = in_bytes(text)
+        if size <= min(budget, LARGEST_FILE):
+            budget -= size
+            parts.append(Text(FILE.format(path=path, text=text)))
+    return tuple(parts)
+
+
+MOST_FILES = 5  # as the reference has it
+LARGEST_FILE = 20_000  # bytes

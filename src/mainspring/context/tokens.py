@@ -1,0 +1,182 @@
+"""How large the next prompt is: what the API said of the last one, and an estimate for what changed since (D-31).
+
+Sizes are bytes of UTF-8; a scale per model turns them into tokens. It learns from the API's own counts: between two
+requests of which the second only adds, the bytes and the tokens that were added belong together. What is added counts
+a little more than that, what was removed a little less, so that the whole errs high.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from mainspring.core.messages import (
+    Assistant,
+    Block,
+    Content,
+    Document,
+    Image,
+    Message,
+    RedactedThinking,
+    ServerBlock,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    User,
+)
+from mainspring.core.value import as_json
+
+BYTES_PER_TOKEN = 3.0  # before anything is known: English has four and more, code about three and a half
+LEAST, MOST = 2.0, 5.0  # a scale outside of these was learned from something odd
+PRIOR = 1_000  # tokens' worth of doubt: so much must be seen before what was seen counts for half
+FADES = 0.9  # of what was learned, each time something new is: the kind of text changes in a session
+WORTH_LEARNING = 100  # tokens; a smaller step is all overhead
+HIGH, LOW = 1.05, 0.95
+
+OF_A_BLOCK = 30  # bytes of its form on the wire
+OF_AN_IMAGE = 6_400  # 1,600 tokens, which is what the largest comes to
+OF_A_PAGE = 80_000  # characters of base64; a page counts as an image
+
+
+def weight(message: Message) -> int:
+    """In bytes."""
+    match message:
+        case User() | ToolResult():
+            return sum(map(weight_of, message.content)) + OF_A_BLOCK
+        case Assistant():
+            return sum(map(weight_of, message.blocks)) + OF_A_BLOCK
+        case _:
+            assert_never(message)
+
+
+def weight_of(part: Content | Block) -> int:
+    match part:
+        case Text() | Thinking():
+            return in_bytes(part.text) + OF_A_BLOCK
+        case Image():
+            return OF_AN_IMAGE
+        case Document():
+            return OF_AN_IMAGE * (1 + len(part.data) // OF_A_PAGE)
+        case ToolCall():
+            return len(part.name) + len(as_json(part.input)) + 2 * OF_A_BLOCK
+        case ServerBlock():
+            return in_bytes(part.json)
+        case RedactedThinking():
+            return len(part.data)
+        case _:
+            assert_never(part)
+
+
+def in_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def weights(messages: Iterable[Message]) -> int:
+    return sum(map(weight, messages))
+
+
+def undated(model: str) -> str:
+    """Servers give themselves a name with a date; it is the same model."""
+    name, _, date = model.rpartition("-20")
+    return name if name and len(date) == 6 and date.isdigit() else model
+
+
+class Scale:
+    """Bytes per token, for one model."""
+
+    def __init__(self) -> None:
+        self._bytes = PRIOR * BYTES_PER_TOKEN
+        self._tokens = float(PRIOR)
+
+    def learn(self, size: int, tokens: int) -> None:
+        if tokens < WORTH_LEARNING or not 1 <= size / tokens <= 2 * MOST:
+            return
+        self._bytes = self._bytes * FADES + size
+        self._tokens = self._tokens * FADES + tokens
+
+    @property
+    def ratio(self) -> float:
+        return min(MOST, max(LEAST, self._bytes / self._tokens))
+
+    def high(self, size: int) -> int:
+        return round(size * HIGH / self.ratio)
+
+    def low(self, size: int) -> int:
+        return round(size * LOW / self.ratio)
+
+    def to_bytes(self, tokens: int) -> int:
+        return round(tokens * self.ratio)
+
+
+class Request:
+    """What is remembered of one: enough to compare the next with it."""
+
+    def __init__(self, model: str, size: int, tokens: int) -> None:
+        self.model, self.size, self.tokens = model, size, tokens
+
+
+class Meter:
+    """Follows the view as it grows and shrinks. Nothing here looks at more than what changed."""
+
+    def __init__(self, fixed: int = 0) -> None:
+        self.size = fixed  # bytes of the whole prompt: system and tools, then the view
+        self.fixed = fixed
+        self.sent = 0  # bytes of it that the last request held
+        self._scales: dict[str, Scale] = {}
+        self._reported: int | None = None  # tokens, the last reply included
+        self._added = self._removed = 0  # bytes, since then
+        self._last: Request | None = None  # None: the next one does not extend it
+        self._sure = False  # nothing was removed since the report, as far as we know
+
+    def scale(self, model: str) -> Scale:
+        return self._scales.setdefault(undated(model), Scale())
+
+    def begin(self) -> None:
+        """The view is told from its beginning again."""
+        self.size, self.sent, self._added, self._removed = self.fixed, 0, 0, 0
+        self._reported, self._last, self._sure = None, None, False
+
+    def move(self, size: int) -> None:
+        """The view was made anew and is now so large; the last report still holds for what it was before."""
+        change = size - self.size
+        if change < 0:
+            self.remove(-change)
+        else:
+            self.add(change)
+
+    def add(self, size: int) -> None:
+        """Less than nothing, if something that was not sent yet became smaller."""
+        self.size += size
+        self._added += size
+
+    def remove(self, size: int) -> None:
+        self.size -= size
+        self.sent = max(0, self.sent - size)
+        self._removed += size
+        self._last = None
+
+    def reply(self, reply: Assistant, size: int, *, live: bool = True) -> None:
+        """A reply came to the prompt as it stands. `live`: we saw the prompt, and do not only read of it."""
+        usage = reply.usage
+        self.sent = self.size
+        if usage.prompt and reply.stop is not Stop.UNFINISHED:  # else it is our own guess
+            last, now = self._last, Request(reply.model, self.size, usage.prompt)
+            if live and last is not None and last.model == now.model:
+                self.scale(now.model).learn(now.size - last.size, now.tokens - last.tokens)
+            self._last = now if live else None
+            self._reported, self._sure = usage.total, live
+            self._added = self._removed = 0
+            self.size += size
+        else:
+            self.add(size)
+
+    def count(self, model: str) -> int:
+        scale = self.scale(model)
+        whole = scale.high(self.size)
+        if self._reported is None:
+            return whole
+        counted = self._reported + scale.high(self._added) - scale.low(self._removed)
+        # A report that we only read of may be older than the last summary. Then both figures are too high, if anything.
+        return max(scale.low(self.size) // 2, counted if self._sure else min(counted, whole))

@@ -1,0 +1,157 @@
+"""What a session keeps in view: what stands around it, what leaves, what is written down of it. Half of `Deps`.
+
+The layers are loaded after the first request: before it there is nothing to take out, and a start need not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mainspring.context.values import Prepared, Summary
+from mainspring.core.config import Config
+from mainspring.core.effects import Compact, How
+from mainspring.core.messages import User
+from mainspring.core.state import State
+from mainspring.core.value import Bundle, as_json
+from mainspring.core.view import Fold, view
+from mainspring.engine.plain import CHARS_PER_TOKEN, estimate, marks
+from mainspring.hooks.points import Hooks, Nobody, Point
+from mainspring.providers.base import ToolSpec
+
+if TYPE_CHECKING:
+    from mainspring.context.context import Context
+    from mainspring.context.layers import Limits
+    from mainspring.context.surroundings import Surroundings
+    from mainspring.engine.side_questions import SideQuestions
+    from mainspring.hooks.facts import Trigger
+
+
+class Sight(Bundle):
+    """What a mind is made from. Everything but the first two may be left out."""
+
+    config: Config
+    new_id: Callable[[], str]
+    surroundings: Surroundings | None = None
+    ask: Callable[[], SideQuestions] | None = None  # made with the layers; None: nothing is ever summed up
+    folder: str = ""  # where results go that are no longer shown; empty: they are not stored
+    fixed: Callable[[], int] = int  # bytes of system text and tools
+    files: Callable[[], Iterable[tuple[str, str]]] | None = None  # that were read, newest first: path and text
+    hooks: Hooks = Nobody()
+    limits: Limits | None = None
+
+
+class Mind:
+    def __init__(self, sight: Sight) -> None:
+        self._sight = sight
+        self._around = sight.surroundings
+        self._context: Context | None = None
+        self._ask: SideQuestions | None = None
+
+    # --- before a request ---
+
+    async def shrink(self, state: State, queued: tuple[User, ...], now: int) -> Prepared:
+        added = self._around.attachments(state, now) if self._around is not None else ()
+        new = (*added, *queued)
+        if (quick := self._first_of_all(state, new)) is not None:
+            return Prepared(quick, attachments=added)
+        made = await self.context.shrink(state, new)
+        used, spent = self._ask.taken() if self._ask is not None else (made.usage, made.cost)
+        tokens = made.tokens
+        if made.edits and self._around is not None:
+            after = replace(state, edits=(*state.edits, *made.edits))
+            again = self._around.lost(after, now, new)
+            tokens += self.context.weigh(state.model, again)
+            added = (*added, *again)
+        return replace(made, tokens=tokens, attachments=added, usage=used, cost=spent)
+
+    def _first_of_all(self, state: State, new: tuple[User, ...]) -> int | None:
+        """How many tokens the first request of a session has, if that is far from any limit."""
+        if self._context is not None or state.totals.replies or state.edits or len(state.history) > 10:
+            return None
+        tokens = estimate((*view(state.history, ()), *new)) + self._sight.fixed() // CHARS_PER_TOKEN
+        return tokens if tokens < self._sight.config.compact_at(state.model) // 2 else None
+
+    def marks(self, state: State) -> tuple[str, ...]:
+        return marks(state.history) if self._context is None else self._context.marks(state)
+
+    @property
+    def context(self) -> Context:
+        if self._context is None:
+            from mainspring.context.context import Context
+
+            sight = self._sight
+            self._ask = sight.ask() if sight.ask is not None else None
+            self._context = Context(
+                sight.config,
+                new_id=sight.new_id,
+                ask=self._ask,
+                folder=sight.folder,
+                fixed=sight.fixed(),
+                limits=sight.limits,
+                files=sight.files,
+                steering=self._steering,
+            )
+        return self._context
+
+    def _steering(self) -> str:
+        return self._around.memory.compaction if self._around is not None else ""
+
+    # --- beside the requests ---
+
+    async def recall(self, state: State) -> tuple[User, ...]:
+        if self._context is None:
+            from mainspring.engine.warming import warm_context
+
+            warm_context()
+        return await self._around.recall(state) if self._around is not None else ()
+
+    async def stage(self, state: State) -> None:
+        """What it cost is told with the next request."""
+        if self._context is not None:
+            await self._context.stage(state.model)
+
+    # --- compaction ---
+
+    async def summarize(self, state: State, effect: Compact) -> Summary:
+        context = self.context
+        if self._ask is not None:
+            self._ask.model = state.model
+        if effect.how is not How.SUMMARY:
+            return await context.summarize(state, effect)
+        trigger: Trigger = "auto" if effect.asked is None else "manual"
+        wishes, refused = await self._before(trigger, effect.asked)
+        if refused:
+            return Summary(failed=refused)
+        made = await context.summarize(state, effect, "\n".join([effect.asked or "", wishes]).strip())
+        await self._after(trigger, made)
+        return made
+
+    async def _before(self, trigger: Trigger, asked: str | None) -> tuple[str, str]:
+        """What hooks want of a summary, and why there shall be none."""
+        hooks = self._sight.hooks
+        if not hooks.any_at(Point.PRE_COMPACT):
+            return "", ""
+        from mainspring.hooks.facts import of_compaction
+
+        opinion = await hooks.ask(Point.PRE_COMPACT, of_compaction(trigger, asked))
+        if opinion.block or opinion.stop is not None:
+            return "", f"a hook does not want it: {opinion.reason or opinion.stop or 'it gives no reason'}"
+        return "\n".join(opinion.context), ""
+
+    async def _after(self, trigger: Trigger, made: Summary) -> None:
+        hooks = self._sight.hooks
+        if made.failed or not hooks.any_at(Point.POST_COMPACT):
+            return
+        from mainspring.hooks.facts import of_summary
+
+        text = "\n".join([edit.summary.text for edit in made.edits if isinstance(edit, Fold)])
+        await hooks.ask(Point.POST_COMPACT, of_summary(trigger, text))
+
+
+def size_of(system: tuple[str, ...], tools: Iterable[ToolSpec]) -> int:
+    """In bytes, as the fixed part of a request."""
+    described = sum([len(tool.name) + len(tool.description) + len(as_json(tool.schema)) for tool in tools])
+    return described + sum(map(len, system))

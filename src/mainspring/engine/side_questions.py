@@ -1,0 +1,120 @@
+"""Questions to a model beside the conversation: summaries, and in the background shorter ones of what is old.
+
+A summary is asked as the conversation itself is, with the same model, system text, tools and thinking, so that what is
+cached of it is read and not paid for anew. Money for it was set aside by the core; the small model's is set aside here
+(law 5). Nothing here raises because of the provider: what was spent is known, and why there is no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+
+from mainspring.context.asking import Answered, Question
+from mainspring.context.tokens import LEAST, weights
+from mainspring.core.config import Config, Source
+from mainspring.core.effects import Request
+from mainspring.core.errors import ProviderError
+from mainspring.core.history import History
+from mainspring.core.messages import Stop, Text
+from mainspring.core.models import Model
+from mainspring.core.money import Usage, cost, grant
+from mainspring.core.moves import thinking_budget
+from mainspring.engine.ledger import Ledger
+from mainspring.providers.base import Conversation, Ended, Finished, Provider, Started, ToolSpec
+
+COLLAPSE = "collapse"  # who asks, for the provider: each source has its own line of requests
+NO_MONEY = "there is no money left for it"
+
+
+class SideQuestions:
+    def __init__(  # noqa: PLR0913  # keywords, all of them
+        self,
+        provider: Provider,
+        config: Config,
+        *,
+        small: Model,
+        ledger: Callable[[], Ledger],
+        system: tuple[str, ...] = (),
+        tools: Callable[[], tuple[ToolSpec, ...]] = tuple,
+    ) -> None:
+        self._provider = provider
+        self._config = config
+        self._small = small
+        self._ledger = ledger
+        self._system, self._tools = system, tools
+        self.model = config.model  # the one that the conversation is held with
+        self._usage, self._cost = Usage(), 0  # of what nobody has been told yet
+
+    def taken(self) -> tuple[Usage, int]:
+        """What the small model has used and cost since the last time."""
+        told = self._usage, self._cost
+        self._usage, self._cost = Usage(), 0
+        return told
+
+    async def __call__(self, question: Question) -> Answered:
+        return await (self._ask_small(question) if question.small else self._ask_as_before(question))
+
+    async def _ask_as_before(self, question: Question) -> Answered:
+        model, config = self.model, self._config
+        budget = thinking_budget(model, model.max_output) if config.thinking else None
+        extra = (budget or 0) * model.price.at(model.window).output if self._ledger().funds is not None else 0
+        if extra and not self._ledger().reserve(extra):
+            budget = extra = 0  # it need not think; then the cache is of no use, but it can be paid for
+        request = Request(
+            model=model.name,
+            max_output=question.max_output + (budget or 0),
+            turn=0,
+            source=Source.COMPACT,
+            chain=config.chain,
+            depth=config.depth,
+            overload_tries=config.overload_tries_before_fallback,
+            thinking=budget or None,
+            adaptive=config.thinking and model.adaptive_thinking,
+            effort=config.effort,
+        )
+        history = History(question.messages)
+        try:
+            asked = Conversation(history, (), self._system, self._tools(), question.marks)
+            return await self._answer(request, asked, model)
+        finally:
+            if extra:
+                self._ledger().settle(extra, 0)  # all that is spent is booked on what the core had set aside
+
+    async def _ask_small(self, question: Question) -> Answered:
+        model, ledger = self._small, self._ledger()
+        reserve = 0
+        if (funds := ledger.funds) is not None:
+            granted = grant(funds, round(weights(question.messages) / LEAST), question.max_output, model.price)
+            if granted is None or granted.max_output < question.max_output or not ledger.reserve(granted.reserve):
+                return Answered("", failed=NO_MONEY)
+            reserve = granted.reserve
+        request = Request(model.name, question.max_output, 0, COLLAPSE, self._config.chain, self._config.depth, 0)
+        spent, used = reserve, Usage()  # if it does not come to an end, nobody knows better
+        try:
+            answer = await self._answer(request, Conversation(History(question.messages)), model)
+            spent, used = answer.cost, answer.usage
+        finally:
+            ledger.settle(reserve, spent)
+            self._usage, self._cost = self._usage + used, self._cost + spent
+        return answer
+
+    async def _answer(self, request: Request, conversation: Conversation, model: Model) -> Answered:
+        texts: list[str] = []
+        used, stop = Usage(), Stop.UNFINISHED
+        try:
+            async with aclosing(self._provider.stream(request, conversation)) as batches:
+                async for batch in batches:
+                    for item in batch:
+                        match item:
+                            case Started() if item.usage.total:
+                                used = item.usage
+                            case Finished(block=Text() as block):
+                                texts.append(block.text)
+                            case Ended():
+                                used, stop = item.usage, item.stop
+                            case _:
+                                pass
+        except ProviderError as error:
+            return Answered("", used, cost(used, model.price), failed=f"the model could not be asked: {error}")
+        return Answered("".join(texts), used, cost(used, model.price), stop)

@@ -1,0 +1,31 @@
+"""What a prompt asks of the loop itself, beside what it asks of the model. The same for every door.
+
+/compact keep the numbers      sums the conversation up, heeding these words (D-36)
++500k mend all the tests       goes on until that many tokens were written (H-01); also at the end of a prompt
+"""
+
+from __future__ import annotations
+
+COMPACT = "/compact"
+UNITS = {"k": 1_000, "m": 1_000_000}
+MOST = 1_000_000_000  # tokens; nobody means more
+
+
+def compaction(prompt: str) -> str | None:
+    """The words for whoever sums up, if that is what the prompt is; None: it is something else."""
+    command, _, words = prompt.strip().partition(" ")
+    return words.strip() if command == COMPACT else None
+
+
+def token_budget(prompt: str) -> int | None:
+    """Tokens that the model is to use. The prompt keeps the words: the model may as well know."""
+    words = prompt.split(None, 1)[:1] + prompt.rsplit(None, 1)[-1:]
+    return next((tokens for word in words if (tokens := _tokens(word)) is not None), None)
+
+
+def _tokens(word: str) -> int | None:
+    unit = UNITS.get(word[-1:].lower())
+    number = word[1:-1]
+    if unit is None or word[0] != "+" or not number.replace(".", "", 1).isdecimal() or not number.isascii():
+        return None
+    return min(MOST, round(float(number) * unit)) or None

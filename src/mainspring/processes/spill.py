@@ -1,0 +1,60 @@
+"""Texts that are too long to show: stored whole, for the owner's eyes only, and shown with both their ends (P8)."""
+
+from __future__ import annotations
+
+import os
+
+MOST_STORED = 64 << 20  # bytes of one text
+
+
+class Shelf:
+    """A folder for them."""
+
+    def __init__(self, folder: str = "") -> None:
+        self._folder = folder  # empty: nothing is stored
+        self._made = False
+
+    def put(self, name: str, text: str) -> str:
+        """Where it is; empty if it could not be stored, which is no reason to fail. One that is there is left as it is:
+        named after its message, a text lands in the same place also after a resume."""
+        safe = "".join([c for c in name if c.isascii() and (c.isalnum() or c in "-_")])[:64]
+        if not self._folder or not safe:
+            return ""
+        path = f"{self._folder}/{safe}.txt"
+        try:
+            self._make()
+            write(path, text.encode("utf-8", "replace")[:MOST_STORED])
+        except FileExistsError:
+            return path if self._made else ""
+        except OSError:
+            return ""
+        return path
+
+    def _make(self) -> None:
+        if not self._made:
+            os.makedirs(self._folder, 0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
+            self._made = True
+
+
+def write(path: str, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+    except OSError:
+        os.unlink(path)  # noqa: PTH108  # half of it would pass for all of it
+        raise
+    finally:
+        os.close(fd)
+
+
+def both_ends(text: str, most: int, stored: str = "", *, head: int | None = None) -> str:
+    """So many characters of it. Most of them from the end, where a log says what went wrong, unless told otherwise.
+    `stored`: where all of it is."""
+    head = most // 3 if head is None else head
+    tail = most - head
+    where = f"; all of it is in '{stored}': read it with offset and limit" if stored else ""
+    left_out = len(text) - head - tail
+    note = f"\n\n[... {left_out:,} of {len(text):,} characters left out{where} ...]\n\n"
+    return text[:head] + note + text[len(text) - tail :]
