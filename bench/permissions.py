@@ -1,7 +1,8 @@
 """What one permission decision costs, beside what it may cost. It fails when an aim is missed.
 
-Each decision is made from nothing: what was read before is forgotten, except compiled rules, which a session keeps. The
-working folder and the files are real. `bench/README.md` says how to read the table.
+Each decision is made from nothing: what was read before is forgotten, except compiled rules and the names of the
+working folders, which a session keeps. The working folder and the files are real. `bench/README.md` says how to read
+the table.
 """
 
 from __future__ import annotations

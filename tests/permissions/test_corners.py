@@ -5,8 +5,11 @@ from __future__ import annotations
 from time import perf_counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mainspring.permissions import Asked, decide
+from mainspring.permissions.shell import second
 from mainspring.permissions.shell.grammar import Grammar
 from mainspring.permissions.shell.read import read
 from mainspring.processes.paths import resolve
@@ -107,7 +110,27 @@ def test_no_line_takes_long(command: str) -> None:
         "a-b a.b/c",
         "-x",
         "a time if",
+        "a | b",
+        "a 'b c' 2>&1 | d -e && f~1 || 'g' ; h",
+        " 2>&1 a | 2>&1 b ",
+        "a ; ",
+        "a | | b",
+        "| a",
+        "a && 2>&1",
+        "a 'if' | b",
+        "a | if",
     ],
 )
 def test_plain_lines_are_read_at_once_as_the_grammar_reads_them(line: str) -> None:
     assert read(line) == Grammar(line).script()
+
+
+TOKENS = ("a", "-b", "c/d.e", "x~1", "-", "'f g'", "''", "'|'", "2>&1", "|", "||", "&&", ";", "", "time", "if")
+
+
+@given(st.lists(st.sampled_from(TOKENS), max_size=12).map(" ".join))
+def test_joined_lines_are_read_at_once_as_the_grammar_reads_them(line: str) -> None:
+    """Where tree-sitter is asked it may object: it trips over a redirect before the name of a command."""
+    found, script = read(line), Grammar(line).script()
+    if found != script:
+        assert found.unclear == second.objection(line, script) != ""

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainspring.permissions import Asked, Mode, Policy, decide
 from mainspring.permissions.patterns import components, place, under
 from mainspring.permissions.rules import Rules, Source, parse
+from mainspring.processes.paths import Resolved, resolve
 from permissions.deciding import CWD, HOME, bash, call
 
 
@@ -81,9 +83,6 @@ def test_patterns_are_read_as_in_a_gitignore(rule: str, path: str, allows: bool,
 
 def test_a_slash_is_relative_to_where_the_rule_comes_from() -> None:
     from functools import partial
-
-    from mainspring.permissions import Asked, Policy, decide
-    from mainspring.processes.paths import resolve
 
     rules = parse(deny=["Read(/secrets/**)"], source=Source.USER, base=f"{HOME}/.claude")
     for path, wanted in ((f"{HOME}/.claude/secrets/x", "deny"), (f"{CWD}/secrets/x", "allow")):
@@ -172,9 +171,6 @@ def test_f5_protected_places_are_never_approved(path: str) -> None:
 
 
 def test_f5_our_own_folders_are_protected_wherever_they_are() -> None:
-    from mainspring.permissions import Asked, Mode, Policy, decide
-    from mainspring.processes.paths import resolve
-
     policy = Policy(Rules(), Mode.ACCEPT_EDITS, ("/w",), HOME, ours=("/w/ours",))
     assert decide(Asked("Edit", {"file_path": "ours/x"}, "/w"), policy, resolve).decision == "ask"
     assert decide(Asked("Edit", {"file_path": "x"}, "/w"), policy, resolve).decision == "allow"
@@ -196,6 +192,7 @@ def tree(tmp_path: Path) -> Path:
     (root / "work/twice").symlink_to(root / "work/folder")
     (root / "work/dotgit").symlink_to(root / "work/.git")
     (root / "work/loop").symlink_to(root / "work/loop")
+    (root / "work/src/away").symlink_to(root / "out/secrets")
     (root / "way").symlink_to(root / "work")
     os.mkfifo(root / "work/fifo")
     return root
@@ -222,6 +219,7 @@ def test_f1_deny_if_any_name_matches_allow_only_if_all_do(tree: Path) -> None:
     assert read("loop", **here) == "deny"
     assert read("src/a.py", deny=["Read(./loop/x)"], **here) == "allow"
     assert read("fifo", **here) == "deny"
+    assert bash("cat fifo", **here) == "ask"
     assert bash("npm x > fifo", allow=["Bash"], **here) == "ask"
     assert bash("npm x > loop/y", allow=["Bash"], **here) == "ask"
     assert bash("cat loop", allow=["Bash"], **here) == "allow"
@@ -238,6 +236,58 @@ def test_f1_the_working_folder_may_itself_be_a_link(tree: Path) -> None:
     assert edit("src/a.py", mode="acceptEdits", **here) == "allow"
     assert bash("cd src && cat a.py", **here) == "allow"
     assert bash(f"rm -rf {tree}/work", allow=["Bash"], **here) == "ask"
+
+
+def test_f1_a_path_is_seen_from_each_folder_that_the_line_may_be_in(tree: Path) -> None:
+    here = {"cwd": str(tree / "work"), "home": str(tree / "home")}
+    assert bash("cd src && cat a.py", **here) == "allow"
+    assert bash("cd src && cat away/key", **here) == "ask"
+    assert bash("cd src && rm a.py", mode="acceptEdits", **here) == "allow"
+    assert bash("cd src && rm away/key", mode="acceptEdits", **here) == "ask"
+    assert bash("cd src && npm x > a.py", allow=["Bash"], **here) == "allow"
+    assert bash("cd src && npm x > away/new", allow=["Bash"], **here) == "ask"
+
+
+def test_f1_within_one_decision_a_path_leads_to_one_place(tree: Path) -> None:
+    """Asked twice, the disk may say two things: so each path is looked up once."""
+    work = str(tree / "work")
+    looked_up: list[str] = []
+
+    def paths(path: str, cwd: str) -> Resolved:
+        looked_up.append(path)
+        return resolve(path, cwd)
+
+    policy = Policy(parse(allow=["Edit(src/**)"], deny=["Read(.env)"]), folders=(work,), home=str(tree / "home"))
+    decide(Asked("Bash", {"command": "sort src/a.py > src/b; cat src/a.py link"}, work), policy, paths)
+    assert sorted(looked_up) == sorted({*looked_up})
+    assert len(looked_up) >= 3
+
+
+def test_f1_what_changes_on_the_disk_is_seen_by_the_next_decision(tree: Path) -> None:
+    """Rules and folders are taken apart once for a session; where a path leads is asked each time."""
+    work = tree / "work"
+    rules = parse(allow=["Edit(src/**)"], source=Source.FLAG)
+    policy = Policy(rules, folders=(str(work),), home=str(tree / "home"))
+
+    def decided() -> list[str]:
+        calls = [
+            Asked("Edit", {"file_path": "src/a.py"}, str(work)),
+            Asked("Read", {"file_path": "src/a.py"}, str(work)),
+            Asked("Bash", {"command": "cat src/a.py"}, str(work)),
+            Asked("Bash", {"command": "sort src/a.py 2>&1 | head"}, str(work)),
+        ]
+        return [decide(one, policy, resolve).decision for one in calls]
+
+    assert decided() == ["allow"] * 4
+    (work / "src").rename(work / "kept")
+    (work / "src").symlink_to(tree / "out")
+    assert decided() == ["ask"] * 4
+    (work / "src").unlink()
+    (work / "kept").rename(work / "src")
+    assert decided() == ["allow"] * 4
+    (work / "src/a.py").unlink()
+    (work / "src/a.py").symlink_to(tree / "out/secrets/key")
+    assert decided() == ["ask"] * 4
 
 
 # --- properties --------------------------------------------------------------------------------------------------

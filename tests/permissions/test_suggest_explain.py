@@ -48,6 +48,8 @@ def for_command(command: str, **given: Any) -> list[str]:
         ("npm x < /d/in", ["Bash(npm x)", "Read(//d/in)"]),
         ("npm x > /dev/null", ["Bash(npm x)"]),
         ("npm x > " + "a" * 5_000, []),
+        ("npm run " + "a" * 5_000, []),  # more than a rule may have
+        ("npm run 'a\u202eb'", []),  # what cannot be seen cannot be agreed to
         ("npm run $x", []),
         ("npm run *.js", []),
         ("FOO=1 npm x", []),
@@ -65,6 +67,10 @@ def for_command(command: str, **given: Any) -> list[str]:
 )
 def test_s10_the_rules_that_are_offered(command: str, rules: list[str]) -> None:
     assert for_command(command) == rules
+
+
+def test_a_former_name_is_offered_the_same_rule() -> None:
+    assert offered("Task", {"subagent_type": "Explore"}) == ["Agent(Explore)"]
 
 
 def test_nothing_is_offered_that_would_not_help() -> None:

@@ -14,10 +14,10 @@ from mainspring.permissions.places import MOST_FOLDERS, here
 from mainspring.permissions.policy import Findings
 from mainspring.permissions.rules import Rule
 from mainspring.permissions.shell import rough
-from mainspring.permissions.shell.look import base, is_runner, look
+from mainspring.permissions.shell.look import FOUND, base, is_runner, look
 from mainspring.permissions.shell.removals import Ground, critical
 from mainspring.permissions.shell.strangers import may_run, may_run_values
-from mainspring.permissions.shell.touches import emptied, recursive, touched
+from mainspring.permissions.shell.touches import emptied, places, recursive, touched
 from mainspring.permissions.shell.values import Word
 from mainspring.permissions.shell.words import SEPARATOR
 from mainspring.permissions.sorted_rules import Command
@@ -30,8 +30,10 @@ from mainspring.permissions.targets import (
     may_be_protected,
     path_of,
     redirect_ask,
+    shown,
 )
 
+_PUT_IN = frozenset({FOUND, "{}"})  # in `Word.names`: by `find`, or by `xargs` and its like
 MOST_GIVEN = 50  # words of a command that may be handed on; with more its name alone counts
 
 
@@ -48,6 +50,7 @@ def check(text: str, files: Files) -> Findings:
 class _Line:
     def __init__(self, text: str, files: Files) -> None:
         self.text = text
+        self.stripped = text.lstrip()
         self.files = files
         self.rules = files.rules
         self.sight = look(text)
@@ -93,7 +96,7 @@ class _Line:
                 self.names is not None
                 and pattern.name not in self.names
                 and not pattern.open_name
-                and not pattern.whole_line
+                and not (pattern.whole_line and self.stripped.startswith(pattern.line_start))
                 and "=" not in pattern.name
             ):
                 continue
@@ -204,7 +207,7 @@ class _Line:
     def _whole_folder(self, folder: Word, access: Access) -> None:
         for cwd in self.here.cwds:
             if not folder.exact or self.files.holds_what_a_rule_is_about(path_of(folder), access, cwd):
-                self.never.append(f"it is about all of '{folder.text}', and a rule is about something in it")
+                self.never.append(f"it is about all of '{shown(folder)}', and a rule is about something in it")
 
     def _file_word(self, word: Word, access: Access, asks: list[Ask], *, known: bool) -> None:
         if not word.exact:
@@ -227,11 +230,19 @@ class _Line:
                 targets.append(computed_path(word))
             if word.glob and may_be_protected(word):
                 self.never.append(f"'{base_of(word)}' may be in a protected place")
+            if not _PUT_IN.isdisjoint(word.names):
+                targets.extend(self._searched())
         for target in targets:
             for cwd in self.here.cwds:
                 reason = self.files.check(Ask("write", target), at=cwd).never
                 if reason:
                     self.never.append(reason)
+
+    def _searched(self) -> list[str]:
+        """Where the line's `find` begins: what it finds there may be put into another command."""
+        return [
+            path_of(word) for words in self.run if base(words[0].text) == "find" for word in places(words) if word.exact
+        ]
 
     def _removals(self) -> None:
         if self.names is not None and self.names.isdisjoint(("rm", "rmdir", "find")):

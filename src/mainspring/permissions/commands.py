@@ -31,13 +31,24 @@ class Pattern(NamedTuple):
     whole_line: str  # the rule's text when it holds shell operators, else ""
     name: str = ""  # the base name of the command, or how it begins
     open_name: bool = False  # a wildcard stands in the name
+    first: str = ""  # the first word as it is written, or how it begins
+    line_start: str = ""  # how a line begins that `whole_line` may be about
+
+    @property
+    def is_exact(self) -> bool:
+        return not self.prefix and len(self.parts) == 1
 
 
 @lru_cache(maxsize=4_096)
 def pattern(specifier: str) -> Pattern:
     found = _pattern(specifier)
     first, separator, _ = found.parts[0].partition(SEPARATOR)
-    return found._replace(name=base(first), open_name=not separator and len(found.parts) > 1)
+    return found._replace(
+        name=base(first),
+        open_name=not separator and len(found.parts) > 1,
+        first=first,
+        line_start="".join(found.whole_line.partition("*")[0].split()[:1]),
+    )
 
 
 def _pattern(specifier: str) -> Pattern:
@@ -93,7 +104,7 @@ def _rule_words(text: str) -> list[str]:
 
 def covers(rule: Pattern, words: tuple[Word, ...]) -> bool:
     """For allow rules: by the written name, and whatever the unknown parts are."""
-    if not words[0].text.startswith(rule.parts[0].partition(SEPARATOR)[0]):
+    if not words[0].text.startswith(rule.first):
         return False  # which most are
     if not rule.prefix and any(word.many for word in words):
         return False  # they may vanish, and the blanks around them with them
@@ -147,7 +158,7 @@ def _in_other_words(rule: Pattern, further: tuple[Word, ...]) -> bool:
             continue
         if left and word.text == plain[len(plain) - left]:
             left -= 1
-        elif not after_option and (left or is_exact(rule)):
+        elif not after_option and (left or rule.is_exact):
             return False
         after_option = False
     options = [word for word in wanted if word.startswith("-")]
@@ -176,10 +187,6 @@ def written(assign: Assign) -> Word:
     """`NAME=value` before a command, as a word: for rules that name it."""
     value = assign.value
     return Word(f"{assign.name}={UNKNOWN if value is None else value.text}", -1)
-
-
-def is_exact(rule: Pattern) -> bool:
-    return not rule.prefix and len(rule.parts) == 1
 
 
 def _spellings(rule: Pattern) -> list[Pattern]:
@@ -213,11 +220,11 @@ def _may_match(rule: Pattern, text: str, words: tuple[Word, ...]) -> bool:
 
 def line_matches(rule: Pattern, line: str) -> bool:
     """For deny and ask rules with operators in them, such as `curl * | sh`: against the whole line."""
-    first = rule.whole_line.partition("*")[0].split()[:1]
-    if not rule.whole_line or not line.lstrip().startswith(tuple(first) or ""):
+    if not rule.whole_line or not line.lstrip().startswith(rule.line_start):
         return False  # which most are
     text = " ".join(line.split())
     start = rule.whole_line.removesuffix(":*")
-    if start != rule.whole_line and "*" not in start:
-        return text == start or text.startswith(start + " ")
-    return glob_matches([" ".join(part.split()) for part in rule.whole_line.split("*")], text)
+    parts = [" ".join(part.split()) for part in start.split("*")]
+    return glob_matches(parts, text) or (
+        start != rule.whole_line and glob_matches([*parts[:-1], parts[-1] + " ", ""], text)
+    )

@@ -34,7 +34,7 @@ from mainspring.permissions.targets import (
     is_network,
     path_of,
     redirect_ask,
-    visible_target,
+    shown,
     writes,
 )
 
@@ -68,8 +68,9 @@ class Coverage:
         self.files = files
         self.rules = files.rules.allow
         self.bare = files.rules.bare
-        taken_back = any(seen.words[0].text == "unset" for seen in sight.commands)
-        self.functions = () if taken_back else sight.script.functions
+        self.functions = sight.script.functions
+        if self.functions and any(seen.words[0].text == "unset" for seen in sight.commands):
+            self.functions = ()  # they may have been taken back
 
     def findings(self, text: str) -> Findings:
         if self.bare is not None:
@@ -86,21 +87,23 @@ class Coverage:
             return Findings(why=why)
         covers = [self.command(command) for command in script.commands]
         covers.extend([self.redirect(redirect) for redirect in script.all_redirects])
-        covered = all(cover.covered for cover in covers)
-        return Findings(
-            allow=tuple(dict.fromkeys(cover.by_rule for cover in covers if cover.by_rule is not None)),
-            covered=covered,
-            reads=all(cover.reads for cover in covers),
-            edits=all(cover.edits or cover.covered for cover in covers),
-            why="" if covered else self._why(covers),
-        )
+        rules: list[Rule] = []
+        covered = reads = edits = True
+        for cover in covers:
+            if cover.by_rule is not None and cover.by_rule not in rules:
+                rules.append(cover.by_rule)
+            covered = covered and cover.covered
+            reads = reads and cover.reads
+            edits = edits and (cover.edits or cover.covered)
+        why = "" if covered else self._why(covers)
+        return Findings(allow=tuple(rules), covered=covered, reads=reads, edits=edits, why=why)
 
     def _by_bare_rule(self, rule: Rule) -> Findings:
         """Every command is covered; what a redirect writes, if it stays in the working folders (S7)."""
         redirects = [redirect for script in self.sight.scripts for redirect in script.all_redirects]
         for redirect in redirects:
             if not self._bare_redirect(redirect):
-                return Findings(why=f"a redirect to '{visible_target(redirect)}'")
+                return Findings(why=f"a redirect to '{shown(redirect.target)}'")
         if self.here.moves and not self.here.inside and (self._runs_git() or any(writes(one) for one in redirects)):
             return Findings(why="it goes to another folder and runs git or writes there")
         return Findings(allow=(rule,), covered=True, edits=True, reads=self._all_read())
@@ -132,12 +135,10 @@ class Coverage:
         script = self.sight.script
         if index < len(script.commands):
             command = script.commands[index]
-            words = [
-                word.text.replace(UNKNOWN, "*") for word in (*map(commands.written, command.assigns), *command.words)
-            ]
+            words = [shown(word) for word in (*map(commands.written, command.assigns), *command.words)]
             return f"no rule covers '{' '.join(words)}'"
         redirect = script.all_redirects[index - len(script.commands)]
-        return f"no rule covers the redirect to '{visible_target(redirect)}'"
+        return f"no rule covers the redirect to '{shown(redirect.target)}'"
 
     # --- one command -------------------------------------------------------------------------------------------
 
@@ -162,14 +163,12 @@ class Coverage:
     def _exact_rule(self, command: Simple) -> Cover:
         """Whatever a command does: a rule that names it, word by word, covers it. So does one with its variables."""
         before = tuple(map(commands.written, command.assigns))
-        for rule, pattern in self.rules:
+        for rule, pattern in self.rules if before else self.files.rules.exact:
             assert pattern is not None
-            if not before and not commands.is_exact(pattern):
-                continue  # which most are
             if pattern.words < len(before) or not all(word.exact for word in before):
                 continue
             if commands.covers(pattern, (*before, *command.words)) and (
-                commands.is_exact(pattern) or _may_cover(pattern, command.words, len(before))
+                pattern.is_exact or _may_cover(pattern, command.words, len(before))
             ):
                 return Cover(rule, edits=True, covered=True)
         return _NOT
@@ -178,8 +177,9 @@ class Coverage:
         """Without what allow looks through; None when something stands there that it does not."""
         words = command.words
         splits = words[0].text == "read"  # and IFS only says how
-        if not all(assign.name in SAFE_VARIABLES or (splits and assign.name == "IFS") for assign in command.assigns):
-            return None
+        for assign in command.assigns:
+            if assign.name not in SAFE_VARIABLES and not (splits and assign.name == "IFS"):
+                return None
         while words[0].exact and words[0].text in ALLOW_LOOKS_THROUGH:
             runner = ALLOW_LOOKS_THROUGH[words[0].text]
             if words[0].text == "command" and any(word.text in ("-v", "-V") for word in words[1:2]):
@@ -304,7 +304,7 @@ def _same(rule: Rule, text: str) -> bool:
 
 def _may_cover(pattern: commands.Pattern, words: tuple[Word, ...], before: int = 0) -> bool:
     """A rule for a program that runs others covers a command only if it names the inner one, too (S6)."""
-    if commands.is_exact(pattern):
+    if pattern.is_exact:
         return True
     inner = _inner_word(words)
     return pattern.words > before + inner if inner is not None else pattern.words > before or not before

@@ -16,13 +16,13 @@ from mainspring.permissions.files import Ask, Files
 from mainspring.permissions.policy import Asked, Decision, Findings, Mode, Paths, Policy, Verdict
 from mainspring.permissions.rules import Broken, Rule, glob_matches, names_tool
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shown import shown
+from mainspring.permissions.shown import shown, visible
 from mainspring.permissions.sorted_rules import READERS, WRITERS, FieldRule, Sorted
 
 # Nothing to protect in them: they touch the session itself, or speak with the person.
 FREE_TOOLS = names(
     """TodoWrite TaskCreate TaskUpdate TaskList TaskGet EnterPlanMode ExitPlanMode AskUserQuestion StructuredOutput
-    ToolSearch BashOutput TaskOutput KillShell Sleep"""
+    ToolSearch BashOutput TaskOutput KillShell Sleep Recall"""
 )
 _WILD = re.compile(r"[*?\[{]")
 _LISTED = re.compile(r"[{,]")
@@ -42,7 +42,7 @@ def decide(asked: Asked, policy: Policy, paths: Paths) -> Verdict:
         verdict = replace(
             verdict, decision="deny", reason=f"{verdict.reason}; in mode dontAsk nothing is asked", open=False
         )
-    return replace(verdict, shown=shown(asked.tool, asked.input))
+    return replace(verdict, reason=visible(verdict.reason), shown=shown(asked.tool, asked.input))
 
 
 def _stricter(now: Findings, before: Findings) -> Findings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 from mainspring.core.value import Value
@@ -34,7 +35,7 @@ class Files:
         self._paths = paths
         self._known: dict[str, Resolved] = {}
         self._straight: list[str] = []  # real paths, with a slash at the end, that led through no link
-        self._folders: list[tuple[str, ...]] | None = None
+        self._seen_from = policy.root or cwd  # what rules are relative to
         self._checked: dict[tuple[str, str, str, str], Findings] = {}
         self.rules = sort(policy.rules)
 
@@ -97,9 +98,7 @@ class Files:
         return "" if reason is None else f"'{ask.path}' is protected: {reason}"
 
     def _inside(self, names: list[tuple[str, ...]]) -> bool:
-        if self._folders is None:
-            self._folders = [patterns.components(folder) for folder in {self.cwd, *self.policy.folders}]
-        folders = self._folders
+        folders = _as_components(self.cwd, self.policy.folders)
         if len(names) == 1 and names[0][: len(folders[0])] == folders[0]:
             return True  # no links, in the first folder: the usual case
         if _within(names, folders):
@@ -146,14 +145,14 @@ class Files:
     # --- rules -------------------------------------------------------------------------------------------------
 
     def _first(self, behavior: Behavior, ask: Ask, names: list[tuple[str, ...]]) -> Rule | None:
-        for rule in self.rules.files[behavior]:
-            if rule.specifier is None:
-                matches = _names(rule, ask)
-            elif not _concerns(rule.tool, ask, behavior):
-                matches = False
-            else:
-                matches = self._covers(rule, names) if behavior == "allow" else self._hits(rule, names)
-            if matches:
+        key = (behavior, ask.access, ask.tool)
+        rules = self.rules.concerned.get(key)
+        if rules is None:
+            rules = tuple([rule for rule in self.rules.files[behavior] if _concerns(rule, ask, behavior)])
+            self.rules.concerned[key] = rules
+        matches = self._covers if behavior == "allow" else self._hits
+        for rule in rules:
+            if rule.specifier is None or matches(rule, names):
                 return rule
         return None
 
@@ -167,20 +166,18 @@ class Files:
         return False
 
     def _anchored(self, rule: Rule) -> tuple[patterns.Place, list[tuple[str, ...]]]:
-        key = (rule.specifier or "", rule.base or "", self.policy.root or self.cwd, self.policy.home)
+        key = (rule.specifier or "", rule.base or "", self._seen_from, self.policy.home)
         known = self.rules.anchored.get(key)
         if known is None:
-            place = self._place(rule, allow=False)
-            start = _join(self._root(rule, place), place)
+            place = patterns.place(rule.specifier or "", allow=False)
+            start = _join(_root(place, *key[1:]), place)
             bases = [patterns.components(name) for name in {start, *self.names(start)}]
             known = self.rules.anchored[key] = (place, bases)
         return known
 
     def _covers(self, rule: Rule, names: list[tuple[str, ...]]) -> bool:
         """For allow: all of them. The folder that the rule is anchored at may lie behind a link; nothing below may."""
-        place = self._place(rule, allow=True)
-        root = self._root(rule, place)
-        base = patterns.components(_join(root, place))
+        place, root, base = _allowed(rule.specifier or "", rule.base or "", self._seen_from, self.policy.home)
         if all(patterns.under(place, base, name) for name in names):
             return True
         roots = self.names(root)
@@ -189,16 +186,27 @@ class Files:
         bases = [patterns.components(_join(one, place)) for one in {root, *roots}]
         return all(any(patterns.under(place, one, name) for one in bases) for name in names)
 
-    def _place(self, rule: Rule, *, allow: bool) -> patterns.Place:
-        assert rule.specifier is not None
-        return patterns.place(rule.specifier, allow=allow)
 
-    def _root(self, rule: Rule, place: patterns.Place) -> str:
-        if place.anchor == "root":
-            return "/"
-        if place.anchor == "home":
-            return self.policy.home
-        return (place.anchor == "settings" and rule.base) or self.policy.root or self.cwd
+# Of texts alone, so they may be kept: where things really lie is asked anew for each decision.
+@lru_cache(maxsize=256)
+def _as_components(cwd: str, folders: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return tuple([patterns.components(folder) for folder in dict.fromkeys((cwd, *folders))])
+
+
+@lru_cache(maxsize=1_024)
+def _allowed(specifier: str, base: str, seen_from: str, home: str) -> tuple[patterns.Place, str, tuple[str, ...]]:
+    """An allow rule: its pattern, the folder that it is anchored at, and where its literal part leads."""
+    place = patterns.place(specifier, allow=True)
+    root = _root(place, base, seen_from, home)
+    return place, root, patterns.components(_join(root, place))
+
+
+def _root(place: patterns.Place, base: str, seen_from: str, home: str) -> str:
+    if place.anchor == "root":
+        return "/"
+    if place.anchor == "home":
+        return home
+    return (place.anchor == "settings" and base) or seen_from
 
 
 def _is_for_devices(path: str) -> bool:
@@ -209,7 +217,7 @@ def _why(ask: Ask, *, inside: bool) -> str:
     return f"no rule covers '{ask.path}'" if inside else f"'{ask.path}' is outside the working folders"
 
 
-def _within(names: list[tuple[str, ...]], folders: list[tuple[str, ...]]) -> bool:
+def _within(names: list[tuple[str, ...]], folders: Sequence[tuple[str, ...]]) -> bool:
     """Whether each name is in one of the folders: by components, never by how the text begins (F2)."""
     return all(any(name[: len(folder)] == folder for folder in folders) for name in names)
 
@@ -225,7 +233,11 @@ def _names(rule: Rule, ask: Ask) -> bool:
     return ask.access == "write" and rule.tool in ("Edit", "Write")
 
 
-def _concerns(tool: str, ask: Ask, behavior: Behavior) -> bool:
+def _concerns(rule: Rule, ask: Ask, behavior: Behavior) -> bool:
+    """Whether a rule is about this kind of access at all, wherever the file is."""
+    if rule.specifier is None:
+        return _names(rule, ask)
+    tool = rule.tool
     if ask.access == "read":
         return tool == "Read" or (tool in READERS and (behavior != "allow" or tool == ask.tool))
     if behavior == "deny" and tool in READERS:

@@ -10,6 +10,7 @@ from mainspring.permissions.shell.look import Sight, base, option_values
 from mainspring.permissions.shell.values import UNKNOWN
 
 CHDIR = {"env": frozenset({"-C", "--chdir"}), "sudo": frozenset({"-D", "--chdir"})}
+_MOVERS = frozenset({*CHDIR, "cd", "pushd", "popd"})
 MOST_FOLDERS = 16  # with more, it is not known where the line is
 
 
@@ -27,6 +28,8 @@ def here(sight: Sight, files: Files) -> Here:
     moves, known = False, True
     for seen in sight.commands:
         first = seen.words[0]
+        if base(first.text) not in _MOVERS:
+            continue  # which most are
         chdir = CHDIR.get(base(first.text))
         if chdir is not None and len(cwds) <= MOST_FOLDERS:
             for text, word in option_values(chdir, seen.words[:MOST_FOLDERS]):

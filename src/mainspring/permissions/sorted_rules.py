@@ -34,6 +34,7 @@ class Sorted(NamedTuple):
     deny: tuple[Command, ...]
     ask: tuple[Command, ...]
     allow: tuple[Command, ...]
+    exact: tuple[Command, ...]  # of those: without a wildcard
     bare: Rule | None  # allows every command
     some: bool  # there is a deny or ask rule for some commands
     guarded: tuple[Rule, ...]  # deny and ask rules for paths
@@ -41,6 +42,7 @@ class Sorted(NamedTuple):
     # Where such a rule begins, by its text, what it is relative to, working folder and home: looked up once.
     anchored: dict[tuple[str, str, str, str], tuple[patterns.Place, list[tuple[str, ...]]]]
     files: dict[Behavior, tuple[Rule, ...]]  # those that may be about a tool for files
+    concerned: dict[tuple[Behavior, str, str], tuple[Rule, ...]]  # of those, by access and tool: found once
     deny_values: tuple[FieldRule, ...]  # rules like `Agent(model:opus)`
     ask_values: tuple[FieldRule, ...]
 
@@ -69,12 +71,14 @@ def _sort(rules: Rules) -> Sorted:
         deny,
         ask,
         tuple([one for one in allow if one.pattern is not None]),
+        exact=tuple([one for one in allow if one.pattern is not None and one.pattern.is_exact]),
         bare=next((one.rule for one in allow if one.pattern is None), None),
         some=any(one.pattern is not None for one in (*deny, *ask)),
         guarded=tuple(guarded),
         needles=tuple([patterns.needle(rule.specifier or "") for rule in guarded]),
         anchored={},
         files={"deny": _files(rules.deny), "ask": _files(rules.ask), "allow": _files(rules.allow)},
+        concerned={},
         deny_values=_values(rules.deny),
         ask_values=_values(rules.ask),
     )

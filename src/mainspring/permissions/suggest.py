@@ -38,8 +38,8 @@ class Suggestion(Value):
 def suggestions(asked: Asked, policy: Policy, paths: Paths) -> tuple[Suggestion, ...]:
     if decide(asked, replace(policy, mode=Mode.DEFAULT), paths).decision != "ask":
         return ()
-    offered = _offered(asked, policy, paths)
-    if not offered or len(offered) > MOST:
+    offered = _offered(replace(asked, tool="Agent") if asked.tool == "Task" else asked, policy, paths)
+    if not offered or len(offered) > MOST or any(visible(one.rule) != one.rule for one in offered):
         return ()
     try:
         rules = Rules(allow=tuple(parse_rule(one.rule, "allow", source=Source.SESSION) for one in offered))

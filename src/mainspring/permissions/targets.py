@@ -22,7 +22,7 @@ _PROTECTED = names(
 
 
 def base_of(word: Word) -> str:
-    return base(word.text.replace(UNKNOWN, "*")) or "*"
+    return base(shown(word)) or "*"
 
 
 def path_of(word: Word) -> str:
@@ -84,5 +84,6 @@ def is_network(path: str) -> bool:
     return path.startswith(("/dev/tcp/", "/dev/udp/"))
 
 
-def visible_target(redirect: Redirect) -> str:
-    return redirect.target.text.replace(UNKNOWN, "*")
+def shown(word: Word) -> str:
+    """For a person: what is computed as `*`."""
+    return word.text.replace(UNKNOWN, "*")

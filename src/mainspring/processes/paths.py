@@ -22,6 +22,7 @@ from mainspring.core.value import Value
 MOST_LINKS = 40  # what Linux follows
 LONGEST = 4_096  # bytes; what Linux takes
 NO_FILES = ("/proc", "/sys")  # look like files, but reading them asks the kernel, and may block
+_NO_FILES = tuple([f"{place}/" for place in NO_FILES])
 
 Kind = Literal["file", "folder", "missing", "special"]
 
@@ -76,7 +77,7 @@ def _check_spelling(path: str) -> None:
     if "\0" in path:
         raise PathRefused("the path holds a NUL character, which no file name can")
     try:
-        size = len(os.fsencode(path))
+        size = len(path) if path.isascii() else len(os.fsencode(path))
     except UnicodeEncodeError:
         raise PathRefused("the path holds half a character, which no file name can") from None
     if size > LONGEST:
@@ -95,24 +96,24 @@ class _Walk:
 
     def __init__(self, asked: str) -> None:
         self.asked = asked
-        self.done: list[str] = []  # the real components so far
-        self.mode = stat.S_IFDIR  # of what they lead to
-        self.missing_from: int | None = None  # the first component that is not there
+        self.done = ""  # the real path so far; empty at the root
+        self.mode = stat.S_IFDIR  # of what it leads to
+        self.missing_from: str | None = None  # the last folder that is there, when a name behind it is not
         self.via: list[str] = []
         self.links = 0
 
     @property
     def here(self) -> str:
-        return "/" + "/".join(self.done)
+        return self.done or "/"
 
     def along(self, path: str) -> None:
         rest = path.split("/")[::-1]
         while rest:
             part = rest.pop()
+            self.must_be_folder()
             if part in ("", "."):
-                self.must_be_folder()
-            elif part == "..":
-                self.must_be_folder()
+                continue
+            if part == "..":
                 self.up()
             elif target := self.down(part):
                 self.follow(part, target, rest)
@@ -123,26 +124,24 @@ class _Walk:
 
     def up(self) -> None:
         """Behind a name that is not there `..` can only mean its parent: nothing else is ever looked up or opened."""
-        if self.done:
-            self.done.pop()
-        if self.missing_from is not None and len(self.done) <= self.missing_from:
+        self.done = self.done.rpartition("/")[0]
+        if self.missing_from is not None and len(self.done) <= len(self.missing_from):
             self.missing_from = None
         self.mode = stat.S_IFDIR
 
     def down(self, part: str) -> str:
         """One step; what the link says if it is one."""
-        self.must_be_folder()
-        place = f"{self.here.rstrip('/')}/{part}"
-        try:
-            if self.missing_from is None:
+        place = f"{self.done}/{part}"
+        if self.missing_from is None:
+            try:
                 self.mode = os.lstat(place).st_mode
                 if stat.S_ISLNK(self.mode):
                     return os.readlink(place)
-        except FileNotFoundError:
-            self.missing_from = len(self.done)
-        except OSError as error:
-            raise PathRefused(f"'{place}' cannot be looked up: {error.strerror}") from None
-        self.done.append(part)
+            except FileNotFoundError:
+                self.missing_from = self.done
+            except OSError as error:
+                raise PathRefused(f"'{place}' cannot be looked up: {error.strerror}") from None
+        self.done = place
         return ""
 
     def follow(self, part: str, target: str, rest: list[str]) -> None:
@@ -150,14 +149,14 @@ class _Walk:
         if self.links > MOST_LINKS:
             raise PathRefused(f"'{self.asked}' leads through more than {MOST_LINKS} links")
         behind = [] if ".." in rest else [name for name in rest[::-1] if name not in ("", ".")]
-        self.via.append("/" + "/".join([*self.done, part, *behind]))
+        self.via.append("/".join([self.done, part, *behind]))
         self.mode = stat.S_IFDIR  # a link stands in a folder, and so does what it says
         if target.startswith("/"):
-            self.done.clear()
+            self.done = ""
         rest.extend(target.split("/")[::-1])
 
     def kind(self) -> Kind:
-        if any(within(name, place) for name in (*self.via, self.here) for place in NO_FILES):
+        if any(f"{name}/".startswith(_NO_FILES) for name in (*self.via, self.here)):
             return "special"
         if self.missing_from is not None:
             return "missing"

@@ -10,18 +10,20 @@ from msgspec.structs import replace
 from mainspring.permissions.shell import characters, second
 from mainspring.permissions.shell.grammar import Grammar
 from mainspring.permissions.shell.simple import RESERVED
-from mainspring.permissions.shell.values import Script, Simple, Word
+from mainspring.permissions.shell.values import Redirect, Script, Simple, Word
 
 # Without a character that means anything to a shell a line has one reading: its words.
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_./:@%+,^ -]|(?<=[A-Za-z0-9])~)+\Z", re.ASCII)
 _WORD = re.compile(r"[^ ]+")
-# Such words, single quotes around a word, and operators between blanks: these need no second reader, either, as long as
-# no word is reserved.
+# Such words, single quotes around a word, and operators between blanks: these need no grammar, either, as long as no
+# word is reserved.
 _JOINED = re.compile(
     r"(?:[A-Za-z0-9_./:@%+,^ -]|(?<=[A-Za-z0-9])~|(?<= )'[^'\\`$\n]*'(?= |\Z)"
     r"|(?<= )(?:\|\|?|&&|;)(?= )|(?<= )2>&1(?= |\Z))+\Z",
     re.ASCII,
 )
+_TOKEN = re.compile(r"'([^']*)'|[^ ]+")
+_BETWEEN = frozenset({"|", "||", "&&", ";"})
 
 
 @lru_cache(maxsize=64)  # the same line is decided again after hooks, and for what to suggest
@@ -34,8 +36,34 @@ def read(text: str) -> Script:
         words = tuple([Word(found.group(), found.start(), bare=True) for found in _WORD.finditer(text)])
         if words and words[0].text not in RESERVED:
             return Script((Simple(words),))
+    if _JOINED.match(text) and RESERVED.isdisjoint(text.split()):
+        commands = _joined(text)
+        if commands:
+            return Script(commands)
     script = Grammar(text).script()
-    if script.unclear or not script.commands or (_JOINED.match(text) and RESERVED.isdisjoint(text.split())):
+    if script.unclear or not script.commands:
         return script
     objection = second.objection(text, script)
     return replace(script, unclear=objection) if objection else script
+
+
+def _joined(text: str) -> tuple[Simple, ...]:
+    """Words and operators in one pass. Nothing where an operator stands without a command: there the grammar says what
+    is wrong."""
+    commands: list[Simple] = []
+    words: list[Word] = []
+    redirects: list[Redirect] = []
+    for found in _TOKEN.finditer(text):
+        token, start = found.group(), found.start()
+        if token in _BETWEEN:
+            if not words:
+                return ()
+            commands.append(Simple(tuple(words), (), tuple(redirects)))
+            words, redirects = [], []
+        elif token == "2>&1":
+            redirects.append(Redirect(">&", Word("1", start + 3, bare=True)))
+        elif token.startswith("'"):
+            words.append(Word(found[1], start))
+        else:
+            words.append(Word(token, start, bare=True))
+    return (*commands, Simple(tuple(words), (), tuple(redirects))) if words else ()

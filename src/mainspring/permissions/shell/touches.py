@@ -76,7 +76,7 @@ def _touched(name: str, words: tuple[Word, ...]) -> Touched:
     if name == "xargs":  # what it runs is seen by itself
         return Touched(_values(words, "a", longs("arg-file")))
     if name == "find":
-        return Touched(_places(words))
+        return Touched(places(words), emptied(words))
     if name not in KNOWN:
         return Touched(tuple(_parts(words)), known=False)
     operands = _operands(words)
@@ -102,7 +102,7 @@ def _touched(name: str, words: tuple[Word, ...]) -> Touched:
     return Touched((), writes)
 
 
-def _places(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def places(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """Where `find` begins."""
     found: list[Word] = []
     for word in words[1:]:
@@ -214,7 +214,7 @@ def emptied(words: tuple[Word, ...]) -> tuple[Word, ...]:
     """The folders in which `find` removes."""
     if base(words[0].text) != "find" or not any(word.text == "-delete" for word in words):
         return ()
-    return _places(words) or (Word(".", -1),)
+    return places(words) or (Word(".", -1),)
 
 
 def _in_place(text: str) -> bool:

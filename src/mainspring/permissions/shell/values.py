@@ -51,7 +51,7 @@ class Script(Value):
 
     @property
     def all_redirects(self) -> tuple[Redirect, ...]:
-        return (*self.redirects, *(redirect for command in self.commands for redirect in command.redirects))
+        return (*self.redirects, *[redirect for command in self.commands for redirect in command.redirects])
 
 
 class UnclearError(Exception):
