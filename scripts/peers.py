@@ -13,7 +13,10 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1] / ".venv-peers"
-OTHERS = ("anthropic==2.8.0", "httpx2==2.16.0", "httpcore2==2.16.0", "h11==0.16.0", "pydantic==2.14.3")
+OTHERS = (
+    *("anthropic==2.8.0", "openai==3.49.0"),
+    *("httpx2==2.16.0", "httpcore2==2.16.0", "h11==0.16.0", "pydantic==2.14.3"),
+)
 OURS = ("msgspec==0.22.0", "httptools==0.9.0", "pytest==9.1.1")  # as in requirements-dev.lock
 PINNED = (*OTHERS, *OURS)
 PYTHON = HERE / "bin" / "python"

@@ -17,6 +17,8 @@ import pytest
 from mainspring.simulator.command import main
 from simulator.bodies import ask, user
 from simulator.client import assembled, connected
+from simulator.openai_bodies import chat, says
+from simulator.openai_client import Chat
 
 COMMAND = [sys.executable, "-m", "mainspring.simulator"]
 
@@ -117,6 +119,7 @@ def test_a_seed_replays() -> None:
         (["--fault", "rain"], "'rain' is no fault"),
         (["--rate", "overloaded"], "'overloaded' is no rate"),
         (["--rate", "rain=0.1"], "there is no fault 'rain'"),
+        (["--odd", "moody"], "'moody' is no manner of odd servers"),
         (["--replay", "/nowhere"], "cannot read the recording '/nowhere'"),
         (["--rule", "no_such_module:f"], "cannot use the rule 'no_such_module:f'"),
         (["--record", "/nowhere/at/all"], "cannot write the recording '/nowhere/at/all'"),
@@ -143,3 +146,16 @@ def test_help_names_every_fault(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert said.startswith("usage: mainspring simulate")
     assert "cut_in_text (the stream ends inside a text)" in " ".join(said.split())
+    assert "no_done (no [DONE] at the end)" in " ".join(said.split())
+
+
+def test_an_odd_server_of_the_other_kind() -> None:
+    async def ask_it(url: str) -> Chat:
+        async with connected(url) as client:
+            client.send(chat(says("Hello."), stream=True), "/v1/chat/completions")
+            assert (await client.head()).status == 200
+            return Chat(b"".join([chunk async for chunk in client.chunks()]))
+
+    with running("--odd", "think_tags", "--odd", "no_done") as (url, _):
+        said = asyncio.run(ask_it(url))
+    assert (said.text, said.done) == ("<think>\nSomebody is talking to me.\n</think>\n\nYou said: Hello.", False)

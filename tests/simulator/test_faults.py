@@ -200,14 +200,14 @@ def test_most_faults_need_a_place() -> None:
 
 @pytest.mark.parametrize("name", NEED_A_PLACE)
 def test_a_fault_without_a_place_leaves_the_reply_as_it_is(name: str) -> None:
-    assert Faults(Planned(name)).spoil(ask(stream=True), NOTHING, STAMP) == ("", NOTHING)
+    assert Faults(Planned(name)).spoil(Scene(ask(stream=True), NOTHING, STAMP)) == ("", NOTHING)
 
 
 # --- when -----------------------------------------------------------------------------------------------
 
 
 def hits(faults: Faults, *bodies: Json) -> list[str]:
-    return [faults.spoil({**body, "stream": True}, SAY, STAMP)[0] for body in bodies]
+    return [faults.spoil(Scene({**body, "stream": True}, SAY, STAMP))[0] for body in bodies]
 
 
 ONE, OTHER = ask(user("one")), ask(user("other"))
@@ -235,8 +235,8 @@ def test_for_ever_for_one_model_later_or_in_one_conversation() -> None:
 
 def test_what_finds_no_place_is_not_used_up() -> None:
     faults = Faults(Planned("cut_in_call"))
-    assert faults.spoil(ONE, Say.of("words only"), STAMP)[0] == ""
-    assert faults.spoil(ONE, SAY, STAMP)[0] == "cut_in_call"
+    assert faults.spoil(Scene(ONE, Say.of("words only"), STAMP))[0] == ""
+    assert faults.spoil(Scene(ONE, SAY, STAMP))[0] == "cut_in_call"
 
 
 def test_rates_replay_by_seed_and_do_not_depend_on_the_others() -> None:
@@ -251,7 +251,7 @@ def test_rates_replay_by_seed_and_do_not_depend_on_the_others() -> None:
 
 
 def test_a_rate_that_hits_what_has_no_place_for_it_hits_nothing() -> None:
-    assert Faults(rates={"cut_in_call": 1}).spoil(ONE, Say.of("words"), STAMP)[0] == ""
+    assert Faults(rates={"cut_in_call": 1}).spoil(Scene(ONE, Say.of("words"), STAMP))[0] == ""
 
 
 @pytest.mark.parametrize(

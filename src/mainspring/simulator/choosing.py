@@ -119,7 +119,7 @@ def recorded(exchanges: Iterable[Exchange]) -> Choose:
     asked: Counter[bytes] = Counter()
 
     def choose(received: Received) -> Reply:
-        key = conversation(received.body)
+        key = conversation(received.heard)
         if key not in known:
             said = f"the recording holds no answer to these {len(received.talk.messages)} messages"
             return Refuse(400, "invalid_request_error", said)

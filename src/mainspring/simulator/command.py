@@ -11,7 +11,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,7 +27,8 @@ from mainspring.simulator.choosing import (
     read_script,
     recorded,
 )
-from mainspring.simulator.faults import FAULTS, FORM, Faults, Planned
+from mainspring.simulator.faults import FAULTS, FORM, ODD, Fault, Faults, Planned
+from mainspring.simulator.oddities import known
 from mainspring.simulator.received import Json, Received
 from mainspring.simulator.replies import Raw, Refuse, Reply, Say, Stream
 from mainspring.simulator.server import Answered, ModelServer
@@ -39,7 +40,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         prog=prog,
         description="A model server for tests, on loopback: strict about what it is asked, and as wrong as you like.",
-        epilog="faults: " + "; ".join([f"{name} ({fault.about})" for name, fault in FAULTS.items()]),
+        epilog=f"faults: {told(FAULTS)}. Manners of odd servers, for --odd and --fault: {told(ODD)}",
     )
     options.add_argument("--port", type=int, default=0, help="0, the default, for any that is free")
     options.add_argument("--api-key", help="refuse every other key")
@@ -58,10 +59,17 @@ def parser(prog: str) -> argparse.ArgumentParser:
     options.add_argument(
         "--rate", action="append", default=[], metavar="NAME=SHARE", help="spoil this share of all replies, at random"
     )
+    options.add_argument(
+        "--odd", action="append", default=[], metavar="NAME[=ARGUMENT]", help="write every reply as such a server does"
+    )
     options.add_argument("--seed", type=int, default=0, help="for the rates: the same seed spoils the same replies")
     options.add_argument("--model-limit", type=int, help="refuse prompts of more tokens than this as too long")
     options.add_argument("--verbose", action="store_true", help="a line for each request")
     return options
+
+
+def told(faults: Mapping[str, Fault]) -> str:
+    return "; ".join([f"{name} ({fault.about})" for name, fault in faults.items()])
 
 
 def main(argv: Sequence[str], prog: str = "mainspring simulate") -> int:
@@ -73,6 +81,7 @@ def main(argv: Sequence[str], prog: str = "mainspring simulate") -> int:
 
     try:
         faults = Faults(*map(Planned.read, options.fault), seed=options.seed, rates=dict(map(share, options.rate)))
+        odd = known(options.odd)
     except ValueError as error:
         wrong("cannot plan that", error)
     choose = chosen(options, wrong)
@@ -87,6 +96,7 @@ def main(argv: Sequence[str], prog: str = "mainspring simulate") -> int:
         faults=faults,
         metered=True,
         limit=options.model_limit,
+        odd=odd,
         record=record,
         tell=tell if options.verbose else None,
     )

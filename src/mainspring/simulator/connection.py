@@ -23,6 +23,7 @@ REASONS = {
     413: "Request Entity Too Large",
     429: "Too Many Requests",
     500: "Internal Server Error",
+    503: "Service Unavailable",
     529: "Overloaded",
 }
 

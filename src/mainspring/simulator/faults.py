@@ -8,21 +8,26 @@
 A fault spoils the reply that would have come. One that finds no place in it (a cut inside a tool call, where there is
 none) leaves it as it is, and is not used up. Which requests are hit depends on the conversation and the seed, never on
 who else talks to the server.
+
+Faults are made of the events of the Messages API; the speech of the request writes them down (`speech.py`). The manners
+of odd servers (`oddities.py`) can be planned like faults, and are in a table of their own.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
 from msgspec.json import encode
 from msgspec.structs import replace
 
+from mainspring.simulator.oddities import ODDITIES, Oddity, oddly
 from mainspring.simulator.received import Json, Talk
-from mainspring.simulator.replies import Refuse, Reply, Say, Stamp, Stream, events, framed, message, text, written_input
+from mainspring.simulator.replies import Refuse, Reply, Say, Stamp, Stream, events, text, written_input
+from mainspring.simulator.speech import MESSAGES, Speech
 
 STREAMED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 NO_SUCH_TOOL = "NoSuchTool"
@@ -33,10 +38,12 @@ PIECES = 60  # that a dripping answer comes in
 class Scene(NamedTuple):
     """What a fault finds: the request, and the reply that it is about to spoil."""
 
-    body: Json
+    body: Json  # in the form of the Messages API
     say: Say
     stamp: Stamp
     argument: str = ""
+    speech: Speech = MESSAGES
+    asked: Json | None = None  # the request as it came, where that is another form
 
     @property
     def streams(self) -> bool:
@@ -47,7 +54,23 @@ class Scene(NamedTuple):
         return next((number for number, block in enumerate(self.say.blocks) if block["type"] == kind), None)
 
     def frames(self, say: Say | None = None) -> list[bytes]:
-        return [framed(event) for event in events(say or self.say, self.stamp)]
+        """One for each event of the Messages API; some may be empty."""
+        return [frame for _, frame in self.told(say or self.say)]
+
+    def told(self, say: Say, said: Iterable[Json] | None = None) -> Iterator[tuple[Json, bytes]]:
+        """The events of a reply, or those that are given, and how they are written."""
+        teller = self.speech.teller(say, self.stamp, self.asked or self.body)
+        for event in events(say, self.stamp) if said is None else said:
+            yield event, teller(event)
+
+    def error(self, kind: str, words: str, behind: Sequence[bytes]) -> bytes:
+        """An error in the stream. A teller that has said something before may say it otherwise."""
+        teller = self.speech.teller(self.say, self.stamp, self.asked or self.body)
+        if behind:
+            for event in events(self.say, self.stamp):
+                teller(event)
+                break
+        return teller({"type": "error", "error": {"type": kind, "message": words}})
 
 
 def has(kind: str) -> Callable[[Scene], bool]:
@@ -105,11 +128,11 @@ def begun(scene: Scene, kind: str) -> list[bytes]:
     assert at is not None
     block = halved(scene.say.blocks[at])
     frames: list[bytes] = []
-    for event in events(replace(scene.say, blocks=(*scene.say.blocks[:at], block)), scene.stamp):
+    for event, frame in scene.told(replace(scene.say, blocks=(*scene.say.blocks[:at], block))):
         if event["type"] == "content_block_stop" and event["index"] == at:
             break
         if event.get("delta", {}).get("type") != "signature_delta" or event["index"] != at:
-            frames.append(framed(event))
+            frames.append(frame)
     return frames
 
 
@@ -121,7 +144,7 @@ def ended(scene: Scene, frames: list[bytes], end: str) -> Reply:
 
 
 def half_a_message(scene: Scene) -> bytes:
-    body = encode(message(scene.say, scene.stamp))
+    body = encode(scene.speech.whole(scene.say, scene.stamp, scene.asked or scene.body))
     head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
     return head + body[: len(body) // 2]
 
@@ -157,7 +180,7 @@ def error_after(scene: Scene, frames: list[bytes]) -> Reply:
     kind = scene.argument or "overloaded_error"
     if not scene.streams:
         return Refuse(529 if kind == "overloaded_error" else 500, kind, "Overloaded")
-    error = framed({"type": "error", "error": {"type": kind, "message": "Overloaded"}})
+    error = scene.error(kind, "Overloaded", frames)
     return Stream((*frames, error), usage=scene.say.spent if frames else None)
 
 
@@ -178,19 +201,19 @@ def spoilt(scene: Scene, frame: bytes) -> Reply:
 
 
 def malformed_json(scene: Scene) -> Reply:
-    return spoilt(scene, b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n')
+    return spoilt(scene, scene.speech.broken_json)
 
 
 def malformed_sse(scene: Scene) -> Reply:
     """A line break in the middle of the data."""
-    return spoilt(scene, b'event: content_block_delta\ndata: {"type":"content_block_delta",\n"index":0,"delta":{}}\n\n')
+    return spoilt(scene, scene.speech.broken_sse)
 
 
 def malformed_http(scene: Scene) -> Reply:
     """A chunk whose length is no number."""
     if not scene.streams:
         return ended(scene, [], "close")
-    chunks = [b"%x\r\n%s\r\n" % (len(frame), frame) for frame in begun(scene, "text")]
+    chunks = [b"%x\r\n%s\r\n" % (len(frame), frame) for frame in begun(scene, "text") if frame]
     return Stream((STREAMED, *chunks, b"no length\r\n"), "close", head=False, usage=scene.say.spent)
 
 
@@ -210,24 +233,18 @@ def drip(scene: Scene) -> Reply:
 
 
 def pings(scene: Scene) -> Reply:
-    return played(scene, (frame + 3 * framed({"type": "ping"}) for frame in scene.frames()))
-
-
-STRANGE = (
-    b": a comment\n\n",
-    framed({"type": "weather", "index": 0, "delta": {"type": "rain_delta", "rain": "drops"}}),
-    b"retry: 10\nid: 7\n\n",
-    b"event: nothing\n\n",
-)
+    return played(scene, (frame + 3 * scene.speech.ping for frame in scene.frames()))
 
 
 def unknown_events(scene: Scene) -> Reply:
-    return played(scene, (frame + STRANGE[number % 4] for number, frame in enumerate(scene.frames())))
+    strange = scene.speech.strange
+    return played(scene, (frame + strange[number % len(strange)] for number, frame in enumerate(scene.frames())))
 
 
 def duplicate_events(scene: Scene) -> Reply:
     """All but the pieces of blocks, which nobody could tell from new ones."""
-    return played(scene, (frame if b"_delta" in frame.split(b"\n")[0] else frame * 2 for frame in scene.frames()))
+    pieces = ("content_block_delta", "message_delta") if scene.speech is MESSAGES else ("content_block_delta",)
+    return played(scene, (frame * (1 if event["type"] in pieces else 2) for event, frame in scene.told(scene.say)))
 
 
 # --- said ---------------------------------------------------------------------------------------------
@@ -297,11 +314,11 @@ def huge_text(scene: Scene) -> Reply:
     say = replace(scene.say, blocks=(*scene.say.blocks[:at], long, *scene.say.blocks[at + 1 :]))
     if not scene.streams:
         return say
-    return Stream(tuple(fat_frames(say, scene.stamp)), usage=say.spent)
+    return Stream(tuple([frame for _, frame in scene.told(say, fat(say, scene.stamp))]), usage=say.spent)
 
 
-def fat_frames(say: Say, stamp: Stamp) -> Iterator[bytes]:
-    """As few frames as there can be: a delta holds as much of its block as follows."""
+def fat(say: Say, stamp: Stamp) -> Iterator[Json]:
+    """As few events as there can be: a delta holds as much of its block as follows."""
     waiting: Json | None = None
     for event in events(say, stamp):
         if event["type"] == "content_block_delta" and event["delta"]["type"] == "text_delta":
@@ -311,9 +328,9 @@ def fat_frames(say: Say, stamp: Stamp) -> Iterator[bytes]:
             continue
         if waiting is not None:
             delta = {"type": "text_delta", "text": "".join(waiting["pieces"])}
-            yield framed({"type": "content_block_delta", "index": waiting["index"], "delta": delta})
+            yield {"type": "content_block_delta", "index": waiting["index"], "delta": delta}
             waiting = None
-        yield framed(event)
+        yield event
 
 
 # --- the table ----------------------------------------------------------------------------------------
@@ -375,10 +392,35 @@ FAULTS: dict[str, Fault] = {
 }
 
 
+def in_manner(name: str, oddity: Oddity) -> Fault:
+    """A manner of odd servers, planned for some of the replies."""
+
+    def make(scene: Scene) -> Reply:
+        return oddly(scene.say, [f"{name}={scene.argument}" if scene.argument else name])
+
+    def fits(scene: Scene) -> bool:
+        return scene.speech.path in oddity.paths and (not oddity.needs or scene.first(oddity.needs) is not None)
+
+    return Fault(oddity.about, make, fits, delivers=True)
+
+
+ODD: dict[str, Fault] = {name: in_manner(name, oddity) for name, oddity in ODDITIES.items()}
+KNOWN: dict[str, Fault] = {**FAULTS, **ODD}
+
+
 # --- when -----------------------------------------------------------------------------------------------
 
 
 FORM = "NAME[=ARGUMENT][:TIMES][@MODEL][~PROMPT]"
+
+
+def fits(name: str, scene: Scene) -> bool:
+    return name not in scene.speech.without and KNOWN[name].fits(scene)
+
+
+def delivers(name: str, speech: Speech) -> bool:
+    """Whether a client can work with what it got, and will not ask for the same again."""
+    return KNOWN[name].delivers and name not in speech.undelivered
 
 
 class Planned(NamedTuple):
@@ -393,8 +435,8 @@ class Planned(NamedTuple):
     def read(cls, written: str) -> Planned:
         """As `FORM` says; `*` times is for ever."""
         parts = re.fullmatch(r"(\w+)(?:=([^:@~]+))?(?::(\d+|\*))?(?:@([^~]+))?(?:~(.+))?", written)
-        if parts is None or parts[1] not in FAULTS:
-            raise ValueError(f"'{written}' is no fault; write {FORM}, with one of these names: {', '.join(FAULTS)}")
+        if parts is None or parts[1] not in KNOWN:
+            raise ValueError(f"'{written}' is no fault; write {FORM}, with one of these names: {', '.join(KNOWN)}")
         times = None if parts[3] == "*" else int(parts[3] or 1)
         return cls(parts[1], times, parts[4] or "", prompt=parts[5] or "", argument=parts[2] or "")
 
@@ -404,28 +446,27 @@ class Faults:
 
     def __init__(self, *planned: Planned, seed: int = 0, rates: Mapping[str, float] | None = None) -> None:
         named = [*[fault.name for fault in planned], *(rates or ())]
-        if unknown := [name for name in named if name not in FAULTS]:
-            raise ValueError(f"there is no fault '{unknown[0]}'; there are {', '.join(FAULTS)}")
+        if unknown := [name for name in named if name not in KNOWN]:
+            raise ValueError(f"there is no fault '{unknown[0]}'; there are {', '.join(KNOWN)}")
         self._planned = planned
         self._seed = seed
         self._rates = dict(rates or {})
         self._used: Counter[tuple[str, int]] = Counter()  # by conversation and fault
         self._asked: Counter[str] = Counter()  # requests of a conversation
 
-    def spoil(self, body: Json, say: Say, stamp: Stamp) -> tuple[str, Reply]:
+    def spoil(self, scene: Scene) -> tuple[str, Reply]:
         """The fault's name and what becomes of the reply; no name: it is as it was."""
-        key = Talk(body).key
+        key = Talk(scene.body).key
         self._asked[key] += 1
-        scene = Scene(body, say, stamp)
         for number, planned in enumerate(self._planned):
             hit = self._is_due(planned, (key, number), scene)
             if hit is not None:
                 self._used[key, number] += 1
-                return planned.name, FAULTS[planned.name].make(hit)
+                return planned.name, KNOWN[planned.name].make(hit)
         name = self._drawn(key)
-        if name and FAULTS[name].fits(scene):
-            return name, FAULTS[name].make(scene)
-        return "", say
+        if name and fits(name, scene):
+            return name, KNOWN[name].make(scene)
+        return "", scene.say
 
     def _is_due(self, planned: Planned, use: tuple[str, int], scene: Scene) -> Scene | None:
         key, _ = use
@@ -435,7 +476,7 @@ class Faults:
         if planned.model not in ("", Talk(scene.body).model):
             return None
         scene = scene._replace(argument=planned.argument)
-        return scene if FAULTS[planned.name].fits(scene) else None
+        return scene if fits(planned.name, scene) else None
 
     def _drawn(self, key: str) -> str:
         """At most one for a request: the rates share one draw."""

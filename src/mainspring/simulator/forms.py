@@ -72,7 +72,7 @@ def anything(value: Any, path: str, found: Found) -> None:
 
 def one_of(*allowed: str) -> Check:
     quoted = [f"'{name}'" for name in allowed]
-    expected = " or ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else quoted[0]
+    expected = " or ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else (quoted or ["null"])[0]
 
     def check(value: Any, path: str, found: Found) -> None:
         if value not in allowed:

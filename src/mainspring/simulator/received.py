@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from mainspring.simulator.forms import is_list, is_object
 
 Json = dict[str, Any]
+
+
+def as_it_is(body: Json) -> Json:
+    return body
 
 
 class Received(NamedTuple):
@@ -19,14 +23,20 @@ class Received(NamedTuple):
     body: Any  # decoded; None where it is no JSON
     at: int  # milliseconds of the monotonic clock, when it was complete
     connection: int  # connections are numbered from 1
+    hear: Callable[[Json], Json] = as_it_is  # what it says in the form of the Messages API
+
+    @property
+    def heard(self) -> Json:
+        """Only of a request whose form is right."""
+        return self.hear(self.body)
 
     @property
     def talk(self) -> Talk:
-        return Talk(self.body)
+        return Talk(self.heard)
 
 
 class Talk:
-    """The conversation of a request whose form is right."""
+    """The conversation of a request whose form is right, in the form of the Messages API."""
 
     def __init__(self, body: Json) -> None:
         self.body = body

@@ -34,11 +34,19 @@ class Say(Struct, frozen=True, tag="say", tag_field="reply"):
     stop_reason: str = ""
     usage: Usage | None = None  # None: as the server meters it, or the two figures above
     pace_ms: int = 0  # before each event
+    odd: tuple[str, ...] = ()  # manners of odd servers that it is written in: see `oddities.py`
 
     @classmethod
-    def of(cls, *parts: str | Json, stop_reason: str = "", usage: Usage | None = None, pace_ms: int = 0) -> Say:
+    def of(
+        cls,
+        *parts: str | Json,
+        stop_reason: str = "",
+        usage: Usage | None = None,
+        pace_ms: int = 0,
+        odd: tuple[str, ...] = (),
+    ) -> Say:
         blocks = tuple([text(part) if isinstance(part, str) else part for part in parts])
-        return cls(blocks, stop_reason, usage, pace_ms)
+        return cls(blocks, stop_reason, usage, pace_ms, odd)
 
     @property
     def spent(self) -> Usage:
@@ -57,6 +65,8 @@ class Refuse(Struct, frozen=True, tag="refuse", tag_field="reply"):
     type: str
     message: str = ""
     headers: dict[str, str] = {}
+    code: str = ""  # these two only OpenAI's protocols have; with a code, the type is written as it is
+    param: str = ""
 
 
 class Raw(Struct, frozen=True, tag="raw", tag_field="reply"):

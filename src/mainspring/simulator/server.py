@@ -1,11 +1,12 @@
-"""The model server: loopback only, one process, as many connections as come.
+"""The model server: loopback only, one process, as many connections as come, three protocols (`speeches.py`).
 
     async with ModelServer([Say.of("Hello."), Refuse(529, "overloaded_error", "Overloaded")]) as server:
         ...                                  # talk to server.url
     assert server.violations == [] and len(server.requests) == 2
 
-Every request is judged by `validate.py`; one that breaks a rule is answered as the API would answer it, and uses up no
-reply. Replies come in order, or from `choose`, which sees the request (`choosing.py`). Then `faults` may spoil them.
+Every request is judged by the rules of its protocol; one that breaks a rule is answered as the API would answer it, and
+uses up no reply. Replies come in order, or from `choose`, which sees the request (`choosing.py`). Then `faults` may
+spoil them.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from typing import NamedTuple, Self, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from mainspring.core.models import model_named
+from mainspring.core.models import AS_OF, MODELS, model_named
 from mainspring.core.money import Usage, cost
 from mainspring.simulator.binding import Binding
 from mainspring.simulator.cache import Metered, PromptCache, tokens_written
 from mainspring.simulator.choosing import Choose, InOrder
 from mainspring.simulator.connection import Connection, Incoming
-from mainspring.simulator.faults import FAULTS, Faults
+from mainspring.simulator.faults import Faults, Scene, delivers
+from mainspring.simulator.oddities import known, oddly
 from mainspring.simulator.received import Json, Received
-from mainspring.simulator.replies import Raw, Refuse, Reply, Say, Stamp, Stream, events, framed, message
-from mainspring.simulator.request import Endpoint
-from mainspring.simulator.validate import violations
+from mainspring.simulator.replies import Raw, Refuse, Reply, Say, Stamp, Stream, events
+from mainspring.simulator.speech import COUNT, MESSAGES, NEIGHBOURS, Speech
+from mainspring.simulator.speeches import SPEECHES
 from mainspring.simulator.violation import Violation
 
-MESSAGES: Endpoint = "/v1/messages"
-COUNT: Endpoint = "/v1/messages/count_tokens"
+OFFERED = "/v1/models"
 JSON = {"content-type": "application/json"}
 EVENTS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -43,9 +44,6 @@ EVENTS = {
 }
 ACCEPTING = 5  # rounds of the event loop between an accepted socket and its `connection_made`; asyncio needs three
 BYTES_PER_TOKEN = 4  # roughly, for `count_tokens`
-
-# Violations that the API answers otherwise than with 400 and `invalid_request_error`.
-ANSWERS = {"body.size": (413, "request_too_large")}
 
 
 class Answered(NamedTuple):
@@ -75,6 +73,8 @@ class ModelServer:
         faults: Faults | None = None,
         metered: bool = False,
         limit: int | None = None,
+        odd: Iterable[str] = (),
+        models: Iterable[str] = tuple(MODELS),
         clock: Callable[[], int] = lambda: round(time.monotonic() * 1_000),
         record: Callable[[Json, Reply], None] | None = None,
         tell: Callable[[Received, Answered | Refuse], None] | None = None,
@@ -82,7 +82,8 @@ class ModelServer:
         """Without an `api_key` any will do. `alternate=False` lets neighbours of one role pass, as the API does.
 
         `metered` counts tokens and prompt caching where a reply does not say what it costs; `limit` is the longest
-        prompt that is taken, in tokens. `record` is handed each request and its reply, `tell` what came of each.
+        prompt that is taken, in tokens. `odd` names manners that every reply is written in (`oddities.py`), `models`
+        what `/v1/models` lists. `record` is handed each request and its reply, `tell` what came of each.
         """
         self.requests: list[Received] = []
         self.answers: list[Answered] = []
@@ -96,6 +97,8 @@ class ModelServer:
         self._alternate = alternate
         self._metered = metered
         self._limit = limit
+        self._odd = known(odd)
+        self._models = tuple(models)
         self._clock = clock
         self._record = record
         self._told = tell
@@ -186,51 +189,68 @@ class ModelServer:
     # --- requests ---
 
     async def _serve(self, connection: Connection, incoming: Incoming) -> None:
-        received = self._receive(connection, incoming)
-        refused = self._refusal(incoming, received)
+        speech = SPEECHES.get(incoming.path, MESSAGES)
+        received = self._receive(connection, incoming, speech)
+        if (incoming.method, incoming.path) == ("GET", OFFERED):
+            self._offer(connection, incoming)
+            return
+        refused = self._refusal(incoming, received, speech)
         if refused is not None and self._told is not None:
             self._told(received, refused)
-        reply = refused or self._reply(received)
+        reply = refused or self._reply(received, speech)
         try:
-            await self._answer(connection, received, reply)
+            await self._answer(connection, received, reply, speech)
         except asyncio.CancelledError:
             if connection.client_left:
                 self.aborted += 1
                 self._tell()
             raise
 
-    def _receive(self, connection: Connection, incoming: Incoming) -> Received:
+    def _receive(self, connection: Connection, incoming: Incoming, speech: Speech) -> Received:
         try:
             body = msgspec.json.decode(incoming.body)
         except ValueError:
             body = None
-        received = Received(incoming.path, incoming.headers, incoming.body, body, self._clock(), connection.number)
+        received = Received(
+            incoming.path, incoming.headers, incoming.body, body, self._clock(), connection.number, speech.hear
+        )
         self.requests.append(received)
         self._tell()
         return received
 
-    def _refusal(self, incoming: Incoming, received: Received) -> Refuse | None:
-        if incoming.path not in (MESSAGES, COUNT):
+    def _offer(self, connection: Connection, incoming: Incoming) -> None:
+        """What models there are, for whoever asks in whichever form."""
+        if "anthropic-version" in incoming.headers:
+            model = {"type": "model", "created_at": f"{AS_OF}T00:00:00Z"}
+            data: list[Json] = [{**model, "id": name, "display_name": name} for name in self._models]
+            body: Json = {"data": data, "has_more": False, "first_id": None, "last_id": None}
+        else:
+            data = [{"id": name, "object": "model", "created": 0, "owned_by": "simulator"} for name in self._models]
+            body = {"object": "list", "data": data}
+        connection.respond(200, JSON, msgspec.json.encode(body))
+
+    def _refusal(self, incoming: Incoming, received: Received, speech: Speech) -> Refuse | None:
+        if incoming.path not in SPEECHES:
             return Refuse(404, "not_found_error", "Not found")
         if incoming.method != "POST":
             return Refuse(405, "invalid_request_error", "Method Not Allowed")
         if self._api_key is not None and self._api_key not in keys_in(incoming.headers):
             return Refuse(401, "authentication_error", "invalid x-api-key")
-        endpoint = COUNT if incoming.path == COUNT else MESSAGES
-        found = violations(received.raw, incoming.headers, endpoint=endpoint, alternate=self._alternate)
-        if not found and (moved := self._binding.broken(received.body)):
+        lets_pass = frozenset([name.partition("=")[0] for name in self._odd] + [NEIGHBOURS] * (not self._alternate))
+        found = speech.judge(received.raw, incoming.headers, lets_pass)
+        if not found and (moved := self._binding.broken(received.heard)):
             found = [moved]
         if not found:
             return None
         self.wrong.extend([Wrong(received, violation) for violation in found])
-        status, kind = ANSWERS.get(found[0].rule, (400, "invalid_request_error"))
-        return Refuse(status, kind, found[0].said)
+        return speech.complain(found[0])
 
-    def _reply(self, received: Received) -> Reply | int:
+    def _reply(self, received: Received, speech: Speech) -> Reply | int:
         """A number of tokens where those are asked for: counting uses up no reply."""
-        if received.path == COUNT:
+        if speech is COUNT:
             return len(received.raw) // BYTES_PER_TOKEN + 1
-        metered = self._cache.look(received.body, received.at)
+        heard = received.heard
+        metered = self._cache.look(heard, received.at)
         prompt = metered.usage.prompt
         fault = ""
         if self._limit is not None and prompt > self._limit:
@@ -239,14 +259,18 @@ class ModelServer:
         else:
             reply = self.choose(received)
         if isinstance(reply, Say):
-            reply = self._binding.signed(self._with_usage(reply, metered), received.body)
+            whole = self._binding.signed(self._with_usage(self._in_manner(reply), metered), heard)
+            reply = whole
             if self.faults is not None:
-                whole = reply
-                fault, reply = self.faults.spoil(received.body, whole, self._stamp(received))
-                if fault and not FAULTS[fault].delivers and isinstance(self.choose, InOrder):
+                scene = Scene(heard, whole, self._stamp(received), speech=speech, asked=received.body)
+                fault, reply = self.faults.spoil(scene)
+                if fault and not delivers(fault, speech) and isinstance(self.choose, InOrder):
                     self.choose.give_back(whole)
         self._book(received, reply, fault, metered)
         return reply
+
+    def _in_manner(self, say: Say) -> Say:
+        return oddly(replace(say, odd=()), (*say.odd, *self._odd)) if say.odd or self._odd else say
 
     def _with_usage(self, say: Say, metered: Metered) -> Say:
         if say.usage is not None or not self._metered:
@@ -264,28 +288,28 @@ class ModelServer:
         if self._told is not None:
             self._told(received, answer)
         if self._record is not None:
-            self._record(received.body, reply)
+            self._record(received.heard, reply)
         self._tell()
 
     # --- answers ---
 
-    async def _answer(self, connection: Connection, received: Received, reply: Reply | int) -> None:
+    async def _answer(self, connection: Connection, received: Received, reply: Reply | int, speech: Speech) -> None:
         request_id = f"req_{next(self._numbers):024}"
-        headers = {"request-id": request_id}
+        headers = speech.headers(request_id)
         match reply:
             case Raw():
                 await self._put(connection, reply)
             case Stream():
                 await self._play(connection, reply, headers)
             case Refuse():
-                error = {"type": reply.type, "message": reply.message}
-                body = msgspec.json.encode({"type": "error", "error": error, "request_id": request_id})
-                connection.respond(reply.status, {**JSON, **headers, **reply.headers}, body)
+                refusal = speech.refuse(reply, request_id)
+                connection.respond(refusal.status, {**JSON, **refusal.headers}, refusal.body)
             case Say() if received.body.get("stream"):
-                await self._stream(connection, reply, headers, self._stamp(received))
+                teller = speech.teller(reply, stamp := self._stamp(received), received.body)
+                await self._stream(connection, reply, headers, map(teller, events(reply, stamp)))
             case Say():
                 await asyncio.sleep(reply.pace_ms / 1_000)
-                body = msgspec.json.encode(message(reply, self._stamp(received)))
+                body = msgspec.json.encode(speech.whole(reply, self._stamp(received), received.body))
                 connection.respond(200, {**JSON, **headers}, body)
             case int():
                 connection.respond(200, {**JSON, **headers}, msgspec.json.encode({"input_tokens": reply}))
@@ -296,19 +320,21 @@ class ModelServer:
         model: str = received.body["model"]
         return Stamp(model, f"msg_{next(self._numbers):024}", unsigned)
 
-    async def _stream(self, connection: Connection, say: Say, headers: Mapping[str, str], stamp: Stamp) -> None:
+    async def _stream(
+        self, connection: Connection, say: Say, headers: Mapping[str, str], frames: Iterable[bytes]
+    ) -> None:
         connection.begin(200, {**EVENTS, **headers})
-        for event in events(say, stamp):
+        for frame in filter(None, frames):  # a protocol need not have one for each event
             if say.pace_ms:
                 await asyncio.sleep(say.pace_ms / 1_000)
-            await connection.send_chunk(framed(event))
+            await connection.send_chunk(frame)
         await connection.send_chunk(b"")
 
     async def _play(self, connection: Connection, stream: Stream, headers: Mapping[str, str]) -> None:
         send = connection.send_chunk if stream.head else connection.send
         if stream.head:
             connection.begin(200, {**EVENTS, **headers})
-        for frame in stream.frames:
+        for frame in filter(None, stream.frames):
             await asyncio.sleep(stream.pace_ms / 1_000)
             await send(frame)
         match stream.end:

@@ -1,0 +1,123 @@
+"""Manners of odd and weak servers: what they write is meant well, and not what the protocol says.
+
+    Say.of(call, odd=("no_ids", "no_usage"))                 # one reply
+    ModelServer(odd=("think_tags",))                         # all of them
+    Planned("calls_as_text", argument="mistral")             # as a fault: some of them
+
+Some are another way to say the same, whatever the protocol, and change the reply here. The others are a matter of
+spelling: they stay as names on the reply, and whoever writes it down looks for them (`openai_chat.py`,
+`openai_responses.py`). A manner that finds no place in a reply changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from mainspring.simulator.received import Json
+from mainspring.simulator.replies import Say, text, written_input
+
+CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
+EVERYWHERE = frozenset({"/v1/messages", CHAT, RESPONSES})
+BOTH = frozenset({CHAT, RESPONSES})
+
+
+class Oddity(NamedTuple):
+    about: str
+    paths: frozenset[str]  # the protocols it can be seen in
+    needs: str = ""  # a block of this kind
+    change: Callable[[Say, str], Say] | None = None  # the last: its argument; None: a matter of spelling
+
+
+# --- the same, said otherwise ---------------------------------------------------------------------------
+
+# How models write a call that their server does not recognize, by where it was seen.
+AS_TEXT: dict[str, Callable[[str, str], str]] = {
+    "hermes": lambda name, given: f'<tool_call>\n{{"name": "{name}", "arguments": {given}}}\n</tool_call>',
+    "llama": lambda name, given: f"<function={name}>{given}</function>",
+    "python": lambda name, given: f'<|python_tag|>{{"name": "{name}", "parameters": {given}}}',
+    "mistral": lambda name, given: f'[TOOL_CALLS][{{"name": "{name}", "arguments": {given}}}]',
+    "json": lambda name, given: f'```json\n{{"name": "{name}", "arguments": {given}}}\n```',
+}
+
+
+def calls_as_text(say: Say, style: str) -> Say:
+    written = AS_TEXT[style or "hermes"]
+
+    def said(block: Json) -> Json:
+        is_call = block["type"] == "tool_use"
+        return text(written(block["name"], written_input(block) or "{}")) if is_call else block
+
+    return replace(say, blocks=tuple(map(said, say.blocks)))
+
+
+def repeated_ids(say: Say, id: str) -> Say:
+    """Every call of every reply has the same one."""
+    blocks = [{**block, "id": id or "call_0"} if block["type"] == "tool_use" else block for block in say.blocks]
+    return replace(say, blocks=tuple(blocks))
+
+
+def think_tags(say: Say, _: str) -> Say:
+    """What the model thinks stands at the head of what it says. The next text is one with it, as on such servers."""
+    blocks: list[Json] = []
+    thought = ""
+    for block in say.blocks:
+        if block["type"] == "thinking":
+            thought += f"<think>\n{block['thinking']}\n</think>\n\n"
+        elif block["type"] == "text" and thought:
+            blocks.append(text(thought + block["text"]))
+            thought = ""
+        else:
+            blocks.append(block)
+    if thought:
+        blocks.insert(0, text(thought))
+    return replace(say, blocks=tuple(blocks))
+
+
+# --- the table -----------------------------------------------------------------------------------------
+
+ODDITIES: dict[str, Oddity] = {
+    "calls_as_text": Oddity(
+        f"calls are written as text (argument: {', '.join(AS_TEXT)})", EVERYWHERE, "tool_use", calls_as_text
+    ),
+    "repeated_ids": Oddity("all calls have one id (argument: which)", EVERYWHERE, "tool_use", repeated_ids),
+    "think_tags": Oddity("thinking comes as <think> in the text", EVERYWHERE, "thinking", think_tags),
+    "no_ids": Oddity("calls have no id (argument: empty, null)", BOTH, "tool_use"),
+    "object_arguments": Oddity("arguments are an object, and come in one piece", BOTH, "tool_use"),
+    "whole_calls": Oddity("calls come in one piece", frozenset({CHAT}), "tool_use"),
+    "no_index": Oddity("pieces of calls have no index", frozenset({CHAT}), "tool_use"),
+    "stop_with_calls": Oddity("finish_reason 'stop' behind calls", frozenset({CHAT}), "tool_use"),
+    "no_finish": Oddity("no finish_reason at all", frozenset({CHAT})),
+    "no_done": Oddity("no [DONE] at the end", frozenset({CHAT})),
+    "no_usage": Oddity("nobody says what it costs", BOTH),
+    "reasoning_content": Oddity("thinking in a field of its own (argument: its name)", frozenset({CHAT}), "thinking"),
+    "refusal_field": Oddity("text in the field for refusals", BOTH, "text"),
+    "nested_error": Oddity("an error event with the error inside", frozenset({RESPONSES})),
+}
+
+
+def oddly(say: Say, names: Iterable[str]) -> Say:
+    """The reply in these manners."""
+    for written in names:
+        name, _, argument = written.partition("=")
+        change = ODDITIES[name].change
+        say = change(say, argument) if change else replace(say, odd=(*say.odd, written))
+    return say
+
+
+def known(names: Iterable[str]) -> tuple[str, ...]:
+    """The same names, if there are such manners."""
+    given = tuple(names)
+    for written in given:
+        name, _, argument = written.partition("=")
+        if name not in ODDITIES or (name == "calls_as_text" and argument not in ("", *AS_TEXT)):
+            there = ", ".join(AS_TEXT if name in ODDITIES else ODDITIES)
+            raise ValueError(f"'{written}' is no manner of odd servers; there are {there}")
+    return given
+
+
+def manners(say: Say) -> dict[str, str]:
+    """What is a matter of spelling, with the arguments."""
+    return {written.partition("=")[0]: written.partition("=")[2] for written in say.odd}

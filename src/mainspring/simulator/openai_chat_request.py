@@ -1,0 +1,258 @@
+"""Requests to OpenAI's Chat Completions: the form, the rules, and the same request in the form of the Messages API.
+
+    violations(body, headers) -> []          # the API would take it
+
+As `validate.py`, it never asks our own code what a request should look like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mainspring.simulator.forms import Kind, anything, fields, is_list, many, number, one_of, optional, text_or
+from mainspring.simulator.openai_forms import BREAKPOINT, EFFORTS, PARAMETERS, by, pairs, some
+from mainspring.simulator.openai_heard import Heard, call, parts, result, tool
+from mainspring.simulator.openai_rules import (
+    COMMON,
+    Asked,
+    Broken,
+    Called,
+    Rule,
+    Tool,
+    judged,
+    longest_id,
+    output_cap,
+    schema_named,
+)
+from mainspring.simulator.received import Json
+from mainspring.simulator.validate import GOOD_HEADERS
+from mainspring.simulator.violation import Violation
+
+# --- forms ------------------------------------------------------------------------------------------------
+
+_TEXT = fields({"type": str, "text": str}, BREAKPOINT)
+_IMAGE = fields(
+    {"type": str, "image_url": fields({"url": str}, {"detail": one_of("auto", "low", "high", "original")})}, BREAKPOINT
+)
+_FILE = fields({"type": str, "file": fields({"file_data": str, "filename": str})}, BREAKPOINT)
+_REFUSAL = fields({"type": str, "refusal": str})
+_TEXTS = text_or(some(many(by("type", {"text": _TEXT}))))
+_CALL = fields({"id": str, "type": one_of("function"), "function": fields({"name": str, "arguments": str})})
+_NAMED: dict[str, Kind] = {"name": str}
+
+# Answers may be handed back as they came, with what we never write in them.
+_AS_IT_CAME: dict[str, Kind] = {
+    "annotations": optional(many(anything)),
+    "audio": optional(one_of()),
+    "function_call": optional(one_of()),
+}
+ASSISTANT: dict[str, Kind] = {
+    **_NAMED,
+    **_AS_IT_CAME,
+    "content": optional(text_or(some(many(by("type", {"text": _TEXT, "refusal": _REFUSAL}))))),
+    "refusal": optional(str),
+    "tool_calls": some(many(_CALL)),
+}
+_ROLES = {
+    "system": fields({"role": str, "content": _TEXTS}, _NAMED),
+    "developer": fields({"role": str, "content": _TEXTS}, _NAMED),
+    "user": fields(
+        {"role": str, "content": text_or(some(many(by("type", {"text": _TEXT, "image_url": _IMAGE, "file": _FILE}))))},
+        _NAMED,
+    ),
+    "assistant": fields({"role": str}, ASSISTANT),
+    "tool": fields({"role": str, "content": _TEXTS, "tool_call_id": str}),
+}
+# Servers that write what they think into a field of its own want it back there.
+_THINKING_ROLES = {
+    **_ROLES,
+    "assistant": fields({"role": str}, {**ASSISTANT, "reasoning_content": optional(str), "reasoning": optional(str)}),
+}
+_FUNCTION = fields({"name": str}, {"description": str, "parameters": anything, "strict": optional(bool)})
+_SCHEMA = fields({"name": str}, {"description": str, "schema": dict, "strict": optional(bool)})
+_FORMAT = by(
+    "type",
+    {
+        "text": fields({"type": str}),
+        "json_object": fields({"type": str}),
+        "json_schema": fields({"type": str, "json_schema": _SCHEMA}),
+    },
+)
+
+
+def _choice(value: Any, path: str, found: list[Violation]) -> None:
+    if isinstance(value, str):
+        one_of("none", "auto", "required")(value, path, found)
+    else:
+        fields({"type": one_of("function"), "function": fields({"name": str})})(value, path, found)
+
+
+_CREATE: dict[str, Kind] = {
+    **PARAMETERS,
+    "frequency_penalty": optional(number),
+    "logit_bias": optional(dict),
+    "logprobs": optional(bool),
+    "max_completion_tokens": optional(int),
+    "max_tokens": optional(int),
+    "metadata": optional(pairs),
+    "n": optional(int),
+    "presence_penalty": optional(number),
+    "reasoning_effort": optional(one_of(*EFFORTS)),
+    "response_format": _FORMAT,
+    "seed": optional(int),
+    "stop": optional(text_or(many(str))),
+    "stream_options": optional(fields({}, {"include_usage": bool, "include_obfuscation": bool})),
+    "tool_choice": _choice,
+    "tools": some(many(by("type", {"function": fields({"type": str, "function": _FUNCTION})}))),
+    "verbosity": optional(one_of("low", "medium", "high")),
+}
+CREATE = fields({"model": str, "messages": many(by("role", _ROLES))}, _CREATE)
+CREATE_THINKING = fields({"model": str, "messages": many(by("role", _THINKING_ROLES))}, _CREATE)
+
+# --- rules ------------------------------------------------------------------------------------------------
+
+
+def messages_some(asked: Asked) -> Broken:
+    if not asked.body["messages"]:
+        yield "messages", "Invalid 'messages': empty array. Expected an array with minimum length 1."
+
+
+def assistant_says(asked: Asked) -> Broken:
+    """Something, or calls."""
+    for place, message in enumerate(asked.body["messages"]):
+        said = [message.get(field) for field in ("content", "refusal", "tool_calls")]
+        if message["role"] == "assistant" and said == [None, None, None]:
+            yield f"messages.{place}.content", "Invalid value for 'content': expected a string, got null."
+
+
+def answered(asked: Asked) -> Broken:
+    """By tool messages, right behind the calls."""
+    for place, message in enumerate(asked.body["messages"]):
+        ids = [called["id"] for called in message.get("tool_calls") or ()]
+        given = results_behind(asked.body["messages"], place)
+        missing = [each for each in ids if each not in given]
+        if missing:
+            must = "An assistant message with 'tool_calls' must be followed by tool messages responding to each"
+            which = f"The following tool_call_ids did not have response messages: {', '.join(missing)}"
+            yield f"messages.{place}.role", f"{must} 'tool_call_id'. {which}"
+
+
+def results_behind(messages: list[Json], place: int) -> list[str]:
+    found: list[str] = []
+    for message in messages[place + 1 :]:
+        if message["role"] != "tool":
+            break
+        found.append(message["tool_call_id"])
+    return found
+
+
+def no_orphans(asked: Asked) -> Broken:
+    waiting: list[str] = []
+    for place, message in enumerate(asked.body["messages"]):
+        if message["role"] != "tool":
+            waiting = [called["id"] for called in message.get("tool_calls") or ()]
+        elif message["tool_call_id"] in waiting:
+            waiting.remove(message["tool_call_id"])
+        else:
+            said = "messages with role 'tool' must be a response to a preceding message with 'tool_calls'."
+            yield f"messages.{place}.role", f"Invalid parameter: {said}"
+
+
+def one_answer(asked: Asked) -> Broken:
+    if asked.body.get("n") not in (None, 1):
+        yield "n", "Invalid 'n': the simulator gives one answer."
+
+
+def stream_options(asked: Asked) -> Broken:
+    if asked.body.get("stream_options") is not None and not asked.body.get("stream"):
+        yield "stream_options", "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+
+
+def max_tokens_model(asked: Asked) -> Broken:
+    both = "max_completion_tokens" in asked.body
+    if asked.body.get("max_tokens") is not None and (asked.reasons or both):
+        said = "Unsupported parameter: 'max_tokens' is not supported with this model."
+        yield "max_tokens", f"{said} Use 'max_completion_tokens' instead."
+
+
+def stops(asked: Asked) -> Broken:
+    stop = asked.body.get("stop")
+    if is_list(stop) and not 0 < len(stop) <= 4:
+        yield "stop", "Invalid 'stop': expected between 1 and 4 sequences."
+
+
+def answer_schema(asked: Asked) -> Broken:
+    wanted: Json = asked.body.get("response_format") or {}
+    if wanted.get("type") == "json_schema":
+        yield from schema_named("response_format.json_schema", wanted["json_schema"])
+
+
+RULES: dict[str, Rule] = {
+    "messages.some": messages_some,
+    "messages.content": assistant_says,
+    **COMMON,
+    "call.id_length": longest_id(40, "id"),
+    "call.answered": answered,
+    "result.known": no_orphans,
+    "n": one_answer,
+    "stream_options": stream_options,
+    "max_tokens": output_cap("max_tokens", "max_completion_tokens"),
+    "max_tokens.model": max_tokens_model,
+    "stop": stops,
+    "schema": answer_schema,
+}
+
+
+def violations(
+    body: bytes | Mapping[str, Any],
+    headers: Mapping[str, str] = GOOD_HEADERS,
+    lets_pass: frozenset[str] = frozenset(),
+) -> list[Violation]:
+    """What is wrong with a request, in the order in which the API would complain."""
+    return judged(body, headers, CREATE_THINKING if "reasoning_content" in lets_pass else CREATE, seen, RULES)
+
+
+def seen(body: Json) -> Asked:
+    tools = [
+        Tool(f"tools.{at}.function", each["function"]["name"], each["function"].get("parameters"), strict(each))
+        for at, each in enumerate(body.get("tools") or ())
+    ]
+    calls: list[Called] = []
+    images: list[tuple[str, str]] = []
+    for place, message in enumerate(body["messages"]):
+        for at, called in enumerate(message.get("tool_calls") or ()):
+            path = f"messages.{place}.tool_calls.{at}"
+            calls.append(Called(path, called["id"], called["function"]["name"], called["function"]["arguments"]))
+        content: Any = message.get("content")
+        for at, part in enumerate(content if is_list(content) else ()):
+            path = f"messages.{place}.content.{at}"
+            if part["type"] == "image_url":
+                images.append((f"{path}.image_url.url", part["image_url"]["url"]))
+            elif part["type"] == "file":
+                images.append((f"{path}.file.file_data", part["file"]["file_data"]))
+    return Asked(body, tools, calls, images)
+
+
+def strict(given: Json) -> bool:
+    return bool(given["function"].get("strict"))
+
+
+# --- heard --------------------------------------------------------------------------------------------------
+
+
+def heard(body: Json) -> Json:
+    talk = Heard()
+    for message in body["messages"]:
+        if message["role"] == "tool":
+            talk.add("user", result(message["tool_call_id"], message["content"]))
+            continue
+        calls = [
+            call(called["id"], called["function"]["name"], called["function"]["arguments"])
+            for called in message.get("tool_calls") or ()
+        ]
+        refused = [{"type": "text", "text": message["refusal"]}] if message.get("refusal") else []
+        talk.add(message["role"], *parts(message.get("content")), *refused, *calls)
+    tools = [tool(each["function"]) for each in body.get("tools") or ()]
+    effort = body.get("reasoning_effort")
+    return talk.body(body, tools, {"effort": effort} if effort else {})

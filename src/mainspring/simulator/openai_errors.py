@@ -1,0 +1,131 @@
+"""How OpenAI says no: bodies, statuses and headers of errors, and the words for requests that have the wrong form.
+
+Statuses and codes as documented on developers.openai.com, read on 2026-11-15; words as people have reported them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from msgspec.json import encode
+from msgspec.structs import replace
+
+from mainspring.simulator.received import Json
+from mainspring.simulator.replies import Refuse
+from mainspring.simulator.speech import Refusal
+from mainspring.simulator.violation import Violation
+
+# --- requests that are wrong ------------------------------------------------------------------------------
+
+# What is wrong with the form: the code, and how the sentence begins. What the form found follows.
+OF_FORM: dict[str, tuple[str, str]] = {
+    "fields.unknown": ("unknown_parameter", "Unknown parameter: '{}'."),
+    "fields.missing": ("missing_required_parameter", "Missing required parameter: '{}'."),
+    "fields.type": ("invalid_type", "Invalid type for '{}'. {}."),
+    "fields.value": ("invalid_value", "Invalid value for '{}'. {}."),
+    "fields.kind": ("invalid_value", "Invalid value for '{}'. {}."),
+}
+# The code of a rule; most have none.
+CODES = {
+    "reasoning.model": "invalid_encrypted_content",
+    "previous.known": "previous_response_not_found",
+    "tools.schema": "invalid_function_parameters",
+    "tools.strict": "invalid_function_parameters",
+    "sampling.model": "unsupported_parameter",
+    "max_tokens.model": "unsupported_parameter",
+    "call.id_length": "string_above_max_length",
+    "messages.some": "empty_array",
+}
+
+
+def param_of(path: str) -> str:
+    """`messages.1.content.0` as OpenAI writes it: `messages[1].content[0]`."""
+    return re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path)
+
+
+def complaint(violation: Violation) -> Refuse:
+    param = param_of(violation.path)
+    if violation.rule == "body.size":
+        return Refuse(413, "invalid_request_error", violation.message, code="request_too_large")
+    code, words = OF_FORM.get(violation.rule, (CODES.get(violation.rule, NO_CODE), "{1}"))
+    return Refuse(400, "invalid_request_error", words.format(param, violation.message), code=code, param=param)
+
+
+# --- refusals that a script or a fault names as Anthropic does ------------------------------------------------
+
+NO_CODE = "null"  # written down as null
+
+
+class Row(NamedTuple):
+    type: str  # in the script
+    begins: str  # its message, with this
+    status: int
+    written: str  # the type on the wire
+    code: str
+    message: str = ""  # empty: as in the script
+
+
+MOST = 10_000
+LIMITS = {
+    "x-ratelimit-limit-requests": str(MOST),
+    "x-ratelimit-remaining-requests": str(MOST - 1),
+    "x-ratelimit-reset-requests": "6ms",
+}
+USED_UP = {**LIMITS, "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1s"}
+_SIGNATURE = "messages.1.content.0: Invalid `signature`"
+_ENCRYPTED = "The encrypted content for item rs_1 could not be verified."
+_IMAGE = "You uploaded an unsupported image. Please make sure your image is valid."
+_BUSY = "The server is currently overloaded with other requests. Sorry about that! Please try again later."
+_SORRY = "The server had an error while processing your request. Sorry about that!"
+
+ROWS = (
+    Row("rate_limit_error", "", 429, "requests", "rate_limit_exceeded", "Rate limit reached for requests."),
+    Row("overloaded_error", "", 503, "service_unavailable_error", "server_is_overloaded", _BUSY),
+    Row("api_error", "", 500, "server_error", NO_CODE, _SORRY),
+    Row("authentication_error", "", 401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
+    Row("request_too_large", "", 413, "invalid_request_error", "request_too_large"),
+    Row("not_found_error", "", 404, "invalid_request_error", NO_CODE),
+    Row("invalid_request_error", "prompt is too long", 400, "invalid_request_error", "context_length_exceeded"),
+    Row("invalid_request_error", "messages.0.content.0.image", 400, "invalid_request_error", "invalid_image", _IMAGE),
+    Row("invalid_request_error", _SIGNATURE, 400, "invalid_request_error", "invalid_encrypted_content", _ENCRYPTED),
+)
+_TOO_LONG = re.compile(r"prompt is too long: (\d+) tokens > (\d+) maximum")
+
+
+def spelled(refuse: Refuse) -> Refuse:
+    """As OpenAI would say it. One that comes with a code is OpenAI's already."""
+    if refuse.code:
+        return refuse
+    for row in ROWS:
+        if row.type == refuse.type and refuse.message.startswith(row.begins):
+            status = row.status if refuse.status in (400, 401, 404, 413, 429, 500, 529) else refuse.status
+            words = _TOO_LONG.sub(too_long, row.message or refuse.message)
+            return replace(refuse, status=status, type=row.written, code=row.code, message=words)
+    return replace(refuse, code=NO_CODE)
+
+
+def too_long(found: re.Match[str]) -> str:
+    asked, most = found.groups()
+    resulted = f"However, your messages resulted in {asked} tokens. Please reduce the length of the messages."
+    return f"This model's maximum context length is {most} tokens. {resulted}"
+
+
+def error_of(refuse: Refuse) -> Json:
+    said = spelled(refuse)
+    return {
+        "message": said.message,
+        "type": said.type,
+        "param": said.param or None,
+        "code": None if said.code == NO_CODE else said.code,
+    }
+
+
+def refusal(refuse: Refuse, request_id: str) -> Refusal:
+    said = spelled(refuse)
+    limits = USED_UP if said.status == 429 else {}
+    return Refusal(said.status, {**headers(request_id), **limits, **said.headers}, encode({"error": error_of(refuse)}))
+
+
+def headers(request_id: str) -> dict[str, str]:
+    return {"x-request-id": request_id, "openai-version": "2020-10-01", "openai-processing-ms": "12", **LIMITS}

@@ -1,0 +1,263 @@
+"""Answers in the form of OpenAI's Responses, whole and streamed.
+
+A block is an item: thinking a `reasoning`, text a `message` with one part, a call a `function_call`. What the model
+thought is shown where the request asks for a summary, and comes back readable by the server where it asks for
+`reasoning.encrypted_content`. An item that was written behind reasoning has an id that ends with `r`: whoever hands it
+back by that id must hand back the reasoning, too (`openai_responses_request.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.json import encode
+
+from mainspring.simulator.oddities import RESPONSES, manners
+from mainspring.simulator.openai_chat import CREATED, as_written, spent
+from mainspring.simulator.openai_errors import complaint, error_of, headers, refusal
+from mainspring.simulator.openai_responses_request import heard, violations
+from mainspring.simulator.received import Json
+from mainspring.simulator.replies import Refuse, Say, Stamp, events
+from mainspring.simulator.speech import Speech
+
+CUT_SHORT = {
+    "max_tokens": "max_output_tokens",
+    "model_context_window_exceeded": "max_output_tokens",
+    "refusal": "content_filter",
+}
+NO_ID: dict[str, Json] = {"": {}, "empty": {"call_id": ""}, "null": {"call_id": None}}
+KINDS = {"text": "msg", "tool_use": "fc", "thinking": "rs", "redacted_thinking": "rs"}
+
+
+class ResponsesTeller:
+    """Event by event. `response` is what was said so far, and the whole answer in the end."""
+
+    def __init__(self, say: Say, stamp: Stamp, asked: Json) -> None:
+        self._say = say
+        self._odd = manners(say)
+        self._number = stamp.id.removeprefix("msg_").lstrip("0")
+        self._sequence = 0
+        self._at: dict[int, int] = {}  # the place of an item, by its block
+        self._item: Json = {}  # the one that is being written
+        reasoning: Json = asked.get("reasoning") or {}
+        self._summarizes = bool(reasoning.get("summary"))
+        self._encrypts = "reasoning.encrypted_content" in (asked.get("include") or ())
+        self._part = ("refusal", "refusal") if "refusal_field" in self._odd else ("output_text", "text")
+        self.response = empty_response(stamp, asked)
+
+    def __call__(self, event: Json) -> bytes:
+        match event["type"]:
+            case "message_start":
+                created = self._tell("response.created", response=self.response)
+                return created + self._tell("response.in_progress", response=self.response)
+            case "content_block_start" if event["content_block"]["type"] in KINDS:
+                return self._begun(event["index"], event["content_block"])
+            case "content_block_delta" if event["index"] in self._at:
+                return self._more(event["delta"])
+            case "content_block_stop" if event["index"] in self._at:
+                return self._done(event["index"])
+            case "message_stop":
+                return self._ended()
+            case "error":
+                return self._failed(event["error"])
+            case _:
+                return b""
+
+    # --- items ---
+
+    def _begun(self, index: int, block: Json) -> bytes:
+        place = len(self._at)
+        prefix = KINDS[block["type"]]
+        led = prefix != "rs" and place > 0 and self.response["output"][-1]["type"] == "reasoning"
+        self._at[index] = place
+        self._item = self._new_item(f"{prefix}_{self._number}_{place}{'r' if led else ''}", block)
+        said = self._tell("response.output_item.added", output_index=place, item=self._item)
+        if self._item["type"] == "message":
+            said += self._tell("response.content_part.added", **self._here(content_index=0), part=self._new_part(""))
+        elif self._thinks_aloud:
+            part = {"type": "summary_text", "text": ""}
+            said += self._tell("response.reasoning_summary_part.added", **self._here(summary_index=0), part=part)
+        self.response["output"].append(self._item)
+        return said
+
+    def _new_item(self, id: str, block: Json) -> Json:
+        match block["type"]:
+            case "text":
+                return {"id": id, "type": "message", "status": "in_progress", "role": "assistant", "content": []}
+            case "tool_use":
+                called = NO_ID[self._odd["no_ids"]] if "no_ids" in self._odd else {"call_id": block["id"]}
+                name = {"name": block["name"], "arguments": ""}
+                return {"id": id, "type": "function_call", "status": "in_progress", **called, **name}
+            case _:
+                hidden = {"encrypted_content": block.get("data")} if "data" in block and self._encrypts else {}
+                return {"id": id, "type": "reasoning", "summary": [], **hidden}
+
+    def _more(self, delta: Json) -> bytes:
+        match delta["type"]:
+            case "text_delta":
+                content = self._item["content"] or [self._new_part("")]
+                self._item["content"] = [self._new_part(content[0][self._part[1]] + delta["text"])]
+                here = {**self._here(content_index=0), "delta": delta["text"], **self._logprobs}
+                return self._tell(f"response.{self._part[0]}.delta", **here)
+            case "thinking_delta" if self._thinks_aloud:
+                words = "".join([part["text"] for part in self._item["summary"]]) + delta["thinking"]
+                self._item["summary"] = [{"type": "summary_text", "text": words}]
+                here = self._here(summary_index=0)
+                return self._tell("response.reasoning_summary_text.delta", **here, delta=delta["thinking"])
+            case "signature_delta" if self._encrypts:
+                self._item["encrypted_content"] = delta["signature"]
+            case "input_json_delta" if delta["partial_json"]:
+                self._item["arguments"] += delta["partial_json"]
+                if "object_arguments" not in self._odd:
+                    piece = {"delta": delta["partial_json"]}
+                    return self._tell("response.function_call_arguments.delta", **self._here(), **piece)
+            case _:
+                pass
+        return b""
+
+    def _done(self, index: int) -> bytes:
+        said = b""
+        kind = self._item["type"]
+        if kind == "message":
+            said = self._text_done()
+        elif kind == "function_call":
+            said = self._call_done()
+        elif self._thinks_aloud:
+            said = self._summary_done()
+        if kind != "reasoning":
+            cut = self._say.stopped in CUT_SHORT and index == len(self._say.blocks) - 1
+            self._item["status"] = "incomplete" if cut else "completed"
+        return said + self._tell("response.output_item.done", output_index=self._at[index], item=self._item)
+
+    def _text_done(self) -> bytes:
+        kind, field = self._part
+        part = (self._item["content"] or [self._new_part("")])[0]
+        self._item["content"] = [part]
+        here = self._here(content_index=0)
+        done = self._tell(f"response.{kind}.done", **here, **{field: part[field]}, **self._logprobs)
+        return done + self._tell("response.content_part.done", **here, part=part)
+
+    def _call_done(self) -> bytes:
+        self._item["arguments"] = as_written(self._item["arguments"] or "{}", self._odd)
+        here = self._here()
+        more = {"name": self._item["name"], "arguments": self._item["arguments"]}
+        return self._tell("response.function_call_arguments.done", **here, **more)
+
+    def _summary_done(self) -> bytes:
+        part = {"type": "summary_text", "text": "".join([part["text"] for part in self._item["summary"]])}
+        self._item["summary"] = [part]
+        here = self._here(summary_index=0)
+        done = self._tell("response.reasoning_summary_text.done", **here, text=part["text"])
+        return done + self._tell("response.reasoning_summary_part.done", **here, part=part)
+
+    # --- the end ---
+
+    def _ended(self) -> bytes:
+        reason = CUT_SHORT.get(self._say.stopped)
+        self.response["status"] = "incomplete" if reason else "completed"
+        self.response["incomplete_details"] = {"reason": reason} if reason else None
+        self.response["usage"] = None if "no_usage" in self._odd else usage_of(self._say)
+        return self._tell(f"response.{self.response['status']}", response=self.response)
+
+    def _failed(self, error: Json) -> bytes:
+        """Before anything was said an error stands alone; later it is the answer that failed."""
+        said = error_of(Refuse(500, error["type"], error["message"]))
+        if "nested_error" in self._odd:
+            return self._tell("error", error=said)
+        if not self._sequence:
+            return self._tell("error", code=said["code"], message=said["message"], param=None)
+        self.response["status"] = "failed"
+        self.response["error"] = {"code": said["code"] or "server_error", "message": said["message"]}
+        return self._tell("response.failed", response=self.response)
+
+    # --- pieces ---
+
+    @property
+    def _thinks_aloud(self) -> bool:
+        return self._item["type"] == "reasoning" and self._summarizes
+
+    @property
+    def _logprobs(self) -> Json:
+        return {"logprobs": []} if self._part[0] == "output_text" else {}
+
+    def _new_part(self, words: str) -> Json:
+        kind, field = self._part
+        return {"type": kind, field: words, **({"annotations": []} if self._logprobs else {}), **self._logprobs}
+
+    def _here(self, **more: int) -> Json:
+        return {"item_id": self._item["id"], "output_index": len(self._at) - 1, **more}
+
+    def _tell(self, kind: str, **data: Any) -> bytes:
+        body = encode({"type": kind, "sequence_number": self._sequence, **data})
+        self._sequence += 1
+        return b"event: %s\ndata: %s\n\n" % (kind.encode(), body)
+
+
+def empty_response(stamp: Stamp, asked: Json) -> Json:
+    """What was asked is said again, and filled with defaults."""
+    return {
+        "id": stamp.id.replace("msg_", "resp_"),
+        "object": "response",
+        "created_at": CREATED,
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": asked.get("instructions"),
+        "max_output_tokens": asked.get("max_output_tokens"),
+        "model": stamp.model,
+        "output": [],
+        "parallel_tool_calls": asked.get("parallel_tool_calls", True),
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None, **(asked.get("reasoning") or {})},
+        "store": asked.get("store", True),
+        "temperature": asked.get("temperature", 1.0),
+        "text": {"format": {"type": "text"}, **(asked.get("text") or {})},
+        "tool_choice": asked.get("tool_choice", "auto"),
+        "tools": asked.get("tools") or [],
+        "top_p": asked.get("top_p", 1.0),
+        "truncation": asked.get("truncation") or "disabled",
+        "usage": None,
+        "metadata": asked.get("metadata") or {},
+    }
+
+
+def usage_of(say: Say) -> Json:
+    usage = spent(say)
+    details: Json = usage["prompt_tokens_details"]
+    return {
+        "input_tokens": usage["prompt_tokens"],
+        "input_tokens_details": {name: details[name] for name in ("cached_tokens", "cache_write_tokens")},
+        "output_tokens": usage["completion_tokens"],
+        "output_tokens_details": {"reasoning_tokens": usage["completion_tokens_details"]["reasoning_tokens"]},
+        "total_tokens": usage["total_tokens"],
+    }
+
+
+def whole(say: Say, stamp: Stamp, asked: Json) -> Json:
+    teller = ResponsesTeller(say, stamp, asked)
+    for event in events(say, stamp):
+        teller(event)
+    return teller.response
+
+
+DELTA = b"event: response.output_text.delta\ndata: "
+SPEECH = Speech(
+    path=RESPONSES,
+    judge=violations,
+    hear=heard,
+    complain=complaint,
+    refuse=refusal,
+    headers=headers,
+    whole=whole,
+    teller=ResponsesTeller,
+    ping=b": PROCESSING\n\n",
+    broken_json=b'%s{"type":"response.output_text.delta","item_id":"msg_1","del\n\n' % DELTA,
+    broken_sse=b'%s{"type":"response.output_text.delta",\n"delta":""}\n\n' % DELTA,
+    strange=(
+        b": a comment\n\n",
+        b'event: response.weather\ndata: {"type":"response.weather","sequence_number":0,"rain":"drops"}\n\n',
+        b"retry: 10\nid: 7\n\n",
+        b"event: nothing\n\n",
+    ),
+    without=frozenset({"paused"}),
+)

@@ -1,0 +1,314 @@
+"""Requests to OpenAI's Responses: the form, the rules, and the same request in the form of the Messages API.
+
+    violations(body, headers) -> []          # the API would take it
+
+The simulator keeps nothing between requests, as with `store: false`: what a request only refers to is not found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import Any
+
+from mainspring.simulator.forms import Kind, anything, fields, is_list, many, one_of, optional, text_or
+from mainspring.simulator.openai_forms import BREAKPOINT, EFFORTS, PARAMETERS, by, some
+from mainspring.simulator.openai_heard import Heard, call, parts, result, tool
+from mainspring.simulator.openai_rules import (
+    COMMON,
+    Asked,
+    Broken,
+    Called,
+    Rule,
+    Tool,
+    judged,
+    longest_id,
+    schema_named,
+)
+from mainspring.simulator.received import Json
+from mainspring.simulator.validate import GOOD_HEADERS
+from mainspring.simulator.violation import Violation
+
+# --- forms ------------------------------------------------------------------------------------------------
+
+_STATUS: dict[str, Kind] = {"status": optional(one_of("in_progress", "completed", "incomplete"))}
+_MESSAGE: dict[str, Kind] = {**_STATUS, "type": one_of("message")}
+_GIVEN = {
+    "input_text": fields({"type": str, "text": str}, BREAKPOINT),
+    "input_image": fields(
+        {"type": str, "image_url": str}, {**BREAKPOINT, "detail": one_of("auto", "low", "high", "original")}
+    ),
+    "input_file": fields({"type": str, "file_data": str, "filename": str}, BREAKPOINT),
+}
+_WRITTEN = {
+    "output_text": fields({"type": str, "text": str}, {"annotations": many(anything), "logprobs": many(anything)}),
+    "refusal": fields({"type": str, "refusal": str}),
+}
+_BY_USER = fields({"role": str, "content": text_or(some(many(by("type", _GIVEN))))}, _MESSAGE)
+_BY_MODEL = fields(
+    {"role": str, "content": text_or(some(many(by("type", _WRITTEN))))},
+    {**_MESSAGE, "id": str, "phase": optional(one_of("commentary", "final_answer"))},
+)
+_SUMMARY = many(fields({"type": one_of("summary_text"), "text": str}))
+_ITEMS = {
+    "message": by("role", {"user": _BY_USER, "system": _BY_USER, "developer": _BY_USER, "assistant": _BY_MODEL}),
+    "function_call": fields(
+        {"type": str, "call_id": str, "name": str, "arguments": str}, {**_STATUS, "id": str, "async": bool}
+    ),
+    "function_call_output": fields(
+        {"type": str, "call_id": str, "output": text_or(many(by("type", _GIVEN)))}, {**_STATUS, "id": optional(str)}
+    ),
+    "reasoning": fields(
+        {"type": str, "id": str, "summary": _SUMMARY},
+        {
+            **_STATUS,
+            "content": many(fields({"type": one_of("reasoning_text"), "text": str})),
+            "encrypted_content": optional(str),
+        },
+    ),
+    "item_reference": fields({"type": str, "id": str}),
+}
+_TOOL = fields(
+    {"type": str, "name": str, "parameters": anything, "strict": optional(bool)},
+    {"description": optional(str), "async": bool, "defer_loading": bool, "output_schema": optional(dict)},
+)
+_FORMAT = by(
+    "type",
+    {
+        "text": fields({"type": str}),
+        "json_object": fields({"type": str}),
+        "json_schema": fields(
+            {"type": str, "name": str, "schema": dict}, {"description": str, "strict": optional(bool)}
+        ),
+    },
+)
+_SUMMARIES = one_of("auto", "concise", "detailed")
+_REASONING = fields(
+    {},
+    {
+        "effort": optional(one_of(*EFFORTS)),
+        "summary": optional(_SUMMARIES),
+        "context": optional(one_of("auto", "current_turn", "all_turns")),
+        "mode": str,
+    },
+)
+INCLUDABLE = ("reasoning.encrypted_content", "message.input_image.image_url", "message.output_text.logprobs")
+
+
+def _choice(value: Any, path: str, found: list[Violation]) -> None:
+    if isinstance(value, str):
+        one_of("none", "auto", "required")(value, path, found)
+    else:
+        fields({"type": one_of("function"), "name": str})(value, path, found)
+
+
+CREATE = fields(
+    {"model": str, "input": text_or(many(by("type", _ITEMS, "message")))},
+    {
+        **PARAMETERS,
+        "include": optional(many(one_of(*INCLUDABLE))),
+        "instructions": optional(str),
+        "max_output_tokens": optional(int),
+        "max_tool_calls": optional(int),
+        "previous_response_id": optional(str),
+        "reasoning": optional(_REASONING),
+        "stream_options": optional(fields({}, {"include_obfuscation": bool})),
+        "text": fields({}, {"format": _FORMAT, "verbosity": optional(one_of("low", "medium", "high"))}),
+        "tool_choice": _choice,
+        "tools": many(by("type", {"function": _TOOL})),
+        "truncation": optional(one_of("auto", "disabled")),
+    },
+)
+
+# --- rules ------------------------------------------------------------------------------------------------
+
+PREFIXES = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
+LEAST_OUTPUT = 16
+LONGEST_CALL_ID = 64
+_SIGNED = re.compile(r"sig:(.+):\d+")
+_BEHIND_REASONING = re.compile(r"(?:fc|msg)_(.+)_(\d+)r")  # as `openai_responses.py` names what it wrote
+
+
+def items_of(body: Json) -> list[Json]:
+    given: str | list[Json] = body["input"]
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+
+
+def kind_of(item: Json) -> str:
+    return str(item.get("type", "message"))
+
+
+def input_some(asked: Asked) -> Broken:
+    if not asked.body["input"]:
+        yield "input", "Invalid 'input': empty. Expected at least one item."
+
+
+def nothing_kept(asked: Asked) -> Broken:
+    before = asked.body.get("previous_response_id")
+    if before is not None:
+        yield "previous_response_id", f"Previous response with id '{before}' not found."
+
+
+def item_ids(asked: Asked) -> Broken:
+    for number, item in enumerate(items_of(asked.body)):
+        prefix, given = PREFIXES.get(kind_of(item), ""), item.get("id")
+        if given is not None and not given.startswith(prefix):
+            said = f"Invalid 'input[{number}].id': '{given}'. Expected an ID that begins with '{prefix}'."
+            yield f"input.{number}.id", said
+
+
+def unique_items(asked: Asked) -> Broken:
+    counted = Counter([item["id"] for item in items_of(asked.body) if item.get("id") is not None])
+    for twice in [name for name, times in counted.items() if times > 1]:
+        yield "input", f"Duplicate item found with id {twice}. Remove duplicate items from your input and try again."
+
+
+def references(asked: Asked) -> Broken:
+    """Also thinking that can only be looked up, where nothing is stored."""
+    stores = asked.body.get("store") is not False
+    for item in items_of(asked.body):
+        bare = kind_of(item) == "reasoning" and not stores and not item.get("encrypted_content")
+        if bare or kind_of(item) == "item_reference":
+            why = "" if stores else " Items are not persisted when `store` is set to false."
+            yield "input", f"Item with id '{item['id']}' not found.{why}"
+
+
+def answered(asked: Asked) -> Broken:
+    items = items_of(asked.body)
+    for number, item in enumerate(items):
+        if kind_of(item) == "function_call":
+            later = [other["call_id"] for other in items[number:] if kind_of(other) == "function_call_output"]
+            if item["call_id"] not in later:
+                yield "input", f"No tool output found for function call {item['call_id']}."
+
+
+def known_results(asked: Asked) -> Broken:
+    """Behind its call, and once."""
+    waiting: list[str] = []
+    for item in items_of(asked.body):
+        if kind_of(item) == "function_call":
+            waiting.append(item["call_id"])
+        elif kind_of(item) == "function_call_output":
+            if item["call_id"] in waiting:
+                waiting.remove(item["call_id"])
+            else:
+                yield "input", f"No tool call found for function call output with call_id {item['call_id']}."
+
+
+def reasoning_followed(asked: Asked) -> Broken:
+    """By what it led to: a message of the model, a call, or more of it."""
+    items = items_of(asked.body)
+    for item, behind in zip_longest(items, items[1:]):
+        leads = behind is not None and (
+            kind_of(behind) in ("function_call", "reasoning") or behind.get("role") == "assistant"
+        )
+        if kind_of(item) == "reasoning" and not leads:
+            said = f"Item '{item['id']}' of type 'reasoning' was provided without its required following item."
+            yield "input", said
+
+
+def reasoning_kept(asked: Asked) -> Broken:
+    """An item that is named by its id comes with the reasoning it was written behind."""
+    before = ""
+    for item in items_of(asked.body):
+        found = _BEHIND_REASONING.fullmatch(item.get("id") or "")
+        if found is not None:
+            needed = f"rs_{found[1]}_{int(found[2]) - 1}"
+            if before != needed:
+                kind = kind_of(item)
+                said = f"Item '{item['id']}' of type '{kind}' was provided without its required 'reasoning' item"
+                yield "input", f"{said}: '{needed}'."
+        before = item.get("id") or ""
+
+
+def reasoning_model(asked: Asked) -> Broken:
+    for item in items_of(asked.body):
+        found = _SIGNED.fullmatch(item.get("encrypted_content") or "")
+        if kind_of(item) == "reasoning" and item.get("encrypted_content") and (not found or found[1] != asked.model):
+            yield "input", f"The encrypted content for item {item['id']} could not be verified."
+
+
+def output_cap(asked: Asked) -> Broken:
+    most = asked.body.get("max_output_tokens")
+    if most is not None and most < LEAST_OUTPUT:
+        said = f"Expected a value >= {LEAST_OUTPUT}, but got {most} instead."
+        yield "max_output_tokens", f"Invalid 'max_output_tokens': integer below minimum value. {said}"
+
+
+def answer_schema(asked: Asked) -> Broken:
+    text: Json = asked.body.get("text") or {}
+    wanted: Json = text.get("format") or {}
+    if wanted.get("type") == "json_schema":
+        yield from schema_named("text.format", wanted)
+
+
+RULES: dict[str, Rule] = {
+    "input.some": input_some,
+    "previous.known": nothing_kept,
+    **COMMON,
+    "call.id_length": longest_id(LONGEST_CALL_ID, "call_id"),
+    "item.id": item_ids,
+    "item.unique": unique_items,
+    "item.known": references,
+    "call.answered": answered,
+    "result.known": known_results,
+    "reasoning.followed": reasoning_followed,
+    "reasoning.kept": reasoning_kept,
+    "reasoning.model": reasoning_model,
+    "max_tokens": output_cap,
+    "schema": answer_schema,
+}
+
+
+def violations(
+    body: bytes | Mapping[str, Any],
+    headers: Mapping[str, str] = GOOD_HEADERS,
+    _: frozenset[str] = frozenset(),
+) -> list[Violation]:
+    """What is wrong with a request, in the order in which the API would complain."""
+    return judged(body, headers, CREATE, seen, RULES)
+
+
+def seen(body: Json) -> Asked:
+    tools = [
+        Tool(f"tools.{at}", each["name"], each["parameters"], bool(each["strict"]))
+        for at, each in enumerate(body.get("tools") or ())
+    ]
+    calls: list[Called] = []
+    images: list[tuple[str, str]] = []
+    for number, item in enumerate(items_of(body)):
+        if kind_of(item) == "function_call":
+            calls.append(Called(f"input.{number}", item["call_id"], item["name"], item["arguments"]))
+        for field in ("content", "output"):
+            held: Any = item.get(field)
+            for at, part in enumerate(held if is_list(held) else ()):
+                path = f"input.{number}.{field}.{at}"
+                images += [(f"{path}.{name}", part[name]) for name in ("image_url", "file_data") if name in part]
+    return Asked(body, tools, calls, images)
+
+
+# --- heard --------------------------------------------------------------------------------------------------
+
+
+def heard(body: Json) -> Json:
+    talk = Heard()
+    if body.get("instructions"):
+        talk.add("system", {"type": "text", "text": body["instructions"]})
+    for item in items_of(body):
+        match kind_of(item):
+            case "message":
+                talk.add(item["role"], *parts(item["content"]))
+            case "function_call":
+                talk.add("assistant", call(item["call_id"], item["name"], item["arguments"]))
+            case "function_call_output":
+                talk.add("user", result(item["call_id"], item["output"]))
+            case "reasoning":
+                words = "".join([part["text"] for part in item["summary"]])
+                thought = {"type": "thinking", "thinking": words, "signature": item.get("encrypted_content") or ""}
+                talk.add("assistant", thought)
+            case other:
+                raise AssertionError(f"'{other}' is no item that a request may hold")
+    tools = [tool(each) for each in body.get("tools") or ()]
+    return talk.body(body, tools, body.get("reasoning") or {})
