@@ -10,20 +10,38 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter_ns
 from typing import Any
 
+from mainspring.core.config import Config
+from mainspring.core.effects import Request
+from mainspring.engine.equipped import Equipped
+from mainspring.engine.plain import new_id
+from mainspring.engine.session import Session
+from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.base import Batch, Conversation, Ended, Provider
+from mainspring.providers.transport import Transport
+from mainspring.sessions.journal import FileJournal
+from mainspring.sessions.lines import Envelope
+from mainspring.simulator.received import Received
+from mainspring.simulator.replies import Say
+from mainspring.simulator.server import ModelServer
 from mainspring.testing.calling import Called
-from mainspring.tools.base import Answer
+from mainspring.tools import lines
+from mainspring.tools.base import Answer, Place
 from mainspring.tools.edit import EDIT
+from mainspring.tools.gate import Gate
 from mainspring.tools.glob import GLOB
 from mainspring.tools.grep import GREP
+from mainspring.tools.kit import Kit
 from mainspring.tools.lines import SETTLED
+from mainspring.tools.pipeline import Hands
 from mainspring.tools.read import READ
 from mainspring.tools.search_child import ripgrep
 
@@ -35,6 +53,8 @@ FILES, FOLDERS = 3_000, 150
 LINE = b"x" * 70 + b" some words\n"
 BIG = 100_000_000  # bytes
 SEARCHES = 30
+COLD = 10  # looks at a file of which nothing is known
+TURNS, COMMANDS = 50, 5
 NEWEST = ("--files", "--sortr=modified")  # the same job: Glob shows the newest first
 SLACK = 5.0  # milliseconds that a search may take over its share
 
@@ -120,29 +140,73 @@ async def search_figures(root: Path) -> list[Figure]:
 
 
 async def read_figures(root: Path, big: Path) -> list[Figure]:
-    calling = Called(str(root))
-    lines = BIG // len(LINE) // 1_000 * 1_000
-    start = perf_counter_ns()
-    await calling.use(READ, file_path=str(big), limit=1)
-    first = (perf_counter_ns() - start) / 1_000_000
-    at = iter(range(lines // 4, lines, 997))
+    count = BIG // len(LINE) // 1_000 * 1_000
+    at = iter(range(count // 4, count, 997))
 
-    async def middle() -> Answer:
-        return await calling.use(READ, file_path=str(big), offset=next(at), limit=100)
+    def middle(calling: Called) -> Work:
+        return lambda: calling.use(READ, file_path=str(big), offset=next(at), limit=100)
 
-    best = await best_of({"middle": middle}, 200)
+    cold, head, lag = [], [], []
+    for _ in range(COLD):
+        forget()
+        cold.append(await timed(lambda: Called(str(root)).use(READ, file_path=str(big), offset=count // 2, limit=100)))
+        await longest_wait(counting_now)  # for the rest
+        forget()
+        calling = Called(str(root))
+        head.append(await timed(lambda calling=calling: calling.use(READ, file_path=str(big))))  # type: ignore[misc]
+        lag.append(await longest_wait(counting_now))
+    best = await best_of({"middle": middle(calling)}, 200)
     tracemalloc.start()
-    await middle()
+    await middle(calling)()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    copied = await best_of({"counting": counting(big)}, 5)
+    copied = await best_of({"counting": counting(big), "reading": reading(big)}, 5)
     return [
-        Figure("100 MB: the first look, which counts all lines", first, "ms"),
+        Figure("100 MB: the middle, with nothing known: reads half", min(cold), "ms"),
+        Figure("100 MB: to read half of it and count nothing", copied["reading"], "ms"),
         Figure("100 MB: 'wc -l', for comparison", copied["counting"], "ms"),
+        Figure("100 MB: its beginning, with nothing known", min(head), "ms", 5),
+        Figure("100 MB: longest wait of the loop while it is counted", min(lag), "ms"),
         Figure("100 MB: a window anywhere, after that", best["middle"], "ms", 5),
         Figure("100 MB: memory for that window", peak / 1_000_000, "MB", 2),
         *await ten_reads(root),
     ]
+
+
+async def timed(work: Work) -> float:
+    """In milliseconds."""
+    start = perf_counter_ns()
+    await work()
+    return (perf_counter_ns() - start) / 1_000_000
+
+
+def forget() -> None:
+    """What a process that has just begun knows of the file."""
+    lines._kept.clear()  # noqa: SLF001  # no tool needs a way to forget
+
+
+def counting_now() -> bool:
+    return any(thread.name == "count-lines" for thread in threading.enumerate())
+
+
+async def longest_wait(goes_on: Callable[[], bool]) -> float:
+    """How late the event loop comes to what is due, in milliseconds."""
+    longest = 0.0
+    while goes_on():
+        start = perf_counter_ns()
+        await asyncio.sleep(0.001)
+        longest = max(longest, (perf_counter_ns() - start) / 1_000_000 - 1)
+    return longest
+
+
+def reading(big: Path) -> Work:
+    async def work() -> None:
+        fd = os.open(big, os.O_RDONLY)
+        for start in range(0, BIG // 2, lines.BLOCK):
+            os.pread(fd, lines.BLOCK, start)
+        os.close(fd)
+
+    return work
 
 
 def counting(big: Path) -> Work:
@@ -162,6 +226,88 @@ async def ten_reads(root: Path) -> list[Figure]:
 
     best = await best_of({"ten": reads}, 200)
     return [Figure("ten Reads of 180 lines at once", best["ten"], "ms", 5)]
+
+
+# --- ten Reads in one reply, from the end of the reply to the next request ------------------------------------------
+
+
+class Timed:
+    """A provider that notes when each reply ended. Reads may have begun before: a call starts when it is complete."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self.ended: list[int] = []
+
+    async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
+        async for batch in self._provider.stream(request, conversation):
+            if any(isinstance(item, Ended) for item in batch):
+                self.ended.append(perf_counter_ns())
+            yield batch
+
+
+def reads_reply(root: Path) -> Say:
+    names = [root / f"part{number // 10}" / f"sub{number}" / f"file{number}.txt" for number in range(0, 30, 3)]
+    calls = [
+        {"type": "tool_use", "id": f"toolu_{number}", "name": "Read", "input": {"file_path": str(name)}}
+        for number, name in enumerate(names)
+    ]
+    return Say.of(*calls)
+
+
+async def turn_figures(root: Path) -> list[Figure]:
+    """The way that a session of the command line goes: rules, a journal on disk, the wire, a server that checks."""
+    asked: list[int] = []
+    reply = reads_reply(root)
+
+    def choose(received: Received) -> Say:
+        asked.append(perf_counter_ns())
+        if not received.talk.results("Read"):
+            return reply
+        assert len(received.talk.results("Read")) == 10
+        assert not any(result.get("is_error") for result in received.talk.results("Read"))
+        return Say.of("Ten.")
+
+    async with ModelServer(choose=choose) as server:
+        transport = Transport()
+        between = [
+            await one_turn(root, Timed(Anthropic("k", base_url=server.url, transport=transport)), asked)
+            for _ in range(TURNS)
+        ]
+        await transport.close()
+        whole = [await by_command(root, server.url, asked) for _ in range(COMMANDS)]
+        assert server.violations == []
+    return [
+        Figure("ten Reads: end of the reply to the next request", min(between), "ms", 15),
+        Figure("ten Reads: the same, the median", sorted(between)[len(between) // 2], "ms"),
+        Figure("ten Reads: 'mainspring -p', request to request", min(whole), "ms"),
+    ]
+
+
+async def one_turn(root: Path, provider: Timed, asked: list[int]) -> float:
+    with TemporaryDirectory() as kept:
+        place = Place(str(root))
+        hands = Hands(Kit(place, {}).offers(["Read"]), place=place, gate=Gate(folders=(str(root),)))
+        name = new_id()
+        journal = FileJournal.create(f"{kept}/{name}.jsonl", Envelope(name, str(root), "0"))
+        session = Session(Equipped(provider, hands, journal=journal), Config())
+        async with session.run("read them", deltas=False) as run:
+            async for _ in run:
+                pass
+        journal.close()
+    return (asked[-1] - provider.ended[0]) / 1_000_000
+
+
+async def by_command(root: Path, url: str, asked: list[int]) -> float:
+    """In a process of its own, which loads what it needs when it needs it. The reply's own way is part of it."""
+    with TemporaryDirectory() as home:
+        env = {"PATH": os.environ["PATH"], "HOME": home, "ANTHROPIC_BASE_URL": url}
+        command = [f"{sys.executable.rpartition('/')[0]}/mainspring", "-p", "read them"]
+        child = await asyncio.create_subprocess_exec(*command, cwd=root, env=env, stdout=subprocess.DEVNULL)
+        assert await child.wait() == 0
+    return (asked[-1] - asked[-2]) / 1_000_000
+
+
+# --- edits --------------------------------------------------------------------------------------------------
 
 
 async def edit_figures(root: Path) -> list[Figure]:
@@ -198,6 +344,8 @@ def figures(root: Path, big: Path) -> Iterator[Figure]:
     yield from asyncio.run(search_figures(root))
     for figure in asyncio.run(read_figures(root, big)):
         yield figure if figure.aim is None or figure.unit != "ms" else figure._replace(aim=scaled(figure.aim, speed))
+    for figure in asyncio.run(turn_figures(root)):
+        yield figure if figure.aim is None else figure._replace(aim=scaled(figure.aim, speed))
     yield from asyncio.run(edit_figures(root))
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 # In the order in which the model sees them. The kit imports the catalog, which may not be there yet.
 NAMES = (
-    "Bash", "BashOutput", "KillShell", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "Sleep",
-    "TaskCreate", "TaskUpdate", "TaskList", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode",
+    "Bash", "BashOutput", "KillShell", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "WebFetch",
+    "WebSearch", "Recall", "Sleep",
+    "TaskCreate", "TaskUpdate", "TaskList", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "Skill",
 )  # fmt: skip
 
 CATALOG = Path(__file__).parents[1] / "src" / "mainspring" / "tools" / "catalog.py"

@@ -161,7 +161,7 @@ def test_enormous_values(tmp_path: Path, tool: Tool, more: dict[str, Any]) -> No
 def test_fields_are_those_that_callers_name() -> None:
     fields = {tool.name: list(tool.spec.schema["properties"]) for tool in TOOLS}
     assert fields == {
-        "Read": ["file_path", "offset", "limit"],
+        "Read": ["file_path", "offset", "limit", "pages"],
         "Write": ["file_path", "content"],
         "Edit": ["file_path", "old_string", "new_string", "replace_all"],
         "NotebookEdit": ["notebook_path", "new_source", "cell_id", "cell_type", "edit_mode"],

@@ -21,6 +21,7 @@ class ToolSpec(Value):
     name: str
     description: str
     schema: dict[str, Any]  # JSON Schema of its input, an object
+    server: dict[str, Any] | None = None  # a tool of the service's own, declared in its words; it runs it, not we
 
 
 class Conversation(Bundle):

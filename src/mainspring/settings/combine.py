@@ -276,6 +276,7 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...
         models=_models(held),
         output_style=held.text("outputStyle"),
         status_line=held.text("statusLine"),
+        search_command=held.text("webSearch.command"),
         effort=held.text("effortLevel"),
         thinking=held.flag("alwaysThinkingEnabled"),
         max_thinking_tokens=held.number("maxThinkingTokens"),

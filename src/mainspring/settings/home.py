@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from mainspring.settings.values import SettingsError
 
+TRUSTED = "trusted.json"  # in it: see `trust.py`
 VARIABLES = ("MAINSPRING_HOME", "CLAUDE_CONFIG_DIR")
 
 

@@ -286,6 +286,7 @@ KEYS: tuple[Key, ...] = (
     Key("sandbox.autoAllowBashIfSandboxed", yes_or_no, users_own=(True,)),
     Key("sandbox.excludedCommands", texts, By.USER, Merge.ADD),
     Key("sandbox.network.allowedDomains", texts, By.USER, Merge.ADD),
+    Key("webSearch.command", text, By.USER),
     Key("enableAllProjectMcpServers", yes_or_no, By.USER),
     Key("enabledMcpjsonServers", texts, By.USER, Merge.ADD),
     Key("disabledMcpjsonServers", texts, By.PROJECT, Merge.ADD),

@@ -18,8 +18,8 @@ from mainspring.core.value import Value
 from mainspring.processes.atomic import digest, write_atomically
 from mainspring.processes.opening import read
 from mainspring.processes.paths import PathRefused, Resolved, resolve
+from mainspring.settings.home import TRUSTED
 
-NAME = "trusted.json"
 FILE, FOLDER = 0o600, 0o700
 LARGEST = 4 << 20  # bytes; some forty thousand folders
 
@@ -73,7 +73,7 @@ def real(folder: str) -> str:
 
 
 def _file(home: str) -> Resolved:
-    return resolve(f"{home}/{NAME}", "/")
+    return resolve(f"{home}/{TRUSTED}", "/")
 
 
 def _load(file: Resolved) -> _Found:

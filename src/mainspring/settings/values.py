@@ -139,6 +139,7 @@ class Settings(Value):
     models: tuple[ModelEntry, ...] = ()
     output_style: str | None = None
     status_line: str | None = None  # a command
+    search_command: str | None = None  # that searches the web
     effort: str | None = None
     thinking: bool | None = None
     max_thinking_tokens: int | None = None

@@ -162,6 +162,23 @@ def parsed(kind: type[Kind], input: dict[str, Any], name: str) -> Kind:
     try:
         return msgspec.convert(input, kind)
     except msgspec.ValidationError as error:
-        raise ToolError(f"The input of '{name}' does not fit: {error}. Nothing was done: call it again.") from None
+        given = _without_nulls(kind, input)
+        if len(given) < len(input):
+            return parsed(kind, given, name)
+        raise ToolError(
+            f"The input of '{name}' does not fit: {_told(error, kind)} Nothing was done: call it again."
+        ) from None
     except RecursionError:
         raise ToolError(f"The input of '{name}' is nested too deeply. Nothing was done: call it again.") from None
+
+
+def _without_nulls(kind: type[Struct], input: dict[str, Any]) -> dict[str, Any]:
+    """Many models send null for what they leave out."""
+    optional = {field.encode_name for field in msgspec.structs.fields(kind) if not field.required}
+    return {key: value for key, value in input.items() if value is not None or key not in optional}
+
+
+def _told(error: msgspec.ValidationError, kind: type[Struct]) -> str:
+    if "unknown field" not in str(error):
+        return f"{error}."
+    return f"{error}. It takes {', '.join([field.encode_name for field in msgspec.structs.fields(kind)])}."

@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from typing import Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Text
-from mainspring.processes.child import Job, Limits
+from mainspring.processes.bubblewrap import SandboxError
+from mainspring.processes.child import Job, Limits, Walls
 from mainspring.processes.children import Children, Ended
 from mainspring.processes.marks import new_mark
 from mainspring.processes.output import DISK, Sizes, Stored
@@ -25,6 +27,7 @@ from mainspring.tools.base import Answer, Calling, Input, Place, Shown, Tool, Tr
 from mainspring.tools.shell_codes import meaning, named
 from mainspring.tools.shell_live import Live
 from mainspring.tools.shell_script import answered, arguments, move
+from mainspring.tools.shell_walls import WallsOf, no_walls
 
 TIMEOUT, MOST_TIMEOUT = 120_000, 600_000  # milliseconds
 ABOUT = """\
@@ -43,14 +46,19 @@ class BashInput(Input, frozen=True):
     timeout: Annotated[int, Meta(ge=1), f"Milliseconds; {TIMEOUT} unless given, {MOST_TIMEOUT} at most."] = TIMEOUT
     description: Annotated[str, "What it does, in five to ten words."] = ""
     run_in_background: Annotated[bool, "Return at once with an id; the command goes on."] = False
+    dangerouslyDisableSandbox: Annotated[  # noqa: N815  # the name that users of Claude Code know
+        bool, "Leave the sandbox; the user is asked. Only if it failed for its sake."
+    ] = False
 
 
 class Bash:
     """What all calls of a session share."""
 
-    def __init__(self, children: Children, background: Background, env: Mapping[str, str], *, disk: int = DISK) -> None:
+    def __init__(
+        self, children: Children, background: Background, env: Mapping[str, str], *, disk: int, walls: WallsOf
+    ) -> None:
         self._children, self._background = children, background
-        self._env, self._disk = env, disk
+        self._env, self._disk, self._walls = env, disk, walls
         self._stored = Stored()
 
     async def __call__(self, given: BashInput, calling: Calling) -> Answer:
@@ -59,18 +67,26 @@ class Bash:
         if given.run_in_background:
             return self._in_background(given, calling, note)
         seconds = min(given.timeout, MOST_TIMEOUT) / 1_000
-        ended, folder = await self._run(given.command, calling, seconds)
+        ended, folder = await self._run(given, calling, seconds)
         self._stored.keep(ended.stdout)
-        notes = (note, move(calling.place, folder), late(ended, seconds))
-        return told(given, ended, [text for text in notes if text])
+        notes = (note, move(calling.place, folder), late(ended, seconds), self._confined(given, ended))
+        made = told(given, ended, [text for text in notes if text])
+        return replace(made, data={**made.data, "sandbox": self._walls_of(given).value})
 
-    async def _run(self, command: str, calling: Calling, seconds: float) -> tuple[Ended, str]:
+    def _confined(self, given: BashInput, ended: Ended) -> str:
+        """What a command that failed may have met."""
+        if not ended.code or self._walls_of(given) is Walls.NONE or meaning(given.command, ended.code):
+            return ""
+        text = ended.stdout.text
+        return CONFINED if any(sign in text for sign in SIGNS_OF_WALLS) else ""
+
+    async def _run(self, given: BashInput, calling: Calling, seconds: float) -> tuple[Ended, str]:
         """With the folder in which it ended."""
-        live = Live(calling.progress)
+        command, live = given.command, Live(calling.progress)
         with refusals(command):
             ours, its = os.pipe()
         try:
-            job = self._job(command, calling.place, its)._replace(
+            job = self._job(given, calling.place, its)._replace(
                 limits=Limits(seconds, Sizes(folder=calling.place.spill, disk=self._disk)), on_output=live
             )
             with refusals(command):
@@ -83,7 +99,7 @@ class Bash:
 
     def _in_background(self, given: BashInput, calling: Calling, note: str) -> Answer:
         place = calling.place
-        job = self._job(given.command, place, None)._replace(
+        job = self._job(given, place, None)._replace(
             limits=Limits(None, Sizes(folder=place.spill, disk=self._disk)), store_all=True
         )
         with refusals(given.command):
@@ -97,8 +113,8 @@ class Bash:
         lines = "\n".join([part for part in (note, text) if part])
         return Answer((Text(lines),), data, shown=Shown(summary(given), f"in the background: {running.id}"))
 
-    def _job(self, command: str, place: Place, answer: int | None) -> Job:
-        mark = new_mark()
+    def _job(self, given: BashInput, place: Place, answer: int | None) -> Job:
+        command, mark = given.command, new_mark()
         shell = find("bash", path=self._env.get("PATH", ""), outside=(place.root, *place.folders))
         if shell is None:
             raise ToolError("There is no 'bash' on this machine outside of the working folders: install it.")
@@ -109,7 +125,11 @@ class Bash:
             merged=True,
             passed=(answer,) if answer is not None else (),
             mark=mark,
+            walls=self._walls_of(given),
         )
+
+    def _walls_of(self, given: BashInput) -> Walls:
+        return self._walls(given.command, given.dangerouslyDisableSandbox)
 
 
 def bash_tool(
@@ -119,8 +139,10 @@ def bash_tool(
     *,
     read_only: Trait = False,
     disk: int = DISK,
+    walls: WallsOf = no_walls,
 ) -> Tool:
-    """`env` is all that commands find (`processes/environment.py`); `read_only` knows which of them only read."""
+    """`env` is all that commands find (`processes/environment.py`); `read_only` knows which of them only read, `walls`
+    what each may reach."""
 
     def only_reads(given: BashInput) -> bool:
         return not given.run_in_background and (read_only(given) if callable(read_only) else read_only)
@@ -129,7 +151,7 @@ def bash_tool(
         name="Bash",
         about=ABOUT,
         input=BashInput,
-        run=Bash(children, background, env, disk=disk),
+        run=Bash(children, background, env, disk=disk, walls=walls),
         read_only=only_reads,
         summary=summary,
     )
@@ -171,6 +193,8 @@ def refusals(command: str) -> Generator[None]:
     """What the system says to a start, in words that help."""
     try:
         yield
+    except SandboxError as error:
+        raise ToolError(f"The command cannot be put into its sandbox: {error}. Nothing was done.") from None
     except OSError as error:
         if error.errno == errno.E2BIG:
             raise ToolError(
@@ -181,6 +205,23 @@ def refusals(command: str) -> Generator[None]:
 
 
 # --- after it ran -------------------------------------------------------------------------------------------------
+
+# What programs say where the sandbox stands in their way.
+SIGNS_OF_WALLS = (
+    "Read-only file system",
+    "Operation not permitted",
+    "Network is unreachable",
+    "Could not resolve host",
+    "Name or service not known",
+    "Temporary failure in name resolution",
+    "Connection refused",
+    "Function not implemented",
+)
+CONFINED = (
+    "It ran in the sandbox: outside of the working folders nothing can be written, and the network cannot be reached "
+    "but for the domains that the user has listed. If that is why it failed, and there is no other way, ask for it "
+    "with 'dangerouslyDisableSandbox'."
+)
 
 DATA: dict[str, object] = {"stdout": "", "stderr": "", "interrupted": False, "isImage": False}
 

@@ -20,6 +20,10 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                     "type": "boolean",
                     "description": "Return at once with an id; the command goes on.",
                 },
+                "dangerouslyDisableSandbox": {
+                    "type": "boolean",
+                    "description": "Leave the sandbox; the user is asked. Only if it failed for its sake.",
+                },
             },
             "required": ["command"],
             "additionalProperties": False,
@@ -50,13 +54,14 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "Read": (
-        "Read a file. Each line of text comes as its number, a tab, and the line as it is: number and tab are no part of the file. At most 2000 lines at once, and lines over 2000 characters are cut; choose others with 'offset' and 'limit'. Images (PNG, JPEG, GIF, WebP), PDF documents of up to 100 pages and notebooks (.ipynb, with outputs) are shown as such. Not for folders: use Glob, or ls in Bash. Read several files at once by several calls in one reply. A file must be read before Edit or Write can change it.",
+        "Read a file. Each line of text comes as its number, a tab, and the line as it is: number and tab are no part of the file. At most 2000 lines at once, and lines over 2000 characters are cut; choose others with 'offset' and 'limit'. Images (PNG, JPEG, GIF, WebP), PDF documents of up to 100 pages (of longer ones, some 'pages') and notebooks (.ipynb, with outputs) are shown as such. Not for folders: use Glob, or ls in Bash. Read several files at once by several calls in one reply. A file must be read before Edit or Write can change it.",
         {
             "type": "object",
             "properties": {
                 "file_path": {"type": "string", "description": "The file."},
                 "offset": {"type": "integer", "minimum": 0, "description": "The first line, counted from 1."},
                 "limit": {"type": "integer", "minimum": 1, "description": "How many lines; 2000 unless given."},
+                "pages": {"type": "string", "description": "Of a PDF: '3' or '1-5'; 20 at most."},
             },
             "required": ["file_path"],
             "additionalProperties": False,
@@ -126,7 +131,7 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "Grep": (
-        "Search the contents of files with ripgrep. Use it instead of grep or rg in Bash. What .gitignore lists, binary files and files over 100 MB are left out unless 'path' names the file; links are not followed.",
+        "Search the contents of files with ripgrep. What .gitignore lists, binary files and files over 100 MB are left out unless 'path' names the file; links are not followed.",
         {
             "type": "object",
             "properties": {
@@ -167,6 +172,62 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
             "additionalProperties": False,
         },
     ),
+    "WebFetch": (
+        "Read a page of the web, as Markdown or text. A redirect to another host is told, not followed: call again with that address. Hosts on this machine or near it need a rule of the user's.",
+        {
+            "type": "object",
+            "properties": {
+                "url": {"type": "string", "maxLength": 8192, "description": "http or https, in ASCII."},
+                "prompt": {
+                    "type": "string",
+                    "maxLength": 10000,
+                    "description": "What you want to know of it; empty: all.",
+                },
+            },
+            "required": ["url"],
+            "additionalProperties": False,
+        },
+    ),
+    "WebSearch": (
+        "Search the web for pages; read them with WebFetch. Name the ones you used in your answer.",
+        {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "minLength": 2, "maxLength": 1000, "description": "What to search for."},
+                "allowed_domains": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "maxItems": 100,
+                    "description": "Only these, with their subdomains.",
+                },
+                "blocked_domains": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "maxItems": 100,
+                    "description": "None of these.",
+                },
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+    ),
+    "Recall": (
+        "Search all that was said, called and returned in this session, also what was cleared or summarized since and is out of your view. Look here before you ask the user again, or repeat work.",
+        {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "Words, or a regular expression; case does not count."},
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 50,
+                    "description": "How many hits, newest first; 10 unless given.",
+                },
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+    ),
     "Sleep": (
         "Wait. Use it rather than the command 'sleep', for instance before you look again at a background command. It ends early when the user interrupts.",
         {
@@ -179,7 +240,7 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "TaskCreate": (
-        "Note a task of your own, so that you and the user see what is left. For work of three steps or more, or when the user names several things; not for what is done at once. A new task is pending.",
+        "Note a task of your own, so that you and the user see what is left. For work of three steps or more. A new task is pending.",
         {
             "type": "object",
             "properties": {
@@ -205,7 +266,7 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "TaskUpdate": (
-        "Change a task. Set 'in_progress' when you begin it and 'completed' as soon as it is done, not later; never 'completed' while tests fail or something is missing. 'deleted' removes what is not needed.",
+        "Change a task. Set 'in_progress' when you begin it and 'completed' as soon as it is done; never 'completed' while tests fail or something is missing. 'deleted' removes what is not needed.",
         {
             "type": "object",
             "properties": {
@@ -227,7 +288,7 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
         {"type": "object", "properties": {}, "required": [], "additionalProperties": False},
     ),
     "AskUserQuestion": (
-        "Ask the user, and wait for the answer. For choices that are theirs and that neither their words nor the files settle; not to ask whether you may go on, and not whether a plan is good (ExitPlanMode). Put the option that you advise first and add '(Recommended)' to its label. The user can always answer in words of their own.",
+        "Ask the user, and wait for the answer. For choices that neither their words nor the files settle; not whether you may go on, nor whether a plan is good (ExitPlanMode). Put the option that you advise first and add '(Recommended)' to its label. The user can always answer in words of their own.",
         {
             "type": "object",
             "properties": {
@@ -298,6 +359,18 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 }
             },
             "required": ["plan"],
+            "additionalProperties": False,
+        },
+    ),
+    "Skill": (
+        "Load a skill: instructions for a kind of task, written by the user. Do it before you begin with a task that fits the description of one; then follow what it says.",
+        {
+            "type": "object",
+            "properties": {
+                "skill": {"type": "string", "description": "Its name, as listed."},
+                "args": {"type": "string", "description": "What it is to be applied to, if anything."},
+            },
+            "required": ["skill"],
             "additionalProperties": False,
         },
     ),

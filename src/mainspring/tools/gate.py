@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec.structs import replace
+
 from mainspring.core.value import Bundle
 
 if TYPE_CHECKING:
@@ -37,6 +39,25 @@ class Standing(Protocol):
         ...
 
 
+class Walled(Protocol):
+    """A sandbox, as far as rules are concerned (X5)."""
+
+    @property
+    def in_force(self) -> bool: ...
+
+    @property
+    def auto_allow(self) -> bool:
+        """What runs in it need not be asked for: the user said so."""
+        ...
+
+    def walls(self, command: str, leave: bool) -> str:  # noqa: FBT001  # as it is asked
+        """`none`: the command would run outside."""
+        ...
+
+
+LEAVES = "dangerouslyDisableSandbox"
+
+
 class Gate:
     def __init__(
         self,
@@ -50,6 +71,7 @@ class Gate:
         self._written = written
         self._folders, self._home, self._ours = folders, home, ours
         self._classifier = classifier
+        self.sandbox: Walled | None = None
         self._made: tuple[str, tuple[str, ...], Policy] | None = None
 
     def policy(self, standing: Standing) -> Policy:
@@ -73,7 +95,10 @@ class Gate:
         from mainspring.permissions.modes import settle
 
         policy = self.policy(standing)
-        return await settle(decide(asked, policy, self._paths), asked, policy.mode, self._classifier)
+        decided = decide(asked, policy, self._paths)
+        if asked.tool == "Bash" and self.sandbox is not None:
+            decided = beside_walls(asked, decided, policy.mode, self.sandbox)
+        return await settle(decided, asked, policy.mode, self._classifier)
 
     def suggestions(self, asked: Asked, standing: Standing) -> tuple[Suggestion, ...]:
         from mainspring.permissions.suggest import suggestions
@@ -83,13 +108,17 @@ class Gate:
     def readable(self, cwd: str, standing: Standing) -> Callable[[str], bool]:
         """For searches: which files a rule keeps from `Read` (F6). That the folder may be searched is decided already,
         so a file that no rule speaks of is open."""
+        return self.reading_rules(cwd, standing) or _anything
+
+    def reading_rules(self, cwd: str, standing: Standing) -> Callable[[str], bool] | None:
+        """The same; None: no rule is about reading."""
         from mainspring.permissions.files import Ask, Files
         from mainspring.permissions.rules import names_tool
 
         policy = self.policy(standing)
         closing = (*policy.rules.deny, *policy.rules.ask)
         if not policy.rules.broken and not any(names_tool(rule, "Read") for rule in closing):
-            return _anything
+            return None
         files = Files(policy, cwd, self._paths)
 
         def may_read(path: str) -> bool:
@@ -97,6 +126,12 @@ class Gate:
             return found.deny is None and not found.refused and found.ask is None
 
         return may_read
+
+    def names_host(self, host: str, standing: Standing) -> bool:
+        """Whether an allow rule names this host itself, so that it may be on this machine or near it (N1)."""
+        from mainspring.web.reach import names_host
+
+        return names_host(self.policy(standing).rules, host)
 
     def only_reads(self, command: str, cwd: str, standing: Standing) -> bool:
         """Whether a shell command is known to change nothing, so that it may run beside others."""
@@ -109,6 +144,25 @@ class Gate:
         from mainspring.processes.paths import resolve
 
         return resolve(path, cwd, home=self._home or None)
+
+
+def beside_walls(asked: Asked, verdict: Verdict, mode: str, sandbox: Walled) -> Verdict:
+    """To leave the sandbox is another thing than to run the command: no rule for the command grants it (X5)."""
+    leaves, command = asked.input.get(LEAVES) is True, str(asked.input.get("command", ""))
+    if leaves:
+        granted = verdict.decision == "allow" and asked.hook != "allow" and mode != "bypassPermissions"
+        if not granted or not sandbox.in_force:
+            return verdict
+        why = "it asks to run outside of the sandbox, which no rule for a command covers"
+        return replace(
+            verdict, decision="deny" if mode == "dontAsk" else "ask", reason=why, rule="", source="", person=True
+        )
+    open_question = verdict.decision == "ask" and not verdict.rule and not verdict.person and asked.hook is None
+    if not open_question or mode == "plan" or not (sandbox.auto_allow and sandbox.in_force):
+        return verdict
+    if sandbox.walls(command, leave=False) == "none":
+        return verdict
+    return replace(verdict, decision="allow", reason="it runs in the sandbox ('sandbox.autoAllowBashIfSandboxed')")
 
 
 class Open(Gate):

@@ -1,5 +1,7 @@
 """Grep: lines that fit an expression, in all files that may be read."""
 
+import os
+from codecs import BOM_UTF8
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
@@ -8,10 +10,11 @@ from mainspring.core.errors import ToolError
 from mainspring.processes.paths import Resolved, resolve
 from mainspring.tools import grep_shown
 from mainspring.tools.aside import Halt, aside
-from mainspring.tools.base import Answer, Calling, Input, Tool
+from mainspring.tools.base import Answer, Calling, Input, Place, Tool
 from mainspring.tools.files import find
 from mainspring.tools.glob import shown_prefix
 from mainspring.tools.grep_shown import HEAD_LIMIT, Names, Page
+from mainspring.tools.lines import Descriptor
 from mainspring.tools.search import SECONDS, answered, begun
 from mainspring.tools.search_request import LARGEST, Mode, Request
 
@@ -62,7 +65,18 @@ def _grep(given: GrepInput, calling: Calling, halt: Halt) -> Answer:
     with begun(path, calling) as where:
         output = answered(request, where, place, halt)
         page = Page(_names(path, calling), given.offset, given.head_limit, given.numbers, where.folder)
-        return grep_shown.BY_MODE[request.mode](output, page)
+        shown = grep_shown.BY_MODE[request.mode](output, page)
+        if where.file is not None and request.mode == "content":
+            _look_ahead(where.file, place)
+        return shown
+
+
+def _look_ahead(fd: int, place: Place) -> None:
+    """Who was shown lines of a big file reads around them next."""
+    from mainspring.tools.counting import count_ahead  # most searches are in folders
+
+    marked = os.pread(fd, len(BOM_UTF8), 0) == BOM_UTF8
+    count_ahead(Descriptor(fd, len(BOM_UTF8) if marked else 0), place)
 
 
 def _names(path: Resolved, calling: Calling) -> Names:
@@ -80,7 +94,7 @@ def _summary(given: GrepInput) -> str:
 GREP = Tool(
     name="Grep",
     about=(
-        "Search the contents of files with ripgrep. Use it instead of grep or rg in Bash. What .gitignore lists, "
+        "Search the contents of files with ripgrep. What .gitignore lists, "
         f"binary files and files over {LARGEST // 1_000_000} MB are left out unless 'path' names the file; links are "
         "not followed."
     ),

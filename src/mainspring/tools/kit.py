@@ -16,8 +16,11 @@ from mainspring.tools.base import Offer, Place, Tool
 from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
-    from mainspring.processes.children import Children
+    from mainspring.processes.children import Around, Children
     from mainspring.tools.background import Background
+    from mainspring.tools.shell_walls import WallsOf
+    from mainspring.web.asking import Ask
+    from mainspring.web.searching import Search
 
 # Where a tool that needs nothing of a session is: its file, and its name in it.
 PLACES = {
@@ -42,6 +45,10 @@ async def _nobody(_: str) -> None:
     raise ToolError("The mode cannot be changed here.")
 
 
+def _no_skills(name: str, _: str) -> str:
+    raise ToolError(f"There is no skill '{name}', nor any other.")
+
+
 class Kit:
     def __init__(
         self,
@@ -50,18 +57,29 @@ class Kit:
         *,
         adopt: bool = False,
         only_reads: OnlyReads = _never,
+        around: Around | None = None,
+        walls: WallsOf | None = None,
     ) -> None:
         """`env` is all that programs find, or makes it when the first one is started. `adopt`: this process is ours
-        alone, and may become the parent of what its children leave, and hide from them (`processes/subreaper.py`)."""
+        alone, and may become the parent of what its children leave, and hide from them (`processes/subreaper.py`).
+        `around` is the sandbox, and `walls` says what each command may reach."""
         self.place = place
         self._env = env
         self._adopt = adopt
         self._only_reads = only_reads
+        self._around, self._walls = around, walls
         self._children: Children | None = None
         self._background: Background | None = None
         self._made: dict[str, Tool] = {}  # those that belong together are made together
         self.mode: Callable[[], str] = lambda: "default"  # the permission mode in force,
         self.change_mode: Callable[[str], Awaitable[None]] = _nobody  # and who sets another
+        self.past: Callable[[], tuple[str, ...] | None] = lambda: None  # the program that searches this session's file
+        self.load_skill: Callable[[str, str], str] = _no_skills
+        self.names_host: Callable[[str], bool] = _never  # whether a rule names a host, so that it may be near
+        self.ask_small: Ask | None = None  # a small model that reads pages
+        self.search: Search | None = None  # who searches the web; else
+        self.search_command = ""  # a command of the user's
+        self.keys: tuple[str, ...] = ()  # that no address may hold
 
     def offers(self, names: Iterable[str]) -> list[Offer]:
         """In our order, whatever theirs: the same tools make the same request."""
@@ -95,6 +113,16 @@ class Kit:
             from mainspring.tools.plan import plan_tools
 
             return plan_tools(self.mode, self.change_mode)
+        if name == "Recall":
+            from mainspring.tools.recall import recall_tool
+
+            return (recall_tool(self.past),)
+        if name == "Skill":
+            from mainspring.tools.skill import skill_tool
+
+            return (skill_tool(self.load_skill),)
+        if name.startswith("Web"):
+            return (self._of_the_web(name),)
         return (self._of_shells(name),)
 
     def _of_shells(self, name: str) -> Tool:
@@ -107,7 +135,33 @@ class Kit:
             case "KillShell":
                 return kill_tool(self.background)
             case _:
-                return bash_tool(self.children, self.background, self.env, read_only=self._reads)
+                from mainspring.tools.shell_walls import no_walls
+
+                walls = self._walls or no_walls
+                return bash_tool(self.children, self.background, self.env, read_only=self._reads, walls=walls)
+
+    def _of_the_web(self, name: str) -> Tool:
+        if name == "WebSearch":
+            from mainspring.tools.web_search import web_search_tool
+
+            return web_search_tool(self._search())
+        from mainspring.tools.web_fetch import web_fetch_tool
+        from mainspring.web.fetching import Fetcher
+        from mainspring.web.markdown import converter
+        from mainspring.web.reader import Reader
+
+        reader = Reader(Fetcher(known=self.keys), converter(self.children))
+        return web_fetch_tool(reader, self._names_host, self.ask_small)
+
+    def _names_host(self, host: str) -> bool:
+        return self.names_host(host)  # as it is at that moment
+
+    def _search(self) -> Search | None:
+        if self.search is not None or not self.search_command:
+            return self.search
+        from mainspring.web.search_command import by_command
+
+        return by_command(self.search_command, self.children, lambda: self.env)
 
     def _reads(self, given: Any) -> bool:
         return self._only_reads(given.command)
@@ -125,7 +179,7 @@ class Kit:
         if self._children is None:
             from mainspring.processes.children import Children
 
-            self._children = Children(adopt=self._adopt, hide=self._adopt)
+            self._children = Children(adopt=self._adopt, hide=self._adopt, around=self._around)
         return self._children
 
     @property

@@ -99,8 +99,8 @@ def summary(given: QuestionInput) -> str:
 ASK_USER_QUESTION = Tool(
     name="AskUserQuestion",
     about=(
-        "Ask the user, and wait for the answer. For choices that are theirs and that neither their words nor the files "
-        "settle; not to ask whether you may go on, and not whether a plan is good (ExitPlanMode). Put the option that "
+        "Ask the user, and wait for the answer. For choices that neither their words nor the files settle; not "
+        "whether you may go on, nor whether a plan is good (ExitPlanMode). Put the option that "
         "you advise first and add '(Recommended)' to its label. The user can always answer in words of their own."
     ),
     input=QuestionInput,

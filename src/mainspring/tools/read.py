@@ -13,12 +13,12 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta
 
 from mainspring.core.errors import ToolError
-from mainspring.core.messages import Document, Image
+from mainspring.core.messages import Document, Image, Text
 from mainspring.processes.opening import read_all
 from mainspring.processes.paths import Resolved
 from mainspring.tools import images, pdf
 from mainspring.tools.aside import SMALL, Halt, aside
-from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Shown, Tool, answer, without_nul
+from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Place, Shown, Tool, answer, without_nul
 from mainspring.tools.coding import HEAD, Coding, coding_of
 from mainspring.tools.files import WHOLE, find, opened
 from mainspring.tools.lines import Descriptor, Index, Line, Memory, Source, Wanted, Window, index_of, window
@@ -33,11 +33,14 @@ class ReadInput(Input, frozen=True):
     file_path: Annotated[str, "The file."]
     offset: Annotated[int, Meta(ge=0), "The first line, counted from 1."] = 1
     limit: Annotated[int, Meta(ge=1), f"How many lines; {MOST_LINES} unless given."] = MOST_LINES
+    pages: Annotated[str, f"Of a PDF: '3' or '1-5'; {pdf.MOST_CUT} at most."] = ""
 
 
 async def run(given: ReadInput, calling: Calling) -> Answer:
     path = find(given.file_path, calling)
-    if path.kind == "file" and _size(path) > SMALL:
+    if path.kind == "folder":
+        raise ToolError(f"'{path.asked}' is a folder: list it with Glob, or with ls in Bash.")
+    if path.kind == "file" and (given.pages or _size(path) > SMALL):
         return await aside(lambda halt: _read(given, path, calling, halt), seconds=SECONDS)
     return _read(given, path, calling, Halt())
 
@@ -54,12 +57,15 @@ def _read(given: ReadInput, path: Resolved, calling: Calling, halt: Halt) -> Ans
         size = os.fstat(fd).st_size
         head = os.pread(fd, HEAD, 0)
         found = images.image_in(head)
+        if given.pages:
+            span = _span(given, path, head)
+            return _pages(path, pdf.cut_out(fd, span, path.asked, calling.place, halt))
         if found is not None:
             images.refuse_if_large(found, size, path.asked)
         elif pdf.is_pdf(head):
             pdf.refuse_if_large(size, path.asked)
         elif size > WHOLE:
-            return _big(given, path, fd, coding_of(head, path.asked), halt)
+            return _big(given, path, _source(fd, coding_of(head, path.asked), path), calling.place, halt)
         data = read_all(fd, path.real, max(WHOLE, pdf.MOST_BYTES, images.MOST_BYTES))
     halt.check()
     calling.place.read.remember(path, data)
@@ -90,8 +96,21 @@ def _document(path: Resolved, data: bytes) -> Answer:
     pages = pdf.pages_of(data)
     pdf.refuse_if_long(pages, path.asked)
     facts = {"filePath": path.real, "originalSize": len(data), "pages": pages}
-    summary = f"Read PDF ({len(data):,} bytes" + (f", {pages} pages)" if pages else ")")
+    summary = f"Read PDF ({len(data):,} bytes" + (f", {_counted(pages, 'page')})" if pages else ")")
     return Answer((Document("application/pdf", _base64(data)),), {"type": "pdf", "file": facts}, shown=Shown(summary))
+
+
+def _span(given: ReadInput, path: Resolved, head: bytes) -> pdf.Span:
+    if not pdf.is_pdf(head):
+        raise ToolError(f"'{path.asked}' is no PDF document: leave 'pages' out, and choose with 'offset' and 'limit'.")
+    return pdf.span_of(given.pages)
+
+
+def _pages(path: Resolved, found: pdf.Pages) -> Answer:
+    facts = {"filePath": path.real, "originalSize": len(found.data), "pages": found.total, "shown": str(found.span)}
+    said = f"[Pages {found.span} of {found.total:,} of '{path.asked}'.]"
+    content = (Text(said), Document("application/pdf", _base64(found.data)))
+    return Answer(content, {"type": "pdf", "file": facts}, shown=Shown(f"Read PDF pages {found.span}"))
 
 
 def _notebook(path: Resolved, data: bytes) -> Answer:
@@ -102,7 +121,7 @@ def _notebook(path: Resolved, data: bytes) -> Answer:
         {"cell_id": cell.id, "cellType": cell.kind, "source": cell.source, "outputs": cell.output} for cell in found
     ]
     kept: Any = {"type": "notebook", "file": {"filePath": path.real, "cells": facts}}
-    return Answer(cells.shown(found, MOST_TEXT), kept, shown=Shown(f"Read {len(found)} cells"))
+    return Answer(cells.shown(found, MOST_TEXT), kept, shown=Shown(f"Read {_counted(len(found), 'cell')}"))
 
 
 def _base64(data: bytes) -> str:
@@ -126,11 +145,20 @@ def _small(given: ReadInput, path: Resolved, data: bytes, coding: Coding, halt: 
     return _text(given, path, _seen(given, Memory(body), Index(), halt), broken=broken)
 
 
-def _big(given: ReadInput, path: Resolved, fd: int, coding: Coding, halt: Halt) -> Answer:
+def _source(fd: int, coding: Coding, path: Resolved) -> Descriptor:
     if coding.wide:
         raise ToolError(f"'{path.asked}' is UTF-16 and larger than {WHOLE:,} bytes: convert it with iconv, in Bash.")
-    with index_of(fd) as index:
-        return _text(given, path, _seen(given, Descriptor(fd, len(coding.mark)), index, halt))
+    return Descriptor(fd, len(coding.mark))
+
+
+def _big(given: ReadInput, path: Resolved, source: Descriptor, place: Place, halt: Halt) -> Answer:
+    with index_of(source.fd) as index:
+        made = _text(given, path, _seen(given, source, index, halt))
+    if not index.whole:
+        from mainspring.tools.counting import count_ahead  # most files are small
+
+        count_ahead(source, place)  # for the next look
+    return made
 
 
 def _seen(given: ReadInput, source: Source, index: Index, halt: Halt) -> Window:
@@ -148,7 +176,7 @@ class _Rows(NamedTuple):
 def _text(given: ReadInput, path: Resolved, seen: Window, *, broken: bool = False) -> Answer:
     first = max(given.offset, 1)
     if not seen.lines:
-        count = "fewer lines" if seen.total is None else f"{seen.total:,} lines"
+        count = "fewer lines" if seen.total is None else _counted(seen.total, "line")
         raise ToolError(f"'{path.asked}' has {count}, none from {first:,} on: choose a smaller 'offset'.")
     rows = _rows(seen.lines, first)
     shown = "".join([f"{number}\t{text}\n" for number, text in enumerate(rows.texts, first)])
@@ -189,12 +217,22 @@ def _notes(rows: _Rows, seen: Window, first: int, broken: bool) -> list[str]:
     if rows.broken or broken:
         notes.append("Some bytes are not text in the file's encoding; they are shown as \ufffd.")
     if rows.cut:
-        notes.append(f"{rows.cut} lines are longer than {LONGEST:,} characters and were cut.")
+        notes.append(f"{_counted(rows.cut, 'line')} cut at {LONGEST:,} characters.")
     if rows.full or seen.more:
         last = first + len(rows.texts) - 1
-        total = "more" if seen.total is None else f"{seen.total:,}"
+        total = f"about {_rounded(seen.about):,}" if seen.total is None else f"{seen.total:,}"
         notes.append(f"Lines {first}-{last} of {total}. Go on with offset={last + 1}, or search with Grep.")
     return notes
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _rounded(count: int) -> int:
+    """To two digits: no more of an estimate is true."""
+    unit: int = 10 ** max(0, len(str(count)) - 2)
+    return max(1, round(count / unit)) * unit
 
 
 def _facts(path: Resolved, content: str, first: int, count: int, total: int | None) -> dict[str, Any]:
@@ -203,6 +241,8 @@ def _facts(path: Resolved, content: str, first: int, count: int, total: int | No
 
 
 def _summary(given: ReadInput) -> str:
+    if given.pages:
+        return f"Read {given.file_path} (pages {given.pages})"
     if given.offset <= 1 and given.limit == MOST_LINES:
         return f"Read {given.file_path}"
     first = max(given.offset, 1)
@@ -215,9 +255,9 @@ READ = Tool(
         "Read a file. Each line of text comes as its number, a tab, and the line as it is: number and tab are no part "
         f"of the file. At most {MOST_LINES} lines at once, and lines over {LONGEST} characters are cut; choose others "
         "with 'offset' and 'limit'. Images (PNG, JPEG, GIF, WebP), PDF documents of up to "
-        f"{pdf.MOST_PAGES} pages and notebooks (.ipynb, with outputs) are shown as such. Not for folders: use Glob, or "
-        "ls in Bash. Read several files at once by several calls in one reply. A file must be read before Edit or "
-        "Write can change it."
+        f"{pdf.MOST_PAGES} pages (of longer ones, some 'pages') and notebooks (.ipynb, with outputs) are shown as "
+        "such. Not for folders: use Glob, or ls in Bash. Read several files at once by several calls in one reply. A "
+        "file must be read before Edit or Write can change it."
     ),
     input=ReadInput,
     run=run,

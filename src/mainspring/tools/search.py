@@ -62,8 +62,26 @@ def answered(request: Request, where: Where, place: Place, halt: Halt) -> Output
             "other files with 'path' or 'glob'."
         )
     if output.code not in (0, 1) and not output.data and not output.late:
-        raise ToolError(f"The search failed: {output.errors.strip() or output.code}")
+        raise ToolError(f"The search failed: {_why(output.errors) or output.code}")
     return output
+
+
+# What the program complains of, and the way out of it with what the tool takes. The first one that fits counts.
+_HINTS = (
+    ("is not allowed in a regex", "Set 'multiline': then matches may span lines."),
+    ("look-around", "Search without it, and choose among what is found."),
+    ("backreferences", "Search without them, and choose among what is found."),
+    ("regex parse error", "Put '\\' before each sign that is meant as it is."),
+    ("unrecognized file type", "Use 'glob' instead, such as '*.ext'."),
+)
+
+
+def _why(errors: str) -> str:
+    said = errors.strip().removeprefix("rg: ")
+    for sign, hint in _HINTS:
+        if sign in said:
+            return f"{said.partition(chr(10) * 2)[0]}\n{hint}"  # further paragraphs speak of flags
+    return said
 
 
 _FORM: dict[Mode, tuple[str, ...]] = {

@@ -12,6 +12,7 @@ import sys
 import time
 from typing import NamedTuple
 
+from mainspring.processes.opening import open_folder
 from mainspring.processes.programs import find
 from mainspring.tools.aside import Halt
 from mainspring.tools.base import Place
@@ -75,6 +76,15 @@ def output_of(command: list[str], where: Where, env: dict[str, str], most: int, 
         for pipe in (child.stdout, child.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+def output_alone(command: list[str], place: Place, most: int, halt: Halt, *, stdin: int | None = None) -> Output:
+    """Of a program that works in no folder."""
+    folder = open_folder("/")
+    try:
+        return output_of(command, Where(folder, "/", stdin), environment(place), most, halt)
+    finally:
+        os.close(folder)
 
 
 def _limit_memory(pid: int) -> None:

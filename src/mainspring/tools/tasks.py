@@ -183,8 +183,8 @@ def task_tools(tasks: Tasks) -> tuple[Tool, ...]:
         Tool(
             name="TaskCreate",
             about=(
-                "Note a task of your own, so that you and the user see what is left. For work of three steps or more, "
-                "or when the user names several things; not for what is done at once. A new task is pending."
+                "Note a task of your own, so that you and the user see what is left. For work of three steps or more. "
+                "A new task is pending."
             ),
             input=CreateInput,
             run=run_create,
@@ -193,7 +193,7 @@ def task_tools(tasks: Tasks) -> tuple[Tool, ...]:
         Tool(
             name="TaskUpdate",
             about=(
-                "Change a task. Set 'in_progress' when you begin it and 'completed' as soon as it is done, not later; "
+                "Change a task. Set 'in_progress' when you begin it and 'completed' as soon as it is done; "
                 "never 'completed' while tests fail or something is missing. 'deleted' removes what is not needed."
             ),
             input=UpdateInput,

@@ -1,0 +1,195 @@
+"""The proxy through which commands in the sandbox reach the network: CONNECT, and plain http by absolute addresses.
+
+Which hosts may be reached is decided by whoever makes it, with the function that decides for WebFetch too (N2). A name
+is resolved once, its addresses are checked, and one of them is connected to (N1, `addresses.py`): what is not public
+is refused unless a rule names the host. Nothing is read of what passes; nothing of ours is added to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mainspring.core.errors import MainspringError
+from mainspring.processes.addresses import fit
+
+HEAD = 16_384  # bytes of a request's head
+HEAD_SECONDS, DIAL_SECONDS = 10.0, 15.0
+FLUSH_SECONDS = 30.0  # for the rest, to one who reads slowly
+IDLE_SECONDS = 600.0  # neither side said anything
+MOST = 64  # connections at once; the next ones wait
+CHUNK = 65_536
+
+_CONNECT = re.compile(rb"CONNECT ([^\s/?#@\\]{1,260}:[0-9]{1,5}) HTTP/1\.[01]\Z")
+_PLAIN = re.compile(rb"([A-Z]{1,20}) http://([^\s/?#@\\]{1,260})([/?][^\s\\]*)? (HTTP/1\.[01])\Z", re.IGNORECASE)
+_DROPPED = (b"host", b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"upgrade", b"te")
+
+
+class Pass(NamedTuple):
+    host: str  # as it is to be resolved: in lower case, without port
+    local: bool = False  # a rule names this host, so it may be near
+
+
+class Refusal(MainspringError):  # noqa: N818  # it reads as what it says
+    """The host is not to be reached. The message says why, for whoever reads the command's output."""
+
+
+Gate = Callable[[str], Pass]  # from "host:port" or "host"; raises `Refusal`, or another of our errors
+
+
+class Asked(NamedTuple):
+    authority: str
+    port: int
+    first: bytes  # what is sent on before anything else
+    answer: bytes  # what is said to the client before anything else
+
+
+class Proxy:
+    def __init__(self, gate: Gate, *, on_refusal: Callable[[str, str], object] | None = None) -> None:
+        """`on_refusal` gets the host as it was asked for, and the reason."""
+        self._gate, self._on_refusal = gate, on_refusal
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(MOST)
+
+    async def start(self, listening: socket.socket) -> None:
+        self._server = await asyncio.start_server(self._accept, sock=listening, limit=HEAD)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in tuple(self._open):
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with self._slots:
+                with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):  # of the client
+                    await self._answer(reader, writer)
+                    await _flush(writer)
+        finally:
+            writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked: Asked | None = None
+        try:
+            asked = _parse(await _head(reader))
+            far_reader, far_writer = await self._dial(asked)
+        except (MainspringError, OSError, TimeoutError) as error:
+            refused = isinstance(error, MainspringError)
+            reason = str(error) or "it did not answer in time"
+            if refused and self._on_refusal is not None:
+                self._on_refusal(asked.authority if asked else "", reason)
+            await _say(writer, "403 Forbidden" if refused else "502 Bad Gateway", reason)
+            return
+        try:
+            writer.write(asked.answer)
+            far_writer.write(asked.first)
+            await _join(reader, writer, far_reader, far_writer)
+            await _flush(far_writer)
+        finally:
+            far_writer.transport.abort()
+
+    async def _dial(self, asked: Asked) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        passed = self._gate(asked.authority)
+        async with asyncio.timeout(DIAL_SECONDS):
+            address = await _resolve(passed, asked.port)
+            return await asyncio.open_connection(address, asked.port, limit=CHUNK)
+
+
+async def _head(reader: asyncio.StreamReader) -> bytes:
+    try:
+        async with asyncio.timeout(HEAD_SECONDS):
+            return await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        raise Refusal(f"the head of the request is longer than {HEAD:,} bytes") from None
+
+
+def _parse(head: bytes) -> Asked:
+    line, *fields = head[:-4].split(b"\r\n")
+    if found := _CONNECT.match(line):
+        authority = _text(found[1])
+        return Asked(authority, _port(authority, 443), b"", b"HTTP/1.1 200 Connection established\r\n\r\n")
+    found = _PLAIN.match(line)
+    if found is None:
+        raise Refusal("the sandbox's proxy takes CONNECT and absolute http addresses only")
+    method, host, path, version = found.groups()
+    kept = [field for field in fields if field.partition(b":")[0].strip().lower() not in _DROPPED]
+    # The address is what was decided about, so its host is the one that the server is told.
+    first = [method + b" " + _origin(path) + b" " + version, b"Host: " + host, b"Connection: close", *kept, b"", b""]
+    return Asked(_text(host), _port(_text(host), 80), b"\r\n".join(first), b"")
+
+
+def _origin(path: bytes | None) -> bytes:
+    if path is None:
+        return b"/"
+    return path if path.startswith(b"/") else b"/" + path
+
+
+def _text(host: bytes) -> str:
+    if not host.isascii():
+        raise Refusal("the host holds characters that programs read differently: write it in ASCII")
+    return host.decode("ascii")
+
+
+def _port(authority: str, usual: int) -> int:
+    found = re.search(r":([0-9]{1,5})\Z", authority)
+    port = int(found[1]) if found and not authority.endswith("]") else usual
+    if not 0 < port < 65_536:
+        raise Refusal(f"'{authority}' has no port that can be")
+    return port
+
+
+async def _resolve(passed: Pass, port: int) -> str:
+    """One address, checked."""
+    host = passed.host.removeprefix("[").removesuffix("]")
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return fit(passed.host, [str(one[4][0]) for one in found], near=passed.local)[0]
+
+
+async def _join(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    far_reader: asyncio.StreamReader,
+    far_writer: asyncio.StreamWriter,
+) -> None:
+    """Until both ends have said all, or one breaks."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_pump(reader, far_writer))
+        group.create_task(_pump(far_reader, writer))
+
+
+async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError, TimeoutError):
+        while True:
+            async with asyncio.timeout(IDLE_SECONDS):
+                data = await source.read(CHUNK)
+            if not data:
+                break
+            target.write(data)
+            await target.drain()
+    with contextlib.suppress(OSError, RuntimeError):  # it is closed already
+        target.write_eof()
+
+
+async def _flush(writer: asyncio.StreamWriter) -> None:
+    """What was written is on its way before the socket goes: a socket that is aborted forgets it."""
+    writer.close()
+    async with asyncio.timeout(FLUSH_SECONDS):
+        await writer.wait_closed()
+
+
+async def _say(writer: asyncio.StreamWriter, status: str, reason: str) -> None:
+    text = f"mainspring's sandbox: {reason}\n".encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n"
+    writer.write(head.encode() + text)

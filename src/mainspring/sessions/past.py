@@ -1,0 +1,244 @@
+"""A program: where in a session something was said, called or returned. The newest first, with the words around it.
+
+    python -m mainspring.sessions.past FILE '{"query": "token.*expired", "limit": 10}'
+
+For the tool `Recall`. A process of its own, because an expression may take for ever, and would hold up every thread of
+this one. It reads the file once, from its beginning; whatever its size, only the newest hits are kept.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from mainspring.core.messages import Block, Origin, Text, ToolCall, ToolResult, User
+from mainspring.sessions.forms import Unreadable, as_line
+from mainspring.sessions.lines import PLAIN
+from mainspring.sessions.parsing import Line, record_of, reply_blocks, spoke_of, user_messages
+from mainspring.sessions.reader import Reader
+from mainspring.sessions.records import WithdrawnRecord
+
+AROUND = 300  # characters of an excerpt, about
+MOST_COUNTED = 1_000  # hits of an expression in one text
+
+_SIGNS = re.compile(r"[\\.^$*+?{}\[\]|()]")  # without one of these it is no expression
+
+
+class Asked(Struct, forbid_unknown_fields=True):
+    query: str
+    limit: int = 10
+    without: str = ""  # calls of this tool and their results: it would find itself
+
+
+class Hit(Struct):
+    turn: int
+    role: str  # user, assistant, tool
+    tool: str  # whose call or result it is
+    text: str  # the excerpt
+    more: int = 0  # further hits in the same text
+    reply: str = ""  # whose block it is
+
+
+class Found(Struct):
+    hits: list[Hit]
+    total: int  # messages that fit
+    loose: bool = False  # all words are there, but not as they were asked for
+
+
+class Said(NamedTuple):
+    turn: int
+    role: str
+    tool: str
+    text: str
+    reply: str = ""
+
+
+# --- what was said ------------------------------------------------------------------------------------------
+
+
+class Told:
+    """The lines of a session as texts with their turns. Thoughts are left out, as are summaries and what we put in."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.turn = 0
+        self._reply = ""
+        self._names: dict[str, str] = {}  # of tools, by calls that are not answered yet
+
+    def of(self, line: Line) -> Iterator[Said]:
+        if line.isSidechain or line.isMeta:
+            return
+        payload = self._reader.payload((line.mainspring or PLAIN).payload)
+        spoke = spoke_of(line) if line.message else None
+        if spoke is None:
+            return
+        if line.type == "assistant":
+            self._begin(spoke.id or line.uuid)
+            for block in reply_blocks(line, spoke, payload):
+                yield from self._block(block)
+        elif line.type == "user":
+            for message in user_messages(line, spoke, payload):
+                yield from self._message(message)
+
+    def withdraw(self, reply: str) -> None:
+        if reply == self._reply:
+            self._reply = ""
+            self.turn -= 1
+
+    def _begin(self, reply: str) -> None:
+        if reply != self._reply:
+            self._reply = reply
+            self.turn += 1
+
+    def _block(self, block: Block) -> Iterator[Said]:
+        match block:
+            case Text():
+                yield Said(self.turn, "assistant", "", block.text, self._reply)
+            case ToolCall():
+                self._names[block.id] = block.name
+                yield Said(self.turn, "assistant", block.name, _input(block), self._reply)
+            case _:
+                pass
+
+    def _message(self, message: User | ToolResult) -> Iterator[Said]:
+        if isinstance(message, ToolResult):
+            yield Said(self.turn, "tool", self._names.pop(message.call_id, ""), message.text)
+        elif message.origin is not Origin.SUMMARY:
+            yield Said(self.turn + 1, "user", "", message.text)  # it begins the next turn
+
+
+def _input(call: ToolCall) -> str:
+    """As text, in which a search finds what a person would: JSON has signs before quotes and line ends."""
+    rows = [
+        f"{name}: {value}" if isinstance(value, str) else f"{name}: {as_line(value).decode()}"
+        for name, value in call.input.items()
+    ]
+    return "\n".join(rows)
+
+
+# --- what fits ----------------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """The first hit in a text, and how many more there are."""
+
+    start: int
+    end: int
+    more: int = 0
+
+
+class Query:
+    """An expression, or words that all occur, in whatever order. Upper and lower case are the same.
+
+    Plain words are looked for in lower case: ten times as fast as an expression that does not mind the case. (Few
+    letters change their length then, and an excerpt begins a letter later.)
+    """
+
+    def __init__(self, text: str) -> None:
+        self._plain = text.lower()
+        self._words = sorted(set(self._plain.split()), key=len, reverse=True)
+        self._pattern: re.Pattern[str] | None = None
+        if _SIGNS.search(text):
+            with suppress(re.error, OverflowError, RecursionError):
+                self._pattern = re.compile(text, re.IGNORECASE | re.MULTILINE)
+
+    def exact(self, text: str, lower: str) -> Place | None:
+        if self._pattern is not None:
+            return _matched(self._pattern, text)
+        start = lower.find(self._plain)
+        end = start + len(self._plain)
+        return Place(start, end, lower.count(self._plain, end)) if start >= 0 else None
+
+    def loose(self, lower: str) -> Place | None:
+        if len(self._words) < 2 or not all(word in lower for word in self._words):
+            return None
+        start = lower.find(self._words[0])  # the longest one is the most telling
+        return Place(start, start + len(self._words[0]))
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> Place | None:
+    first = pattern.search(text)
+    if first is None:
+        return None
+    others = pattern.finditer(text, max(first.end(), first.start() + 1))
+    return Place(first.start(), first.end(), sum(1 for _ in islice(others, MOST_COUNTED)))
+
+
+def excerpt(text: str, place: Place) -> str:
+    before = max(0, AROUND - (place.end - place.start)) // 2
+    begin = max(0, place.start - before)
+    stop = min(len(text), begin + AROUND)
+    begin = max(0, min(begin, stop - AROUND))
+    return f"{'...' if begin else ''}{text[begin:stop].strip()}{'...' if stop < len(text) else ''}"
+
+
+class Kept:
+    """The newest hits, and how many there were."""
+
+    def __init__(self, limit: int) -> None:
+        self.hits: deque[Hit] = deque(maxlen=limit)
+        self.total = 0
+
+    def add(self, hit: Hit) -> None:
+        self.hits.append(hit)
+        self.total += 1
+
+    def withdraw(self, reply: str) -> None:
+        kept = [hit for hit in self.hits if hit.reply != reply]
+        self.total -= len(self.hits) - len(kept)
+        self.hits = deque(kept, self.hits.maxlen)
+
+
+def search(file: Path, asked: Asked) -> Found:
+    query, exact, loose = Query(asked.query), Kept(asked.limit), Kept(asked.limit)
+    with Reader(file) as reader:
+        told = Told(reader)
+        for _, line in reader.lines():
+            try:
+                texts = list(told.of(line))
+                gone = _withdrawn(line)
+            except Unreadable:
+                continue
+            if gone:
+                for kept in (told, exact, loose):
+                    kept.withdraw(gone)
+            for said in texts:
+                if said.tool and said.tool == asked.without:
+                    continue
+                lower = said.text.lower()
+                if (place := query.exact(said.text, lower)) is not None:
+                    exact.add(_hit(said, place))
+                elif (place := query.loose(lower)) is not None:
+                    loose.add(_hit(said, place))
+    best = exact if exact.total else loose
+    return Found(list(best.hits)[::-1], best.total, loose=best is loose and bool(best.total))
+
+
+def _hit(said: Said, place: Place) -> Hit:
+    return Hit(said.turn, said.role, said.tool, excerpt(said.text, place), place.more, said.reply)
+
+
+def _withdrawn(line: Line) -> str:
+    if b"WithdrawnRecord" not in bytes(line.record):
+        return ""
+    record = record_of(line)
+    return record.reply_id if isinstance(record, WithdrawnRecord) else ""
+
+
+def main() -> None:
+    found = search(Path(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Asked))
+    sys.stdout.buffer.write(as_line(found))
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

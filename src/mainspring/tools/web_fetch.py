@@ -1,0 +1,86 @@
+"""WebFetch: a page of the web as text (N-04). How it is fetched, and what is refused, stands in `web/`.
+
+With a `prompt` and a small model, the model's answer is the result; else the page itself is.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from time import perf_counter_ns
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from mainspring.core.errors import MainspringError
+from mainspring.core.messages import Text
+from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer, without_nul
+from mainspring.web.asking import Ask, question
+from mainspring.web.fetching import Near
+from mainspring.web.marking import marked
+from mainspring.web.page import Page
+from mainspring.web.reader import Reader
+
+MOST_OF_AN_ERROR = 2_000  # characters of a page that says why there is none
+
+
+class WebFetchInput(Input, frozen=True):
+    url: Annotated[str, Meta(max_length=8_192), "http or https, in ASCII."]
+    prompt: Annotated[str, Meta(max_length=10_000), "What you want to know of it; empty: all."] = ""
+
+
+def web_fetch_tool(reader: Reader, near: Near, ask: Ask | None = None) -> Tool:
+    async def run(given: WebFetchInput, calling: Calling) -> Answer:
+        began = perf_counter_ns()
+        calling.progress(f"Fetching {given.url[:200]}")
+        page = await reader.read(given.url, near)
+        result = await _told(page, given.prompt, ask)
+        took = (perf_counter_ns() - began) // 1_000_000
+        facts = {"url": page.url, "code": page.status, "codeText": _phrase(page.status), "bytes": page.size}
+        data: dict[str, Any] = {**facts, "result": result, "durationMs": took}
+        if page.status >= 400:
+            return Answer((Text(result),), data, is_error=True)
+        return answer(result, data, Shown(f"Received {page.size:,} bytes ({page.status} {_phrase(page.status)})"))
+
+    return Tool(
+        name="WebFetch",
+        about=(
+            "Read a page of the web, as Markdown or text. A redirect to another host is told, not followed: call again "
+            "with that address. Hosts on this machine or near it need a rule of the user's."
+        ),
+        input=WebFetchInput,
+        run=run,
+        concurrent=True,
+        repeatable=True,  # not "read only": plan mode would allow it unasked, and what is sent can carry data
+        summary=lambda given: f"Fetch {given.url}",
+    )
+
+
+async def _told(page: Page, prompt: str, ask: Ask | None) -> str:
+    status = f"{page.status} {_phrase(page.status)}".strip()
+    if page.moved:
+        return (
+            f"The page was moved to another host ({status}), and was not fetched there. If you want it, call WebFetch "
+            f"again with this address:\n{marked(page.moved, page.url)}"
+        )
+    text = without_nul(page.text)
+    if page.status >= 400:
+        return f"'{page.url}' answered {status}.\n{marked(text[:MOST_OF_AN_ERROR], page.url)}"
+    if not text.strip():
+        return f"'{page.url}' answered {status}, and there is no text in it."
+    notes = "\n[The page is longer: only its beginning was read.]" if page.cut else ""
+    if ask is None or not prompt.strip():
+        return marked(text, page.url) + notes
+    try:
+        said = await ask(question(prompt, text, page.url))
+    except MainspringError as error:
+        return (
+            f"{marked(text, page.url)}{notes}\n[The small model could not be asked: {error}. This is the page itself.]"
+        )
+    return f"A small model read the page and says:\n{marked(said, page.url)}{notes}"
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""

@@ -1,0 +1,174 @@
+"""One page over the network: GET, no cookies, no credentials, no scripts (N1, N3).
+
+Each name is resolved once, all its addresses are checked, and one of these is connected to. http becomes https, unless
+a rule names a host that is near. A redirect to the same host is followed and checked like the first address; one to
+another host is handed back, so that somebody decides about that host first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from mainspring.core.errors import MainspringError, ProviderError, ToolError, UsageError
+from mainspring.core.redact import SHORTEST_KNOWN
+from mainspring.core.value import Bundle
+from mainspring.processes.addresses import NearError, fit, is_public
+from mainspring.providers import connection as wire
+from mainspring.providers import tls
+from mainspring.providers.connection import Answer, Connection
+from mainspring.providers.dial import first_to_answer, why
+from mainspring.providers.proxies import Proxies, from_environment
+from mainspring.version import __version__
+from mainspring.web import line
+from mainspring.web.body import Expanding
+from mainspring.web.target import Target, read, redirected
+
+MOST_REDIRECTS = 10
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_ACCEPTED = "text/markdown, text/html;q=0.9, text/*;q=0.8, application/json;q=0.8, */*;q=0.5"
+
+Near = Callable[[str], bool]  # whether a rule names this host, so that it may be near
+
+
+class Limits(Bundle):
+    """Bytes and seconds."""
+
+    sent: int = 5_000_000  # by the server, as it sends it
+    expanded: int = 10_000_000
+    connect: float = 10  # name, TCP and TLS
+    first_byte: float = 30
+    idle: float = 15
+    whole: float = 60  # with all redirects
+
+
+LIMITS = Limits()
+
+
+class Fetched(Bundle):
+    url: str  # in the end
+    status: int
+    content_type: str = ""
+    body: bytes = b""
+    moved: str = ""  # another host, where the page is said to be
+
+
+class Fetcher:
+    """For a session, or for a process. Belongs to one event loop."""
+
+    def __init__(  # noqa: PLR0913  # settings, by name
+        self,
+        *,
+        limits: Limits = LIMITS,
+        proxies: Proxies | None = None,  # None: from the environment
+        ca_file: str | None = None,
+        known: Sequence[str] = (),  # keys: no address may hold one (K3)
+        resolve: line.Resolve = line.resolve,
+        connect: line.Connect = first_to_answer,
+    ) -> None:
+        self.limits = limits
+        self._known = [key for key in known if len(key) >= SHORTEST_KNOWN]
+        self._resolve = resolve
+        self._proxies = proxies if proxies is not None else from_environment(os.environ)
+        self._line = line.Line(wire.Limits(message=limits.sent), tls.trust(os.environ, ca_file), connect)
+
+    async def fetch(self, url: str, near: Near) -> Fetched:
+        """Raises `ToolError`, with words for the model."""
+        try:
+            async with asyncio.timeout(self.limits.whole):
+                return await self._follow(read(url), near)
+        except ToolError:
+            raise
+        except TimeoutError:
+            raise ToolError(f"'{url[:200]}' did not come within {self.limits.whole:g} seconds.") from None
+        except (NearError, UsageError) as error:
+            raise ToolError(f"Not fetched: {error}.") from None
+        except (ProviderError, OSError) as error:
+            raise ToolError(f"'{url[:200]}' could not be fetched: {_told(error)}.") from None
+
+    async def _follow(self, target: Target, near: Near) -> Fetched:
+        host = target.host
+        for _ in range(MOST_REDIRECTS + 1):
+            self._refuse_keys(target)
+            target, got, location = await self._once(target, near(host))
+            if location is None:
+                return got
+            target = redirected(target, location)
+            if target.host != host:
+                self._refuse_keys(target)
+                return replace(got, moved=target.url)
+        raise ToolError(f"The page was moved more than {MOST_REDIRECTS} times: '{target.url[:200]}' is the last place.")
+
+    def _refuse_keys(self, target: Target) -> None:
+        from urllib.parse import unquote
+
+        if any(key in text for key in self._known for text in (target.url, unquote(target.url))):
+            raise ToolError("Not fetched: the address holds a key. Keys go to nobody but their own service.")
+
+    async def _once(self, target: Target, near: bool) -> tuple[Target, Fetched, str | None]:
+        """The address that was asked in the end, the answer, and where it leads on."""
+        origin = target.origin
+        addresses = fit(target.host, await self._look_up(origin.host), near=near)
+        public = all(map(is_public, addresses))
+        if public and origin.scheme == "http":
+            target = target.over_tls()
+            origin = target.origin
+        proxy = self._proxies.on_the_way_to(origin) if public else None  # what is near is not behind it
+        way = line.Way(origin, proxy, tuple(addresses))
+        connection = await self._line.dial(way, self.limits.connect)
+        try:
+            connection.send([_request(target)])
+            answer = await connection.head(self.limits.first_byte, self.limits.idle)
+            _refuse_failed(answer)
+            got = Fetched(target.url, answer.status, answer.headers.get("content-type", ""))
+            location = answer.headers.get("location")
+            if answer.status in _REDIRECTS and location:
+                return target, got, location
+            return target, replace(got, body=await self._body(connection, answer.headers)), None
+        finally:
+            connection.abort()
+
+    async def _look_up(self, host: str) -> Sequence[str]:
+        try:
+            async with asyncio.timeout(self.limits.connect):
+                return await self._resolve(host)
+        except TimeoutError:
+            raise ToolError(
+                f"Not fetched: the name '{host}' was not found in {self.limits.connect:g} seconds."
+            ) from None
+
+    async def _body(self, connection: Connection, headers: Mapping[str, str]) -> bytes:
+        if headers.get("transfer-encoding", "chunked").lower() != "chunked":
+            raise ToolError("The page is packed in its transfer, and we asked for it as it is.")
+        expanding, pieces = Expanding(headers, self.limits.expanded), list[bytes]()
+        answer = connection.answer
+        assert answer is not None
+        while answer.body or not answer.ended:
+            _refuse_failed(answer)
+            if answer.body:
+                for piece in expanding.feed(connection.take()):
+                    pieces.append(piece)
+                    await asyncio.sleep(0)  # others have their turn, also while a little expands to very much
+            else:
+                await connection.news(self.limits.idle)
+        expanding.end()
+        return b"".join(pieces)
+
+
+def _refuse_failed(answer: Answer) -> None:
+    """Also if all of it is here: what breaks a limit may end in the same read."""
+    if answer.failure is not None:
+        raise ProviderError(answer.failure)
+
+
+def _request(target: Target) -> bytes:
+    lines = [f"GET {target.path} HTTP/1.1", f"host: {target.origin.authority}", f"user-agent: mainspring/{__version__}"]
+    lines += [f"accept: {_ACCEPTED}", "accept-encoding: gzip", "connection: close", "", ""]
+    return "\r\n".join(lines).encode("ascii")
+
+
+def _told(error: MainspringError | OSError) -> str:
+    return (why(error) if isinstance(error, OSError) else str(error)).rstrip(".")

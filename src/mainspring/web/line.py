@@ -1,0 +1,78 @@
+"""A connection to an address that was checked, and to no other (N1): the name is not resolved again.
+
+TLS, its errors, deadlines and the proxy of the user's network are those of model calls (`providers/dial.py`). A proxy
+is told the address and not the name, so that it cannot resolve the name to something else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec.structs import replace
+
+from mainspring.providers import tls
+from mainspring.providers.connection import Connection, Limits
+from mainspring.providers.dial import Address, Dialer, Route, Step, first_to_answer, look_up, tunnel
+from mainspring.providers.proxies import Origin, number
+
+Resolve = Callable[[str], Awaitable[Sequence[str]]]  # a name's addresses; raises OSError
+Connect = Callable[[Sequence[Address]], Awaitable[socket.socket]]
+
+
+class Way(Route, frozen=True):
+    addresses: tuple[str, ...]  # of the origin, checked
+
+
+class Line(Dialer):
+    def __init__(self, limits: Limits, trusted: tls.Trust, connect: Connect = first_to_answer) -> None:
+        super().__init__(limits, trusted)
+        self._reach = connect
+
+    async def _dial(self, route: Route, step: Step, seconds: float) -> Connection:
+        assert isinstance(route, Way)
+        connection = await (self._direct(route, step) if route.proxy is None else self._by_proxy(route, step, seconds))
+        if route.origin.scheme == "https":
+            await self._guarded(connection, self._secure(connection, route.origin, step))
+        return connection
+
+    async def _direct(self, way: Way, step: Step) -> Connection:
+        origin = way.origin
+        step.now(f"connecting to '{origin.place}'", origin.host)
+        reached = await self._reach([sockaddr(address, origin.port) for address in way.addresses])
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(lambda: Connection(origin.place, self._limits), sock=reached)
+        return connection
+
+    async def _by_proxy(self, way: Way, step: Step, seconds: float) -> Connection:
+        assert way.proxy is not None
+        first = way.proxy.origin
+        connection = await self._connect(first, step)
+        if first.scheme == "https":
+            await self._guarded(connection, self._secure(connection, first, step))
+        step.now(f"asking the proxy '{first.place}' for '{way.origin.place}'", first.host)
+        far = replace(way.origin, host=way.addresses[0])
+        await self._guarded(connection, tunnel(connection, far, way.proxy, seconds))
+        return connection
+
+    async def _guarded(self, connection: Connection, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except BaseException:
+            connection.abort()
+            raise
+
+
+def sockaddr(address: str, port: int) -> Address:
+    return (socket.AF_INET6, (address, port, 0, 0)) if ":" in address else (socket.AF_INET, (address, port))
+
+
+async def resolve(host: str) -> Sequence[str]:
+    """By the system, once. A number is its own address."""
+    if number(host) is not None:
+        return (host,)
+    found = await look_up(Origin("https", host, 443))
+    if isinstance(found, OSError):
+        raise found
+    return [str(address[0]) for _, address in found]

@@ -1,0 +1,58 @@
+"""Which hosts the rules let anybody reach (N2): the same for WebFetch and for the sandbox's proxy.
+
+WebFetch's calls are decided by `permissions.decide`, like all calls; so is every host that a command in the sandbox
+asks for, as if it were a page to be fetched. Nobody can be asked in the middle of a connection: there, what is not
+allowed is refused. That a host may be near takes an allow rule that names it, letter by letter (N1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from mainspring.permissions.decide import decide
+from mainspring.permissions.hosts import AddressError, domain_pattern, host_of
+from mainspring.permissions.policy import Asked, Mode, Policy
+from mainspring.permissions.rules import Rules, Source, parse
+from mainspring.processes.paths import resolve
+from mainspring.processes.proxy_connect import Gate, Pass, Refusal
+
+
+def names_host(rules: Rules, host: str) -> bool:
+    """Whether an allow rule names this host itself: no wildcard, and not all of WebFetch."""
+    return any(
+        rule.tool == "WebFetch" and rule.specifier is not None and _is_exactly(rule.specifier, host)
+        for rule in rules.allow
+    )
+
+
+def _is_exactly(specifier: str, host: str) -> bool:
+    kind, _, domain = specifier.partition(":")
+    try:
+        return kind == "domain" and ".".join(domain_pattern(domain)) == host  # a host holds no '*'
+    except AddressError:
+        return False
+
+
+def proxy_gate(policy: Callable[[], Policy], domains: Iterable[str] = ()) -> Gate:
+    """For the sandbox's proxy: WebFetch's rules as they are at that moment, and the domains of the user's settings.
+
+    The mode does not count: a mode in which everything runs is no reason to let everything out.
+    """
+    more = parse(allow=[f"WebFetch(domain:{domain})" for domain in domains], source=Source.USER)
+
+    def gate(authority: str) -> Pass:
+        now = policy()
+        rules = now.rules.and_also(more)
+        try:
+            host = host_of(f"https://{authority}/")
+        except AddressError as error:
+            raise Refusal(str(error)) from None
+        asked = Asked("WebFetch", {"url": f"https://{authority}/"}, "/")
+        verdict = decide(asked, replace(now, rules=rules, mode=Mode.DEFAULT), resolve)
+        if verdict.decision != "allow":
+            raise Refusal(f"'{host}' is not allowed: {verdict.reason}")
+        return Pass(host, local=names_host(rules, host))
+
+    return gate

@@ -1,0 +1,83 @@
+"""Rules beside a sandbox (X5): it does not replace them, and leaving it is a question of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import pytest
+
+from mainspring.engine.shared import Policy
+from mainspring.permissions.policy import Asked, Decision
+from mainspring.tools.gate import LEAVES, Gate, Written
+
+
+class Walls:
+    def __init__(self, *, in_force: bool = True, auto_allow: bool = False) -> None:
+        self.in_force, self.auto_allow = in_force, auto_allow
+
+    def walls(self, command: str, leave: bool) -> str:
+        return "none" if command.startswith("docker") else "usual"
+
+
+def verdict(
+    rules: tuple[str, ...],
+    command: str,
+    sandbox: Walls,
+    mode: str = "default",
+    hook: Decision | None = None,
+    *,
+    leaves: bool = False,
+) -> str:
+    written = [Written(kind, text, "user") for kind, _, text in [rule.partition(" ") for rule in rules]]
+    gate = Gate(tuple(written), folders=("/work",))
+    gate.sandbox = sandbox
+    asked = Asked("Bash", {"command": command, LEAVES: leaves}, "/work", hook=hook)
+    return asyncio.run(gate.verdict(asked, Policy(mode))).decision
+
+
+ALLOW = ("allow Bash(make:*)",)
+
+
+@pytest.mark.parametrize(
+    ("rules", "mode", "hook", "in_force", "expected"),
+    [
+        (ALLOW, "default", None, True, "ask"),
+        (("allow Bash",), "default", None, True, "ask"),
+        (ALLOW, "acceptEdits", None, True, "ask"),
+        (ALLOW, "dontAsk", None, True, "deny"),
+        (ALLOW, "bypassPermissions", None, True, "allow"),
+        (ALLOW, "default", "allow", True, "allow"),
+        (ALLOW, "default", None, False, "allow"),
+        ((), "default", None, True, "ask"),
+        (("deny Bash(make:*)",), "bypassPermissions", None, True, "deny"),
+    ],
+)
+def test_leaving_is_asked_and_never_granted_by_a_rule_for_the_command(
+    rules: tuple[str, ...], mode: str, hook: Decision | None, in_force: bool, expected: str
+) -> None:
+    assert verdict(rules, "make test", Walls(in_force=in_force), mode, hook, leaves=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("rules", "command", "mode", "expected"),
+    [
+        ((), "make test", "default", "allow"),
+        ((), "make $(evil)", "default", "allow"),
+        (("deny Bash(make:*)",), "make test", "default", "deny"),
+        (("ask Bash(make:*)",), "make test", "default", "ask"),
+        ((), "make test", "plan", "ask"),
+        ((), "make test", "dontAsk", "deny"),
+        ((), "docker run x", "default", "ask"),
+        ((), "rm -rf /", "default", "ask"),
+    ],
+)
+def test_what_runs_inside_is_allowed_only_if_the_user_wants_that_and_rules_hold(
+    rules: tuple[str, ...], command: str, mode: str, expected: str
+) -> None:
+    assert verdict(rules, command, Walls(auto_allow=True), mode) == expected
+
+
+def test_without_that_wish_or_without_walls_nothing_is_allowed_by_itself() -> None:
+    assert verdict((), "make test", Walls()) == "ask"
+    assert verdict((), "make test", Walls(auto_allow=True, in_force=False)) == "ask"
+    assert verdict((), "make test", Walls(auto_allow=True), hook="ask") == "ask"
+    assert verdict((), "make test", Walls(auto_allow=True), leaves=True) == "ask"

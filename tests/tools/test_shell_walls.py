@@ -1,0 +1,75 @@
+"""Behind which walls a command runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from mainspring.core.errors import ToolError
+from mainspring.processes.child import Walls
+from mainspring.tools.shell_walls import Excluded, walls_of
+
+GIT = [
+    "git commit -m 'mend it'",
+    "git add -A && git commit --quiet -m x",
+    "cd sub; git status",
+    "git log --oneline 2>&1",
+    "git add a.py && echo done",
+]
+USUAL = [
+    "make test",
+    "git add . && make",
+    "git -c core.pager=evil log",
+    "git -C elsewhere commit",
+    "git rebase --exec make HEAD~3",
+    "git bisect run make",
+    "git commit -c HEAD",  # it is refused for its spelling: the usual walls are never wrong
+    "git config alias.x '!sh'",
+    "git submodule foreach make",
+    "GIT_EXTERNAL_DIFF=evil git diff",
+    "git status > .git/commondir",
+    "echo x > .git/commondir; git status",
+    "$(echo git) commit",
+    "git $WHAT",
+    "git() { evil; }; git commit",
+    "eval git commit",
+    "/tmp/git commit",
+    "gitk",
+    "git",
+    "sh -c 'git commit'; evil",
+    "git fetch --upload-pack=evil .",
+    "git commit -m \"$(evil)\"",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", GIT)
+def test_nothing_but_git(command: str) -> None:
+    assert walls_of(Excluded())(command, False) is Walls.GIT
+
+
+@pytest.mark.parametrize("command", USUAL)
+def test_anything_else(command: str) -> None:
+    assert walls_of(Excluded())(command, False) is Walls.USUAL
+
+
+@pytest.mark.parametrize(
+    ("command", "walls"),
+    [
+        ("docker run x", Walls.NONE),
+        ("docker ps; docker images", Walls.NONE),
+        ("npm test", Walls.NONE),
+        ("npm install", Walls.USUAL),
+        ("docker ps; evil", Walls.USUAL),
+        ("docker $(evil)", Walls.USUAL),
+        ("dockerd", Walls.USUAL),
+        ("", Walls.USUAL),
+        ("if", Walls.USUAL),
+    ],
+)
+def test_what_the_user_excluded(command: str, walls: Walls) -> None:
+    assert walls_of(Excluded(("docker:*", "npm test")))(command, False) is walls
+
+
+def test_on_request() -> None:
+    assert walls_of(Excluded())("make", True) is Walls.NONE
+    with pytest.raises(ToolError, match="cannot be left"):
+        walls_of(Excluded(on_request=False))("make", True)

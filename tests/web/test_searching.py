@@ -1,0 +1,173 @@
+"""Searches: what of an answer is taken, a command of the user's, and the service of the model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from processes.traces import with_word
+
+from mainspring.core.errors import ToolError
+from mainspring.core.messages import Block, ServerBlock, Text
+from mainspring.processes.children import Children
+from mainspring.simulator.shapes import NAMED_TOOLS
+from mainspring.web.search_command import by_command
+from mainspring.web.search_service import by_service, declaration, found_in
+from mainspring.web.searching import LONGEST_SNIPPET, LONGEST_TITLE, MOST_HITS, Found, Hit, Query, fitting
+
+HITS = (
+    Hit("https://a.test/1", "One\n  line", "words"),
+    Hit("https://docs.a.test/2", "Two"),
+    Hit("https://b.test/3", "Three"),
+    Hit("https://nota.test/4"),
+    Hit("https://a.test/1", "again"),
+    Hit("file:///etc/passwd", "no page"),
+    Hit("https://a.test@b.test/", "two hosts"),
+    Hit("", "nothing"),
+)
+
+
+def urls(query: Query) -> list[str]:
+    return [hit.url.removeprefix("https://") for hit in fitting(Found(HITS), query).hits]
+
+
+def test_only_pages_and_only_of_the_domains() -> None:
+    assert urls(Query("x")) == ["a.test/1", "docs.a.test/2", "b.test/3", "nota.test/4"]
+    assert urls(Query("x", allowed=("A.test",))) == ["a.test/1", "docs.a.test/2"]
+    assert urls(Query("x", blocked=("a.test", "nota.test"))) == ["b.test/3"]
+    assert fitting(Found(HITS), Query("x")).hits[0] == Hit("https://a.test/1", "One line", "words")
+
+
+def test_a_domain_that_is_none_is_told() -> None:
+    with pytest.raises(ToolError, match=r"'https://a\.test' is no domain"):
+        fitting(Found(), Query("x", allowed=("https://a.test",)))
+
+
+@given(st.lists(st.builds(Hit, st.text(max_size=30).map(lambda path: f"https://a.test/{path}"), st.text(), st.text())))
+def test_what_is_taken_is_bounded(hits: list[Hit]) -> None:
+    many = tuple(hits * 30)
+    found = fitting(Found(many), Query("x")).hits
+    assert len(found) == len({hit.url for hit in found}) <= MOST_HITS
+    assert all(len(hit.title) <= LONGEST_TITLE and len(hit.snippet) <= LONGEST_SNIPPET for hit in found)
+
+
+PLAIN = Query("x")
+
+
+# --- a command ------------------------------------------------------------------------------------------------------
+
+
+def command(script: str, tmp_path: Path, query: Query = PLAIN, seconds: float = 30) -> Found:
+    file = tmp_path / "search.py"
+    file.write_text(script)
+
+    async def main() -> Found:
+        search = by_command(f"'{sys.executable}' -I '{file}'", Children(), lambda: {"PATH": "/bin"}, seconds=seconds)
+        return await search(query)
+
+    return asyncio.run(main())
+
+
+ECHO = """
+import json, sys
+asked = json.load(sys.stdin)
+print(json.dumps([{"title": json.dumps(asked, sort_keys=True), "url": "https://a.test/", "more": 1}]))
+"""
+
+
+def test_a_command_gets_the_query_and_prints_pages(tmp_path: Path) -> None:
+    query = Query("-rf '; $(touch x)", allowed=("a.test",))
+    found = command(ECHO, tmp_path, query)
+    asked = {"allowed_domains": ["a.test"], "blocked_domains": [], "query": "-rf '; $(touch x)"}
+    assert found == Found((Hit("https://a.test/", json.dumps(asked, sort_keys=True)),))
+    assert command("", tmp_path) == Found()
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("import sys; sys.exit('no key')", "failed with code 1: no key"),
+        ("print('hello')", "printed no list of pages"),
+        ("print('[{\"title\": 1}]')", "printed no list of pages"),
+        ("print('[' + '1,' * 2_000_000 + '1]')", "printed no list of pages"),
+        ("import os; os.kill(os.getpid(), 9)", "failed with code"),
+    ],
+)
+def test_a_command_that_does_not(script: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=said):
+        command(script, tmp_path)
+    assert with_word(str(tmp_path)) == []
+
+
+def test_a_command_that_takes_too_long(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=r"took longer than 0\.3 seconds"):
+        command("import time; time.sleep(60)", tmp_path, seconds=0.3)
+    assert with_word(str(tmp_path)) == []
+
+
+# --- the model's service --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", [Query("x"), Query("x", allowed=("a.test",)), Query("x", blocked=("a.test",))])
+def test_the_declaration_is_one_that_the_service_takes(query: Query) -> None:
+    """By the rules that our simulator has from the API's own description."""
+    declared = declaration(query)
+    wrong: list[Any] = []
+    NAMED_TOOLS[declared["type"]](declared, "tools.0", wrong)
+    assert wrong == []
+    assert declared.get("allowed_domains", []) == list(query.allowed)
+    assert declared.get("blocked_domains", []) == list(query.blocked)
+
+
+def result(content: object) -> ServerBlock:
+    block = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": content}
+    return ServerBlock("web_search_tool_result", json.dumps(block))
+
+
+ROW = {
+    "type": "web_search_result",
+    "url": "https://a.test/",
+    "title": "A",
+    "encrypted_content": "xyz",
+    "page_age": None,
+}
+
+
+def test_what_the_service_says_is_read() -> None:
+    asked: list[tuple[str, dict[str, Any]]] = []
+
+    async def call(prompt: str, tool: dict[str, Any]) -> list[Block]:
+        asked.append((prompt, tool))
+        return [ServerBlock("server_tool_use", "{}"), result([ROW]), Text("It is "), Text("A.")]
+
+    async def main() -> Found:
+        return await by_service(call)(Query("what is a"))
+
+    found = asyncio.run(main())
+    assert found == Found((Hit("https://a.test/", "A"),), "It is A.")
+    assert "what is a" in asked[0][0]
+
+
+def test_a_search_that_failed_is_told_if_none_went_well() -> None:
+    failed = result({"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"})
+    with pytest.raises(ToolError, match="The service could not search: max_uses_exceeded"):
+        found_in([failed])
+    assert found_in([failed, result([ROW])]).hits == (Hit("https://a.test/", "A"),)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_whatever_the_service_sends(content: object) -> None:
+    try:
+        found_in([result(content), ServerBlock("web_search_tool_result", json.dumps(content))])
+    except ToolError:
+        assert isinstance(content, dict)
