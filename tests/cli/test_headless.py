@@ -15,11 +15,12 @@ import pytest
 
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
 from mainspring.cli.flags import EXAMPLE
+from mainspring.context.prompt import IDENTITY
 from mainspring.simulator.replies import Refuse, Say
 from mainspring.tools.catalog import SPECS
 from mainspring.tools.kit import FOR_PEOPLE
 
-ALL = [name for name in SPECS if name not in FOR_PEOPLE]  # nobody can be asked here
+ALL = [name for name in SPECS if name not in FOR_PEOPLE and name != "Skill"]  # nobody can be asked, no skill is here
 
 
 def tool_use(name: str, **input: Any) -> dict[str, Any]:
@@ -27,9 +28,13 @@ def tool_use(name: str, **input: Any) -> dict[str, Any]:
 
 
 def asked(stage: Stage, number: int = 0) -> str:
-    """The prompt of a request."""
+    """The prompt of a request, without what we add to it."""
     content = stage.requests[number].body["messages"][0]["content"]
-    return content if isinstance(content, str) else "".join(block["text"] for block in content)
+    return content if isinstance(content, str) else "".join(said_in(content))
+
+
+def said_in(content: list[dict[str, Any]]) -> list[str]:
+    return [block["text"] for block in content if not block["text"].startswith("<system-reminder")]
 
 
 # --- the answer -------------------------------------------------------------------------------------
@@ -324,7 +329,7 @@ def test_system_prompts(serve: Serve) -> None:
     preset = system_of(body_of(stage))
     assert str(stage.folder) in preset[1]
     assert system_of(body_of(stage)) == preset
-    assert system_of(body_of(stage, "--system-prompt", "")) == ["You are mainspring, a coding agent."]
+    assert system_of(body_of(stage, "--system-prompt", "")) == [IDENTITY]
     assert system_of(body_of(stage, "--system-prompt=- be brief", "--append-system-prompt", "- or not")) == [
         "- be brief",
         "- or not",
@@ -530,7 +535,7 @@ def test_up_to_a_message(serve: Serve) -> None:
     stage.run("-p", "b", "--continue")
     at = first[1]["uuid"]
     stage.run("-p", "c", "--continue", f"--resume-session-at={at}")
-    texts = [block["text"] for message in stage.requests[-1].body["messages"] for block in message["content"]]
+    texts = [text for message in stage.requests[-1].body["messages"] for text in said_in(message["content"])]
     assert texts == ["a", "One.", "c"]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-from mainspring.processes.child import Job, Limits
+from mainspring.processes.child import Job, Limits, Walls
 from mainspring.processes.children import Children, Ended
 from mainspring.processes.output import Sizes
 from processes.escapes import ENV, bash
@@ -69,13 +70,27 @@ def test_a_program_starts_clean(tmp_path: Path) -> None:
     assert pid == group == session
 
 
-def test_a_program_can_be_put_in_front() -> None:
-    async def main() -> Ended:
-        return await Children(wrap=lambda argv: ["/usr/bin/env", "-i", "X=1", *argv]).run(
-            Job(("/usr/bin/env",), "/", ENV)
-        )
+def test_a_program_can_be_put_in_front_and_is_taken_away_when_it_has_ended() -> None:
+    held: list[str] = []
 
-    assert asyncio.run(main()).stdout.text == "X=1\n"
+    @contextmanager
+    def in_front(job: Job) -> Iterator[Job]:
+        held.append("taken")
+        try:
+            yield job._replace(argv=("/usr/bin/env", "-i", "X=1", *job.argv))
+        finally:
+            held.append("let go")
+
+    async def main(job: Job) -> str:
+        return (await Children(around=in_front).run(job)).stdout.text
+
+    job = Job(("/usr/bin/env",), "/", ENV, walls=Walls.USUAL)
+    assert asyncio.run(main(job)) == "X=1\n"
+    assert held == ["taken", "let go"]
+    assert asyncio.run(main(job._replace(walls=Walls.NONE))) != "X=1\n"
+    with pytest.raises(FileNotFoundError):
+        asyncio.run(main(job._replace(cwd="/no/such/folder")))
+    assert held == ["taken", "let go"] * 2
 
 
 @pytest.mark.parametrize(

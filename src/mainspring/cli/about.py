@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mainspring.core.models import Model
 from mainspring.core.value import Bundle
 
@@ -17,4 +19,5 @@ class About(Bundle):
     key_source: str = "none"
     betas: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()  # flags that were given, and are not honoured yet
+    sandbox: Callable[[], str] = str  # its level, in words; asked for only by those who show it
     spent: int = 0  # nano-dollars, before this process took the session up

@@ -56,7 +56,7 @@ async def leave(world: World) -> None:
 def greet(output: Output, world: World) -> None:
     about = world.about
     output.line(f"mainspring, {about.model.name}. {HOW_TO_LEAVE}", Style.BOLD)
-    output.line(f"{len(about.tools)} tools. Mode: {about.mode}.", Style.DIM)
+    output.line(f"{len(about.tools)} tools. Mode: {about.mode}. {about.sandbox().capitalize()}.", Style.DIM)
 
 
 def ask(signals: Signals, output: Output) -> str | None:
@@ -94,7 +94,7 @@ async def turn(world: World, said: str, screen: Screen, signals: Signals, keyboa
     if isinstance(heard, Blocked):
         screen.broke_off(heard.reason)
         return
-    async with world.session.run(heard) as run:
+    async with world.run(said, heard) as run:
         signals.during(signals.ending(loop, run.interrupt))
         if signals.code:
             return  # it was heard before there was anything to interrupt

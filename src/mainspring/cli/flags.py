@@ -102,6 +102,8 @@ class Options:
     plugin_dir: tuple[str, ...] = ()
     debug_to_stderr: bool = False
     keep: bool = False
+    ask: bool = False
+    json: bool = False
     list: bool = False
     remove: bool = False
     batch: bool = False
@@ -202,6 +204,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--plugin-dir", Takes.EACH, "a folder with a plugin", later="plugins"),
     Flag("--debug-to-stderr", Takes.NOTHING, "what happens inside", later="logging"),
     Flag("--keep", Takes.NOTHING, "with demo: keep the project, and say where it is"),
+    Flag("--ask", Takes.NOTHING, "with models: also what the configured servers offer"),
+    Flag("--json", Takes.NOTHING, "with models: as JSON, for programs"),
     Flag("--list", Takes.NOTHING, "with trust: the folders that are trusted"),
     Flag("--remove", Takes.NOTHING, "with trust: take it back"),
     Flag("--batch", Takes.NOTHING, "with permissions explain: JSON lines in, JSON lines out"),

@@ -90,6 +90,7 @@ class Frames:
             "plugins": [],
             "betas": list(about.betas),
             "flags_not_honoured": list(about.ignored),
+            "sandbox": about.sandbox(),
         }
         self._failure, self._denials = None, []
         self._tally.begin()
@@ -255,7 +256,9 @@ class Frames:
         return frame if said.origin is Origin.INTERRUPTION else frame | {"isSynthetic": True}
 
     def _injected(self, said: User) -> list[Object]:
-        """What the user typed is not echoed, unless it is asked for."""
+        """What the user typed is not echoed, unless it is asked for; reminders are between us and the model."""
+        if said.origin is Origin.ATTACHMENT:
+            return []
         if said.origin is not Origin.PROMPT:
             return [self._said(said) | {"isSynthetic": True}]
         return [self._said(said) | {"isReplay": True}] if self._replay else []

@@ -72,13 +72,14 @@ async def drive(world: World, text: str, options: Options, signals: Signals) -> 
 async def answer(world: World, text: str, options: Options, signals: Signals) -> int:
     deps, loop = world.session.deps, asyncio.get_running_loop()
     said = User((Text(text),), id=deps.new_id(), at=deps.now())
+    await world.open()
     door = new_door(world, options, Pipe().write)
     await door.open(said)
     heard = await world.prompts.said(said)
     if isinstance(heard, Blocked):
         await door.refused(heard.reason)
         return 0
-    async with world.session.run(heard, deltas=options.include_partial_messages) as run:
+    async with world.run(text, heard, deltas=options.include_partial_messages) as run:
         signals.during(signals.ending(loop, run.interrupt))
         if signals.code:
             return signals.code  # it was heard before there was anything to interrupt

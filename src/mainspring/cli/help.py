@@ -13,6 +13,7 @@ ABOUT = """\
 usage: mainspring                  a conversation, line by line
        mainspring -p PROMPT        one answer; standard input is added to it
        mainspring sessions         those of this folder; 'show ID' prints one
+       mainspring models           known models and prices; --ask asks servers
        mainspring config           what is set, and where it came from
        mainspring trust [FOLDER]   let a folder's own settings take effect
        mainspring permissions explain TOOL INPUT

@@ -135,9 +135,30 @@ def permissions(options: Options) -> int:
     return told(explain, options)
 
 
+def models(options: Options) -> int:
+    check_command(options, *OF_SETTINGS, "--ask", "--json", words=1)
+    from mainspring.cli.models_command import models as show
+
+    return told(show, options)
+
+
 # What a word in the first place stands for, and which flags are a command's own.
-COMMANDS = {"demo": demo, "sessions": sessions, "config": config, "trust": trust, "permissions": permissions}
-OF_COMMANDS = {"--keep": "demo", "--list": "trust", "--remove": "trust", "--batch": "permissions explain"}
+COMMANDS = {
+    "demo": demo,
+    "sessions": sessions,
+    "models": models,
+    "config": config,
+    "trust": trust,
+    "permissions": permissions,
+}
+OF_COMMANDS = {
+    "--keep": "demo",
+    "--ask": "models",
+    "--json": "models",
+    "--list": "trust",
+    "--remove": "trust",
+    "--batch": "permissions explain",
+}
 OF_SETTINGS = ("--settings", "--setting-sources")
 OF_RIGHTS = ("--allowedTools", "--disallowedTools", "--permission-mode", "--add-dir")
 

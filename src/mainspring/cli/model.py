@@ -97,6 +97,8 @@ def new_config(options: Options, settings: Settings) -> Config:
         model=model,
         fallbacks=fallbacks,
         max_turns=least(options.max_turns, settings.limits.max_turns) or DEFAULT.max_turns,
+        max_tokens=settings.limits.max_tokens,
+        max_output=settings.limits.max_output_tokens,
         task_budget=options.task_budget,
         effort=Effort(effort) if effort else None,
         thinking=thinks(options, settings),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from typing import Any
 
 import msgspec
@@ -12,21 +13,27 @@ from msgspec.structs import replace
 from mainspring.cli import rights
 from mainspring.cli.about import About
 from mainspring.cli.flags import BY_NAME, Options, StartError
+from mainspring.cli.mind import Site, Thinking, around, new_mind, system_text
 from mainspring.cli.model import Close, Environment, Reached, credentials, least, new_config, new_provider
+from mainspring.cli.sandbox import Ground, Sandboxing
 from mainspring.cli.sessions import Opened, new_place, open_session
 from mainspring.cli.settings import settings_of, tell
-from mainspring.cli.system_prompt import system_prompt
+from mainspring.cli.system_prompt import own_blocks
 from mainspring.core.config import Config
 from mainspring.core.errors import UsageError
+from mainspring.core.messages import User
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.value import Bundle
 from mainspring.engine.equipped import Answerer, Equipped
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.plain import Plain
+from mainspring.engine.plain import new_id
 from mainspring.engine.prompts import Prompts
+from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
+from mainspring.engine.wishes import compaction, token_budget
 from mainspring.hooks.points import Hooks
+from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.places import side_folder
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
@@ -45,13 +52,14 @@ class Parts(Bundle):
     cwd: str
     settings: Settings
     config: Config
-    system: tuple[str, ...]
+    system: tuple[str, ...]  # what the command line has for it
     mode: str
     gate: Gate
     kit: Kit
     tools: tuple[str, ...]  # by name
     schema: Offer | None  # for an answer of a given shape
     model: Reached
+    sandboxing: Sandboxing
 
 
 class World(Bundle):
@@ -59,7 +67,17 @@ class World(Bundle):
     about: About
     hands: Hands
     prompts: Prompts
+    open: Close  # what takes the event loop, before the first prompt
     close: Close
+
+    def run(self, said: str, heard: tuple[User, ...], *, deltas: bool = True) -> Run:
+        """What was said may be a wish to the loop itself."""
+        session = self.session
+        if (words := compaction(said)) is not None:
+            return session.compact(words)
+        tokens = token_budget(said)
+        config = replace(session.config, token_budget=tokens) if tokens is not None else session.config
+        return session.run(heard, config=config, deltas=deltas)
 
 
 def prepare(options: Options, environment: Environment) -> Parts:
@@ -71,20 +89,22 @@ def prepare(options: Options, environment: Environment) -> Parts:
     home, ours = os.path.expanduser("~"), home_folder(environment)  # noqa: PTH111  # pathlib takes 8 ms to load
     gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else ())
     place = Place(cwd, home=home, folders=rights.folders(options, settings, cwd))
-    kit = new_kit(place, gate, environment, settings)
+    sandboxing = new_sandboxing(place, gate, environment, settings)
+    kit = new_kit(place, gate, environment, settings, sandboxing)
     parts = Parts(
         options=options,
         environment=environment,
         cwd=cwd,
         settings=settings,
         config=new_config(options, settings),
-        system=system_prompt(options, cwd),
+        system=own_blocks(options),
         mode=rights.mode(options, settings, environment),
         gate=gate,
         kit=kit,
         tools=tuple(offered(options, settings)),
         schema=structured(options),
         model=new_provider(options, settings, environment),
+        sandboxing=sandboxing,
     )
     tell(settings)
     return parts
@@ -95,12 +115,17 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
     options, opened = parts.options, open_journal(parts)
     if opened.journal is not None:
         parts.kit.place.spill = f"{side_folder(opened.journal.file)}/tool-results"
-    hooks = new_hooks(parts, opened)
-    hands = new_hands(parts, hooks, attended=answer is not None)
-    deps = Equipped(parts.model.provider, hands, journal=opened.journal, system=parts.system, answer=answer)
+    hooks, attended = new_hooks(parts, opened), answer is not None
+    surroundings = around(Site(options, parts.environment, parts.cwd, parts.gate, parts.kit))
+    stored = opened.journal is not None
+    hands = new_hands(parts, hooks, attended=attended, skills=surroundings.has_skills, stored=stored)
     loaded = opened.loaded
     spent = loaded.spent if loaded is not None else 0
     ledger = Ledger(money(options, parts.settings), spent=spent)
+    system = system_text(parts.system, surroundings, hands.offers, attended=attended)
+    asked = Thinking(parts.model.provider, parts.config, ledger, parts.environment)
+    mind = new_mind(asked, surroundings, hands, system, parts.kit)
+    deps = Equipped(parts.model.provider, hands, journal=opened.journal, system=system, answer=answer, mind=mind)
     about = About(
         session_id=opened.session_id,
         cwd=parts.cwd,
@@ -110,6 +135,7 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
         key_source=credentials(parts.environment)[0],
         betas=options.betas,
         ignored=tuple([name for name in options.given if BY_NAME[name].later]),
+        sandbox=lambda: parts.sandboxing.words,
         spent=spent,
     )
     if loaded is None:
@@ -119,7 +145,7 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
         session = Session.resumed(deps, parts.config, loaded, ledger=ledger, repeatable=hands.is_repeatable)
         go_on_with(session, parts)
         hands.remember(session.state.history)
-    connect(parts.kit, session)
+    connect(parts, session, opened.journal)
     gc.freeze()  # all is loaded, and stays: the collector need not look at it again
     gc.enable()
 
@@ -129,24 +155,34 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
         await prompts.ended("other")
         await hands.hooks.close()
         await parts.kit.close()
+        await parts.sandboxing.close()
         await parts.model.close()
 
-    return World(session, about, hands, prompts, close)
+    return World(session, about, hands, prompts, parts.sandboxing.open, close)
 
 
-def new_hands(parts: Parts, hooks: Hooks | None, *, attended: bool) -> Hands:
-    names = parts.tools if attended else [name for name in parts.tools if name not in FOR_PEOPLE]
+def new_hands(parts: Parts, hooks: Hooks | None, *, attended: bool, skills: bool, stored: bool) -> Hands:
+    idle = {*(() if attended else FOR_PEOPLE), *(() if skills else ("Skill",)), *(() if stored else ("Recall",))}
+    names = [name for name in parts.tools if name not in idle]
     offers = [*parts.kit.offers(names), *([parts.schema] if parts.schema is not None else [])]
     return Hands(offers, place=parts.kit.place, gate=parts.gate, hooks=hooks, attended=attended)
 
 
-def connect(kit: Kit, session: Session) -> None:
-    """Tools that change the mode change that of the session."""
+def connect(parts: Parts, session: Session, journal: FileJournal | None) -> None:
+    """Tools that change the mode change that of the session, and see its rules; the one that searches the past
+    searches its file."""
+    kit, gate = parts.kit, parts.gate
+
+    def past() -> tuple[str, ...] | None:
+        if journal is None or not journal.stored:
+            return None
+        return (sys.executable, "-I", "-m", "mainspring.sessions.past", journal.file)
 
     async def change(mode: str) -> None:
         await session.change(replace(session.shared.policy, mode=mode))
 
-    kit.mode, kit.change_mode = (lambda: session.shared.policy.mode), change
+    kit.mode, kit.change_mode, kit.past = (lambda: session.shared.policy.mode), change, past
+    kit.names_host = lambda host: gate.names_host(host, session.shared.policy)
 
 
 def structured(options: Options) -> Offer | None:
@@ -166,7 +202,20 @@ def go_on_with(session: Session, parts: Parts) -> None:
     session.shared.policy = Policy(parts.mode, before.model, before.rules, before.tools)
 
 
-def new_kit(place: Place, gate: Gate, environment: Environment, settings: Settings) -> Kit:
+def new_sandboxing(place: Place, gate: Gate, environment: Environment, settings: Settings) -> Sandboxing:
+    ground = Ground(
+        settings.sandbox,
+        folders=(place.root, *place.folders),
+        home=home_folder(environment),
+        path=environment.get("PATH", ""),
+        policy=lambda: gate.policy(Policy()),
+        may_read=lambda: gate.reading_rules(place.root, Policy()),
+    )
+    sandboxing = gate.sandbox = Sandboxing(ground)
+    return sandboxing
+
+
+def new_kit(place: Place, gate: Gate, environment: Environment, settings: Settings, sandboxing: Sandboxing) -> Kit:
     def only_reads(command: str) -> bool:
         return gate.only_reads(command, place.cwd, Policy())
 
@@ -175,7 +224,11 @@ def new_kit(place: Place, gate: Gate, environment: Environment, settings: Settin
 
         return for_programs(environment, settings=settings.env)
 
-    return Kit(place, env, adopt=True, only_reads=only_reads)
+    kit = Kit(place, env, adopt=True, only_reads=only_reads, around=sandboxing.around, walls=sandboxing.walls)
+    kit.search_command = settings.search_command or ""
+    key = credentials(environment)[1]
+    kit.keys = (key,) if key else ()
+    return kit
 
 
 def new_hooks(parts: Parts, opened: Opened) -> Hooks | None:
@@ -192,6 +245,8 @@ def offered(options: Options, settings: Settings) -> list[str]:
     if unknown := [name for name in exist if name not in SPECS]:
         raise StartError(f"'--tools {unknown[0]}': there is no such tool; there are {', '.join(SPECS)}")
     away = rights.taken_away(options, settings)
+    if not settings.search_command and options.tools is None:
+        away = {*away, "WebSearch"}  # nobody is there to search; who names the tool is told so by its answer
     return [name for name in exist if name not in away]
 
 
@@ -203,7 +258,7 @@ def money(options: Options, settings: Settings) -> int | None:
 def open_journal(parts: Parts) -> Opened:
     key = credentials(parts.environment)[1]
     place = new_place(parts.environment, parts.cwd, (key,) if key else ())
-    return open_session(parts.options, place, Plain(parts.model.provider).new_id())
+    return open_session(parts.options, place, new_id())
 
 
 def refuse_what_is_missing(options: Options) -> None:

@@ -20,7 +20,7 @@ from mainspring.hooks.answers import LONGEST_TEXT, WrongAnswer, blocked, opinion
 from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, Opinion, Point
 from mainspring.hooks.runner import SECONDS, Hook
 from mainspring.hooks.waiting import GoesOn, Unasked, over
-from mainspring.processes.child import Job, Limits
+from mainspring.processes.child import Job, Limits, Walls
 from mainspring.processes.children import Children, Ended
 from mainspring.processes.marks import first_words, new_mark
 from mainspring.processes.output import Output, Sizes
@@ -82,7 +82,7 @@ class Shell:
         if shell is None:
             raise Unasked("cannot be started: there is no 'bash' and no 'sh' outside of the working folders")
         script = f"{first_words(mark)}{command}" if bash else command  # other shells have no such word
-        return Job((shell, "-c", script), self._cwd, self._env, sizes, given, mark=mark)
+        return Job((shell, "-c", script), self._cwd, self._env, sizes, given, mark=mark, walls=Walls.USUAL)
 
 
 def made(point: Point, matcher: str | None, entry: Mapping[str, object], ask: Any, name: str) -> Hook:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 from mainspring.processes.descent import Lineage
@@ -33,6 +34,14 @@ class Limits(NamedTuple):
     processes: int | None = None  # of this user, as the system counts them
 
 
+class Walls(StrEnum):
+    """What a job may reach (`sandbox.py`), where there is a sandbox."""
+
+    NONE = "none"  # all that we may: our own programs, and what a person has let out
+    USUAL = "usual"
+    GIT = "git"  # the same, but `.git` can be written: for commands that run nothing but git
+
+
 class Job(NamedTuple):
     """What is to be started, and how."""
 
@@ -46,6 +55,7 @@ class Job(NamedTuple):
     on_output: Callable[[bytes], object] | None = None
     passed: tuple[int, ...] = ()  # descriptors that it gets under their own numbers
     mark: Mark | None = None  # None: a new one
+    walls: Walls = Walls.NONE
 
 
 class Child:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import NamedTuple
 
 from mainspring.processes import descent, subreaper
-from mainspring.processes.child import Child, Job
+from mainspring.processes.child import Child, Job, Walls
 from mainspring.processes.ending import end, finish, linger
 from mainspring.processes.output import Output
 
 SWEEP = 5.0  # seconds between two looks for the dead who came to us while their child still runs
 
-Wrap = Callable[[list[str]], list[str]]  # puts another program in front, such as a sandbox
+Around = Callable[[Job], AbstractContextManager[Job]]  # the same job behind walls, until it has ended
 
 
 class Ended(NamedTuple):
@@ -29,11 +30,12 @@ class Ended(NamedTuple):
 
 
 class Children:
-    def __init__(self, *, adopt: bool = False, hide: bool = False, wrap: Wrap | None = None) -> None:
-        """`adopt` and `hide` are for the whole process, and take place at the first start (`subreaper.py`)."""
+    def __init__(self, *, adopt: bool = False, hide: bool = False, around: Around | None = None) -> None:
+        """`adopt` and `hide` are for the whole process, and take place at the first start (`subreaper.py`). `around`
+        is the sandbox, for jobs that want walls."""
         self._adopt, self._hide, self._adopting = adopt, hide, False
-        self._wrap = wrap
-        self._alive: set[Child] = set()
+        self.around = around
+        self._alive: dict[Child, ExitStack] = {}  # with what is held for each
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def run(self, job: Job) -> Ended:
@@ -54,10 +56,11 @@ class Children:
     def start(self, job: Job) -> Child:
         """Whoever starts it, ends it."""
         self._prepare()
-        if self._wrap is not None:
-            job = job._replace(argv=self._wrap(list(job.argv)))
-        child = Child(job)
-        self._alive.add(child)
+        with ExitStack() as held:
+            if self.around is not None and job.walls is not Walls.NONE:
+                job = held.enter_context(self.around(job))
+            child = Child(job)
+            self._alive[child] = held.pop_all()
         if self._adopting and self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self.sweep)
         return child
@@ -89,7 +92,8 @@ class Children:
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self.sweep)
 
     def _forget(self, child: Child) -> None:
-        self._alive.discard(child)
+        if (held := self._alive.pop(child, None)) is not None:
+            held.close()
         if not self._alive and self._sweeping is not None:
             self._sweeping.cancel()
             self._sweeping = None

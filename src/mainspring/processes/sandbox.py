@@ -1,0 +1,168 @@
+"""The sandbox of a session (X3 to X5): a command goes in as a job and comes out as a job behind walls.
+
+    with sandbox.around(job) as inner:
+        ended = await children.run(inner)
+
+Whether there is one is settled at the start (`settle`), said, and not changed behind anybody's back: a command that
+cannot get its walls is not run. Permissions are not decided here; the sandbox does not replace them. What the walls are
+is in `bubblewrap.py`, what is read-only in `sandbox_places.py`, whether they stand in `sandbox_probe.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
+from typing import NamedTuple
+
+from mainspring.processes import sandbox_git, sandbox_git_left, seccomp
+from mainspring.processes.bubblewrap import Access, Place, Profile, SandboxError, arguments, check_workspace
+from mainspring.processes.child import Job, Walls
+from mainspring.processes.sandbox_held import Held
+from mainspring.processes.sandbox_places import Seen, look
+
+TEMP_NAMES = ("TMPDIR", "TMP", "TEMP")
+
+
+class Level(StrEnum):
+    """What a person wants."""
+
+    REQUIRED = "required"  # or nothing is started
+    ON = "on"  # where it can be had; where not, it is said
+    OFF = "off"
+
+
+class Answer(NamedTuple):
+    """Of the probe: whether the walls stand on this machine."""
+
+    program: str | None  # bubblewrap, if they do
+    reason: str = ""  # if not: why, and what to do
+
+
+class Standing(NamedTuple):
+    """What is in force: for the status, the first frame and the journal."""
+
+    wanted: Level
+    program: str | None  # None: commands run without a sandbox
+    reason: str = ""  # why not
+
+    @property
+    def words(self) -> str:
+        if self.program:
+            return "sandbox: on (bubblewrap)"
+        return f"sandbox: off ({self.reason})"
+
+
+def settle(wanted: Level, answer: Answer) -> Standing:
+    """Raises if it is required and cannot be had."""
+    if wanted is Level.OFF:
+        return Standing(wanted, None, "switched off by the user's settings")
+    if answer.program is None and wanted is Level.REQUIRED:
+        raise SandboxError(f"a sandbox is required, but {answer.reason}")
+    return Standing(wanted, answer.program, answer.reason)
+
+
+class Rooms(NamedTuple):
+    """What a command finds inside. All are absolute; links on the way to them are followed."""
+
+    folders: tuple[str, ...]  # the workspace: writable, without its protected places
+    temp: str  # an existing folder of this session alone: `/tmp` inside; under its own name it can only be read
+    state: str  # a folder of ours, for locks
+    writable: tuple[str, ...] = ()  # beyond: caches, say; nothing is protected in there
+    denied: tuple[str, ...] = ()  # neither read nor written, nor listed
+
+
+class Way(NamedTuple):
+    """To the network: through our proxy (`proxy_namespace.py`)."""
+
+    words: tuple[str, ...] = ()  # they put what follows into the sandbox's network namespace
+    env: Mapping[str, str] = {}  # nobody changes it
+
+
+class Sandbox:
+    """One for a session. Start programs from a thread that lives on: they end with the thread that started them."""
+
+    def __init__(self, program: str, rooms: Rooms, *, way: Way | None = None) -> None:
+        """`way`: None: nothing can be reached."""
+        machine = seccomp.machine()
+        if machine is None:
+            raise SandboxError("there is no filter of system calls for this kind of machine: switch the sandbox off")
+        self._filter = seccomp.filter_for(machine)
+        self._rooms = rooms._replace(
+            folders=tuple([os.path.realpath(folder) for folder in rooms.folders]),
+            writable=tuple([os.path.realpath(folder) for folder in rooms.writable]),
+            temp=os.path.realpath(rooms.temp),
+        )
+        for folder in (*self._rooms.folders, *self._rooms.writable):
+            check_workspace(folder)
+        self._aside = f"{os.path.realpath(rooms.state)}/aside"
+        self._nothing = _nothing_in(rooms.state)
+        self._profile = Profile(program, self._rooms.temp, self._nothing, net=way is not None)
+        self._way = way or Way()
+        self._env = {**self._way.env, **dict.fromkeys(TEMP_NAMES, "/tmp")}  # noqa: S108  # it is private in there
+        self._held = {folder: Held(folder, rooms.state) for folder in self._rooms.folders}
+        self._seen: Seen = {}
+        self.notes: tuple[str, ...] = ()  # of the last command: what a person should know
+
+    @contextmanager
+    def around(self, job: Job) -> Generator[Job]:
+        """The same job behind walls. To be left when it has ended: what is held for it is let go then."""
+        with ExitStack() as stack:
+            profile = self._profile._replace(places=tuple(self._places(stack, job.walls)))
+            # One for each start, since it is read to its end.
+            descriptor = os.memfd_create("mainspring-seccomp")
+            stack.callback(os.close, descriptor)
+            os.write(descriptor, self._filter)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            words = (*self._way.words, *arguments(profile, cwd=job.cwd, seccomp=descriptor))
+            env = {**job.env, **self._env}
+            if job.walls is Walls.GIT:
+                env |= sandbox_git.environment(job.env)
+            yield job._replace(argv=(*words, *job.argv), passed=(*job.passed, descriptor), env=env)
+
+    def close(self) -> None:
+        """When nothing runs in it any more."""
+        for held in self._held.values():
+            held.close()
+
+    def _places(self, stack: ExitStack, walls: Walls) -> list[Place]:
+        rooms = self._rooms
+        writable = (*rooms.folders, *rooms.writable)
+        places = [Place(folder, Access.WRITE) for folder in rooms.writable]
+        self.notes = ()
+        for folder in rooms.folders:
+            found = look(folder, writable, self._seen)
+            room = sandbox_git.open_room(found.repositories) if walls is Walls.GIT else sandbox_git.Room()
+            held = self._held[folder].hold((*found.missing, *room.folders), room.files)
+            stack.callback(self._held[folder].release)
+            missing = {*found.missing, *room.folders, *room.files}
+            read = [place for place in found.places if place.path not in room.opened]
+            places += [place for place in (*read, *room.places) if place.path in held or place.path not in missing]
+            self.notes += (*found.notes, *room.notes)
+            if walls is Walls.GIT and not found.repositories:
+                self.notes += (f"no repository lies in '{folder}', so none can be written from there",)
+            if room.opened:
+                stack.callback(self._look_after, room, sandbox_git_left.before(room))
+        return places + list(_masks(rooms.denied))
+
+    def _look_after(self, room: sandbox_git.Room, before: sandbox_git_left.Before) -> None:
+        self.notes += tuple(sandbox_git_left.take_away(room, before, self._aside))
+
+
+def _masks(denied: Iterable[str]) -> Generator[Place]:
+    """For what is there now: what is not cannot be read."""
+    for path in denied:
+        real = os.path.realpath(path)
+        if os.path.isdir(real):  # noqa: PTH112  # pathlib takes 8 ms to load
+            yield Place(real, Access.NO_FOLDER)
+        elif os.path.lexists(real):
+            yield Place(real, Access.NO_FILE)
+
+
+def _nothing_in(state: str) -> str:
+    """An empty file that nobody may open."""
+    path = f"{os.path.realpath(state)}/nothing"
+    if not os.path.lexists(path):
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o000))
+    return path

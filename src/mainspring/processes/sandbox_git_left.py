@@ -1,0 +1,130 @@
+"""What a command in the git room left behind that leads to code (`sandbox_git.py`): taken away, and told.
+
+It could not be kept from making these, since git makes such things itself: worktrees, submodules, and the state of a
+rebase, which may hold commands to be run. They are moved into our own folder, from where a person can take them back.
+"""
+
+# ruff: noqa: PTH112, PTH114, PTH118, PTH208  # pathlib takes 8 ms to load
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mainspring.processes.sandbox_git import FILES, Room, named_in, read, submodules, worktrees
+
+EXEC = re.compile(rb"^[ \t]*(?:x|exec)(?:[ \t].*|\r?)$", re.MULTILINE)
+STRATEGIES = frozenset([b"", b"ort", b"recursive", b"resolve", b"octopus", b"ours", b"subtree"])  # git's own
+STRATEGY = re.compile(rb"^[ \t]*strategy[ \t]*=[ \t]*\"?([^\"\r\n]*?)\"?[ \t]*$", re.IGNORECASE | re.MULTILINE)
+# What `git submodule` writes into a new configuration. A line that is none of these may lead to code.
+PLAIN = re.compile(
+    rb"\s*(?:[#;].*|\[core\]|\[(?:remote|branch|submodule) \"[^\"\\]*\"\]|"
+    rb"(?:repositoryformatversion|filemode|bare|logallrefupdates|worktree|ignorecase|precomposeunicode|symlinks|"
+    rb"url|fetch|remote|merge|active)[ \t]*=(?!.*\\$).*)?\s*",
+    re.IGNORECASE,
+)
+
+
+class Before(NamedTuple):
+    """How it was, for what may be there already by a person's own doing."""
+
+    submodules: frozenset[str]
+    worktrees: frozenset[str]
+    orders: frozenset[bytes]  # commands in a rebase that is not done
+    missing: frozenset[str]  # what configurations name
+
+
+def before(room: Room) -> Before:
+    return Before(
+        frozenset([path for folder in room.opened for path in submodules(folder)]),
+        frozenset([path for folder in room.opened for path in worktrees(folder)]),
+        frozenset([line for folder in _states(room) for line in _orders(folder)]),
+        frozenset([path for folder in room.opened for path in named_in(folder) if not os.path.lexists(path)]),
+    )
+
+
+def take_away(room: Room, was: Before, aside: str) -> list[str]:
+    """What was taken away, in words. `aside`: a folder of ours; it is made when it is needed."""
+    notes: list[str] = []
+    for path, reason in list(_wrong(room, was)):
+        if os.path.lexists(path):  # it may lie in another one
+            try:
+                notes.append(f"'{path}' {reason}: it was moved to '{_move(path, aside)}'")
+            except OSError as error:
+                notes.append(
+                    f"'{path}' {reason}, and could not be moved ({error.strerror}): remove it before using git"
+                )
+    return notes
+
+
+def _wrong(room: Room, was: Before) -> Iterator[tuple[str, str]]:
+    for folder in room.opened:
+        for path in worktrees(folder):
+            if path not in was.worktrees and not _is_plain_worktree(path, folder):
+                yield path, "is a new worktree that is configured by something else than its repository"
+        for path in submodules(folder):
+            if path not in was.submodules and (why := _led(path)):
+                yield path, f"is a new submodule's repository with {why}"
+    for path in was.missing:
+        if os.path.lexists(path):
+            yield path, "is new, and the configuration of the repository includes it or runs it"
+    for folder in _states(room):
+        if any(line not in was.orders for line in _orders(folder)):
+            yield f"{folder}/rebase-merge/git-rebase-todo", "holds commands that git would run"
+        for path, strategy in _strategies(folder):
+            if strategy not in STRATEGIES:
+                yield path, f"names a merge strategy that is not git's own ('{os.fsdecode(strategy)}')"
+
+
+def _states(room: Room) -> list[str]:
+    """Where git keeps what it is in the middle of: in repositories and in worktrees, also in new ones."""
+    return [path for folder in room.opened for path in (folder, *worktrees(folder))]
+
+
+def _orders(folder: str) -> list[bytes]:
+    return EXEC.findall(read(f"{folder}/rebase-merge/git-rebase-todo"))
+
+
+def _strategies(folder: str) -> Iterator[tuple[str, bytes]]:
+    yield (path := f"{folder}/rebase-merge/strategy"), read(path).strip()
+    for found in STRATEGY.findall(read(path := f"{folder}/sequencer/opts")):
+        yield path, found
+
+
+def _is_plain_worktree(path: str, repository: str) -> bool:
+    if any(os.path.islink(f"{path}/{name}") for name in ("commondir", "config.worktree")):
+        return False
+    said = os.fsdecode(read(f"{path}/commondir").strip())
+    return os.path.realpath(os.path.join(path, said)) == repository and not read(f"{path}/config.worktree").strip()
+
+
+def _led(repository: str) -> str:
+    """What in it leads to code, if something does."""
+    for name in (*FILES, "branches", "remotes"):
+        path = f"{repository}/{name}"
+        if os.path.islink(path) or (os.path.isdir(path) and os.listdir(path)) or read(path).strip():
+            return f"'{name}'"
+    hooks = f"{repository}/hooks"
+    if os.path.islink(hooks) or (os.path.isdir(hooks) and any(not n.endswith(".sample") for n in os.listdir(hooks))):
+        return "hooks"
+    if os.path.islink(f"{repository}/config"):
+        return "a configuration elsewhere"
+    lines = read(f"{repository}/config").split(b"\n")
+    strange = next((line for line in lines if not PLAIN.fullmatch(line)), None)
+    return "" if strange is None else f"the setting '{strange.decode(errors='replace').strip()[:80]}'"
+
+
+def _move(path: str, aside: str) -> str:
+    os.makedirs(aside, mode=0o700, exist_ok=True)  # noqa: PTH103
+    new = f"{aside}/{os.urandom(4).hex()}-{os.path.basename(path)}"  # noqa: PTH119
+    try:
+        os.rename(path, new)  # noqa: PTH104
+    except OSError:  # another file system
+        import shutil
+
+        with contextlib.suppress(FileNotFoundError):
+            shutil.move(path, new)
+    return new

@@ -1,0 +1,179 @@
+"""Empty folders in the place of missing protected ones, while a command runs in the sandbox, and their end.
+
+A mount needs something to be mounted on, so what must not be made has to be there. It is an empty folder, also for a
+file: git does not see empty folders, so no `git add -A` takes them along. Only within `.git`, where git minds, it is a
+file (`sandbox_git.py`). They go when the last command has ended, and when we are killed: a shell outside waits for the
+end of its input, which only we hold, and removes them then. It has no rights but ours, and removes nothing but empty
+folders and small files with the odd bit.
+
+Several sessions may work in one folder: each has a shared lock while it holds something, and only who gets the lock
+alone removes anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import stat
+import subprocess
+from collections.abc import Iterable, Mapping
+
+from mainspring.processes.bubblewrap import SandboxError
+from mainspring.processes.programs import find
+
+# The odd bit tells ours from a person's, also after a power cut. We and they can write in it: only the sandbox cannot.
+MODE = 0o1755
+FILE_MODE = 0o1644
+LARGEST = 16  # bytes of a file of ours
+WAIT = 1  # seconds for our own lock to go, when we are killed
+
+# The paths come line by line; at the end of them all are removed. Without `flock`, other sessions are not minded.
+REMOVE = 'for path; do if [ -d "$path" ]; then rmdir -- "$path"; elif [ -k "$path" ]; then rm -f -- "$path"; fi; done'
+SCRIPT = """
+lock=$1 flock=$2 shell=$3 remove=$4; shift 4
+while IFS= read -r path; do set -- "$@" "$path"; done
+[ $# = 0 ] && exit
+if [ -n "$flock" ]; then exec "$flock" -w WAIT "$lock" "$shell" -c "$remove" "$shell" "$@" 2>/dev/null; fi
+exec "$shell" -c "$remove" "$shell" "$@" 2>/dev/null
+""".replace("WAIT", str(WAIT))
+
+
+class Held:
+    """Of one workspace. `state` is a folder of ours."""
+
+    def __init__(self, folder: str, state: str) -> None:
+        self._lock_path = f"{state}/held-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
+        self._outside = (folder,)
+        self._lock = -1
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._told: set[str] = set()  # what the guard removes if we cannot
+        self._paths: set[str] = set()  # what is held now
+        self._holding = 0  # commands that run
+
+    def hold(self, paths: Iterable[str], files: Mapping[str, bytes] | None = None) -> set[str]:
+        """Makes what is missing; returns what is held. Where we cannot write, a command cannot either.
+
+        For each call one of `release`, unless it raises.
+        """
+        if self._guard is not None and self._guard.poll() is not None:
+            self.close()  # somebody ended it: there must be one while something is held
+        self._guard = self._guard or self._start()
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        held = {path for path in paths if self._hold_folder(path)}
+        held |= {path for path, data in (files or {}).items() if self._hold_file(path, data)}
+        self._paths |= held
+        self._holding += 1
+        return held
+
+    def release(self) -> None:
+        """A command has ended."""
+        self._holding -= 1
+        if self._holding:
+            return
+        with contextlib.suppress(BlockingIOError):  # another session: it removes them in the end
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for path in self._paths:
+                with contextlib.suppress(OSError):  # somebody put something into it
+                    if _is_odd(path):
+                        os.rmdir(path)  # noqa: PTH106  # pathlib takes 8 ms to load
+                    elif is_our_file(path):
+                        os.unlink(path)  # noqa: PTH108
+        self._paths.clear()
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        if self._guard is None:
+            return
+        os.close(self._lock)  # first: the guard wants it
+        assert self._guard.stdin is not None
+        self._guard.stdin.close()
+        self._guard.wait()
+        self._guard = None
+        self._told.clear()
+
+    def _hold_folder(self, path: str) -> bool:
+        self._tell(path)  # before it is made: whatever happens then, somebody removes it
+        try:
+            os.mkdir(path, MODE)  # noqa: PTH102
+        except FileExistsError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def _hold_file(self, path: str, data: bytes) -> bool:
+        self._tell(path)
+        try:
+            _make_file(path, data)
+        except FileExistsError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def _tell(self, path: str) -> None:
+        if path in self._told:
+            return
+        if "\n" in path:
+            raise SandboxError(f"the name of '{path}' holds a line break: rename the folder to work in the sandbox")
+        assert self._guard is not None
+        assert self._guard.stdin is not None
+        self._guard.stdin.write(os.fsencode(path) + b"\n")
+        self._guard.stdin.flush()
+        self._told.add(path)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        shell = find("sh", outside=self._outside)
+        if shell is None:
+            raise SandboxError("there is no 'sh' on this machine outside of the working folders: install one")
+        flock = find("flock", outside=self._outside) or ""
+        self._lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        return subprocess.Popen(  # noqa: S603  # our own script
+            [shell, "-c", SCRIPT, "mainspring-held", self._lock_path, flock, shell, REMOVE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin"},
+            start_new_session=True,  # Ctrl-C is for us
+        )
+
+
+def is_ours(path: str) -> bool:
+    """Whether a session holds it, or left it: an empty folder with the odd bit."""
+    with contextlib.suppress(OSError):
+        return _is_odd(path) and not os.listdir(path)  # noqa: PTH208
+    return False
+
+
+def is_our_file(path: str) -> bool:
+    """The same for a file."""
+    with contextlib.suppress(OSError):
+        found = os.lstat(path)
+        return stat.S_ISREG(found.st_mode) and bool(found.st_mode & stat.S_ISVTX) and found.st_size <= LARGEST
+    return False
+
+
+def _make_file(path: str, data: bytes) -> None:
+    """Whole from the first moment, where the file system can: git outside may be reading it."""
+    folder = os.path.dirname(path)  # noqa: PTH120
+    try:
+        descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        named = False
+    except OSError:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        named = True
+    try:
+        os.fchmod(descriptor, FILE_MODE)
+        os.write(descriptor, data)
+        if not named:
+            os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)  # the number makes it follow the link
+    finally:
+        os.close(descriptor)
+
+
+def _is_odd(path: str) -> bool:
+    mode = os.lstat(path).st_mode
+    return stat.S_ISDIR(mode) and stat.S_IMODE(mode) & 0o7000 == MODE & 0o7000  # the rest is as the umask says

@@ -1,0 +1,170 @@
+"""Which places of a workspace are read-only in the sandbox: protected ones (F5), also when missing or a link.
+
+What is mounted on cannot be removed, renamed or replaced, so a protected place is mounted on itself, read-only. But the
+folder around it can still be renamed, with all that is in it, to make room for another: so each folder on the way to it
+is mounted on itself, too. A link cannot be mounted on; there the folder around it is read-only, and each thing in it is
+writable by itself. A missing place is made, as an empty folder, while the sandbox is open (`sandbox_held.py`).
+
+The search goes a few folders deep and is bounded: it is made before every command. All that the table protects counts
+at the top of a workspace; deeper only what makes a repository or configures us, since each place costs a mount.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mainspring.processes.bubblewrap import Access, Place
+from mainspring.processes.paths import Resolved, within
+from mainspring.processes.protected import TABLE, is_protected
+from mainspring.processes.sandbox_git import pointed
+from mainspring.processes.sandbox_held import is_ours
+
+# Missing at the top of a workspace, these are kept from being made: the next tool that is started there obeys them.
+# Not all of the table: an empty folder in the place of `uv.toml` or `.npmrc` stops the programs that read it.
+HELD = (".git", ".mainspring", ".claude", ".mcp.json", ".vscode", ".husky", ".envrc")
+BARE = "HEAD"  # with one, a folder without `.git` can pose as a repository
+
+DEEPER = frozenset([".git", ".hg", ".svn", ".jj", ".mainspring", ".claude", ".mcp.json"])
+ENDS = frozenset([tuple(end.split("/")) for row in TABLE for end in row.ends.split()])
+SKIPPED = frozenset(["node_modules", "__pycache__", "target", ".venv", "venv"])  # many folders, no repositories
+DEPTH = 3  # folders below the top
+MOST_FOLDERS = 300  # looked into; some 20 us each at first, 3 us when nothing changed
+SETTLED = 50_000_000  # nanoseconds; the clock of file systems ticks every 4 ms, and a change within a tick is not seen
+MOST_PLACES = 60  # of one workspace; some 0.1 ms each
+MOST_PIECES = 200  # of a folder that is mounted piece by piece
+
+
+class Workspace(NamedTuple):
+    places: tuple[Place, ...]
+    missing: tuple[str, ...]  # to be made before the mounts
+    notes: tuple[str, ...]  # what a person should know
+    repositories: tuple[str, ...] = ()  # their folders, `.git` mostly; read-only, unless git is let in
+
+
+class Listed(NamedTuple):
+    """A folder, as it was at some time."""
+
+    changed: int  # nanoseconds
+    protected: tuple[tuple[str, bool], ...]
+    folders: tuple[str, ...]
+
+
+Seen = dict[tuple[str, str], Listed]  # by workspace and folder; bounded by what one search looks into
+
+
+def look(folder: str, writable: tuple[str, ...], seen: Seen) -> Workspace:
+    """`folder` and all of `writable` are real paths. `seen` is kept from one search to the next."""
+    if len(seen) > 10 * MOST_FOLDERS:
+        seen.clear()
+    protected: list[str] = []
+    linked: list[str] = []
+    for path, is_link in _found(folder, seen):
+        (linked if is_link else protected).append(path)
+    ends = [_end(path, writable) for path in linked]
+    frozen = tuple(dict.fromkeys([os.path.dirname(path) for path in linked]))  # noqa: PTH120
+    missing = [] if folder in frozen else _missing(folder)
+    missing += [path for path, there in filter(None, ends) if not there]
+    reached = [path for path, there in filter(None, ends) if there]
+    protected = [path for path in protected[:MOST_PLACES] if path not in missing] + reached
+    repositories = _repositories(protected, folder)
+    protected += [path for path in repositories if path not in protected]
+    places = [Place(folder, Access.WRITE)]
+    for path in (*protected, *missing, *frozen):
+        places += [Place(on_the_way, Access.WRITE) for on_the_way in _between(folder, path)]
+    places += [piece for path in frozen for piece in _pieces(path)]
+    places += [Place(path, Access.READ) for path in protected]
+    places += [Place(path, Access.EMPTY) for path in missing]
+    notes = [f"'{path}' is a link, so nothing new can be made beside it" for path in linked]
+    return Workspace(tuple(places), tuple(missing), tuple(notes), tuple(repositories))
+
+
+def _repositories(protected: list[str], folder: str) -> list[str]:
+    """Also those that a file `.git` leads to, if they lie in the workspace; not those within another one."""
+    found: list[str] = []
+    for path in protected:
+        if path.endswith("/.git"):
+            real = path if os.path.isdir(path) else pointed(path)  # noqa: PTH112
+            if real and within(real, folder) and real != folder and not any(within(real, one) for one in found):
+                found.append(real)
+    return found
+
+
+def _found(top: str, seen: Seen) -> Iterator[tuple[str, bool]]:
+    """Protected places that exist, with whether they are links."""
+    folders = [(top, 0)]
+    for at, (folder, depth) in enumerate(folders):  # it grows while we go
+        if at >= MOST_FOLDERS:
+            return
+        listed = _listed(folder, top, depth, seen)
+        yield from listed.protected
+        if depth < DEPTH:
+            folders += [(inner, depth + 1) for inner in listed.folders]
+
+
+def _listed(folder: str, top: str, depth: int, seen: Seen) -> Listed:
+    """From the last time, if nothing was made, removed or renamed in it since: nobody can set this time back."""
+    try:
+        changed = os.stat(folder, follow_symlinks=False).st_ctime_ns  # noqa: PTH116
+        known = seen.get((top, folder))
+        if known is not None and known.changed == changed:
+            return known
+        entries = list(os.scandir(folder))
+    except OSError:
+        return Listed(0, (), ())
+    protected = [(entry.path, entry.is_symlink()) for entry in entries if _counts(entry.path, top, depth)]
+    names = {path for path, _ in protected}
+    inner = [
+        entry.path
+        for entry in entries
+        if entry.path not in names and entry.name not in SKIPPED and entry.is_dir(follow_symlinks=False)
+    ]
+    listed = Listed(changed, tuple(protected), tuple(inner))
+    if time.time_ns() - changed > SETTLED:
+        seen[top, folder] = listed
+    return listed
+
+
+def _counts(path: str, top: str, depth: int) -> bool:
+    inner = path[len(top) :].strip("/")
+    if depth == 0:
+        # Under a made-up folder: where the workspace itself lies is not the question.
+        return is_protected(Resolved(inner, f"/workspace/{inner}")) is not None
+    parts = tuple(inner.split("/"))
+    return parts[-1] in DEEPER or parts[-2:] in ENDS or parts[-3:] in ENDS
+
+
+def _missing(folder: str) -> list[str]:
+    """What we or another session hold is missing, too: so all of them know."""
+    repository = f"{folder}/.git"
+    names = HELD if os.path.isdir(repository) and not is_ours(repository) else (*HELD, BARE)  # noqa: PTH112
+    paths = [f"{folder}/{name}" for name in names]
+    return [path for path in paths if not os.path.lexists(path) or is_ours(path)]
+
+
+def _end(link: str, writable: tuple[str, ...]) -> tuple[str, bool] | None:
+    """Where a link leads, if a command could write there, and whether that exists. If not: its first missing folder."""
+    path = os.path.realpath(link)
+    if not any(within(path, folder) and path != folder for folder in writable):
+        return None
+    there = os.path.lexists(path)
+    while not there and not os.path.lexists(parent := os.path.dirname(path)):  # noqa: PTH120
+        path = parent
+    return path, there
+
+
+def _between(folder: str, path: str) -> list[str]:
+    """The folders on the way, without both ends; none if it is elsewhere."""
+    if not within(path, folder):
+        return []
+    parts = path[len(folder) :].strip("/").split("/")[:-1]
+    return ["/".join([folder, *parts[: at + 1]]) for at in range(len(parts))]
+
+
+def _pieces(folder: str) -> list[Place]:
+    """A folder in which nothing can be made or removed, though all that is in it can be changed."""
+    entries = [entry for entry in os.scandir(folder) if not entry.is_symlink()]
+    entries.sort(key=lambda entry: not entry.is_dir(follow_symlinks=False))  # if they are too many: folders first
+    return [Place(folder, Access.READ), *[Place(entry.path, Access.WRITE) for entry in entries[:MOST_PIECES]]]

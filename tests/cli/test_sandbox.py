@@ -1,0 +1,141 @@
+"""Commands behind walls, as the command starts them: on by default, said, never silently off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
+from mainspring.cli.sandbox import Ground, Sandboxing
+from mainspring.engine.shared import Policy
+from mainspring.processes.child import Job, Walls
+from mainspring.processes.children import Children
+from mainspring.settings.values import Sandbox as Wanted
+from mainspring.simulator.replies import Say
+from mainspring.tools.gate import Gate, Written
+
+
+def bash(command: str, **more: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"toolu_{abs(hash(command))}", "name": "Bash", "input": {"command": command, **more}}
+
+
+def play(stage: Stage, *flags: str, env: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    done = stage.run("-p", "go", "--output-format=stream-json", "--verbose", "--allowedTools=Bash", *flags, env=env)
+    return frames(done.stdout)
+
+
+def results(shown: list[dict[str, Any]]) -> list[str]:
+    parts = [part for frame in shown if frame["type"] == "user" for part in frame["message"]["content"]]
+    return [json.dumps(part["content"]) for part in parts]
+
+
+def settings(stage: Stage, **values: Any) -> None:
+    stage.home.mkdir(parents=True, exist_ok=True)
+    (stage.home / "settings.json").write_text(json.dumps(values))
+
+
+def test_a_command_writes_in_the_working_folder_and_nowhere_else(serve: Serve) -> None:
+    stage = serve(Say.of(bash("touch here; touch /var/mainspring-was-here")), Say.of("Done."))
+    shown = play(stage)
+    assert shown[0]["sandbox"] == "sandbox: on (bubblewrap)"
+    assert (stage.folder / "here").exists()
+    assert not Path("/var/mainspring-was-here").exists()
+    [result] = results(shown)
+    assert "Read-only file system" in result
+    assert "dangerouslyDisableSandbox" in result
+
+
+def test_leaving_it_is_refused_where_nobody_can_be_asked(serve: Serve) -> None:
+    stage = serve(Say.of(bash("touch ../there", dangerouslyDisableSandbox=True)), Say.of("Done."))
+    shown = play(stage)
+    assert not (stage.folder.parent / "there").exists()
+    assert shown[-1]["permission_denials"]
+    assert "outside of the sandbox" in results(shown)[0]
+
+
+def test_the_user_may_switch_it_off_and_a_project_may_not(serve: Serve) -> None:
+    stage = serve(Say.of(bash("touch ../there")), Say.of("Done."), Say.of(bash("touch ../third")), Say.of("Done."))
+    (stage.folder / ".mainspring").mkdir()
+    (stage.folder / ".mainspring" / "settings.json").write_text('{"sandbox": {"enabled": false}}')
+    play(stage)
+    assert not (stage.folder.parent / "there").exists()
+    settings(stage, sandbox={"enabled": False})
+    shown = play(stage)
+    assert shown[0]["sandbox"].startswith("sandbox: off")
+    assert (stage.folder.parent / "third").exists()
+
+
+def test_excluded_commands_run_outside(serve: Serve) -> None:
+    stage = serve(Say.of(bash("touch ../there")), Say.of("Done."))
+    settings(stage, sandbox={"excludedCommands": ["touch:*"]})
+    play(stage)
+    assert (stage.folder.parent / "there").exists()
+
+
+def without_bubblewrap(stage: Stage, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """The same system, but for that program."""
+    hidden = ["bwrap", "--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--ro-bind", "/dev/null", "/usr/bin/bwrap"]
+    command = [*hidden, "--", *COMMAND, *arguments]
+    return subprocess.run(
+        command, cwd=stage.folder, env=stage.environment, input=b"", capture_output=True, timeout=PATIENCE, check=False
+    )
+
+
+def test_without_bubblewrap_it_is_said_once(serve: Serve) -> None:
+    stage = serve(*[Say.of(bash("touch ../there")), Say.of("Done.")] * 2)
+    first = without_bubblewrap(stage, "-p", "go", "--allowedTools=Bash")
+    assert b"commands run without a sandbox: bubblewrap is not installed" in first.stderr
+    assert (stage.folder.parent / "there").exists()
+    assert without_bubblewrap(stage, "-p", "go", "--allowedTools=Bash").stderr == b""
+
+
+def test_required_and_not_to_be_had_nothing_begins(serve: Serve) -> None:
+    stage = serve()
+    settings(stage, sandbox={"failIfUnavailable": True})
+    done = without_bubblewrap(stage, "-p", "go")
+    assert done.returncode == 1
+    assert b"a sandbox is required, but bubblewrap is not installed" in done.stderr
+    assert stage.requests == []
+
+
+def test_what_a_rule_keeps_from_being_read_a_command_cannot_read_either(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "deep").mkdir(parents=True)
+    for name in (".env", "deep/secret.key", "open.txt"):
+        (work / name).write_text("swordfish")
+    rules = (Written("deny", "Read(./.env)", "user"), Written("deny", "Read(**/*.key)", "user"))
+    gate = Gate(rules, folders=(str(work),))
+    sandboxing = Sandboxing(
+        Ground(
+            Wanted(),
+            (str(work),),
+            str(tmp_path),
+            os.environ["PATH"],
+            policy=lambda: gate.policy(Policy()),
+            may_read=lambda: gate.reading_rules(str(work), Policy()),
+        )
+    )
+
+    async def main() -> str:
+        children = Children(around=sandboxing.around)
+        argv = ("/bin/sh", "-c", "cat .env deep/secret.key; cat open.txt")
+        ended = await children.run(Job(argv, str(work), {"PATH": "/usr/bin:/bin"}, walls=Walls.USUAL))
+        await children.close()
+        await sandboxing.close()
+        return ended.stdout.text
+
+    assert asyncio.run(main()) == "swordfish"
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_auto_allow_is_a_wish_of_the_user(serve: Serve, wanted: bool) -> None:
+    stage = serve(Say.of(bash("touch here")), Say.of("Done."))
+    settings(stage, sandbox={"autoAllowBashIfSandboxed": wanted})
+    stage.run("-p", "go")
+    assert (stage.folder / "here").exists() is wanted

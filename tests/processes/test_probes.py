@@ -1,0 +1,63 @@
+"""No way out of the sandbox, as root and as an ordinary user; and each probe gets through where there are no walls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mainspring.processes.child import Walls
+from mainspring.processes.probe_field import run_one
+from mainspring.processes.probes import PROBES, Probe
+from processes.walls import LINUX, NOBODY, bubblewrap, python_for, seen_folder
+
+pytestmark = LINUX
+USERS = [None, NOBODY] if os.getuid() == 0 else [None]
+AS = pytest.mark.parametrize("user", USERS, ids=["me", "an ordinary user"][: len(USERS)])
+EACH = pytest.mark.parametrize("probe", PROBES, ids=[probe.name for probe in PROBES])
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[Path]:
+    with seen_folder() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def pythons() -> dict[int | None, str]:
+    return {user: python_for(user) for user in USERS}
+
+
+def test_there_are_as_many_kinds_as_promised() -> None:
+    assert len({probe.name for probe in PROBES}) == len(PROBES) >= 24
+
+
+@AS
+@EACH
+def test_none_gets_out(probe: Probe, user: int | None, base: Path, pythons: dict[int | None, str]) -> None:
+    outcome = run_one(probe, str(base), program=bubblewrap(base), python=pythons[user], user=user)
+    assert not outcome.escaped, outcome.said
+    assert "Error" in outcome.said or probe.name == "outlive the command"  # it was refused; it did not fail to start
+    assert "bwrap:" not in outcome.said
+
+
+@AS
+@EACH
+def test_none_gets_out_of_the_git_room(
+    probe: Probe, user: int | None, base: Path, pythons: dict[int | None, str]
+) -> None:
+    outcome = run_one(probe, str(base), program=bubblewrap(base), python=pythons[user], user=user, walls=Walls.GIT)
+    assert not outcome.escaped, outcome.said
+    assert "Error" in outcome.said or probe.name == "outlive the command"
+    assert "bwrap:" not in outcome.said
+
+
+@AS
+@EACH
+def test_without_walls_it_would(probe: Probe, user: int | None, base: Path, pythons: dict[int | None, str]) -> None:
+    is_root = user is None and os.getuid() == 0
+    if probe.able == "depends" or (probe.able == "root" and not is_root):
+        return  # whether it gets through is the system's choice
+    assert run_one(probe, str(base), program=None, python=pythons[user], user=user).escaped

@@ -1,0 +1,360 @@
+"""The git room: git works in the sandbox, and nothing that leads to code can be changed from there."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mainspring.processes.child import Walls
+from mainspring.processes.sandbox_git import FILES, FOLDERS, environment, open_room
+from mainspring.processes.sandbox_held import is_our_file
+from processes.traces import until, with_word
+from processes.walls import ENV, LINUX, Box, seen_folder
+
+pytestmark = LINUX
+
+NAMES = {
+    "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@b",
+    "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
+}  # fmt: skip
+
+
+@pytest.fixture
+def box() -> Iterator[Box]:
+    with seen_folder() as base:
+        box = Box(base, env=NAMES)
+        git(box.work, "init", "-q", "-b", "main", ".")
+        (box.work / "file").write_text("one\n")
+        git(box.work, "add", "file")
+        git(box.work, "commit", "-qm", "first")
+        yield box
+        box.sandbox.close()
+
+
+def git(folder: Path, *words: str) -> str:
+    """Outside of the sandbox."""
+    ended = subprocess.run(["git", *words], cwd=folder, env=ENV | NAMES, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def names(folder: Path) -> list[str]:
+    return sorted([path.name for path in folder.iterdir()])
+
+
+def renaming(path: Path) -> str:
+    """`mv` would copy, and remove what it can."""
+    return f"{sys.executable} -I -c 'import os, sys; os.rename(sys.argv[1], sys.argv[1] + \"2\")' {path}"
+
+
+def in_room(box: Box, command: str) -> str:
+    ended = box.run(command, Walls.GIT)
+    assert ended.code == 0, ended.stdout.text
+    return ended.stdout.text
+
+
+def tree(folder: Path) -> dict[str, str]:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() or path.is_symlink()]
+    return {str(path.relative_to(folder)): f"{path.lstat().st_mode:o} {_content(path)!r}" for path in files}
+
+
+def _content(path: Path) -> bytes | str:
+    return str(path.readlink()) if path.is_symlink() else path.read_bytes()
+
+
+def code_of(repository: Path) -> dict[str, str]:
+    """All that leads to code."""
+    tops = ("config", *FOLDERS, *FILES)
+    found = tree(repository)
+    return {name: looks for name, looks in found.items() if any(name == t or name.startswith(f"{t}/") for t in tops)}
+
+
+# --- what works ---------------------------------------------------------------------------------------------------
+
+TWO = (
+    "git checkout -q -b topic; echo t > t; git add t; git commit -qm t; "
+    "git checkout -q main; echo m > m; git add m; git commit -qm m"
+)
+WORK = [
+    ("add and commit", "echo two >> file; git add file && git commit -qm second; git log --format=%s", "second\nfirst"),
+    ("commit all", "echo two >> file; git commit -qam second; git status --short", ""),
+    ("branch", "git branch topic && git branch --format='%(refname:short)'", "main\ntopic"),
+    ("checkout", "git checkout -q -b topic && git symbolic-ref --short HEAD", "topic"),
+    ("checkout of a remote's branch", "git checkout -q -b topic other/main && git symbolic-ref --short HEAD", "topic"),
+    ("the same by its name", "git checkout -q theirs && git symbolic-ref --short HEAD", "theirs"),
+    (
+        "merge",
+        f"{TWO}; git merge -q -m merged topic && git log -1 --format=%s && ls",
+        "merged\nfile\nm\nt",
+    ),
+    ("stash", "echo two >> file; git stash -q && cat file && git stash pop -q && cat file", "one\none\ntwo"),
+    ("tag", "git tag -a -m tagged v1 && git describe", "v1"),
+    ("fetch from a path", "git fetch -q ../other main && git log -1 --format=%s FETCH_HEAD", "theirs"),
+    ("fetch from a remote", "git fetch -q other && git log -1 --format=%s other/main", "theirs"),
+    ("gc", "git gc -q && git count-objects && git fsck --strict 2>&1", "0 objects, 0 kilobytes"),
+    ("worktree", "git worktree add -q -b tree ../work/tree && cd tree && git status --short --branch", "## tree"),
+    (
+        "commit in a new worktree",
+        "git worktree add -q -b tree t; cd t; echo t > t; git add t; git commit -qm t; git log -1 --format=%s tree",
+        "t",
+    ),
+    (
+        "rebase",
+        f"{TWO}; git rebase -q main topic && git log --format=%s",
+        "t\nm\nfirst",
+    ),
+    ("revert and pick", "git revert --no-edit HEAD >/dev/null && git cherry-pick HEAD~1 >/dev/null && ls", "file"),
+    ("reset", "echo two > file; git reset -q --hard && cat file", "one"),
+    ("move and remove", "git mv file new && git rm -q --cached new && git status --short", "D  file\n?? new"),
+    ("notes", "git notes add -m n && git notes show", "n"),
+]
+
+
+@pytest.mark.parametrize(("command", "said"), [one[1:] for one in WORK], ids=[one[0] for one in WORK])
+def test_git_works(box: Box, command: str, said: str) -> None:
+    other = box.base / "other"
+    subprocess.run(["git", "clone", "-q", str(box.work), str(other)], check=True, env=ENV | NAMES)
+    git(other, "commit", "-q", "--allow-empty", "-m", "theirs")
+    git(other, "branch", "theirs")
+    git(box.work, "remote", "add", "-f", "other", str(other))
+    before = code_of(box.work / ".git")
+    assert in_room(box, command).strip() == said
+    assert code_of(box.work / ".git") == before
+    assert list((box.work / ".git").glob("*.lock")) == []
+    assert box.sandbox.notes == ()
+    git(box.work, "fsck", "--strict")
+
+
+def test_in_the_usual_room_git_can_only_read(box: Box) -> None:
+    assert box.run("echo two >> file; git status --short; git diff --stat").code == 0
+    assert "Read-only file system" in box.run("git add file").stdout.text
+
+
+def test_the_hooks_of_the_repository_run_within_the_walls(box: Box) -> None:
+    hook = box.work / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\necho ran > ran; echo x > {box.base}/out/x; exit 0\n")
+    hook.chmod(0o755)
+    said = in_room(box, "git commit -q --allow-empty -m x")
+    assert "Read-only file system" in said
+    assert (box.work / "ran").read_text() == "ran\n"
+    assert list((box.base / "out").iterdir()) == []
+
+
+def test_our_settings_come_after_those_that_are_there() -> None:
+    added = environment({"GIT_CONFIG_COUNT": "2"})
+    assert (added["GIT_CONFIG_COUNT"], added["GIT_CONFIG_KEY_2"]) == ("5", "branch.autoSetupMerge")
+    assert environment({})["GIT_CONFIG_KEY_0"] == "branch.autoSetupMerge"
+
+
+# --- what does not ------------------------------------------------------------------------------------------------
+
+EVIL = "[core]\\n\\tfsmonitor = touch /ran\\n"
+TRIES = [
+    "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit",
+    "mkdir -p .git/hooks; cp /bin/true .git/hooks/post-checkout",
+    "mkdir -p .git/hooks; mv .git/hooks .git/h; mkdir .git/hooks; echo x > .git/hooks/pre-commit",
+    "rm -rf .git/hooks; ln -s ../evil .git/hooks",
+    f"printf '{EVIL}' >> .git/config",
+    f"printf '{EVIL}' > .git/c; mv .git/c .git/config",
+    "git config core.fsmonitor 'touch /ran'",
+    "rm .git/config; ln -s ../evil .git/config",
+    f"printf '{EVIL}' > .git/config.worktree",
+    "rm -f .git/config.worktree; echo x > .git/config.worktree",
+    "mkdir evil; echo ../evil > .git/commondir",
+    "mkdir evil; echo ../evil > c; rm -f .git/commondir; mv c .git/commondir",
+    "mkdir -p .git/remotes; printf 'URL: ./evil\\n' > .git/remotes/origin",
+    "mkdir -p .git/branches; echo ./evil > .git/branches/origin",
+    "echo ../../evil > .git/objects/info/alternates",
+    "mv .git/objects .git/o; mkdir -p .git/objects/info; echo ../../evil > .git/objects/info/alternates",
+    "mv .git/objects/info .git/i; mkdir -p .git/objects/info; echo ../../evil > .git/objects/info/alternates",
+    "mv .git g; mkdir .git",
+    "rm -rf .git",
+]
+
+
+@pytest.mark.parametrize("command", TRIES)
+@pytest.mark.parametrize("bare_minimum", [False, True], ids=["as made", "nothing but what is needed"])
+def test_what_leads_to_code_stays_as_it_was(box: Box, command: str, bare_minimum: bool) -> None:
+    repository = box.work / ".git"
+    if bare_minimum:
+        subprocess.run(["rm", "-rf", *[str(repository / name) for name in FOLDERS]], check=True)
+    before = code_of(repository)
+    assert box.run(f"set -e; {command}", Walls.GIT).code != 0
+    assert code_of(repository) == before
+    assert not any((repository / name).is_symlink() for name in ("hooks", "config", *FILES))
+    # Without the walls it would have come through: the try is able to.
+    outside = subprocess.run(["bash", "-c", command], cwd=box.work, env=ENV | NAMES, capture_output=True, check=False)
+    assert outside.returncode == 0, outside.stderr
+    assert code_of(repository) != before
+
+
+def test_what_stands_in_is_gone_afterwards_also_if_we_are_killed(box: Box) -> None:
+    repository = box.work / ".git"
+    before = names(repository)
+    inside = in_room(box, "ls .git; cat .git/commondir; git rev-parse --git-common-dir").split()
+    assert {"commondir", "config.worktree", "remotes"} < set(inside)
+    assert names(repository) == before
+    box.sandbox.close()  # and its guard
+    agent = subprocess.Popen([sys.executable, "-c", AGENT, box.program, str(box.base)])
+
+    async def main() -> None:
+        try:
+            await until((box.work / "started").exists)
+            assert is_our_file(str(repository / "commondir"))
+            assert git(box.work, "status", "--short") == "?? started\n"  # git outside does not mind
+        finally:
+            agent.send_signal(signal.SIGKILL)
+            agent.wait()
+        await until(lambda: with_word(str(box.base)) == [])
+
+    asyncio.run(main())
+    assert names(repository) == before
+    assert not (repository / "objects/info/alternates").exists()
+
+
+AGENT = """
+import asyncio, sys
+from mainspring.processes.child import Job, Walls
+from mainspring.processes.children import Children
+from mainspring.processes.sandbox import Rooms, Sandbox
+program, base = sys.argv[1:]
+sandbox = Sandbox(program, Rooms((f"{base}/work",), f"{base}/temp", f"{base}/state"))
+argv = ("/bin/bash", "-c", "touch started; sleep 100")
+job = Job(argv, f"{base}/work", {"PATH": "/usr/bin:/bin"}, walls=Walls.GIT)
+asyncio.run(Children(around=sandbox.around).run(job))
+"""
+
+
+def test_a_file_that_the_configuration_includes_stays_as_it_was(box: Box) -> None:
+    repository = box.work / ".git"
+    git(box.work, "config", "include.path", "extra")
+    git(box.work, "config", "--add", "include.path", "later.inc")
+    (repository / "extra").write_text("[user]\n")
+    (repository / "program").write_text("#!/bin/sh\n")
+    box.run("echo x > .git/extra; rm .git/extra; echo x > .git/program; echo '[core]' > .git/later.inc", Walls.GIT)
+    assert ((repository / "extra").read_text(), (repository / "program").read_text()) == ("[user]\n", "#!/bin/sh\n")
+    assert not (repository / "later.inc").exists()  # it came, and was taken away
+    assert "the configuration of the repository includes it" in box.sandbox.notes[0]
+
+
+# --- what is looked at afterwards ----------------------------------------------------------------------------------
+
+TREE = "mkdir -p .git/worktrees/t; cd .git/worktrees/t; echo 'ref: refs/heads/main' > HEAD; echo /x/.git > gitdir;"
+MODULE = "git init -q --bare m; mkdir -p .git/modules; mv m .git/modules/m;"
+LEFT = [
+    (f"{TREE} echo ../../../evil > commondir", "worktrees/t", "is a new worktree"),
+    (f"{TREE} echo ../.. > commondir; echo '[core]' > config.worktree", "worktrees/t", "is a new worktree"),
+    (f"{MODULE} git -C .git/modules/m config core.fsmonitor x", "modules/m", "the setting 'fsmonitor = x'"),
+    (f"{MODULE} echo x > .git/modules/m/hooks/update", "modules/m", "with hooks"),
+    (f"{MODULE} echo ../e > .git/modules/m/commondir", "modules/m", "with 'commondir'"),
+    (
+        "mkdir .git/rebase-merge; printf 'pick 1\\n exec touch /ran\\n' > .git/rebase-merge/git-rebase-todo",
+        "rebase-merge/git-rebase-todo",
+        "holds commands",
+    ),
+    ("mkdir .git/rebase-merge; echo ../x > .git/rebase-merge/strategy", "rebase-merge/strategy", "merge strategy"),
+    (
+        "mkdir .git/sequencer; printf '[options]\\n\\tstrategy = ../x\\n' > .git/sequencer/opts",
+        "sequencer/opts",
+        "merge strategy",
+    ),
+]
+
+
+@pytest.mark.parametrize(("command", "place", "reason"), LEFT, ids=[f"{one[1]} {one[2]}" for one in LEFT])
+def test_what_is_left_is_taken_away_and_told(box: Box, command: str, place: str, reason: str) -> None:
+    path = box.work / ".git" / place
+    in_room(box, command)
+    assert not path.exists()
+    (note,) = box.sandbox.notes
+    assert note.startswith(f"'{path}' ")
+    assert reason in note
+    (aside,) = (box.base / "state/aside").iterdir()
+    assert note.endswith(f"it was moved to '{aside}'")
+
+
+def test_what_was_there_before_is_left_alone(box: Box) -> None:
+    todo = box.work / ".git/rebase-merge/git-rebase-todo"
+    todo.parent.mkdir()
+    todo.write_text("exec make test\n")
+    in_room(box, "echo 'pick 1' >> .git/rebase-merge/git-rebase-todo")
+    assert todo.read_text() == "exec make test\npick 1\n"
+    assert box.sandbox.notes == ()
+
+
+# --- other shapes -------------------------------------------------------------------------------------------------
+
+
+def test_submodules_and_worktrees(box: Box) -> None:
+    library = box.base / "library"
+    subprocess.run(["git", "clone", "-q", str(box.work), str(library)], check=True, env=ENV | NAMES)
+    git(box.work, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "libs/lib")
+    git(box.work, "commit", "-qm", "with a library")
+    git(box.work, "worktree", "add", "-q", "-b", "tree", "tree")
+    module, tree_ = box.work / ".git/modules/libs/lib", box.work / ".git/worktrees/tree"
+    before = code_of(module)
+    said = in_room(
+        box,
+        "cd libs/lib; echo two > file; git add file; git commit -qm inner; cd ../..; git commit -qam outer; "
+        "cd tree; echo t > t; git add t; git commit -qm t; git log -1 --format=%s; git -C .. log -1 --format=%s; "
+        "git -C ../libs/lib log -1 --format=%s",
+    )
+    assert said.split() == ["t", "outer", "inner"]
+    tries = [
+        *[f"echo x > {module}/{name}" for name in ("config", "hooks/update", *FILES)],
+        *[f"echo x > {tree_}/{name}" for name in ("commondir", "gitdir", "config.worktree")],
+        *[renaming(path) for path in (module, module.parent, module.parent.parent, tree_, tree_.parent)],
+        "echo 'gitdir: x' > tree/.git", "rm libs/lib/.git",
+    ]  # fmt: skip
+    for command in tries:
+        assert box.run(command, Walls.GIT).code != 0, command
+    assert code_of(module) == before
+    assert (tree_ / "commondir").read_text() == "../..\n"
+    assert not (tree_ / "config.worktree").exists()
+    assert box.sandbox.notes == ()
+
+
+def test_a_repository_behind_a_file_is_found(box: Box) -> None:
+    """A common layout: a bare repository beside its worktrees."""
+    git(box.work, "clone", "-q", "--bare", ".", "sub/.bare")
+    git(box.work / "sub/.bare", "worktree", "add", "-q", "../main", "main")
+    config = box.work / "sub/.bare/config"
+    before = config.read_text()
+    assert box.run("echo x >> sub/.bare/config").code != 0
+    assert box.run("echo x >> sub/.bare/config", Walls.GIT).code != 0
+    assert config.read_text() == before
+    in_room(box, "cd sub/main; echo x > x; git add x; git commit -qm x")
+    assert git(box.work / "sub/main", "log", "-1", "--format=%s") == "x\n"
+
+
+def test_links_are_not_opened(box: Box) -> None:
+    hooks = box.work / ".git/hooks"
+    subprocess.run(["rm", "-rf", str(hooks)], check=True)
+    (box.work / "shared").mkdir()
+    hooks.symlink_to("../shared")
+    said = box.run("echo x > x; git add x", Walls.GIT)
+    assert "Read-only file system" in said.stdout.text
+    assert "its 'hooks' is a link" in box.sandbox.notes[0]
+
+
+def test_too_many_worktrees_are_closed(box: Box) -> None:
+    repository = box.work / ".git"
+    for number in range(13):
+        (repository / f"worktrees/{number}").mkdir(parents=True)
+    room = open_room([str(repository)])
+    assert room.notes == (f"'{repository}/worktrees' can only be read: there are more than 12 in it",)
+    assert box.run("mkdir .git/worktrees/x", Walls.GIT).code != 0
+    assert in_room(box, "git commit -q --allow-empty -m x; git log -1 --format=%s") == "x\n"
+
+
+def test_without_a_repository_it_is_said(box: Box) -> None:
+    subprocess.run(["rm", "-rf", str(box.work / ".git")], check=True)
+    assert box.run("git init -q .", Walls.GIT).code != 0
+    assert box.sandbox.notes == (f"no repository lies in '{box.work}', so none can be written from there",)

@@ -1,0 +1,93 @@
+"""What the tests of the sandbox share: bubblewrap, folders that are seen inside, and a sandbox around a workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mainspring.processes.bubblewrap import TEMPORARY
+from mainspring.processes.child import Job, Walls
+from mainspring.processes.children import Children, Ended
+from mainspring.processes.paths import within
+from mainspring.processes.sandbox import Rooms, Sandbox, Way
+from mainspring.processes.sandbox_probe import probe
+
+NOBODY = 65534
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
+ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+
+
+@contextmanager
+def seen_folder() -> Iterator[Path]:
+    """One that the sandbox does not hide, as it does all temporary ones: what is tried there must be stopped."""
+    homes = [folder for folder in ("/srv", "/opt", str(Path.home())) if os.access(folder, os.W_OK)]
+    base = next(folder for folder in homes if not any(within(folder, hidden) for hidden in TEMPORARY))
+    folder = Path(tempfile.mkdtemp(prefix="mainspring-test-", dir=base))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def bubblewrap(home: Path) -> str:
+    """Not skipped where it is missing: then nothing of this was shown."""
+    answer = probe(str(home))
+    assert answer.program, f"the tests of the sandbox need bubblewrap: {answer.reason}"
+    return answer.program
+
+
+class Box:
+    """A workspace in a sandbox."""
+
+    def __init__(
+        self,
+        base: Path,
+        *,
+        denied: tuple[str, ...] = (),
+        folders: tuple[str, ...] = ("work",),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.base, self.work, self.env = base, base / folders[0], ENV | dict(env or {})
+        for name in ("temp", "state", "out", *folders):
+            (base / name).mkdir(exist_ok=True)
+        self.program = bubblewrap(base / "state")
+        self.rooms = Rooms(
+            tuple([str(base / name) for name in folders]), str(base / "temp"), str(base / "state"), denied=denied
+        )
+        self.sandbox = Sandbox(self.program, self.rooms)
+
+    def another(self, way: Way | None = None) -> Sandbox:
+        return Sandbox(self.program, self.rooms, way=way)
+
+    def job(self, command: str, walls: Walls = Walls.USUAL) -> Job:
+        return Job(("/bin/bash", "-c", command), str(self.work), self.env, merged=True, walls=walls)
+
+    def run(self, command: str, walls: Walls = Walls.USUAL) -> Ended:
+        async def main() -> Ended:
+            return await Children(around=self.sandbox.around).run(self.job(command, walls))
+
+        return asyncio.run(main())
+
+    def names(self) -> list[str]:
+        return sorted([path.name for path in self.work.iterdir()])
+
+
+def python_for(user: int | None) -> str:
+    """One that this user can start: ours may lie in a home that is closed to others."""
+    argv = ["/usr/bin/setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user is not None else []
+    for program in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        # By a shell: `setpriv` itself still has the rights to find any program.
+        starting = [*argv, "/bin/sh", "-c", '"$0" -I -c ""', program]
+        if subprocess.run(starting, check=False, capture_output=True, timeout=20).returncode == 0:
+            return program
+    pytest.fail("there is no Python that an ordinary user can start: install 'python3'")
