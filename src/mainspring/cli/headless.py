@@ -159,4 +159,6 @@ class Bare:
 
 
 def complain(words: str) -> None:
-    print(f"mainspring: {harmless(words)}", file=sys.stderr, flush=True)
+    from mainspring.secrets.redaction import redact
+
+    print(f"mainspring: {harmless(redact(words))}", file=sys.stderr, flush=True)

@@ -13,10 +13,12 @@ ABOUT = """\
 usage: mainspring                  a conversation, line by line
        mainspring -p PROMPT        one answer; standard input is added to it
        mainspring sessions         those of this folder; 'show ID' prints one
+       mainspring context [ID]     what fills the window, and what it costs
        mainspring models           known models and prices; --ask asks servers
        mainspring config           what is set, and where it came from
        mainspring trust [FOLDER]   let a folder's own settings take effect
        mainspring permissions explain TOOL INPUT
+       mainspring doctor           is all there that a run needs? and if not?
        mainspring demo [--keep]    watch the loop repair a small project
        mainspring simulate         a model server that can misbehave, for tests
 
@@ -26,7 +28,7 @@ ANTHROPIC_BASE_URL. The demo is a script with real tools, and needs nothing.
 In a conversation you are asked before anything is changed. With -p nobody can
 be asked: what no rule allows (--allowedTools, --permission-mode, settings) is
 not done. 'mainspring permissions explain TOOL INPUT' says what would be
-decided, and why. There is no sandbox yet.
+decided, and why. Where bubblewrap is installed, commands run in a sandbox.
 
 """
 LATER = "\nAccepted, but not honoured yet (in brackets: what will bring them):\n"

@@ -10,6 +10,7 @@ from mainspring.cli.sessions import Opened
 from mainspring.hooks.commands import Shell, missing
 from mainspring.hooks.points import Point
 from mainspring.hooks.runner import Hook, Runner
+from mainspring.secrets.redaction import redact
 from mainspring.settings.values import Settings
 from mainspring.tools.kit import Kit
 
@@ -45,9 +46,9 @@ def not_there(event: str, entry: dict[str, object]) -> str:
 
 
 def warn(text: str) -> None:
-    print(f"mainspring: {harmless(text)}", file=sys.stderr, flush=True)
+    print(f"mainspring: {harmless(redact(text))}", file=sys.stderr, flush=True)
 
 
 def say(text: str) -> None:
     """What a hook has for the person."""
-    print(harmless(text), file=sys.stderr, flush=True)
+    print(harmless(redact(text)), file=sys.stderr, flush=True)

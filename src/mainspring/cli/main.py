@@ -9,9 +9,13 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from mainspring import __version__
 from mainspring.cli.flags import Options, StartError, parse
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 Command = Callable[[Options], int]
 
@@ -21,11 +25,18 @@ PIPE_CLOSED = 128 + 13
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    sys.excepthook = crashed
     gc.disable()  # what is loaded stays: to look through it again and again would take 6 ms of the start
     try:
         return to_the_end(argv)
     finally:
         gc.enable()
+
+
+def crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    from mainspring.secrets.crash import tell
+
+    tell(kind, error, trace)
 
 
 def to_the_end(argv: Sequence[str] | None) -> int:
@@ -94,15 +105,6 @@ def demo(options: Options) -> int:
     return play(keep=options.keep)
 
 
-def sessions(options: Options) -> int:
-    from mainspring.cli.signals import undisturbed
-
-    with undisturbed():
-        from mainspring.cli.sessions_command import sessions as show
-
-    return told(show, options)
-
-
 def told(command: Command, options: Options) -> int:
     """A short command: nothing of it is in a hurry, and what is wrong with the surroundings is told, not raised."""
     from mainspring.core.errors import UsageError
@@ -114,53 +116,45 @@ def told(command: Command, options: Options) -> int:
         raise StartError(str(error)) from None
 
 
-def config(options: Options) -> int:
-    check_command(options, *OF_SETTINGS)
-    from mainspring.cli.settings_command import config as show
+def short(options: Options) -> int:
+    """One of the commands below, which are all loaded and called alike."""
+    module, flags, words = SHORT[options.words[0]]
+    if flags is not None:
+        check_command(options, *flags, words=words)
+    from importlib import import_module
 
-    return told(show, options)
+    from mainspring.cli.signals import undisturbed
 
-
-def trust(options: Options) -> int:
-    check_command(options, "--list", "--remove", words=1)
-    from mainspring.cli.settings_command import trust as change
-
-    return told(change, options)
-
-
-def permissions(options: Options) -> int:
-    check_command(options, *OF_SETTINGS, *OF_RIGHTS, "--batch", words=3)
-    from mainspring.cli.settings_command import permissions as explain
-
-    return told(explain, options)
+    with undisturbed():
+        command: Command = getattr(import_module(f"mainspring.cli.{module}"), options.words[0])
+    return told(command, options)
 
 
-def models(options: Options) -> int:
-    check_command(options, *OF_SETTINGS, "--ask", "--json", words=1)
-    from mainspring.cli.models_command import models as show
+OF_SETTINGS = ("--settings", "--setting-sources")
+OF_RIGHTS = ("--allowedTools", "--disallowedTools", "--permission-mode", "--add-dir")
 
-    return told(show, options)
-
+# Where each is (its function has its name), which flags it knows (None: it says so itself), and how many words.
+SHORT: dict[str, tuple[str, tuple[str, ...] | None, int | None]] = {
+    "sessions": ("sessions_command", None, None),
+    "models": ("models_command", (*OF_SETTINGS, "--ask", "--json"), 1),
+    "context": ("context_command", ("--json",), 1),
+    "config": ("settings_command", OF_SETTINGS, None),
+    "trust": ("settings_command", ("--list", "--remove"), 1),
+    "permissions": ("settings_command", (*OF_SETTINGS, *OF_RIGHTS, "--batch"), 3),
+    "doctor": ("doctor", (*OF_SETTINGS, "--online", "--json"), None),
+}
 
 # What a word in the first place stands for, and which flags are a command's own.
-COMMANDS = {
-    "demo": demo,
-    "sessions": sessions,
-    "models": models,
-    "config": config,
-    "trust": trust,
-    "permissions": permissions,
-}
+COMMANDS: dict[str, Command] = {"demo": demo, **dict.fromkeys(SHORT, short)}
 OF_COMMANDS = {
     "--keep": "demo",
     "--ask": "models",
-    "--json": "models",
+    "--json": "context",
+    "--online": "doctor",
     "--list": "trust",
     "--remove": "trust",
     "--batch": "permissions explain",
 }
-OF_SETTINGS = ("--settings", "--setting-sources")
-OF_RIGHTS = ("--allowedTools", "--disallowedTools", "--permission-mode", "--add-dir")
 
 
 def talk(options: Options) -> int:
@@ -174,7 +168,9 @@ def talk(options: Options) -> int:
 
     with undisturbed():
         from mainspring.core.errors import UsageError
+        from mainspring.secrets.hardening import harden
 
+        harden()  # before a key is read
         if once:
             from mainspring.cli.headless import headless as begin
         else:
@@ -209,7 +205,9 @@ def occupy_standard_descriptors() -> None:
 
 
 def failed(error: Exception) -> int:
-    print(f"mainspring: {error}{see_also(error)}", file=sys.stderr)
+    from mainspring.secrets.redaction import redact
+
+    print(f"mainspring: {redact(str(error))}{see_also(error)}", file=sys.stderr)
     return 1
 
 

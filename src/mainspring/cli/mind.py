@@ -49,6 +49,10 @@ class Site(Bundle):
 def around(site: Site) -> Surroundings:
     """Reads the memory files. What is left out of them is told, once."""
     options, kit = site.options, site.kit
+
+    def may_read(path: str) -> bool:
+        return site.gate.readable(site.cwd, Policy())(path)  # asked for links and includes alone
+
     home = home_folder(site.environment)
     where = Where(
         site.cwd,
@@ -56,7 +60,7 @@ def around(site: Site) -> Surroundings:
         home=home,
         trusted=trusts(home, site.cwd),
         sources=options.setting_sources if "--setting-sources" in options.given else None,
-        may_read=lambda path: site.gate.readable(site.cwd, Policy())(path),  # for links and includes alone
+        may_read=may_read,
     )
     found = Surroundings(
         Around(

@@ -12,6 +12,8 @@ from mainspring.core.config import DEFAULT, Config, Effort
 from mainspring.core.models import DEFAULT_MODEL, MODELS, Model, model_named, per_million
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Provider
+from mainspring.secrets.sources import Found, Wanted, find_key
+from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ Environment = dict[str, str]
 Close = Callable[[], Awaitable[None]]
 
 NO_KEY = """\
-there is no key for the model. Any of these helps:
+there is no key for the model. Any of these helps (more: docs/secrets.md):
   ANTHROPIC_API_KEY=...       a key from the Anthropic console
   ANTHROPIC_AUTH_TOKEN=...    a token, sent as 'Authorization: Bearer'
   ANTHROPIC_BASE_URL=...      the address of another server, such as one on this machine; it may need no key
@@ -33,6 +35,7 @@ class Reached(Bundle):
 
     provider: Provider
     close: Close
+    key_source: str = "none"
 
 
 def credentials(environment: Environment) -> tuple[str, str]:
@@ -43,18 +46,25 @@ def credentials(environment: Environment) -> tuple[str, str]:
     return "none", ""
 
 
-def new_provider(options: Options, settings: Settings, environment: Environment) -> Reached:
+def key_for(settings: Settings, environment: Environment, cwd: str) -> Found:
+    """Raises `UsageError` for a key that is there and cannot be used."""
+    api = settings.api
+    home = home_folder(environment)
+    return find_key(Wanted(environment, home, cwd, helper=api.key_helper, lifetime=api.key_lifetime))
+
+
+def new_provider(options: Options, settings: Settings, environment: Environment, cwd: str) -> Reached:
     """The one place that knows which provider it is."""
-    source, value = credentials(environment)
+    found = key_for(settings, environment, cwd)
     address = settings.api.base_url or ""
-    if not value and not address:
+    if not found.is_any and not address:
         raise StartError(NO_KEY)
     from mainspring.providers.anthropic import HOME, Anthropic, Key
     from mainspring.providers.proxies import split
     from mainspring.providers.transport import Transport
 
     split(address or HOME)  # an address that is none is told now, and not at the first call
-    key = Key(value, "authorization" if source == "ANTHROPIC_AUTH_TOKEN" else "x-api-key")
+    key = Key(found.value, found.header, found.refresh, found.is_stale)
     transport = Transport(deadlines=deadlines(environment, address or HOME))
     provider = Anthropic(
         key,
@@ -63,7 +73,7 @@ def new_provider(options: Options, settings: Settings, environment: Environment)
         betas=options.betas,
         thinking_display=options.thinking_display,
     )
-    return Reached(provider, transport.close)
+    return Reached(provider, transport.close, found.source)
 
 
 SILENCE = "MAINSPRING_SILENCE_SECONDS"

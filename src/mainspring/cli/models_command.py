@@ -15,7 +15,7 @@ import msgspec
 
 from mainspring.cli.flags import Options, StartError
 from mainspring.cli.harmless import harmless
-from mainspring.cli.model import as_set, credentials
+from mainspring.cli.model import as_set, key_for
 from mainspring.cli.settings import settings_of
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.models import AS_OF, MODELS, Model, model_named
@@ -171,17 +171,18 @@ def prices(price: Price) -> dict[str, float]:
 
 def servers_in(settings: Settings, environment: Mapping[str, str]) -> tuple[Server, ...]:
     from mainspring.providers.anthropic import HOME, VERSION
+    from mainspring.providers.asking import Key
     from mainspring.providers.openai import HOME as OPENAI_HOME
     from mainspring.providers.openai import with_version
 
     found: list[Server] = []
-    source, key = credentials(dict(environment))
+    ours = key_for(settings, dict(environment), os.getcwd())  # noqa: PTH109  # pathlib takes 8 ms to load
     address = settings.api.base_url or ""
-    if key or address:
-        proof = {"authorization": f"Bearer {key}"} if source == "ANTHROPIC_AUTH_TOKEN" else {"x-api-key": key}
-        named_by = "api.baseUrl" if address else source
+    if ours.is_any or address:
+        named_by = "api.baseUrl" if address else ours.source
         url = f"{(address or HOME).rstrip('/')}/v1/models?limit=1000"
-        found.append(Server(named_by, url, {"anthropic-version": VERSION, **(proof if key else {})}))
+        proof = Key(ours.value, ours.header).headers
+        found.append(Server(named_by, url, {"anthropic-version": VERSION, **proof}))
     key = environment.get("OPENAI_API_KEY", "").strip()
     address = environment.get("OPENAI_BASE_URL", "").strip()
     if key or address:
@@ -197,7 +198,7 @@ async def asked(servers: Iterable[Server]) -> tuple[Offered, ...]:
 
 
 async def offered(server: Server) -> Offered:
-    from mainspring.core.redact import redact
+    from mainspring.secrets.redaction import redact
 
     shown = redact(server.url.partition("?")[0])
     try:

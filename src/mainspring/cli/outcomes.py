@@ -122,6 +122,6 @@ def error_name(failure: Failure) -> str | None:
 
 
 def prose_of(failure: Failure) -> str:
-    from mainspring.core.redact import redact  # its patterns take 5 ms to compile, and are seldom needed
+    from mainspring.secrets.redaction import redact  # its patterns take 5 ms to compile, and are seldom needed
 
     return redact(f"API Error: {failure.detail or failure.kind}{WAY_OUT.get(failure.kind, '')}")

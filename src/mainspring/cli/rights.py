@@ -23,7 +23,18 @@ NAMES = {
 
 
 def new_gate(options: Options, settings: Settings, cwd: str, home: str, ours: tuple[str, ...]) -> Gate:
-    return Gate(rules(options, settings, cwd), folders=(cwd, *folders(options, settings, cwd)), home=home, ours=ours)
+    def trusted() -> bool:
+        from mainspring.settings.trust import is_trusted
+
+        return is_trusted(ours[0] if ours else None, cwd)
+
+    return Gate(
+        rules(options, settings, cwd),
+        folders=(cwd, *folders(options, settings, cwd)),
+        home=home,
+        ours=ours,
+        trusted=trusted,
+    )
 
 
 def rules(options: Options, settings: Settings, cwd: str) -> tuple[Written, ...]:

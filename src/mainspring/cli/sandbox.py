@@ -93,7 +93,7 @@ class Sandboxing:
         self._network = Network(Proxy(gate), outside=self._ground.folders)
         self._way = await self._network.__aenter__()
 
-    def walls(self, command: str, leave: bool) -> Walls:  # noqa: FBT001  # a callback
+    def walls(self, command: str, leave: bool) -> Walls:  # a callback
         """What a command may reach; `leave`: it asks for everything."""
         from mainspring.processes.child import Walls
 
@@ -129,7 +129,7 @@ class Sandboxing:
         assert program is not None
         state = f"{ground.home or self._own_folder()}/sandbox"
         os.makedirs(state, 0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
-        temp = f"{self._own_folder()}/tmp"
+        temp = f"{self._own_folder()}/tmp"  # noqa: S108  # in a folder of our own
         os.makedirs(temp, 0o700, exist_ok=True)  # noqa: PTH103
         rules = ground.may_read()
         denied = (*ground.masked, *(_unreadable(ground.folders, rules) if rules is not None else ()))

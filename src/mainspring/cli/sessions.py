@@ -95,7 +95,9 @@ def journal_options(options: Options, place: Place) -> JournalOptions:
 
 
 def tell(words: str) -> None:
-    print(f"mainspring: {words}", file=sys.stderr, flush=True)
+    from mainspring.secrets.redaction import redact
+
+    print(f"mainspring: {redact(words)}", file=sys.stderr, flush=True)
 
 
 # --- going on ---------------------------------------------------------------------------------------

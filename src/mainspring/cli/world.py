@@ -14,7 +14,7 @@ from mainspring.cli import rights
 from mainspring.cli.about import About
 from mainspring.cli.flags import BY_NAME, Options, StartError
 from mainspring.cli.mind import Site, Thinking, around, new_mind, system_text
-from mainspring.cli.model import Close, Environment, Reached, credentials, least, new_config, new_provider
+from mainspring.cli.model import Close, Environment, Reached, least, new_config, new_provider
 from mainspring.cli.sandbox import Ground, Sandboxing
 from mainspring.cli.sessions import Opened, new_place, open_session
 from mainspring.cli.settings import settings_of, tell
@@ -33,6 +33,7 @@ from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
 from mainspring.engine.wishes import compaction, token_budget
 from mainspring.hooks.points import Hooks
+from mainspring.secrets.sources import FILE_NAME
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.places import side_folder
 from mainspring.settings.home import home_folder
@@ -103,7 +104,7 @@ def prepare(options: Options, environment: Environment) -> Parts:
         kit=kit,
         tools=tuple(offered(options, settings)),
         schema=structured(options),
-        model=new_provider(options, settings, environment),
+        model=new_provider(options, settings, environment, cwd),
         sandboxing=sandboxing,
     )
     tell(settings)
@@ -132,7 +133,7 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
         model=parts.config.model,
         tools=tuple(hands.offers),
         mode=parts.mode,
-        key_source=credentials(parts.environment)[0],
+        key_source=parts.model.key_source,
         betas=options.betas,
         ignored=tuple([name for name in options.given if BY_NAME[name].later]),
         sandbox=lambda: parts.sandboxing.words,
@@ -203,13 +204,15 @@ def go_on_with(session: Session, parts: Parts) -> None:
 
 
 def new_sandboxing(place: Place, gate: Gate, environment: Environment, settings: Settings) -> Sandboxing:
+    home = home_folder(environment)
     ground = Ground(
         settings.sandbox,
         folders=(place.root, *place.folders),
-        home=home_folder(environment),
+        home=home,
         path=environment.get("PATH", ""),
         policy=lambda: gate.policy(Policy()),
         may_read=lambda: gate.reading_rules(place.root, Policy()),
+        masked=(f"{home}/{FILE_NAME}",) if home else (),
     )
     sandboxing = gate.sandbox = Sandboxing(ground)
     return sandboxing
@@ -222,12 +225,13 @@ def new_kit(place: Place, gate: Gate, environment: Environment, settings: Settin
     def env() -> dict[str, str]:
         from mainspring.processes.environment import for_programs
 
-        return for_programs(environment, settings=settings.env)
+        found = for_programs(environment, settings=settings.env)
+        if "PATH" in found:  # a relative folder on it is the project's own, in every project (P6)
+            found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
+        return found
 
     kit = Kit(place, env, adopt=True, only_reads=only_reads, around=sandboxing.around, walls=sandboxing.walls)
     kit.search_command = settings.search_command or ""
-    key = credentials(environment)[1]
-    kit.keys = (key,) if key else ()
     return kit
 
 
@@ -256,8 +260,7 @@ def money(options: Options, settings: Settings) -> int | None:
 
 
 def open_journal(parts: Parts) -> Opened:
-    key = credentials(parts.environment)[1]
-    place = new_place(parts.environment, parts.cwd, (key,) if key else ())
+    place = new_place(parts.environment, parts.cwd, ())
     return open_session(parts.options, place, new_id())
 
 

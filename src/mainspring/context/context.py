@@ -32,6 +32,7 @@ from mainspring.core.reasons import Trouble
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Edit, Fold, Replace
 from mainspring.processes.spill import Shelf
+from mainspring.secrets.held import covered
 
 # Once something must go, a quarter of the room goes: to free only what is missing would break the prefix every turn.
 FREED = (3, 4)
@@ -62,7 +63,7 @@ class Context:
         self._rent = Rent()
         self._broken = ""  # the message behind which the next request differs from the last, where we know it
         self._collapses = Collapses(new_id)
-        shelf = Shelf(folder)
+        shelf = Shelf(folder, covered)
         self._budget: Layer = Results(shelf)  # 0
         self._layers: tuple[tuple[str, Layer], ...] = (
             ("snip", snip),  # 1

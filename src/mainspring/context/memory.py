@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from mainspring.context.attachments import MANNERS, Attachment, Kind, cut
 from mainspring.context.folders import Project, project_of
-from mainspring.context.includes import mentions
 from mainspring.context.texts import Mark, Text, look, read_text
 from mainspring.core.value import Bundle
 from mainspring.processes.paths import PathRefused, Resolved, resolve, within
@@ -188,6 +187,10 @@ class Memory:
         self._include(path.real, text, scope, bounds, depth + 1)
 
     def _include(self, by: str, text: str, scope: Scope, bounds: str, depth: int) -> None:
+        if "@" not in text:
+            return
+        from mainspring.context.includes import mentions
+
         names = mentions(text)
         if depth > DEEPEST and names:
             self.problems.append(f"'@{names[0]}' in '{by}' is left out: {DEEPEST} files within each other are the most")

@@ -59,7 +59,7 @@ class Surroundings:
         self._unsure = True  # whether the view holds all that stands
         self._last: tuple[tuple[Edit, ...], str] | None = None  # the edits and the day of the last look at the view
         self._recalled = ""  # the prompt for which notes were looked up
-        if around.notes:
+        if around.notes and os.path.isdir(around.notes):  # noqa: PTH112  # pathlib takes 8 ms to load
             self._index = self._the_notes().index
 
     @property

@@ -8,7 +8,6 @@ import time
 from msgspec.structs import replace
 
 from mainspring.core.value import Bundle
-from mainspring.processes.opening import open_read
 from mainspring.processes.paths import PathRefused, Resolved
 
 LARGEST = 256 * 1024  # bytes that are read of a file, whatever its size
@@ -32,6 +31,8 @@ class Text(Bundle):
 
 def read_text(path: Resolved, most: int = LARGEST) -> Text:
     """The beginning of a file. What is no UTF-8 is replaced; raises `PathRefused` and `OSError`."""
+    from mainspring.processes.opening import open_read  # where there is no such file, nobody pays for it
+
     fd = open_read(path)
     try:
         found = os.fstat(fd)
@@ -42,7 +43,7 @@ def read_text(path: Resolved, most: int = LARGEST) -> Text:
         raise PathRefused(f"'{path.real}' is no text: it holds NUL bytes")
     cut = len(data) == most and found.st_size > most
     whole = data[: _whole(data)] if cut else data
-    text = whole.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    text = whole.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").replace("\r\n", "\n")
     return Text(text, found.st_size, cut, steady(mark_of(found)))
 
 

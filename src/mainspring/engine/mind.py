@@ -1,23 +1,26 @@
 """What a session keeps in view: what stands around it, what leaves, what is written down of it. Half of `Deps`.
 
-The layers are loaded after the first request: before it there is nothing to take out, and a start need not wait.
+The layers are loaded when the conversation has become so long that one of them could have something to do: a short
+session never pays for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec.structs import replace
 
 from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, How
-from mainspring.core.messages import User
+from mainspring.core.messages import Assistant, Block, Content, Message, Text, Thinking, ToolCall, ToolResult, User
+from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.value import Bundle, as_json
 from mainspring.core.view import Fold, view
-from mainspring.engine.plain import CHARS_PER_TOKEN, estimate, marks
+from mainspring.engine.plain import CHARS_PER_TOKEN, estimate, marks, since_the_last_reply
+from mainspring.engine.plain import size_of as size_of_call
 from mainspring.hooks.points import Hooks, Nobody, Point
 from mainspring.providers.base import ToolSpec
 
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
     from mainspring.context.surroundings import Surroundings
     from mainspring.engine.side_questions import SideQuestions
     from mainspring.hooks.facts import Trigger
+
+
+SHORT = 30_000  # characters; no single result of such a conversation is too large, and none is old
 
 
 class Sight(Bundle):
@@ -49,16 +55,21 @@ class Mind:
         self._around = sight.surroundings
         self._context: Context | None = None
         self._ask: SideQuestions | None = None
+        self._looked = self._length = 0  # messages that were looked at, and their characters
+        self._is_near = False  # the layers will soon be needed
 
     # --- before a request ---
 
     async def shrink(self, state: State, queued: tuple[User, ...], now: int) -> Prepared:
         added = self._around.attachments(state, now) if self._around is not None else ()
         new = (*added, *queued)
-        if (quick := self._first_of_all(state, new)) is not None:
-            return Prepared(quick, attachments=added)
+        if self._context is None and self._is_short(state, new):
+            since = new if state.totals.replies == 0 else (*since_the_last_reply(state), *new)
+            before = state.tokens if state.totals.replies else estimate(view(state.history, ())) + self._fixed_tokens
+            used, spent = self._taken()
+            return Prepared(before + estimate(since), attachments=added, usage=used, cost=spent)
         made = await self.context.shrink(state, new)
-        used, spent = self._ask.taken() if self._ask is not None else (made.usage, made.cost)
+        used, spent = self._taken()
         tokens = made.tokens
         if made.edits and self._around is not None:
             after = replace(state, edits=(*state.edits, *made.edits))
@@ -67,12 +78,18 @@ class Mind:
             added = (*added, *again)
         return replace(made, tokens=tokens, attachments=added, usage=used, cost=spent)
 
-    def _first_of_all(self, state: State, new: tuple[User, ...]) -> int | None:
-        """How many tokens the first request of a session has, if that is far from any limit."""
-        if self._context is not None or state.totals.replies or state.edits or len(state.history) > 10:
-            return None
-        tokens = estimate((*view(state.history, ()), *new)) + self._sight.fixed() // CHARS_PER_TOKEN
-        return tokens if tokens < self._sight.config.compact_at(state.model) // 2 else None
+    def _is_short(self, state: State, new: tuple[User, ...]) -> bool:
+        """So short that no layer would do anything. Looks at what is new, once."""
+        messages = (*state.history.since(max(self._looked, state.history.begin)), *new)
+        self._looked = len(state.history)
+        self._length += sum(map(length, messages))
+        room = min(SHORT, self._sight.config.compact_at(state.model) // 2)
+        self._is_near = self._length > room // 2
+        return not state.edits and self._length <= room
+
+    @property
+    def _fixed_tokens(self) -> int:
+        return self._sight.fixed() // CHARS_PER_TOKEN
 
     def marks(self, state: State) -> tuple[str, ...]:
         return marks(state.history) if self._context is None else self._context.marks(state)
@@ -83,11 +100,10 @@ class Mind:
             from mainspring.context.context import Context
 
             sight = self._sight
-            self._ask = sight.ask() if sight.ask is not None else None
             self._context = Context(
                 sight.config,
                 new_id=sight.new_id,
-                ask=self._ask,
+                ask=self.ask,
                 folder=sight.folder,
                 fixed=sight.fixed(),
                 limits=sight.limits,
@@ -96,13 +112,23 @@ class Mind:
             )
         return self._context
 
+    @property
+    def ask(self) -> SideQuestions | None:
+        """Who is asked beside the conversation, also by tools: what that costs is told with the next request."""
+        if self._ask is None and self._sight.ask is not None:
+            self._ask = self._sight.ask()
+        return self._ask
+
+    def _taken(self) -> tuple[Usage, int]:
+        return self._ask.taken() if self._ask is not None else (Usage(), 0)
+
     def _steering(self) -> str:
         return self._around.memory.compaction if self._around is not None else ""
 
     # --- beside the requests ---
 
     async def recall(self, state: State) -> tuple[User, ...]:
-        if self._context is None:
+        if self._context is None and self._is_near:
             from mainspring.engine.warming import warm_context
 
             warm_context()
@@ -149,6 +175,25 @@ class Mind:
 
         text = "\n".join([edit.summary.text for edit in made.edits if isinstance(edit, Fold)])
         await hooks.ask(Point.POST_COMPACT, of_summary(trigger, text))
+
+
+def length(message: Message) -> int:
+    """In characters; a picture counts as what makes the layers worth their while."""
+    match message:
+        case User() | ToolResult():
+            parts: tuple[Content | Block, ...] = message.content
+        case Assistant():
+            parts = message.blocks
+        case _:
+            assert_never(message)
+    return sum([LENGTHS[type(part)](part) if type(part) in LENGTHS else SHORT for part in parts])
+
+
+LENGTHS: dict[type, Callable[[Any], int]] = {
+    Text: lambda part: len(part.text),
+    Thinking: lambda part: len(part.text),
+    ToolCall: size_of_call,
+}
 
 
 def size_of(system: tuple[str, ...], tools: Iterable[ToolSpec]) -> int:

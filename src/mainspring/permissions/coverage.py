@@ -204,6 +204,8 @@ class Coverage:
         if not words[0].exact:
             return False
         name = words[0].text
+        if name == "git" and not self.files.policy.trusted:
+            return False  # its configuration and hooks are the repository's, and would run (P6)
         if words is command.words and self._is_function(words[0]):
             return True  # its body is among the commands
         if name in _CONTROL or (name == "command" and all(word.exact for word in words)):

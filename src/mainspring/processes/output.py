@@ -9,7 +9,8 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 HEAD, TAIL = 10_000, 20_000  # bytes that are kept: with the note between them, about 8,000 tokens
 DISK = 64_000_000  # bytes of one output that are stored at most
@@ -19,6 +20,14 @@ _CONTINUED = range(0x80, 0xC0)  # bytes within a character
 _LONGEST = 4  # bytes of a character
 
 
+class Cover(Protocol):
+    """Bytes in, as many bytes out, though some of them only with the next piece."""
+
+    def feed(self, data: bytes) -> bytes: ...
+
+    def finish(self) -> bytes: ...
+
+
 class Sizes(NamedTuple):
     """How much of an output is kept, and where. No folder: nothing is stored."""
 
@@ -26,13 +35,14 @@ class Sizes(NamedTuple):
     tail: int = TAIL
     folder: str = ""
     disk: int = DISK
+    cover: Callable[[], Cover] | None = None  # makes what takes our keys out of what is stored
 
 
 class Output:
     def __init__(self, sizes: Sizes, *, store_all: bool = False) -> None:
         """`store_all`: the file begins with the first byte; otherwise there is none unless something is left out."""
         self._sizes = sizes
-        self._file = Spill(sizes.folder, sizes.disk)
+        self._file = Spill(sizes.folder, sizes.disk, sizes.cover() if sizes.cover is not None else None)
         self._storing = store_all
         self._head, self._tail = bytearray(), bytearray()
         self.size = self.lines = 0  # since the beginning, or since `take`
@@ -114,8 +124,9 @@ class Output:
 class Spill:
     """A file for what is too long to be shown. It never fails: a full disk is told in the note."""
 
-    def __init__(self, folder: str, most: int) -> None:
+    def __init__(self, folder: str, most: int, cover: Cover | None = None) -> None:
         self.path = ""
+        self._cover = cover
         self._folder, self._most = folder, most
         self._fd, self.written = -1, 0
         self._closed = not folder
@@ -127,6 +138,7 @@ class Spill:
         try:
             if self._fd < 0:
                 self.path, self._fd = create(self._folder)
+            data = self._cover.feed(data) if self._cover is not None else data
             room = self._most - self.written
             self.written += _write_all(self._fd, data[:room])
             if room < len(data):
@@ -145,6 +157,9 @@ class Spill:
     def close(self) -> None:
         self._closed = True
         if self._fd >= 0:
+            if self._cover is not None:
+                with contextlib.suppress(OSError):  # a full disk has been told of
+                    self.written += _write_all(self._fd, self._cover.finish()[: self._most - self.written])
             os.close(self._fd)
             self._fd = -1
 

@@ -10,6 +10,7 @@ where a key may stand. Removing the variable would not do: the kernel still show
 
 from __future__ import annotations
 
+import os
 import sys
 
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
@@ -27,7 +28,17 @@ def hide() -> bool:
 def _prctl(option: int, value: int) -> bool:
     if sys.platform != "linux":
         return False
-    import ctypes  # 2.4 ms: paid at the first command, not at the start
+    try:  # what `ctypes` is made of: 0.4 ms to load instead of 2.1, and this is done at every start
+        import _ctypes as c
+
+        address = c.dlsym(c.dlopen(None, os.RTLD_NOW), "prctl")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        return bool(c.call_cdeclfunction(address, (option, value, 0, 0, 0)) == 0)
+    except (ImportError, AttributeError, TypeError):  # another Python: the long way
+        return _by_ctypes(option, value)
+
+
+def _by_ctypes(option: int, value: int) -> bool:
+    import ctypes
 
     try:
         return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)

@@ -27,6 +27,7 @@ from mainspring.core.config import Config
 from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.events import ToolsDone
 from mainspring.core.value import Bundle
+from mainspring.secrets.held import covered, hold
 from mainspring.sessions.forms import Unreadable, as_line
 from mainspring.sessions.lines import Envelope, Payload
 from mainspring.sessions.places import (
@@ -47,7 +48,6 @@ from mainspring.sessions.scribe import Scribe
 if TYPE_CHECKING:  # what reads is loaded when something is read: a new session starts without it
     from mainspring.sessions.loaded import Loaded
 
-SHORTEST_SECRET = 6  # a shorter value would blot out ordinary words
 MOST_FOREIGN = 1 << 20  # bytes in which a name that a client has given is looked for
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
@@ -105,7 +105,7 @@ class FileJournal:
         self.stored = False  # whether what is appended still reaches the disk
         self._scribe = scribe
         self._options = options
-        self._secrets = tuple([(s.encode(), b"*" * len(s)) for s in options.secrets if len(s) >= SHORTEST_SECRET])
+        hold(*options.secrets)
         self._write_to = options.disk.write
         self._fd = self._live = -1
         self._live_reply = ""
@@ -252,8 +252,6 @@ class FileJournal:
     # --- writing ---
 
     def _write(self, data: bytes) -> None:
-        for secret, stars in self._secrets:
-            data = data.replace(secret, stars)
         if not self._first:
             self._write_all(self._fd, data)
             return
@@ -262,7 +260,8 @@ class FileJournal:
         self._scribe.placed(os.lseek(self._fd, 0, os.SEEK_CUR) - len(data))
 
     def _write_all(self, fd: int, data: bytes) -> None:
-        """One `write`. If the disk takes only a part of it, the rest follows."""
+        """One `write`. If the disk takes only a part of it, the rest follows. No key of ours is in it (K3)."""
+        data = covered(data)
         try:
             done = self._write_to(fd, data)
             self._seen += len(data) if fd == self._fd else 0
@@ -347,7 +346,7 @@ def write_payload(file: str, payload: Payload, disk: Disk) -> str:
         draft = draft_of(path)
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE)
         try:
-            view = memoryview(payload.data)
+            view = memoryview(covered(payload.data))
             while view:
                 view = view[disk.write(fd, bytes(view)) :]
         except OSError:

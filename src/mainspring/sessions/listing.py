@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from mainspring.core.messages import Assistant, Block, Content, Text, Thinking, ToolCall, ToolResult, User
-from mainspring.core.redact import redact
+from mainspring.secrets.redaction import redact
 from mainspring.sessions.book import Book
 from mainspring.sessions.forms import Unreadable, as_line
 from mainspring.sessions.lines import CHECKPOINT

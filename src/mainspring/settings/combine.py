@@ -247,6 +247,7 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...
         api=Api(
             base_url=held.text("api.baseUrl"),
             key_helper=held.text("apiKeyHelper"),
+            key_lifetime=held.number("api.keyLifetimeSeconds"),
             max_cost=held.number("api.maxCostUsd"),
             max_retries=held.number("api.maxRetries"),
         ),

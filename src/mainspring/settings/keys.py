@@ -275,6 +275,7 @@ KEYS: tuple[Key, ...] = (
     Key("cleanupPeriodDays", count_or_none, By.USER),
     Key("api.baseUrl", text, By.USER),
     Key("apiKeyHelper", text, By.USER),
+    Key("api.keyLifetimeSeconds", count, By.USER),
     Key("api.maxCostUsd", dollars, merge=Merge.LEAST),
     Key("api.maxRetries", count_or_none, merge=Merge.LEAST),
     Key("limits.maxTurns", count, merge=Merge.LEAST),

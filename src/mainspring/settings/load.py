@@ -44,7 +44,7 @@ def only_address(address: str) -> Settings:
         return Settings()
     shown = address
     if "@" in address:
-        from mainspring.core.redact import redact
+        from mainspring.secrets.redaction import redact
 
         shown = redact(address)
     value = Effective(VARIABLES[ADDRESS], shown, Origin(Source.ENVIRONMENT, ADDRESS))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mainspring.core.money import NANOS_PER_USD
-from mainspring.core.redact import redact
+from mainspring.secrets.redaction import redact
 from mainspring.settings.keys import BY_NAME, Merge
 from mainspring.settings.values import Effective, Entry, Origin, Settings
 

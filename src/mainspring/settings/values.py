@@ -100,6 +100,7 @@ class Permissions(Value):
 class Api(Value):
     base_url: str | None = None
     key_helper: str | None = None
+    key_lifetime: int | None = None  # seconds that a key of the helper is used
     max_cost: int | None = None  # nano-dollars a session
     max_retries: int | None = None
 

@@ -22,6 +22,7 @@ from mainspring.processes.children import Children, Ended
 from mainspring.processes.marks import new_mark
 from mainspring.processes.output import DISK, Sizes, Stored
 from mainspring.processes.programs import find
+from mainspring.secrets.held import Covering
 from mainspring.tools.background import Background
 from mainspring.tools.base import Answer, Calling, Input, Place, Shown, Tool, Trait, without_nul
 from mainspring.tools.shell_codes import meaning, named
@@ -87,7 +88,8 @@ class Bash:
             ours, its = os.pipe()
         try:
             job = self._job(given, calling.place, its)._replace(
-                limits=Limits(seconds, Sizes(folder=calling.place.spill, disk=self._disk)), on_output=live
+                limits=Limits(seconds, Sizes(folder=calling.place.spill, disk=self._disk, cover=Covering)),
+                on_output=live,
             )
             with refusals(command):
                 ended = await self._children.run(job)
@@ -100,7 +102,7 @@ class Bash:
     def _in_background(self, given: BashInput, calling: Calling, note: str) -> Answer:
         place = calling.place
         job = self._job(given, place, None)._replace(
-            limits=Limits(None, Sizes(folder=place.spill, disk=self._disk)), store_all=True
+            limits=Limits(None, Sizes(folder=place.spill, disk=self._disk, cover=Covering)), store_all=True
         )
         with refusals(given.command):
             running = self._background.start(job, given.command, call=calling.id, about=given.description)
@@ -132,7 +134,7 @@ class Bash:
         return self._walls(given.command, given.dangerouslyDisableSandbox)
 
 
-def bash_tool(
+def bash_tool(  # noqa: PLR0913  # keywords, most of them
     children: Children,
     background: Background,
     env: Mapping[str, str],

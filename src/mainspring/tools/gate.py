@@ -50,7 +50,7 @@ class Walled(Protocol):
         """What runs in it need not be asked for: the user said so."""
         ...
 
-    def walls(self, command: str, leave: bool) -> str:  # noqa: FBT001  # as it is asked
+    def walls(self, command: str, leave: bool) -> str:  # as it is asked
         """`none`: the command would run outside."""
         ...
 
@@ -58,8 +58,12 @@ class Walled(Protocol):
 LEAVES = "dangerouslyDisableSandbox"
 
 
+def _yes() -> bool:
+    return True
+
+
 class Gate:
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, nearly all of them
         self,
         written: tuple[Written, ...] = (),
         *,
@@ -67,11 +71,14 @@ class Gate:
         home: str = "",
         ours: tuple[str, ...] = (),
         classifier: Classifier | None = None,
+        trusted: Callable[[], bool] = _yes,
     ) -> None:
+        """`trusted`: whether what the repository brings may run; asked when the first call is decided."""
         self._written = written
         self._folders, self._home, self._ours = folders, home, ours
         self._classifier = classifier
         self.sandbox: Walled | None = None
+        self._trusted = trusted
         self._made: tuple[str, tuple[str, ...], Policy] | None = None
 
     def policy(self, standing: Standing) -> Policy:
@@ -88,13 +95,15 @@ class Gate:
         for one in (*self._written, *[session_rule(text) for text in standing.rules]):
             rules = rules.and_also(parse(**{one.behavior: (one.text,)}, source=Source(one.source), base=one.base))
         root = self._folders[0] if self._folders else ""  # where the session began
-        return Policy(rules, Mode(standing.mode), self._folders, self._home, self._ours, root)
+        return Policy(rules, Mode(standing.mode), self._folders, self._home, self._ours, root, self._trusted())
 
     async def verdict(self, asked: Asked, standing: Standing) -> Verdict:
         from mainspring.permissions.decide import decide
         from mainspring.permissions.modes import settle
 
         policy = self.policy(standing)
+        if asked.tool == "Bash" and not policy.trusted and asks_git_here(asked):
+            policy = replace(policy, trusted=True)
         decided = decide(asked, policy, self._paths)
         if asked.tool == "Bash" and self.sandbox is not None:
             decided = beside_walls(asked, decided, policy.mode, self.sandbox)
@@ -144,6 +153,19 @@ class Gate:
         from mainspring.processes.paths import resolve
 
         return resolve(path, cwd, home=self._home or None)
+
+
+ELSEWHERE = ("cd", "pushd", "-C", "--git-dir", "--work-tree", "GIT_", "-c", "--exec-path")
+
+
+def asks_git_here(asked: Asked) -> bool:
+    """A line about the repository it is in, which brings nothing that git would run (P6)."""
+    command = str(asked.input.get("command", ""))
+    if "git" not in command or any(word in command for word in ELSEWHERE):
+        return False
+    from mainspring.processes.git_harmless import is_harmless
+
+    return is_harmless(asked.cwd)
 
 
 def beside_walls(asked: Asked, verdict: Verdict, mode: str, sandbox: Walled) -> Verdict:

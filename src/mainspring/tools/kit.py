@@ -50,7 +50,7 @@ def _no_skills(name: str, _: str) -> str:
 
 
 class Kit:
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
         place: Place,
         env: Mapping[str, str] | Callable[[], Mapping[str, str]],
@@ -79,7 +79,6 @@ class Kit:
         self.ask_small: Ask | None = None  # a small model that reads pages
         self.search: Search | None = None  # who searches the web; else
         self.search_command = ""  # a command of the user's
-        self.keys: tuple[str, ...] = ()  # that no address may hold
 
     def offers(self, names: Iterable[str]) -> list[Offer]:
         """In our order, whatever theirs: the same tools make the same request."""
@@ -145,12 +144,13 @@ class Kit:
             from mainspring.tools.web_search import web_search_tool
 
             return web_search_tool(self._search())
+        from mainspring.secrets.held import known
         from mainspring.tools.web_fetch import web_fetch_tool
         from mainspring.web.fetching import Fetcher
         from mainspring.web.markdown import converter
         from mainspring.web.reader import Reader
 
-        reader = Reader(Fetcher(known=self.keys), converter(self.children))
+        reader = Reader(Fetcher(known=known()), converter(self.children))
         return web_fetch_tool(reader, self._names_host, self.ask_small)
 
     def _names_host(self, host: str) -> bool:

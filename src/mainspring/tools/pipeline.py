@@ -17,6 +17,7 @@ from mainspring.core.pairing import NeverRan
 from mainspring.core.value import Value
 from mainspring.hooks.points import NOTHING, Hooks, Nobody, Opinion, Point
 from mainspring.providers.base import ToolSpec
+from mainspring.secrets.held import is_in
 from mainspring.tools.base import Answer, Offer, Place, Tool, offer
 from mainspring.tools.gate import Gate, Standing
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from mainspring.permissions.policy import Verdict
 
 MOST_DEEP = 64  # how far an input may be nested
+KEY_IN_INPUT = (
+    "Nothing was done: the input holds a key of the program that runs you, and such keys go to nobody. Leave it out; a "
+    "command that needs a key of the user's own finds it in the user's environment or files."
+)
 
 
 class Asking(Protocol):
@@ -139,7 +144,9 @@ async def find(passage: Passage) -> Answer | None:
 
 
 async def check(passage: Passage) -> Answer | None:
-    """Parse and validate."""
+    """Parse and validate. A key of ours in it goes nowhere: not to a hook, nor to who is asked (K3)."""
+    if is_in(passage.call.input):
+        return passage.refuse(KEY_IN_INPUT)
     if deeper_than(passage.call.input, MOST_DEEP):
         return wrong(f"The input of '{passage.call.name}' is nested too deeply. Nothing was done: call it again.")
     passage.given = passage.tool.parse(passage.call.input)
@@ -157,6 +164,8 @@ def take(passage: Passage, input: dict[str, Any]) -> dict[str, Any]:
     """The input from now on, whoever it comes from: with whole paths, and checked."""
     if deeper_than(input, MOST_DEEP):
         raise ToolError(f"The changed input of '{passage.call.name}' is nested too deeply. Nothing was done.")
+    if is_in(input):
+        raise ToolError(KEY_IN_INPUT)
     paths = [field for field in passage.tool.paths if isinstance(input.get(field), str)]
     whole = {**input, **{field: whole_path(input[field], passage.place) for field in paths}}
     passage.given, passage.input = passage.tool.parse(whole), whole

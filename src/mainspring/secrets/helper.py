@@ -1,0 +1,138 @@
+"""A command that prints a key: `apiKeyHelper` of the user's or administrator's settings (K1).
+
+It is started without a shell: words and quotes, and nothing is expanded, so that it does the same everywhere. A command
+that means more than that is refused with the way out, not guessed. Its key is kept in memory for its lifetime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+
+from mainspring.core.errors import ProviderError, UsageError
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.secrets.sources import HELPER, LONGEST, checked
+
+SECONDS = 30.0  # somebody may have to touch a security key; who waits longer has gone away
+LIFETIME = 300  # seconds; what Claude Code has
+LIFETIME_VARIABLE = "CLAUDE_CODE_API_KEY_HELPER_TTL_MS"
+OF_SHELLS = frozenset("|&;<>()$`*?[~\n")  # what a shell would do something with
+
+
+class Helper:
+    def __init__(
+        self,
+        command: str,
+        environ: Mapping[str, str],
+        *,
+        cwd: str,
+        lifetime: int | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.argv = program_and_words(command, environ, cwd)
+        self._environ = environ
+        self._lifetime = lifetime or _lifetime(environ)
+        self._now = now
+        self._value = ""
+        self._times: int = 0  # how often it was asked
+        self._since = 0.0
+        self._lock = asyncio.Lock()
+
+    def is_stale(self) -> bool:
+        return not self._value or self._now() - self._since >= self._lifetime
+
+    async def refresh(self) -> str:
+        """Those who ask while it runs get the one answer."""
+        before = self._times
+        async with self._lock:
+            if self._times == before:
+                self._value = await self._ask()
+                self._since = self._now()
+                self._times += 1
+            return self._value
+
+    async def _ask(self) -> str:
+        from mainspring.processes.child import Job, Limits
+        from mainspring.processes.children import Children
+        from mainspring.processes.output import Sizes
+
+        limits = Limits(SECONDS, Sizes(head=LONGEST + 2, tail=0))
+        try:
+            ended = await Children().run(Job(self.argv, _home(self._environ), _environment(self._environ), limits))
+        except OSError as error:
+            raise _failure(f"cannot be started: {error.strerror}") from None
+        if ended.timed_out:
+            raise _failure(f"did not end within {SECONDS:.0f} seconds")
+        if ended.code:
+            raise _failure(f"ended with {ended.code}{_last_line(ended.stderr.data)}")
+        try:
+            return checked(ended.stdout.data.decode(errors="replace"), f"what '{HELPER}' prints")
+        except UsageError as error:
+            raise ProviderError(Failure(Trouble.AUTH, str(error))) from None
+
+
+def program_and_words(command: str, environ: Mapping[str, str], cwd: str) -> tuple[str, ...]:
+    import shlex
+
+    rest = command.strip().removeprefix("~/")
+    odd = "".join(sorted(set(rest) & OF_SHELLS))
+    if odd:
+        raise UsageError(
+            f"'{HELPER}' is started without a shell, and has {odd!r}: put the command into a script, and name that"
+        )
+    try:
+        words = shlex.split(rest)
+    except ValueError:
+        raise UsageError(f"'{HELPER}' has a quote that is not closed") from None
+    if not words or "=" in words[0]:
+        raise UsageError(f"'{HELPER}' must begin with a program")
+    in_home = command.strip().startswith("~/")
+    name = f"{_home(environ).rstrip('/')}/{words[0]}" if in_home else words[0]
+    return (_program(name, environ, cwd), *words[1:])
+
+
+def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
+    """By its path, or by its name where systems keep programs; never from the working folder by its name (T3)."""
+    from mainspring.processes.programs import find
+
+    if "/" in name and not name.startswith("/"):
+        raise UsageError(f"'{HELPER}' names '{name}', which is another file in every folder: write the whole path")
+    path = name if name.startswith("/") else find(name, path=environ.get("PATH", ""), outside=(cwd,))
+    if path is None or not os.access(path, os.X_OK):
+        raise UsageError(f"'{HELPER}' names '{name}', and there is no such program: write the whole path of one")
+    if os.stat(path).st_mode & 0o002:  # noqa: PTH116  # pathlib takes 8 ms to load
+        raise UsageError(f"'{HELPER}' names '{path}', which everybody can change: 'chmod o-w {path}'")
+    return path
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    """Where it is started: not in a project, which could bring files that it reads."""
+    home = environ.get("HOME", "")
+    return home if home.startswith("/") and os.path.isdir(home) else "/"  # noqa: PTH112  # as above
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Not the list for programs that a model starts: this one is the user's own, and may need the token of a vault to
+    get the key. What is ours is not passed."""
+    from mainspring.processes.environment import ours
+
+    return {name: value for name, value in environ.items() if not ours(name)}
+
+
+def _lifetime(environ: Mapping[str, str]) -> float:
+    said = environ.get(LIFETIME_VARIABLE, "")
+    return int(said) / 1_000 if said.isdecimal() and int(said) else LIFETIME
+
+
+def _last_line(data: bytes) -> str:
+    from mainspring.secrets.redaction import redact
+
+    lines = data.decode(errors="replace").strip().splitlines()
+    shown = "".join([char for char in redact(lines[-1])[:200] if char.isprintable()]) if lines else ""
+    return f" and said '{shown}'" if shown else ""
+
+
+def _failure(words: str) -> ProviderError:
+    return ProviderError(Failure(Trouble.AUTH, f"'{HELPER}' {words}: run it by hand, and mend it"))

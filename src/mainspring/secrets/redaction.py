@@ -1,0 +1,175 @@
+"""The one function that takes secrets out of a text: for logs, errors, traces and crash reports (K3).
+
+Known values first, then what looks like a secret. Transcripts are another matter: see `held.covered`.
+
+It is linear in the text, whatever the text. A pattern begins at a fixed word, or where a run of its characters begins
+(a look behind says so), and never gives back what it has taken (`*+`), so that no run is read more than a few times. A
+row is tried, and compiled, only where one of its words is in the text: most texts hold none, and all the rows take 5 ms
+to compile. No match but that of a private key goes beyond its line, which is what `Stream` relies on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from mainspring.secrets import held
+
+REDACTED = "[redacted]"
+
+
+class Row(NamedTuple):
+    words: tuple[str, ...]  # in small letters; one of them is in every match
+    pattern: str  # its groups are kept, so that the reader still sees what was there
+    ignore_case: bool = False
+
+
+_NAME = r"[A-Za-z0-9_-]"
+_ODD_NAME = r"(?:api[_-]?key|token(?!s)|secret|passw(?:or)?d)"  # in the name of a variable or field: a secret follows
+_START = r"(?<![A-Za-z0-9])"
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        ("private key",),
+        r"-----BEGIN [A-Z0-9 ]*+(?:(?<=PRIVATE KEY)|(?<=PRIVATE KEY BLOCK))-----"
+        r"[\s\S]*?(?:-----END [A-Z0-9 ]*+-----|\Z)",
+    ),
+    Row(("sk-",), rf"{_START}sk-[A-Za-z0-9_-]{{16,}}+"),  # Anthropic, OpenAI and those that copied the form
+    Row(("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), rf"{_START}gh[pousr]_[A-Za-z0-9]{{20,}}+"),
+    Row(("github_pat_",), rf"{_START}github_pat_[A-Za-z0-9_]{{20,}}+"),
+    Row(("glpat-",), rf"{_START}glpat-[A-Za-z0-9_-]{{16,}}+"),
+    Row(("xox", "xapp-"), rf"{_START}(?:xox[abceoprs]|xapp)-[A-Za-z0-9-]{{10,}}+"),
+    Row(("akia", "asia"), rf"{_START}A[KS]IA[A-Z0-9]{{16}}(?![A-Za-z0-9])"),
+    Row(("aiza",), rf"{_START}AIza[A-Za-z0-9_-]{{30,}}+"),
+    Row(("hf_",), rf"{_START}hf_[A-Za-z0-9]{{20,}}+"),
+    Row(("npm_",), rf"{_START}npm_[A-Za-z0-9]{{30,}}+"),
+    # A signed token. Behind a dash its first part is bounded: there may be many dashes.
+    Row(
+        ("eyj",),
+        rf"(?:(?<!{_NAME})eyJ{_NAME}{{8,}}+|(?<=[_-])eyJ{_NAME}{{8,500}}+)\.{_NAME}{{8,}}+\.{_NAME}*+",
+    ),
+    # With a digit, or long: "bearer authentication" is no secret.
+    Row(("bearer",), r"(\bbearer[ \t]++)(?=[^\s\d]*+\d|\S{20})[A-Za-z0-9._~+/=-]{8,}+", ignore_case=True),
+    Row(("basic",), r"(\bauthorization\W{1,8}basic[ \t]++)[A-Za-z0-9._~+/=-]{4,}+", ignore_case=True),
+    Row(("x-api-key",), r"(\bx-api-key\\?['\"]?[ \t]*+[:=][ \t]*+\\?['\"]?)[^\s'\",;\\]++", ignore_case=True),
+    Row(
+        ("key", "token", "secret", "passw"),
+        rf"((?<!{_NAME})(?={_NAME}*?{_ODD_NAME}){_NAME}++(?:\\?['\"])?[ \t]*+[:=][ \t]*+)"
+        r"(?:(\\\")[^\"\\\n]{6,}+|(\")(?:[^\"\\\n]|\\.){6,}+|(')(?:[^'\\\n]|\\.){6,}+|[^\s'\",;\\]{6,}+)",
+        ignore_case=True,
+    ),
+    # In an address: a password, or a name that is long enough to be a token. The last '@' before the path counts.
+    Row(("://",), r"(://)(?:([^\s/:@'\"<>]*+:)[^\s/'\"<>]+|[^\s/:@'\"<>]{20,})(?=@)"),
+)
+
+
+def redact(text: str) -> str:
+    for secret in held.known():
+        text = text.replace(secret, REDACTED)
+    for pattern in _patterns_for(text):
+        text = pattern.sub(_without, text)
+    return text
+
+
+def _patterns_for(text: str) -> Iterator[re.Pattern[str]]:
+    small = text.lower()
+    for number, row in enumerate(ROWS):
+        if any(word in small for word in row.words):
+            yield _compiled(number)
+
+
+@cache
+def _compiled(number: int) -> re.Pattern[str]:
+    return re.compile(ROWS[number].pattern, re.IGNORECASE if ROWS[number].ignore_case else re.NOFLAG)
+
+
+def _without(match: re.Match[str]) -> str:
+    return "".join([group or "" for group in match.groups()]) + REDACTED
+
+
+# --- a text that comes in pieces ----------------------------------------------------------------------------------
+
+LONGEST_LINE = 64 * 1024  # what is held back of a line that does not end
+LONGEST_SECRET = 8 * 1024  # of a line that must be cut, this much waits for what follows
+_BEGIN, _END = "-----BEGIN ", "-----END "
+_MARK = 100  # characters; the line that begins or ends a private key has fewer
+
+
+class Stream:
+    """For a log: what is fed in pieces comes out by whole lines, so that no secret is missed because it was cut."""
+
+    def __init__(self) -> None:
+        self._kept = ""
+        self._new: list[str] = []  # not looked at yet: of a line that has no end so far
+        self._size = 0  # of both
+        self._in_key = False  # in a private key that is too long to be held back: nothing comes out until it ends
+
+    def feed(self, text: str) -> str:
+        self._new.append(text)
+        self._size += len(text)
+        if "\n" not in text and self._size <= LONGEST_LINE:
+            return ""
+        self._join()
+        if self._in_key and not self._leave_key():
+            return ""
+        cut = self._whole_lines()
+        if not cut and len(self._kept) > LONGEST_LINE:
+            cut = self._cut_line()
+        ready = self._kept[:cut]
+        self._keep(self._kept[cut:])
+        return redact(ready)
+
+    def finish(self) -> str:
+        self._join()
+        ready = "" if self._in_key and not self._leave_key() else self._kept
+        self._keep("")
+        return redact(ready)
+
+    def _join(self) -> None:
+        self._keep(self._kept + "".join(self._new))
+        self._new.clear()
+
+    def _keep(self, text: str) -> None:
+        self._kept, self._size = text, len(text)
+
+    def _whole_lines(self) -> int:
+        """Up to the last newline, but not beyond the beginning of a private key that has no end yet."""
+        cut = self._kept.rfind("\n") + 1
+        begin = self._kept.rfind(_BEGIN, 0, cut)
+        mark = self._kept[begin : begin + _MARK].partition("\n")[0]
+        if begin < 0 or "PRIVATE KEY" not in mark or self._kept.find(_END, begin, cut) >= 0:
+            return cut
+        return begin
+
+    def _cut_line(self) -> int:
+        """Somewhere in the line, outside of all that is a secret already, or may become one."""
+        if self._kept.startswith(_BEGIN):
+            self._in_key = True
+            return len(self._kept)  # it is redacted to its end, and what follows is dropped
+        cut = len(self._kept) - LONGEST_SECRET
+        for start, end in sorted(self._spans(), reverse=True):
+            if start < cut < end:
+                cut = start
+        return cut or len(self._kept)
+
+    def _spans(self) -> Iterator[tuple[int, int]]:
+        for secret in held.known():
+            at = self._kept.find(secret)
+            while at >= 0:
+                yield at, at + len(secret)
+                at = self._kept.find(secret, at + 1)
+        for pattern in _patterns_for(self._kept):
+            for match in pattern.finditer(self._kept):
+                yield match.span()
+
+    def _leave_key(self) -> bool:
+        before, found, after = self._kept.partition(_END)
+        dashes = after.find("-----")
+        if found and dashes >= 0:
+            self._in_key = False
+            self._keep(after[dashes + 5 :])
+            return True
+        self._keep(found + after if found and len(after) < _MARK else before[-len(_END) :])
+        return False

@@ -1,0 +1,103 @@
+"""Where the key for the model comes from: the first of argument, helper command, environment, file (K1).
+
+A project's files are not among them, and settings take the helper from the user's side only (T2). Every start comes
+through here, so a helper and a file are loaded only where there is one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+
+from mainspring.core.errors import UsageError
+from mainspring.core.value import Bundle
+from mainspring.secrets.held import hold, hold_proxies
+
+API_KEY, AUTH_TOKEN = "x-api-key", "authorization"  # the headers
+BOTH = "both"  # of them: what a helper prints may be either, and Claude Code sends it as both
+VARIABLES = {"ANTHROPIC_API_KEY": API_KEY, "ANTHROPIC_AUTH_TOKEN": AUTH_TOKEN}  # the first that is set counts
+ARGUMENT, HELPER, FILE, NONE = "argument", "apiKeyHelper", "key file", "none"
+FILE_NAME = "key"  # in our folder in the user's home
+CONSOLE = "sk-ant-api"  # how keys of Anthropic's console begin; anything else in a file is a token
+LONGEST = 16 * 1024  # characters; signed tokens are long
+
+
+class Wanted(Bundle):
+    """What may bring a key."""
+
+    environ: Mapping[str, str]
+    home: str | None  # our folder in the user's home
+    cwd: str  # programs in there are not the user's
+    argument: str = ""
+    helper: str | None = None  # a command, from the settings of the user or the administrator
+    lifetime: int | None = None  # seconds that a helper's key is used; None: not said
+
+
+class Found(Bundle):
+    """A key, or the way to it. `refresh` brings another one when this one is refused; `is_stale` says when it is time
+    to ask for one without waiting for that."""
+
+    source: str
+    value: str = ""  # empty: there is none, or the helper has not been asked yet
+    header: str = API_KEY
+    refresh: Callable[[], Awaitable[str]] | None = None
+    is_stale: Callable[[], bool] | None = None
+
+    def __repr__(self) -> str:
+        return f"Found({self.source})"  # a traceback or a log shows this
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.value) or self.refresh is not None
+
+
+def find_key(wanted: Wanted) -> Found:
+    """Raises `UsageError` for one that is there and cannot be used: another one is not taken in its place."""
+    hold_proxies(wanted.environ)
+    hold(*[wanted.environ.get(name, "").strip() for name in VARIABLES])  # also the one that is not used
+    if wanted.argument:
+        value = checked(wanted.argument, "the key that was given")
+        return Found(ARGUMENT, value, header_of(value))
+    if wanted.helper:
+        from mainspring.secrets.helper import Helper
+
+        helper = Helper(wanted.helper, wanted.environ, cwd=wanted.cwd, lifetime=wanted.lifetime)
+        return Found(HELPER, header=BOTH, refresh=helper.refresh, is_stale=helper.is_stale)
+    for name, header in VARIABLES.items():
+        if value := wanted.environ.get(name, "").strip():
+            return Found(name, checked(value, f"'{name}'"), header)
+    file = f"{wanted.home}/{FILE_NAME}"
+    if wanted.home is None or not os.path.lexists(file):
+        return Found(NONE)
+    from mainspring.secrets.key_file import KeyFile
+
+    kept = KeyFile(file)
+    value = kept.read()
+    return Found(FILE, value, header_of(value), refresh=kept.refresh)
+
+
+def present(wanted: Wanted) -> list[str]:
+    """The names of all that are there, in order: only the first is used."""
+    found = [ARGUMENT] if wanted.argument else []
+    found += [HELPER] if wanted.helper else []
+    found += [name for name in VARIABLES if wanted.environ.get(name, "").strip()]
+    return found + ([FILE] if wanted.home is not None and os.path.lexists(f"{wanted.home}/{FILE_NAME}") else [])
+
+
+def header_of(value: str) -> str:
+    return API_KEY if value.startswith(CONSOLE) else AUTH_TOKEN
+
+
+def headers_of(header: str, value: str) -> dict[str, str]:
+    """Of a request. Without a key there are none: a local server asks for none."""
+    both = {API_KEY: value, AUTH_TOKEN: f"Bearer {value}"}
+    return {name: said for name, said in both.items() if value and header in (name, BOTH)}
+
+
+def checked(value: str, name: str) -> str:
+    """One word that can stand in a header. The value itself is never in a message."""
+    value = value.strip()
+    if not (value.isascii() and value.isprintable()) or " " in value or not 0 < len(value) <= LONGEST:
+        raise UsageError(f"{name} is no key: a key is one word of at most {LONGEST:,} plain characters")
+    hold(value)
+    return value
