@@ -121,6 +121,22 @@ def test_a_compaction_that_was_asked_for_is_told_with_its_kind(serve: Serve, sho
     assert figures(show(stage), stage.sessions()[0].stem) == after  # by its id, too
 
 
+def test_as_a_command(serve: Serve) -> None:
+    stage = serve(*reads(2, 2_600))
+    files(stage, 2, 500)
+    none = stage.run("context")
+    assert (none.returncode, none.stdout) == (1, b"")
+    assert none.stderr.startswith(b"mainspring: there is no session in '")
+    stage.run("-p", "read all")
+    shown = stage.run("context", stage.sessions()[0].stem)
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    assert shown.stdout.startswith(b"Session ")
+    assert json.loads(stage.run("context", "--json").stdout)["session_id"] == stage.sessions()[0].stem
+    odd = stage.run("context", "--keep")
+    assert odd.returncode == 1
+    assert b"knows no '--keep'" in odd.stderr
+
+
 def test_a_damaged_journal_is_reckoned_as_far_as_it_goes(serve: Serve, show: Callable[[Stage], Show]) -> None:
     stage = serve(*reads(3, 2_600))
     files(stage, 3, 500)

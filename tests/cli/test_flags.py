@@ -128,7 +128,7 @@ def test_the_help_lists_every_flag_and_says_which_are_not_honoured() -> None:
 
 def test_the_help_warns_of_what_is_missing() -> None:
     assert "With -p nobody can\nbe asked" in help_text()
-    assert "no sandbox" in help_text()
+    assert "Where bubblewrap is installed" in help_text()
 
 
 def test_the_page_has_the_table_as_it_is() -> None:

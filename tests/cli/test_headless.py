@@ -20,7 +20,8 @@ from mainspring.simulator.replies import Refuse, Say
 from mainspring.tools.catalog import SPECS
 from mainspring.tools.kit import FOR_PEOPLE
 
-ALL = [name for name in SPECS if name not in FOR_PEOPLE and name != "Skill"]  # nobody can be asked, no skill is here
+# Nobody can be asked, no skill is here, and this server does not search.
+ALL = [name for name in SPECS if name not in FOR_PEOPLE and name not in ("Skill", "WebSearch")]
 
 
 def tool_use(name: str, **input: Any) -> dict[str, Any]:

@@ -60,12 +60,13 @@ ALLOWED = {
 def test_a_headless_run_loads_a_short_list(tmp_path: Path) -> None:
     """A run with a tool call, from the first line to the last."""
     look = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a.txt"}}
-    with serving([Say.of("Look.", look), Say.of("Done.")], tmp_path / "work") as stage:
+    with serving([Say.of("Look.", look), Say.of("Done.")] * 2, tmp_path / "work") as stage:
         (stage.folder / "a.txt").write_text("hello")
         environment = {"ANTHROPIC_BASE_URL": stage.server.url, "MAINSPRING_HOME": str(stage.home)}
         run = "from mainspring.cli.main import main; main(['-p', 'hello', '--output-format=stream-json'])"
+        loaded_by(run, stage.folder, **environment)  # the first one also tries whether there is a sandbox
         loaded = loaded_by(run, stage.folder, **environment)
-        assert len(stage.requests) == 2
+        assert len(stage.requests) == 4
     more = loaded - loaded_by(BASE, tmp_path)
     assert {name for name in more if not name.startswith("mainspring")} <= ALLOWED
     doors = {"conversation", "screen", "demo", "help"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mainspring.cli.flags import Options
 from mainspring.cli.harmless import harmless
@@ -16,7 +16,7 @@ from mainspring.context.memory import Where
 from mainspring.context.surroundings import Around, Surroundings
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError
-from mainspring.core.messages import user
+from mainspring.core.messages import Block, user
 from mainspring.core.models import MODELS, Model, model_named
 from mainspring.core.value import Bundle
 from mainspring.engine.ledger import Ledger
@@ -99,6 +99,7 @@ class Thinking(Bundle):
     config: Config
     ledger: Ledger
     environment: Environment
+    searches: bool = False  # whether the model's service does
 
 
 def new_mind(asked: Thinking, found: Surroundings, hands: Hands, system: tuple[str, ...], kit: Kit) -> Mind:
@@ -141,7 +142,13 @@ def new_mind(asked: Thinking, found: Surroundings, hands: Hands, system: tuple[s
             raise ToolError(f"the small model gave no answer: {answer.failed}")
         return answer.text
 
+    async def search(prompt: str, declared: dict[str, Any]) -> list[Block]:
+        assert mind.ask is not None
+        return await mind.ask.search(prompt, declared)
+
     kit.ask_small = ask_small
+    if asked.searches:
+        kit.search_service = search
     return mind
 
 

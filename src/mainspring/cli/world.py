@@ -92,17 +92,18 @@ def prepare(options: Options, environment: Environment) -> Parts:
     place = Place(cwd, home=home, folders=rights.folders(options, settings, cwd))
     sandboxing = new_sandboxing(place, gate, environment, settings)
     kit = new_kit(place, gate, environment, settings, sandboxing)
+    config = new_config(options, settings)
     parts = Parts(
         options=options,
         environment=environment,
         cwd=cwd,
         settings=settings,
-        config=new_config(options, settings),
+        config=config,
         system=own_blocks(options),
         mode=rights.mode(options, settings, environment),
         gate=gate,
         kit=kit,
-        tools=tuple(offered(options, settings)),
+        tools=tuple(offered(options, settings, config)),
         schema=structured(options),
         model=new_provider(options, settings, environment, cwd),
         sandboxing=sandboxing,
@@ -124,7 +125,8 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
     spent = loaded.spent if loaded is not None else 0
     ledger = Ledger(money(options, parts.settings), spent=spent)
     system = system_text(parts.system, surroundings, hands.offers, attended=attended)
-    asked = Thinking(parts.model.provider, parts.config, ledger, parts.environment)
+    searches = service_searches(parts.config, parts.settings)
+    asked = Thinking(parts.model.provider, parts.config, ledger, parts.environment, searches)
     mind = new_mind(asked, surroundings, hands, system, parts.kit)
     deps = Equipped(parts.model.provider, hands, journal=opened.journal, system=system, answer=answer, mind=mind)
     about = About(
@@ -243,13 +245,19 @@ def new_hooks(parts: Parts, opened: Opened) -> Hooks | None:
     return hooks_of(parts.settings, parts.kit, opened)
 
 
-def offered(options: Options, settings: Settings) -> list[str]:
+def service_searches(config: Config, settings: Settings) -> bool:
+    """Anthropic's own does, for its own models; of what stands at another address nobody knows."""
+    return config.model.name.startswith("claude-") and not settings.api.base_url
+
+
+def offered(options: Options, settings: Settings, config: Config) -> list[str]:
     """The tools that exist for this session. Those that a rule takes away as a whole, the model is not told of."""
     exist = tuple(SPECS) if options.tools is None or "default" in options.tools else options.tools
     if unknown := [name for name in exist if name not in SPECS]:
         raise StartError(f"'--tools {unknown[0]}': there is no such tool; there are {', '.join(SPECS)}")
     away = rights.taken_away(options, settings)
-    if not settings.search_command and options.tools is None:
+    usual = options.tools is None or "default" in options.tools
+    if usual and not settings.search_command and not service_searches(config, settings):
         away = {*away, "WebSearch"}  # nobody is there to search; who names the tool is told so by its answer
     return [name for name in exist if name not in away]
 

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import aclosing
+from typing import Any
 
 from mainspring.context.asking import Answered, Question
 from mainspring.context.tokens import LEAST, weights
 from mainspring.core.config import Config, Source
 from mainspring.core.effects import Request
-from mainspring.core.errors import ProviderError
+from mainspring.core.errors import ProviderError, ToolError
 from mainspring.core.history import History
-from mainspring.core.messages import Stop, Text
+from mainspring.core.messages import Block, ServerBlock, Stop, Text, user
 from mainspring.core.models import Model
 from mainspring.core.money import Usage, cost, grant
 from mainspring.core.moves import thinking_budget
 from mainspring.engine.ledger import Ledger
 from mainspring.providers.base import Conversation, Ended, Finished, Provider, Started, ToolSpec
 
-COLLAPSE = "collapse"  # who asks, for the provider: each source has its own line of requests
+COLLAPSE, SEARCH = "collapse", "search"  # who asks, for the provider: each source has its own line of requests
+FOUND, SAID = 100_000, 2_000  # tokens that a search may bring into its prompt, and those of what is said of it
+MOST_SEARCHES, A_SEARCH = 5, 10_000_000  # within one request, and nano-dollars for each, as published
 NO_MONEY = "there is no money left for it"
 
 
@@ -99,7 +102,33 @@ class SideQuestions:
             self._usage, self._cost = self._usage + used, self._cost + spent
         return answer
 
-    async def _answer(self, request: Request, conversation: Conversation, model: Model) -> Answered:
+    async def search(self, prompt: str, declared: dict[str, Any]) -> list[Block]:
+        """One request in which the service's own search tool is declared; the blocks of its answer."""
+        model, ledger = self.model, self._ledger()
+        price = model.price.at(FOUND)
+        reserve = FOUND * price.dearest_input + SAID * price.output + MOST_SEARCHES * A_SEARCH
+        limited = ledger.funds is not None
+        if limited and not ledger.reserve(reserve):
+            raise ToolError("There is not enough money left for a search.")
+        request = Request(model.name, SAID, 0, SEARCH, self._config.chain, self._config.depth, 0)
+        tool = ToolSpec(declared["name"], "", {}, declared)
+        blocks: list[Block] = []
+        spent, used = reserve if limited else 0, Usage()
+        try:
+            asked = Conversation(History([user(prompt)]), tools=(tool,))
+            answer = await self._answer(request, asked, model, blocks)
+            searches = sum([isinstance(b, ServerBlock) and b.kind == "server_tool_use" for b in blocks])
+            spent, used = answer.cost + searches * A_SEARCH, answer.usage
+        finally:
+            ledger.settle(reserve if limited else 0, spent)
+            self._usage, self._cost = self._usage + used, self._cost + spent
+        if answer.failed:
+            raise ToolError(f"The service could not search: {answer.failed}.")
+        return blocks
+
+    async def _answer(
+        self, request: Request, conversation: Conversation, model: Model, blocks: list[Block] | None = None
+    ) -> Answered:
         texts: list[str] = []
         used, stop = Usage(), Stop.UNFINISHED
         try:
@@ -109,8 +138,10 @@ class SideQuestions:
                         match item:
                             case Started() if item.usage.total:
                                 used = item.usage
-                            case Finished(block=Text() as block):
-                                texts.append(block.text)
+                            case Finished(block=block):
+                                texts += [block.text] if isinstance(block, Text) else []
+                                if blocks is not None:
+                                    blocks.append(block)
                             case Ended():
                                 used, stop = item.usage, item.stop
                             case _:

@@ -1,47 +1,32 @@
 """Anthropic's Messages API, streaming. One object per session; the transport below is what sessions share.
 
 The request is made here from the conversation (`projection.py`, `anthropic_json.py`), the reply is read by
-`anthropic_events.py`, the bytes travel by `transport.py`, and `retry.py` decides what is tried again.
+`anthropic_events.py`; how a server is asked at all is in `asking.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 
 import msgspec
-from msgspec.structs import replace
 
 from mainspring.core.config import Effort
 from mainspring.core.effects import Request
-from mainspring.core.errors import ProviderError
 from mainspring.core.models import model_named
-from mainspring.core.reasons import Failure, Trouble
-from mainspring.core.value import Bundle
+from mainspring.providers import asking
 from mainspring.providers.anthropic_events import Reply
 from mainspring.providers.anthropic_json import END, can_be_marked, encode, marked, system_json, tool_json
-from mainspring.providers.anthropic_refusals import BadThinkingError, refusal
-from mainspring.providers.base import Batch, Broken, Conversation, Ended, Retry
+from mainspring.providers.anthropic_refusals import refusal
+from mainspring.providers.asking import Asking, Fixed, Line, Prepared
+from mainspring.providers.base import Conversation
 from mainspring.providers.placing import Target
-from mainspring.providers.prefix import Sent, broken
 from mainspring.providers.projection import Projected, Projection
-from mainspring.providers.retry import (
-    HEARTBEAT,
-    PATIENCE,
-    SECOND,
-    Patience,
-    Tried,
-    Who,
-    countdown,
-    next_delay,
-    retrying,
-)
-from mainspring.providers.sse import Parser
-from mainspring.providers.transport import Transport
+from mainspring.providers.retry import PATIENCE, Patience, RefusedError, Who
+from mainspring.providers.transport import Exchange, Transport
 from mainspring.version import __version__
+
+Key = asking.Key  # where its users look for it
 
 HOME = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -50,32 +35,10 @@ TASK_BUDGET = "task-budgets-2026-03-13"
 BINDING = "thinking-binding-controls-2026-08-01"
 MOST_MARKS = 4  # the API's limit
 
-NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
 
+class Anthropic(Asking):
+    path = "/v1/messages"
 
-class Key(Bundle):
-    """What proves who we are, and how to get another one when it is refused."""
-
-    value: str
-    header: str = "x-api-key"
-    refresh: Callable[[], Awaitable[str]] | None = None
-
-    @property
-    def headers(self) -> dict[str, str]:
-        if not self.value:
-            return {}  # a local server asks for none
-        return {self.header: f"Bearer {self.value}" if self.header == "authorization" else self.value}
-
-
-class Prepared(Bundle):
-    """A request, ready to be sent as often as it takes."""
-
-    body: list[bytes]
-    headers: dict[str, str]
-    broken: Broken | None
-
-
-class Anthropic:
     def __init__(  # noqa: PLR0913  # keywords, all of them
         self,
         key: Key | str = "",
@@ -87,128 +50,59 @@ class Anthropic:
         patience: Patience = PATIENCE[Who.FOREGROUND],
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._key = Key(key) if isinstance(key, str) else key
-        self._url = base_url.rstrip("/")
-        self._transport = transport or Transport()
+        key = Key(key) if isinstance(key, str) else key
+        super().__init__(key, base_url, transport=transport, patience=patience, now=now)
         self._betas = betas
         self._display = thinking_display
-        self._patience = patience
-        self._now = now
-        self._lines: dict[str, _Line] = {}  # by who asks: a summary's requests do not extend the conversation's
-
-    async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
-        prepared = self.prepare(request, conversation)
-        if prepared.broken is not None:
-            yield (prepared.broken,)
-        patience = replace(self._patience, overload_tries=min(self._patience.overload_tries, request.overload_tries))
-        line = self._line(request)
-        for wait in line.lost.waits(patience):
-            yield (wait,)
-            await asyncio.sleep(min(wait.delay, HEARTBEAT) / SECOND)
-        begun = False
-        for last_chance in (False, True):
-            try:
-                tries = retrying(lambda: self._attempt(prepared), patience, random_share)  # noqa: B023  # used at once
-                async with aclosing(tries) as batches:
-                    async for batch in batches:
-                        begun = begun or not isinstance(batch[0], Retry)
-                        if isinstance(batch[-1], Ended):  # whoever reads may leave as soon as it has this
-                            line.lost = Lost()
-                        yield batch
-            except BadThinkingError as error:
-                if last_chance:
-                    raise
-                # The one 400 that a change of ours can cure: signatures that this server does not know, as after a
-                # resume with another account.
-                yield (Retry(error.failure, 1, 0),)
-                self._line(request).distrust(conversation)
-                prepared = self.prepare(request, conversation)
-            except ProviderError as error:
-                if begun:  # else the waiting was done, and another model may be asked at once
-                    line.lost = Lost(error.failure, line.lost.times + 1)
-                raise
-            else:
-                return
 
     async def count_tokens(self, request: Request, conversation: Conversation) -> int:
         """What the server says the prompt of this request would be."""
-        projected = self._project(Projection(encode), request, conversation, frozenset())
+        target = self._target(request, frozenset())
+        projected = self._projection().project(conversation.history, conversation.edits, target)
         settings: dict[str, object] = {"model": request.model}
         if thinking := self._thinking(request, projected):
             settings["thinking"] = thinking
-        body = body_of(settings, fixed_part(conversation), projected, conversation.marks)
-        url = f"{self._url}/v1/messages/count_tokens"
-        async with self._transport.post(url, self._headers(request), body) as response:
+        body = self._body(settings, self._fix(conversation), projected, conversation)
+        url = f"{self._url}{self.path}/count_tokens"
+        async with self._transport.post(url, self._headers(request) | self._key.headers, body) as response:
             if response.status != 200:
-                raise await refusal(response, self._now())
+                raise await self._refusal(response)
             return msgspec.json.decode(await response.read(), type=_Count).input_tokens
 
-    # --- one attempt ---
+    # --- what `asking.py` wants to know ---
 
-    async def _attempt(self, prepared: Prepared) -> AsyncGenerator[Batch, None]:
-        refreshed = False
-        while True:
-            headers = prepared.headers | self._key.headers
-            async with self._transport.post(f"{self._url}/v1/messages", headers, prepared.body) as response:
-                if response.status == 200:
-                    parser, reply = Parser(), Reply()
-                    async for chunk in response:
-                        batch = reply.take(parser.feed(chunk))
-                        if reply.ended:
-                            await response.finish()  # so that the connection can be used again
-                        if batch:
-                            yield batch
-                        if reply.ended:
-                            return
-                    raise ProviderError(NO_END)
-                error = await refusal(response, self._now())
-            if response.status != 401 or refreshed or not await self._refresh():
-                raise error
-            refreshed = True
+    def _projection(self) -> Projection:
+        return Projection(encode)
 
-    async def _refresh(self) -> bool:
-        """A new key, once; the same one again would be refused again."""
-        if self._key.refresh is None:
-            return False
-        value = await self._key.refresh()
-        changed = bool(value) and value != self._key.value
-        self._key = replace(self._key, value=value)
-        return changed
-
-    # --- making the request ---
-
-    def _line(self, request: Request) -> _Line:
-        return self._lines.setdefault(request.source, _Line())
-
-    def prepare(self, request: Request, conversation: Conversation) -> Prepared:
-        """The request that would be sent now. It counts as sent: the next one is compared with it."""
-        line = self._line(request)
-        projected = self._project(line.projection, request, conversation, line.distrusted)
-        settings = self._settings(request, projected)
-        fixed = line.fixed_part(conversation)
-        body = body_of(settings, fixed, projected, conversation.marks)
-        sent = Sent(
-            model=request.model,
-            thinking=msgspec.json.encode(settings.get("thinking")),
-            tools=fixed.tools,
-            system=fixed.system,
-            chunks=list(projected.chunks),
-            conversation=conversation,
-            unfinished=projected.unfinished,
-        )
-        break_ = broken(line.sent, sent)
-        line.sent = sent
-        return Prepared(body, self._headers(request), break_)
-
-    def _project(
-        self, projection: Projection, request: Request, conversation: Conversation, distrusted: frozenset[str]
-    ) -> Projected:
+    def _target(self, request: Request, distrusted: frozenset[str]) -> Target:
         model = model_named(request.model)
         leads = request.thinking is not None and not request.adaptive
         thinks = request.adaptive or leads or model.thinking_off not in ("", "disabled")
-        return projection.project(
-            conversation.history, conversation.edits, Target(request.model, thinks, leads, distrusted)
-        )
+        return Target(request.model, thinks, leads, distrusted)
+
+    def _thinking_in(self, settings: dict[str, object]) -> object:
+        return settings.get("thinking")
+
+    def _fix(self, conversation: Conversation) -> Fixed:
+        return fixed_part(conversation)
+
+    def _body(
+        self, settings: dict[str, object], fixed: Fixed, projected: Projected, conversation: Conversation
+    ) -> list[bytes]:
+        return body_of(settings, fixed, projected, conversation.marks)
+
+    def _reading(self, prepared: Prepared) -> Reply:  # noqa: ARG002  # a reply says all by itself
+        return Reply()
+
+    async def _refusal(self, response: Exchange) -> RefusedError:
+        return await refusal(response, self._now())
+
+    def _cure(self, cure: str, line: Line, conversation: Conversation) -> None:  # noqa: ARG002  # there is one
+        """The one 400 that a change of ours can cure: signatures that this server does not know, as after a resume with
+        another account."""
+        line.distrust(conversation)
+
+    # --- making the request ---
 
     def _settings(self, request: Request, projected: Projected) -> dict[str, object]:
         settings: dict[str, object] = {"model": request.model, "max_tokens": request.max_output, "stream": True}
@@ -264,44 +158,6 @@ class Anthropic:
         return headers
 
 
-class Lost(Bundle):
-    """Replies that broke off, one after the other: the next request waits as long as a retry would (E-16)."""
-
-    failure: Failure | None = None
-    times: int = 0
-
-    def waits(self, patience: Patience) -> list[Retry]:
-        if self.failure is None:
-            return []
-        tried = Tried(self.times, overloads=0)
-        delay = next_delay(tried, self.failure, patience, asked=None, jitter=random_share())
-        return [Retry(self.failure, self.times, left) for left in countdown(delay or 0)]
-
-
-class _Line:
-    """Requests that extend each other."""
-
-    def __init__(self) -> None:
-        self.projection = Projection(encode)
-        self.sent: Sent | None = None
-        self.distrusted: frozenset[str] = frozenset()
-        self.lost = Lost()
-        self._fixed: Fixed | None = None
-
-    def fixed_part(self, conversation: Conversation) -> Fixed:
-        last = self.sent.conversation if self.sent is not None else None
-        if (
-            self._fixed is None
-            or last is None
-            or (last.tools, last.system) != (conversation.tools, conversation.system)
-        ):
-            self._fixed = fixed_part(conversation)
-        return self._fixed
-
-    def distrust(self, conversation: Conversation) -> None:
-        self.distrusted |= {message.id for message in conversation.history}
-
-
 class _Count(msgspec.Struct):
     input_tokens: int
 
@@ -316,19 +172,6 @@ def effort_for(request: Request) -> Effort | None:
         return None
     thinks = request.adaptive or request.thinking is not None
     return min(request.effort, Effort(most), Effort.MAX if thinks else Effort.HIGH, key=EFFORTS.index)
-
-
-def random_share() -> float:
-    """Between 0 and 1. The module `random` would cost more time at start than it saves here."""
-    return int.from_bytes(os.urandom(4)) / 2**32
-
-
-class Fixed(Bundle):
-    """The part of a request that stays the same from turn to turn."""
-
-    tools: list[bytes]
-    system: list[bytes]
-    body: bytes
 
 
 def fixed_part(conversation: Conversation) -> Fixed:

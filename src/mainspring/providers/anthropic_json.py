@@ -30,7 +30,7 @@ MARK = b',"cache_control":{"type":"ephemeral"}}'
 NO_WORDS = "(no output)"
 
 
-def encode(placed: Placed, before: Role | None) -> bytes:
+def encode(placed: Placed, before: str | None) -> bytes:
     """A part, with what must stand between it and the one before. `END` closes the last one."""
     if placed.role == before:
         return BETWEEN + part_json(placed.part)
@@ -115,6 +115,8 @@ def answer_object(answer: Answer) -> dict[str, object]:
 
 
 def tool_json(tool: ToolSpec) -> bytes:
+    if tool.server is not None:
+        return as_bytes(tool.server)
     return as_bytes({"name": tool.name, "description": tool.description, "input_schema": tool.schema})
 
 

@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import msgspec
 
 from mainspring.core.reasons import Failure, Trouble
+from mainspring.providers.refusals import LONGEST_WORDS, SECOND, CurableError, Response, number, retry_after
 from mainspring.providers.retry import RefusedError, classify
 
-SECOND = 1_000
-LONGEST_WORDS = 2_000  # of a server's error that we repeat
-
-
-class BadThinkingError(RefusedError):
-    """A 400 about thinking blocks: the same request without them may pass."""
-
-
-class Response(Protocol):
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    async def read(self) -> bytes: ...
+THINKING = "thinking"  # the cure: the same request without the thinking blocks may pass
 
 
 class _Error(msgspec.Struct, frozen=True):
@@ -46,7 +31,7 @@ async def refusal(response: Response, now: float) -> RefusedError:
     resets_at = limit_lifts(headers, now, wait) if trouble is Trouble.RATE_LIMIT else None
     failure = Failure(trouble, f"{status}: {words}"[:LONGEST_WORDS] + way_out(trouble, status), status, resets_at)
     if status == 400 and trouble is Trouble.INVALID_REQUEST and is_about_thinking(words):
-        return BadThinkingError(failure)
+        return CurableError(failure, THINKING)
     return RefusedError(failure, wait, final=headers.get("x-should-retry") == "false")
 
 
@@ -69,23 +54,6 @@ def way_out(trouble: Trouble, status: int) -> str:
     if status == 404:
         return " (check the model's name and ANTHROPIC_BASE_URL)"
     return ""
-
-
-def retry_after(headers: Mapping[str, str], now: float) -> int | None:
-    """Milliseconds that the server asks us to wait; it may say so in three ways."""
-    exact = number(headers.get("retry-after-ms"))
-    if exact is not None:
-        return round(exact)
-    said = headers.get("retry-after")
-    seconds = number(said)
-    if seconds is not None:
-        return round(seconds * SECOND)
-    if said is None:
-        return None
-    from email.utils import mktime_tz, parsedate_tz
-
-    date = parsedate_tz(said)
-    return max(0, round((mktime_tz(date) - now) * SECOND)) if date else None
 
 
 def limit_lifts(headers: Mapping[str, str], now: float, wait: int | None) -> int | None:
@@ -111,11 +79,3 @@ def rfc3339(text: str) -> int | None:
         return round(datetime.fromisoformat(text).timestamp() * SECOND)
     except ValueError:
         return None
-
-
-def number(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if 0 <= value < 1e12 else None  # no NaN, no infinity, nothing before 1970

@@ -9,7 +9,7 @@ blocks without their other half are left out. No wire format is here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Literal
 
@@ -20,6 +20,8 @@ from mainspring.core.messages import (
     Assistant,
     Block,
     Content,
+    Document,
+    Image,
     Message,
     RedactedThinking,
     ServerBlock,
@@ -40,6 +42,7 @@ EARLIER = Text("[The conversation before this point is not shown.]")
 GO_ON = Text("Go on.")  # the request must end with a user's message, and nobody has said anything
 ORPHAN = "[The result of a tool call that is no longer shown]"
 NO_OUTCOME = (Text(NeverRan.LOST),)
+APART = Text("[An image or document of this result is shown in the message that follows.]")
 
 
 class Answer(Bundle):
@@ -59,13 +62,20 @@ class Placed(Bundle):
     part: Part
 
 
+def anything(_: Block) -> bool:
+    return True
+
+
 class Target(Bundle):
-    """What decides which thinking may be shown."""
+    """What decides which thinking may be shown, and what the protocol has a place for."""
 
     model: str
     thinking: bool = False
     leads: bool = False  # budgeted thinking: it begins a reply and a tool loop, or there is none
     distrusted: frozenset[str] = frozenset()  # replies whose signatures the server refused
+    takes: Callable[[Block], bool] = anything  # which blocks of a reply the protocol can express
+    calls_last: bool = False  # a reply's calls stand behind all of its text
+    media_apart: bool = False  # results hold text only: what they show follows the last of them, as a user's
 
 
 class Run(Bundle):
@@ -130,9 +140,10 @@ class Placing:
                 part = self._with_id_of_its_own(block)
                 calls.append((block.id, part))
             yield Placed("assistant", reply.id, part)
-        for given_id, call in calls:
-            yield self._answer(given_id, call.id)
+        answers = [self._answer(given_id, call.id) for given_id, call in calls]
+        if answers:
             self._leads = None  # the next reply is a message of its own
+        yield from apart(answers) if self._target.media_apart else answers
 
     def _kept(self, reply: Assistant, servers: list[int]) -> list[Block]:
         thinks = (
@@ -144,7 +155,10 @@ class Placing:
             block
             for at, block in enumerate(reply.blocks)
             if (at in servers if isinstance(block, ServerBlock) else is_sound(block, thinks=thinks))
+            and self._target.takes(block)
         ]
+        if self._target.calls_last:
+            kept.sort(key=lambda block: isinstance(block, ToolCall))
         if kept and self._leads is None:
             self._leads = isinstance(kept[0], Thinking | RedactedThinking)
         if self._target.leads and not self._leads:
@@ -196,6 +210,21 @@ class Placing:
             return Placed("user", "", Answer(call_id, NO_OUTCOME, is_error=True))
         result = found.pop(0)
         return Placed("user", result.id, Answer(call_id, result.content, result.is_error))
+
+
+def apart(answers: list[Placed]) -> Iterator[Placed]:
+    """The answers without their images and documents, then these."""
+    shown: list[Placed] = []
+    for placed in answers:
+        answer = placed.part
+        assert isinstance(answer, Answer)
+        media = [part for part in answer.content if isinstance(part, Image | Document)]
+        if media:
+            shown += [Placed("user", placed.owner, part) for part in media]
+            text = tuple([part for part in answer.content if isinstance(part, Text)])
+            placed = replace(placed, part=replace(answer, content=(*text, APART)))  # noqa: PLW2901
+        yield placed
+    yield from shown
 
 
 def finished(placed: list[Placed], *, paused: bool) -> list[Placed]:

@@ -18,7 +18,14 @@ from mainspring.core.view import Edit, view
 from mainspring.providers.media import REMOVED, media_in, too_many, without_oldest
 from mainspring.providers.placing import EARLIER, GO_ON, Answer, Part, Placed, Placing, Role, Run, Target, runs
 
-Encode = Callable[[Placed, Role | None], bytes]  # a part, and the role of the one before it; None: it is the first
+# A part, and the form of the one before it; None: it is the first. What forms there are is the protocol's business:
+# parts of one form are written alike, and so is what stands between two parts of given forms.
+Encode = Callable[[Placed, str | None], bytes]
+Form = Callable[[Placed], str]
+
+
+def role_of(placed: Placed) -> str:
+    return placed.role
 
 
 class Projected(Bundle):
@@ -26,27 +33,34 @@ class Projected(Bundle):
     owners: list[str]  # whose part it is: a message's id
     thinking: bool  # whether thinking may be asked for
     unfinished: bool  # we had to make something up for the end, which the next request may not repeat
+    form: str | None = None  # of the last part
+    media: int = 0  # bytes of the chunks that are images and documents
 
 
 class _Saved(Bundle):
     length: int
     media: int
     role: Role | None
+    form: str | None
     thinks: bool | None
 
 
 class Row:
     """Parts in a row, and their bytes."""
 
-    def __init__(self, encode: Encode, gone: int, known: dict[int, tuple[Placed, Role | None, bytes]]) -> None:
+    def __init__(
+        self, encode: Encode, form_of: Form, gone: int, known: dict[int, tuple[Placed, str | None, bytes]]
+    ) -> None:
         self.chunks: list[bytes] = []
         self.owners: list[str] = []
         self.media: list[int] = []  # sizes of the images and documents
         self.gone = gone  # how many of the oldest of these are left out
         self.role: Role | None = None
+        self.form: str | None = None
         self.thinks: bool | None = None  # the first reply since a person spoke begins with thinking; None: no reply yet
-        self.known: dict[int, tuple[Placed, Role | None, bytes]] = {}
+        self.known: dict[int, tuple[Placed, str | None, bytes]] = {}
         self._encode = encode
+        self._form_of = form_of
         self._known_before = known
 
     def add(self, placed: Placed) -> None:
@@ -57,7 +71,7 @@ class Row:
             self._change_role(placed.part)
         self.chunks.append(self._bytes(placed))
         self.owners.append(placed.owner)
-        self.role = placed.role
+        self.role, self.form = placed.role, self._form_of(placed)
 
     def _change_role(self, part: Part) -> None:
         """A tool loop goes on while users only bring results; its first reply decides whether the loop thinks."""
@@ -70,8 +84,8 @@ class Row:
     def _bytes(self, placed: Placed) -> bytes:
         key = id(placed.part.content if isinstance(placed.part, Answer) else placed.part)
         known = self.known.get(key) or self._known_before.get(key)
-        if known is None or known[0] != placed or known[1] != self.role:
-            known = (placed, self.role, self._encode(placed, self.role))
+        if known is None or known[0] != placed or known[1] != self.form:
+            known = (placed, self.form, self._encode(placed, self.form))
         self.known[key] = known  # it also keeps the object alive, and with it the meaning of the key
         return known[2]
 
@@ -90,11 +104,11 @@ class Row:
         return placed
 
     def save(self) -> _Saved:
-        return _Saved(len(self.chunks), len(self.media), self.role, self.thinks)
+        return _Saved(len(self.chunks), len(self.media), self.role, self.form, self.thinks)
 
     def rewind(self, saved: _Saved) -> None:
         del self.chunks[saved.length :], self.owners[saved.length :], self.media[saved.media :]
-        self.role, self.thinks = saved.role, saved.thinks
+        self.role, self.form, self.thinks = saved.role, saved.form, saved.thinks
 
 
 class _Last(Bundle):
@@ -108,14 +122,15 @@ class _Last(Bundle):
 class Projection:
     """One conversation's requests, as they grow."""
 
-    def __init__(self, encode: Encode) -> None:
+    def __init__(self, encode: Encode, form_of: Form = role_of) -> None:
         self._encode = encode
+        self._form_of = form_of
         self._last: _Last | None = None
-        self._row = Row(encode, 0, {})
+        self._row = Row(encode, form_of, 0, {})
         self._begin_anew(0)
 
     def _begin_anew(self, gone: int) -> None:
-        self._row = Row(self._encode, gone, self._row.known)
+        self._row = Row(self._encode, self._form_of, gone, self._row.known)
         self._settled = self._row.save()  # up to here nothing changes any more
         self._tail: list[Message] = []  # the messages behind that, as they are in view
         self._ids: set[str] = set()  # of the calls before that
@@ -128,7 +143,9 @@ class Projection:
             target = replace(target, thinking=False)
             self._rebuild(history, edits, target)
         self._last = _Last(history, edits, target)
-        return Projected(self._row.chunks, self._row.owners, target.thinking, self._unfinished)
+        row = self._row
+        media = sum(row.media[row.gone :])
+        return Projected(row.chunks, row.owners, target.thinking, self._unfinished, row.form, media)
 
     def _extend(self, history: History, edits: tuple[Edit, ...], target: Target) -> bool:
         last = self._last

@@ -18,7 +18,7 @@ _values: tuple[str, ...] = ()  # with their spellings, the longest first: none s
 
 def hold(*secrets: str) -> None:
     global _values  # noqa: PLW0603  # a process has one set of them
-    new = {one for secret in secrets for one in spellings(secret) if len(one) >= SHORTEST}
+    new = {one for secret in secrets if secret for one in spellings(secret) if len(one) >= SHORTEST}
     if not new <= set(_values):
         _values = tuple(sorted({*_values, *new}, key=lambda value: (-len(value), value)))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mainspring.tools.background import Background
     from mainspring.tools.shell_walls import WallsOf
     from mainspring.web.asking import Ask
+    from mainspring.web.search_service import CallService
     from mainspring.web.searching import Search
 
 # Where a tool that needs nothing of a session is: its file, and its name in it.
@@ -77,8 +78,8 @@ class Kit:
         self.load_skill: Callable[[str, str], str] = _no_skills
         self.names_host: Callable[[str], bool] = _never  # whether a rule names a host, so that it may be near
         self.ask_small: Ask | None = None  # a small model that reads pages
-        self.search: Search | None = None  # who searches the web; else
-        self.search_command = ""  # a command of the user's
+        self.search_command = ""  # a command of the user's that searches the web; else
+        self.search_service: CallService | None = None  # the model's service does
 
     def offers(self, names: Iterable[str]) -> list[Offer]:
         """In our order, whatever theirs: the same tools make the same request."""
@@ -157,11 +158,15 @@ class Kit:
         return self.names_host(host)  # as it is at that moment
 
     def _search(self) -> Search | None:
-        if self.search is not None or not self.search_command:
-            return self.search
-        from mainspring.web.search_command import by_command
+        if self.search_command:
+            from mainspring.web.search_command import by_command
 
-        return by_command(self.search_command, self.children, lambda: self.env)
+            return by_command(self.search_command, self.children, lambda: self.env)
+        if self.search_service is None:
+            return None
+        from mainspring.web.search_service import by_service
+
+        return by_service(self.search_service)
 
     def _reads(self, given: Any) -> bool:
         return self._only_reads(given.command)

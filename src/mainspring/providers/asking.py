@@ -1,0 +1,295 @@
+"""Asking a model server, whatever its protocol: keys, attempts, waits, cures, and the requests that extend each other.
+
+    class Anthropic(Asking): ...      # says how a request is made, how a reply is read, what a refusal means
+
+The bytes travel by `transport.py`, and `retry.py` decides what is tried again. Beyond that, two things are done here.
+A request that was refused for something that we can change is changed and sent again, once for each such thing
+(`CurableError`). And after a reply that broke off, the next request waits as long as a retry would (E-16).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from mainspring.core.effects import Request
+from mainspring.core.errors import ProviderError
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.value import Bundle
+from mainspring.providers.base import Batch, Broken, Conversation, Ended, Retry
+from mainspring.providers.placing import Target
+from mainspring.providers.prefix import Sent, broken
+from mainspring.providers.projection import Projected, Projection
+from mainspring.providers.refusals import CurableError
+from mainspring.providers.retry import (
+    HEARTBEAT,
+    PATIENCE,
+    SECOND,
+    Patience,
+    RefusedError,
+    Tried,
+    Who,
+    countdown,
+    next_delay,
+    retrying,
+)
+from mainspring.providers.sse import Parser, ServerEvent
+from mainspring.providers.transport import Exchange, Transport
+from mainspring.secrets.sources import headers_of
+
+NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
+
+
+class Key(Bundle):
+    """What proves who we are, and how to get another one when it is refused."""
+
+    value: str
+    header: str = "x-api-key"
+    refresh: Callable[[], Awaitable[str]] | None = None
+    is_stale: Callable[[], bool] | None = None  # whether to get another one before it is refused
+
+    @property
+    def headers(self) -> dict[str, str]:
+        other = {self.header: self.value} if self.value else {}  # gateways have names of their own for it
+        return headers_of(self.header, self.value) or other
+
+    def __repr__(self) -> str:
+        return f"Key({self.header})"  # a traceback or a log shows this
+
+
+class Fixed(Bundle):
+    """The part of a request that stays the same from turn to turn."""
+
+    tools: list[bytes]
+    system: list[bytes]
+    body: bytes
+
+
+class Prepared(Bundle):
+    """A request, ready to be sent as often as it takes."""
+
+    body: list[bytes]
+    headers: dict[str, str]
+    broken: Broken | None
+    conversation: Conversation
+    tokens: int = 0  # of the prompt, as far as can be told; for servers that do not say
+
+
+class Reading(Protocol):
+    """Makes items of a reply's events."""
+
+    ended: bool
+
+    def take(self, events: list[ServerEvent]) -> Batch: ...
+
+
+class Asking:
+    """One per session. What a protocol must say is at the end."""
+
+    path: str  # behind the address
+
+    def __init__(
+        self,
+        key: Key,
+        url: str,
+        *,
+        transport: Transport | None = None,
+        patience: Patience = PATIENCE[Who.FOREGROUND],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._key = key
+        self._url = url.rstrip("/")
+        self._transport = transport or Transport()
+        self._patience = patience
+        self._now = now
+        self._lines: dict[str, Line] = {}  # by who asks: a summary's requests do not extend the conversation's
+
+    async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
+        prepared = self.prepare(request, conversation)
+        if prepared.broken is not None:
+            yield (prepared.broken,)
+        patience = replace(self._patience, overload_tries=min(self._patience.overload_tries, request.overload_tries))
+        line = self._line(request)
+        for wait in line.lost.waits(patience):
+            yield (wait,)
+            await asyncio.sleep(min(wait.delay, HEARTBEAT) / SECOND)
+        begun, cured = False, set[str]()
+        while True:
+            try:
+                tries = retrying(lambda: self._attempt(prepared), patience, random_share)  # noqa: B023  # used at once
+                async with aclosing(tries) as batches:
+                    async for batch in batches:
+                        begun = begun or not isinstance(batch[0], Retry)
+                        if isinstance(batch[-1], Ended):  # whoever reads may leave as soon as it has this
+                            line.lost = Lost()
+                        yield batch
+            except CurableError as error:
+                if error.cure in cured:
+                    raise
+                cured.add(error.cure)
+                yield (Retry(error.failure, len(cured), 0),)
+                self._cure(error.cure, line, conversation)
+                prepared = self.prepare(request, conversation)
+            except ProviderError as error:
+                if begun:  # else the waiting was done, and another model may be asked at once
+                    line.lost = Lost(error.failure, line.lost.times + 1)
+                raise
+            else:
+                return
+
+    def prepare(self, request: Request, conversation: Conversation) -> Prepared:
+        """The request that would be sent now. It counts as sent: the next one is compared with it."""
+        line = self._line(request)
+        target = self._target(request, line.distrusted)
+        projected = line.projection.project(conversation.history, conversation.edits, target)
+        settings = self._settings(request, projected)
+        fixed = self._fixed_part(line, conversation)
+        sent = Sent(
+            model=request.model,
+            thinking=msgspec.json.encode(self._thinking_in(settings)),
+            tools=fixed.tools,
+            system=fixed.system,
+            chunks=list(projected.chunks),
+            conversation=conversation,
+            unfinished=projected.unfinished,
+        )
+        break_ = broken(line.sent, sent)
+        line.sent = sent
+        body = self._body(settings, fixed, projected, conversation)
+        tokens = self._weigh(line, projected, extends=break_ is None)
+        return Prepared(body, self._headers(request), break_, conversation, tokens)
+
+    # --- one attempt ---
+
+    async def _attempt(self, prepared: Prepared) -> AsyncGenerator[Batch, None]:
+        refreshed = False
+        if self._key.is_stale is not None and self._key.is_stale():
+            await self._refresh()
+        while True:
+            headers = prepared.headers | self._key.headers
+            async with self._transport.post(f"{self._url}{self.path}", headers, prepared.body) as response:
+                if response.status == 200:
+                    async with aclosing(self._read(response, prepared)) as batches:
+                        async for batch in batches:
+                            yield batch
+                    return
+                error = await self._refusal(response)
+            if response.status != 401 or refreshed or not await self._refresh():
+                raise error
+            refreshed = True
+
+    async def _read(self, response: Exchange, prepared: Prepared) -> AsyncGenerator[Batch, None]:
+        parser, reply = Parser(), self._reading(prepared)
+        async for chunk in response:
+            batch = reply.take(parser.feed(chunk))
+            if reply.ended:
+                await response.finish()  # so that the connection can be used again
+            if batch:
+                yield batch
+            if reply.ended:
+                return
+        raise ProviderError(NO_END)
+
+    async def _refresh(self) -> bool:
+        """A new key, once; the same one again would be refused again."""
+        if self._key.refresh is None:
+            return False
+        value = await self._key.refresh()
+        changed = bool(value) and value != self._key.value
+        self._key = replace(self._key, value=value)
+        return changed
+
+    def _line(self, request: Request) -> Line:
+        found = self._lines.get(request.source)
+        if found is None:
+            found = self._lines[request.source] = Line(self._projection())
+        return found
+
+    def _fixed_part(self, line: Line, conversation: Conversation) -> Fixed:
+        last = line.sent.conversation if line.sent is not None else None
+        same = last is not None and (last.tools, last.system) == (conversation.tools, conversation.system)
+        if line.fixed is None or not same:
+            line.fixed = self._fix(conversation)
+        return line.fixed
+
+    # --- what a protocol says ---
+
+    @abstractmethod
+    def _projection(self) -> Projection: ...
+
+    @abstractmethod
+    def _target(self, request: Request, distrusted: frozenset[str]) -> Target: ...
+
+    @abstractmethod
+    def _settings(self, request: Request, projected: Projected) -> dict[str, object]:
+        """Everything but tools, system and messages."""
+
+    @abstractmethod
+    def _thinking_in(self, settings: dict[str, object]) -> object:
+        """What of them, when it changes, spoils what is cached of the messages."""
+
+    @abstractmethod
+    def _fix(self, conversation: Conversation) -> Fixed: ...
+
+    @abstractmethod
+    def _body(
+        self, settings: dict[str, object], fixed: Fixed, projected: Projected, conversation: Conversation
+    ) -> list[bytes]: ...
+
+    @abstractmethod
+    def _headers(self, request: Request) -> dict[str, str]: ...
+
+    @abstractmethod
+    def _reading(self, prepared: Prepared) -> Reading: ...
+
+    @abstractmethod
+    async def _refusal(self, response: Exchange) -> RefusedError: ...
+
+    @abstractmethod
+    def _cure(self, cure: str, line: Line, conversation: Conversation) -> None:
+        """Change what the server complained of, before the request is made anew."""
+
+    def _weigh(self, line: Line, projected: Projected, *, extends: bool) -> int:  # noqa: ARG002  # for those who need it
+        return 0
+
+
+class Lost(Bundle):
+    """Replies that broke off, one after the other: the next request waits as long as a retry would (E-16)."""
+
+    failure: Failure | None = None
+    times: int = 0
+
+    def waits(self, patience: Patience) -> list[Retry]:
+        if self.failure is None:
+            return []
+        tried = Tried(self.times, overloads=0)
+        delay = next_delay(tried, self.failure, patience, asked=None, jitter=random_share())
+        return [Retry(self.failure, self.times, left) for left in countdown(delay or 0)]
+
+
+class Line:
+    """Requests that extend each other."""
+
+    def __init__(self, projection: Projection) -> None:
+        self.projection = projection
+        self.sent: Sent | None = None
+        self.fixed: Fixed | None = None
+        self.distrusted: frozenset[str] = frozenset()
+        self.lost = Lost()
+        self.weighed = self.weight = 0  # so many chunks of the last request, and their bytes
+
+    def distrust(self, conversation: Conversation) -> None:
+        self.distrusted |= {message.id for message in conversation.history}
+
+
+def random_share() -> float:
+    """Between 0 and 1. The module `random` would cost more time at start than it saves here."""
+    return int.from_bytes(os.urandom(4)) / 2**32

@@ -1,0 +1,342 @@
+"""Calls and thoughts that a server left in the text, and arguments that are not quite JSON. Sans I/O.
+
+A weak model behind a plain server writes its calls as it was taught to, and nobody takes them out of the text:
+
+    <tool_call>{"name": "Read", "arguments": {"file_path": "a.py"}}</tool_call>
+
+`Written` takes text as it comes and gives back text, thoughts and calls. Text is held back only from where a known
+spelling may have begun, until it is clear whether it has. A spelling that is sure but cannot be read becomes a call
+with a defect, which the loop answers with a bounded retry; one that is not sure stays text. Nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from mainspring.core.messages import Defect, ToolCall
+from mainspring.core.updates import Kind
+from mainspring.core.value import Bundle
+
+Said = tuple[Kind, str] | ToolCall
+Tools = Mapping[str, Mapping[str, Any]]  # schemas by name
+
+UNNAMED = "unknown"
+
+
+# --- arguments ----------------------------------------------------------------------------------------
+
+
+def call_of(call_id: str, name: str, written: str) -> ToolCall:
+    """From arguments as they were written. Cut short or damaged, the call has a defect and is not run."""
+    if not name:
+        return ToolCall(call_id, UNNAMED, {}, Defect.MALFORMED)
+    if not written.strip():
+        return ToolCall(call_id, name, {})
+    try:
+        value: Any = msgspec.json.decode(written)
+        if isinstance(value, str):  # packed twice
+            value = msgspec.json.decode(value) if value.strip() else {}
+    except msgspec.DecodeError as error:
+        return ToolCall(call_id, name, {}, Defect.CUT if "truncated" in str(error) else Defect.MALFORMED)
+    except (RecursionError, UnicodeEncodeError):
+        return ToolCall(call_id, name, {}, Defect.MALFORMED)
+    if value is None:
+        return ToolCall(call_id, name, {})
+    if not isinstance(value, dict):
+        return ToolCall(call_id, name, {}, Defect.MALFORMED)
+    return ToolCall(call_id, name, cast("dict[str, Any]", value))
+
+
+def is_whole(written: str) -> bool:
+    """Whether nothing can follow: the text is one JSON value."""
+    if not written.rstrip().endswith(("}", "]", '"')):
+        return False
+    try:
+        msgspec.json.decode(written)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return False
+    return True
+
+
+# --- what a call may look like once its wrapping is off --------------------------------------------------
+
+NAMES = ("name", "function", "tool", "tool_name")
+ARGUMENTS = ("arguments", "parameters", "input", "args", "tool_input")
+OTHERS = ("id", "type", "index", "call_id")
+
+
+def as_list(value: Any) -> list[Any]:
+    return cast("list[Any]", value)
+
+
+def calls_in(value: Any) -> list[ToolCall] | None:
+    """The calls that a JSON value stands for; None if it is something else."""
+    if isinstance(value, list):
+        found = [calls_in(each) for each in as_list(value)]
+        return [call for calls in found if calls for call in calls] if found and all(found) else None
+    if not isinstance(value, dict):
+        return None
+    fields = cast("dict[str, Any]", value)
+    if isinstance(inner := fields.get("tool_calls"), list):
+        return calls_in(inner)
+    if isinstance(inner := fields.get("function"), dict):
+        return calls_in({"id": fields.get("id"), **inner})
+    if not fields.keys() <= {*NAMES, *ARGUMENTS, *OTHERS}:
+        return None
+    name = next((fields[key] for key in NAMES if isinstance(fields.get(key), str)), None)
+    given = next((fields[key] for key in ARGUMENTS if key in fields), None)
+    if not name or (given is None and not any(key in fields for key in ARGUMENTS)):
+        return None
+    written = given if isinstance(given, str) else msgspec.json.encode(given).decode()
+    call_id = fields.get("id") or fields.get("call_id")
+    return [call_of(call_id if isinstance(call_id, str) else "", name, written)]
+
+
+_lines = msgspec.json.Decoder()
+
+
+def from_json(text: str, _: Tools) -> list[ToolCall] | None:
+    """One value, or one on each line."""
+    for decode in (msgspec.json.decode, _lines.decode_lines):
+        try:
+            return calls_in(decode(text))
+        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+            continue
+    return None
+
+
+FUNCTION = re.compile(r"\s*(?:<function=)?([\w.-]+)>(.*?)(?:</function>)?\s*", re.DOTALL)
+PARAMETER = re.compile(r"<parameter=([\w.-]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+PAIR = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
+NAMED = re.compile(r"\s*([\w.-]+)\s*(?:\[ARGS\]|\[CALL_ID\]\w+\[ARGS\])?\s*(\{.*\})\s*", re.DOTALL)
+PAIRED = re.compile(r"\s*([\w.-]+)\s*(<arg_key>.*)", re.DOTALL)
+
+
+def from_tags(text: str, tools: Tools) -> list[ToolCall] | None:
+    """`name>{...}` or `name><parameter=key>value</parameter>`, with or without `<function=` before it."""
+    found = FUNCTION.fullmatch(text)
+    if found is None:
+        return None
+    name, inner = found[1], found[2]
+    if pairs := PARAMETER.findall(inner):
+        return [ToolCall("", name, typed(pairs, tools.get(name, {})))]
+    return [call_of("", name, inner)] if not inner.strip() or inner.strip().startswith("{") else None
+
+
+def from_pairs(text: str, tools: Tools) -> list[ToolCall] | None:
+    """`name<arg_key>key</arg_key><arg_value>value</arg_value>`."""
+    found = PAIRED.fullmatch(text)
+    pairs = PAIR.findall(found[2]) if found else []
+    return [ToolCall("", found[1], typed(pairs, tools.get(found[1], {})))] if found and pairs else None
+
+
+def from_named(text: str, _: Tools) -> list[ToolCall] | None:
+    """`name{...}` or `name[ARGS]{...}`."""
+    found = NAMED.fullmatch(text)
+    return [call_of("", found[1], found[2])] if found else None
+
+
+def typed(pairs: list[tuple[str, str]], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that came as plain text, as the schema wants them."""
+    properties: dict[str, Any] = schema.get("properties") or {}
+    return {key: as_wanted(value, properties.get(key) or {}) for key, value in pairs}
+
+
+def as_wanted(value: str, schema: Mapping[str, Any]) -> Any:
+    if schema.get("type") == "string":
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return value
+
+
+# --- spellings ------------------------------------------------------------------------------------------
+
+Read = Callable[[str, Tools], list[ToolCall] | None]
+
+
+class Spelling(Bundle):
+    begin: str
+    end: str  # empty: the reply's
+    reads: tuple[Read, ...] = ()  # none: it is thinking
+    sure: bool = True  # nobody writes this who does not mean a call; else the name must be that of a tool
+    first: bool = False  # only where the reply begins
+
+
+ANY_FORM = (from_json, from_tags, from_pairs, from_named)
+
+CALLS = (
+    Spelling("<tool_call>", "</tool_call>", ANY_FORM),  # Hermes, Qwen, GLM
+    Spelling("<|tool_call|>", "<|/tool_call|>", ANY_FORM),  # Phi
+    Spelling("<function_call>", "</function_call>", ANY_FORM),
+    Spelling("<function=", "</function>", (from_tags,)),  # Llama 3.1, Qwen coder
+    Spelling("[TOOL_CALLS]", "", ANY_FORM),  # Mistral
+    Spelling("<|python_tag|>", "", (from_json,)),  # Llama 3
+    Spelling("```json", "```", (from_json,), sure=False),
+    Spelling("```tool_call", "```", (from_json,), sure=False),
+    Spelling("```\n", "```", (from_json,), sure=False),
+    Spelling("{", "", (from_json,), sure=False, first=True),
+    Spelling("[{", "", (from_json,), sure=False, first=True),
+)
+THOUGHTS = (
+    Spelling("<think>", "</think>", first=True),
+    Spelling("<thinking>", "</thinking>", first=True),
+    Spelling("<thought>", "</thought>", first=True),
+)
+MAY_BEGIN = re.compile(r"[<\[`{]")
+KEYS = (*NAMES, *ARGUMENTS, *OTHERS, "tool_calls")
+FIRST_KEY = re.compile(r'\s*(?:\[\s*)?(?:\{\s*(?:"(\w*)("?)|$)|$)')
+LEFTOVERS = re.compile(r"\s*(</s>|<\|im_end\|>|<\|eot_id\|>|<\|eom_id\|>|<\|end\|>)+\s*$")
+NAME = re.compile(r'"name"\s*:\s*"([\w.-]+)"|<function=([\w.-]+)')
+QUOTES = "`\"'"  # right behind one of these a spelling is only talked about
+
+
+class Written:
+    """Feed it the text as it comes. Without tools only thoughts are looked for."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._spellings = (*THOUGHTS, *CALLS) if tools else THOUGHTS
+        self._held = ""
+        self._inside: Spelling | None = None
+        self._at_start = True  # nothing but blanks and thoughts so far
+        self._last = ""  # what was let go last
+
+    def passes(self, text: str) -> bool:
+        """Whether this is plain text, as nearly always. If not, it must be fed."""
+        if self._held or self._inside is not None:
+            return False
+        if "<" in text or "[" in text or "`" in text or "{" in text:  # `MAY_BEGIN`, in a third of the time
+            return False
+        self._last = text
+        if self._at_start:
+            self._at_start = not text.strip()
+        return True
+
+    def feed(self, text: str) -> list[Said]:
+        if self.passes(text):
+            return [(Kind.TEXT, text)]
+        self._held += text
+        return list(self._take())
+
+    def close(self, *, cut: bool = False) -> list[Said]:
+        """The reply is over; `cut`: by its limit."""
+        said = list(self._take())
+        rest, inside, self._held, self._inside = self._held, self._inside, "", None
+        if inside is None or not inside.reads:
+            kind = Kind.TEXT if inside is None else Kind.THINKING
+            return [*said, (kind, rest)] if rest else said
+        return [*said, *self._read(inside, rest, "", cut=cut)]
+
+    # --- steps ---
+
+    def _take(self) -> Iterator[Said]:
+        while self._held:
+            step = self._within(self._inside) if self._inside is not None else self._outside()
+            before = len(self._held), self._inside
+            yield from step
+            if before == (len(self._held), self._inside):
+                return
+
+    def _outside(self) -> Iterator[Said]:
+        """Text up to where a spelling begins, or may begin."""
+        at = 0
+        while found := MAY_BEGIN.search(self._held, at):
+            at = found.start()
+            rest = self._held[at:]
+            fitting = [each for each in self._spellings if self._can_stand(each, at)]
+            begun = [each for each in fitting if rest.startswith(each.begin)]
+            if begun or any(each.begin.startswith(rest) for each in fitting):
+                yield from self._let_go(at)
+                if begun:
+                    self._inside = max(begun, key=lambda each: len(each.begin))
+                    self._held = self._held[len(self._inside.begin) :]
+                return
+            at += 1
+        yield from self._let_go(len(self._held))
+
+    def _can_stand(self, spelling: Spelling, at: int) -> bool:
+        before = self._held[:at]
+        if spelling.first:
+            return self._at_start and not before.strip()
+        return (before or self._last)[-1:] not in (*QUOTES,)
+
+    def _within(self, spelling: Spelling) -> Iterator[Said]:
+        at = self._held.find(spelling.end) if spelling.end else -1
+        if at >= 0:
+            inner, self._held, self._inside = self._held[:at], self._held[at + len(spelling.end) :], None
+            yield from self._read(spelling, inner, spelling.end)
+        elif not spelling.reads:  # thoughts are shown as they come, up to what may be their end
+            kept = begun_end(self._held, spelling.end)
+            thought, self._held = self._held[: len(self._held) - kept], self._held[len(self._held) - kept :]
+            if thought:
+                yield Kind.THINKING, thought
+        elif not spelling.sure and not may_be_call(spelling, self._held):
+            self._inside = None
+            yield from self._let_go_with(spelling.begin)
+
+    def _read(self, spelling: Spelling, inner: str, end: str, *, cut: bool = False) -> Iterator[Said]:
+        if not spelling.reads:
+            yield Kind.THINKING, inner
+            return
+        whole = spelling.begin + inner if spelling.begin in ("{", "[{") else inner
+        calls = self._calls(spelling, LEFTOVERS.sub("", whole).strip())
+        if calls:
+            self._at_start = False
+            yield from calls
+        elif spelling.sure:
+            self._at_start = False
+            yield damaged(spelling.begin + inner, cut=cut)
+        else:
+            text = spelling.begin + inner + end
+            self._passed(text)
+            yield Kind.TEXT, text
+
+    def _calls(self, spelling: Spelling, inner: str) -> list[ToolCall] | None:
+        for read in spelling.reads:
+            calls = read(inner, self._tools)
+            if calls and (spelling.sure or all(call.name in self._tools for call in calls)):
+                return calls
+        return None
+
+    def _let_go(self, length: int) -> Iterator[Said]:
+        text, self._held = self._held[:length], self._held[length:]
+        if text:
+            self._passed(text)
+            yield Kind.TEXT, text
+
+    def _let_go_with(self, begin: str) -> Iterator[Said]:
+        """It was text after all. What stands behind it is looked at again."""
+        self._passed(begin)
+        yield Kind.TEXT, begin
+
+    def _passed(self, text: str) -> None:
+        self._last = text or self._last
+        self._at_start = self._at_start and not text.strip()
+
+
+def may_be_call(spelling: Spelling, held: str) -> bool:
+    """As far as the first key tells, which may not be complete yet."""
+    whole = spelling.begin + held if spelling.begin in ("{", "[{") else held
+    found = FIRST_KEY.match(whole)
+    if found is None or found[1] is None:
+        return found is not None
+    if found[2]:
+        return found[1] in KEYS
+    return found.end() == len(whole) and any(key.startswith(found[1]) for key in KEYS)
+
+
+def begun_end(text: str, end: str) -> int:
+    """How many characters at the end of the text may be the beginning of `end`."""
+    return next((size for size in range(min(len(end) - 1, len(text)), 0, -1) if end.startswith(text[-size:])), 0)
+
+
+def damaged(text: str, *, cut: bool) -> ToolCall:
+    found = NAME.search(text)
+    name = (found[1] or found[2]) if found else UNNAMED
+    return ToolCall("", name, {}, Defect.CUT if cut else Defect.MALFORMED)

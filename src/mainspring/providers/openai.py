@@ -1,0 +1,198 @@
+"""What the providers of OpenAI's two protocols share: the address, the key, and what a server can and cannot do.
+
+Any server that speaks one of them can be asked, hosted or local. Those that know less than OpenAI's own are met half
+way: what a server is known or likely not to take is left out from the beginning (`manners_for`), and what it refuses by
+name is left out from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from mainspring.core.config import Effort
+from mainspring.core.effects import Request
+from mainspring.core.errors import ProviderError
+from mainspring.core.models import model_named
+from mainspring.core.value import Bundle
+from mainspring.providers.asking import NO_END, Asking, Key, Line, Prepared
+from mainspring.providers.base import Batch, Conversation, Item, ToolSpec
+from mainspring.providers.odd_calls import Written
+from mainspring.providers.openai_blocks import Expected, Reader
+from mainspring.providers.openai_json import wire_name
+from mainspring.providers.openai_refusals import CARRY, THINKING, VALUE, refusal
+from mainspring.providers.prefix import CHARS_PER_TOKEN
+from mainspring.providers.projection import Projected
+from mainspring.providers.retry import PATIENCE, Patience, RefusedError, Who
+from mainspring.providers.sse import Parser
+from mainspring.providers.transport import Exchange, Transport
+from mainspring.version import __version__
+
+HOME = "https://api.openai.com/v1"
+LAST_WORDS = 5.0  # seconds for the usage and the end of the stream, once the model has said all
+NOT_STREAMED = 16 * 1024 * 1024  # bytes of a reply that came as one, at most
+BYTES_PER_MEDIA_TOKEN = 500  # of base64: a picture of a megabyte is some 1,500 tokens
+
+
+class Manners(Bundle):
+    """What a server takes and does, beyond the least."""
+
+    output_cap: str = "max_tokens"  # by which name; OpenAI's own models refuse this one
+    files: bool = False  # PDF documents
+    cache_key: bool = False  # a word by which requests of one conversation find the same cache
+    summaries: bool = False  # of what was thought, on request
+    written_calls: bool = True  # calls and thoughts may stand in the text
+    reasoning_back: bool = False  # wants what the model thought, in the field it came in
+
+
+OPENAI = Manners("max_completion_tokens", files=True, cache_key=True, summaries=True, written_calls=False)
+PLAIN = Manners()
+
+
+def manners_for(url: str) -> Manners:
+    return OPENAI if url == HOME else PLAIN
+
+
+def with_version(base_url: str) -> str:
+    """An address without a path means what all of these servers have in common."""
+    url = base_url.rstrip("/")
+    return url if "/" in url.partition("://")[2] else f"{url}/v1"
+
+
+class OpenAI(Asking):
+    """Not a provider yet: `openai_chat.py` and `openai_responses.py` are."""
+
+    def __init__(  # noqa: PLR0913  # keywords, all of them
+        self,
+        key: Key | str = "",
+        *,
+        base_url: str = HOME,
+        transport: Transport | None = None,
+        prefix: str = "",
+        headers: Mapping[str, str] | None = None,
+        manners: Manners | None = None,
+        patience: Patience = PATIENCE[Who.FOREGROUND],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`prefix` is what stands before a model's name in settings, as in `ollama/qwen3`, and is not sent; `manners`
+        None: what the address suggests."""
+        url = with_version(base_url)
+        key = Key(key, "authorization") if isinstance(key, str) else key
+        super().__init__(key, url, transport=transport, patience=patience, now=now)
+        self._prefix = prefix
+        self._own_headers = dict(headers or {})
+        self.manners = manners or manners_for(url)
+        self._refused: set[str] = set()  # settings that the server does not know
+
+    # --- what `asking.py` wants to know ---
+
+    def _headers(self, request: Request) -> dict[str, str]:  # noqa: ARG002  # the same for all
+        own = {"content-type": "application/json", "accept": "text/event-stream"}
+        return {**own, "user-agent": f"mainspring/{__version__}", **self._own_headers}
+
+    async def _refusal(self, response: Exchange) -> RefusedError:
+        return await refusal(response, self._now(), self._optional())
+
+    def _cure(self, cure: str, line: Line, conversation: Conversation) -> None:
+        if cure == THINKING:
+            line.distrust(conversation)
+        elif cure == CARRY:
+            self.manners = replace(self.manners, reasoning_back=not self.manners.reasoning_back)
+        elif cure in self._refused:  # the other value was refused, too
+            self._refused.add(cure.removesuffix(VALUE))
+        else:
+            self._refused.add(cure)
+
+    @abstractmethod
+    def _optional(self) -> tuple[str, ...]:
+        """Settings that a request can be sent without, if they were not left out already."""
+
+    def _weigh(self, line: Line, projected: Projected, *, extends: bool) -> int:
+        """Only what is new is counted, as everything else in a request that extends the last."""
+        if not extends:
+            line.weighed = line.weight = 0
+        line.weight += sum(map(len, projected.chunks[line.weighed :]))
+        line.weighed = len(projected.chunks)
+        fixed = len(line.fixed.body) if line.fixed else 0
+        text = fixed + line.weight - projected.media
+        return text // CHARS_PER_TOKEN + projected.media // BYTES_PER_MEDIA_TOKEN
+
+    @abstractmethod
+    def _reading(self, prepared: Prepared) -> Reader: ...
+
+    async def _read(self, response: Exchange, prepared: Prepared) -> AsyncGenerator[Batch, None]:
+        parser, reply = Parser(), self._reading(prepared)
+        if response.headers.get("content-type", "").startswith("application/json"):
+            yield reply.not_streamed(await response.read(NOT_STREAMED))
+        else:
+            async for chunk in response:
+                batch = reply.take(parser.feed(chunk))
+                if reply.whole:
+                    batch += await last_words(response, parser, reply)
+                if batch:
+                    yield batch
+                if reply.whole or reply.error is not None:
+                    break
+        if not reply.ended:
+            raise reply.error or ProviderError(NO_END)
+
+    # --- for both ---
+
+    def _model(self, request: Request) -> str:
+        return request.model.removeprefix(self._prefix)
+
+    def _expected(self, prepared: Prepared) -> Expected:
+        tools = prepared.conversation.tools
+        written = Written(schemas(tools)) if self.manners.written_calls else None
+        return Expected(prepared.tokens, long_names(tools), written)
+
+    def _effort(self, request: Request, name: str) -> str | None:
+        """As much as was asked for, in the words of these servers; once refused, no more than all of them know."""
+        most = model_named(request.model).most_effort
+        if request.effort is None or not most or name in self._refused:
+            return None
+        known = Effort.HIGH if f"{name}{VALUE}" in self._refused else Effort.MAX
+        return EFFORTS[min(request.effort, Effort(most), known, key=tuple(Effort).index)]
+
+
+EFFORTS: dict[Effort, str] = {
+    Effort.LOW: "low",
+    Effort.MEDIUM: "medium",
+    Effort.HIGH: "high",
+    Effort.XHIGH: "xhigh",
+    Effort.MAX: "xhigh",
+}
+
+
+def schemas(tools: tuple[ToolSpec, ...]) -> dict[str, Mapping[str, Any]]:
+    return {wire_name(tool.name): tool.schema for tool in tools}
+
+
+def long_names(tools: tuple[ToolSpec, ...]) -> dict[str, str]:
+    """Tools' own names by those on the wire, where they differ."""
+    named = [(wire_name(tool.name), tool.name) for tool in tools]
+    return {wire: own for wire, own in named if wire != own}
+
+
+def system_of(conversation: Conversation) -> str:
+    return "\n\n".join([text for text in conversation.system if text.strip()])
+
+
+async def last_words(response: Exchange, parser: Parser, reply: Reader) -> Batch:
+    """What follows when the model has said all: with some servers nothing, not even the end of the stream."""
+    items: list[Item] = []
+    if not reply.ended:
+        with suppress(ProviderError, TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                async for chunk in response:
+                    items += reply.take(parser.feed(chunk))
+                    if reply.ended or reply.error is not None:
+                        break
+    await response.finish()  # so that the connection can be used again
+    return (*items, *reply.close())

@@ -1,0 +1,206 @@
+"""What reading a reply has in common in OpenAI's two protocols: events in, blocks as they are written. Sans I/O.
+
+One block is open at a time. Text goes through `odd_calls.py` where the server may have left calls or thoughts in it.
+Blanks between blocks, which many models write before a call, are nobody's words and are left out.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import NoReturn
+
+from msgspec.structs import replace
+
+from mainspring.core.errors import ProviderError
+from mainspring.core.messages import Defect, Stop, Text, Thinking, ToolCall
+from mainspring.core.money import Usage
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.updates import Kind
+from mainspring.core.value import Bundle, as_json
+from mainspring.providers.base import Batch, Finished, Item, Opened, Piece, Started
+from mainspring.providers.odd_calls import UNNAMED, Written
+from mainspring.providers.sse import ServerEvent
+
+MAX_REPLY = 64 * 1024 * 1024  # bytes of a stream; about a hundred times the longest reply that any model can give
+CHARS_PER_TOKEN = 3  # rather fewer than there are, so that an estimate errs high
+TEXT = Kind.TEXT  # looked up once: it is asked for with every piece
+PROMISED = ToolCall("", UNNAMED, {}, Defect.MALFORMED)  # the server said that there are calls, and gave none
+
+
+class Expected(Bundle):
+    """What a reader knows of the request."""
+
+    tokens: int = 0  # of the prompt, estimated
+    names: Mapping[str, str] = {}  # tools' own names by those on the wire, where they differ
+    written: Written | None = None  # looks through the text; None: the server is trusted to have done so
+
+
+NOTHING_EXPECTED = Expected()
+
+
+class Reader:
+    """Feed it what one read brought; it returns the items that come of it.
+
+    What came before an error in the same read is handed on first: then `error` is set, and is to be raised.
+    """
+
+    def __init__(self, expected: Expected = NOTHING_EXPECTED) -> None:
+        self.ended = False
+        self.error: ProviderError | None = None
+        self.blocks = Blocks(expected)
+        self._begun = False
+        self._size = 0
+
+    @property
+    def whole(self) -> bool:
+        """The model has said all; what may follow is the usage and the end of the stream."""
+        return self.ended
+
+    def take(self, events: list[ServerEvent]) -> Batch:
+        try:
+            self._size += sum([len(data) for _, data in events])
+            if self._size > MAX_REPLY:
+                fail(f"the server sent a reply of more than {MAX_REPLY:,} bytes")
+            for _, data in events:
+                if self.ended:
+                    break  # nothing that follows the end belongs to the answer
+                self._take(data)
+        except ProviderError as error:
+            self.error = error
+            items = self.blocks.handed_on()
+            # If the reply had only just begun, there is nothing to lose, and the request can still be tried again.
+            return () if len(items) == 1 and isinstance(items[0], Started) else items
+        return self.blocks.handed_on()
+
+    def close(self) -> Batch:
+        """The stream is over."""
+        return ()
+
+    def _begin(self) -> None:
+        self._begun = True
+        self.blocks.items.append(Started(Usage(input=self.blocks.estimate.input)))
+
+    @abstractmethod
+    def not_streamed(self, body: bytes) -> Batch:
+        """All of it at once, from a server that does not stream."""
+
+    @abstractmethod
+    def _take(self, data: bytes) -> None: ...
+
+
+class Blocks:
+    def __init__(self, expected: Expected) -> None:
+        self.items: list[Item] = []
+        self.called = False
+        self._expected = expected
+        self._written = expected.written
+        self._kind: Kind | None = None  # of the open block
+        self._pieces: list[str] = []
+        self._signature = ""
+        self._blank = ""
+        self._size = 0  # characters of the blocks that are complete
+
+    def handed_on(self) -> tuple[Item, ...]:
+        items, self.items = tuple(self.items), []
+        return items
+
+    def say(self, text: str) -> None:
+        if self._written is not None and not self._written.passes(text):
+            for said in self._written.feed(text):
+                self._take(said)
+        elif self._kind is TEXT:  # most of what is ever said
+            self._pieces.append(text)
+            self.items.append(Piece(TEXT, text))
+        else:
+            self._put(TEXT, text)
+
+    def think(self, text: str, signature: str = "") -> None:
+        self._put(Kind.THINKING, text, signature)
+
+    def sign(self, signature: str) -> None:
+        """What the open thoughts are signed with; some come without words."""
+        if self._kind is not Kind.THINKING:
+            self._open(Kind.THINKING)
+        self._signature = signature
+
+    def end_text(self, *, cut: bool = False) -> None:
+        """No text follows, or not now."""
+        if self._written is not None:
+            for said in self._written.close(cut=cut):
+                self._take(said)
+        self.close()
+
+    def close(self) -> None:
+        """The open block of text or thoughts is complete."""
+        kind, self._kind, self._blank = self._kind, None, ""
+        if kind is None:
+            return
+        text, self._pieces = "".join(self._pieces), []
+        self._size += len(text)
+        signature, self._signature = self._signature, ""
+        self.items.append(Finished(Text(text) if kind is Kind.TEXT else Thinking(text, signature)))
+
+    # --- calls ---
+
+    def open_call(self, call_id: str, name: str) -> None:
+        self.close()
+        self.items.append(Opened(Kind.INPUT, call_id, self.own_name(name)))
+
+    def call_piece(self, text: str) -> None:
+        self._size += len(text)
+        self.items.append(Piece(Kind.INPUT, text))
+
+    def close_call(self, call: ToolCall) -> None:
+        self.called = True
+        self.items.append(Finished(replace(call, name=self.own_name(call.name))))
+
+    def whole_call(self, call: ToolCall) -> None:
+        self.open_call(call.id, call.name)
+        self.call_piece(as_json(call.input).decode())
+        self.close_call(call)
+
+    def own_name(self, name: str) -> str:
+        return self._expected.names.get(name, name)
+
+    # --- the end ---
+
+    def stop(self, said: Stop) -> Stop:
+        """A server may end a reply with calls like any other, and promise calls that never come."""
+        if said is Stop.TOOL_USE and not self.called:
+            self.whole_call(PROMISED)
+        return Stop.TOOL_USE if self.called and said is Stop.END_TURN else said
+
+    @property
+    def estimate(self) -> Usage:
+        """What the reply cost, where the server does not say."""
+        return Usage(input=self._expected.tokens, output=self._size // CHARS_PER_TOKEN + 1)
+
+    # --- steps ---
+
+    def _take(self, said: tuple[Kind, str] | ToolCall) -> None:
+        if isinstance(said, ToolCall):
+            self.whole_call(said)
+        else:
+            self._put(*said)
+
+    def _put(self, kind: Kind, text: str, signature: str = "") -> None:
+        if self._kind is not kind:
+            if kind is Kind.TEXT and (not text or text.isspace()):
+                self._blank += text
+                return
+            text = (self._open(kind, signature) + text).lstrip("\r\n")
+        self._pieces.append(text)
+        self.items.append(Piece(kind, text))
+
+    def _open(self, kind: Kind, signature: str = "") -> str:
+        """Returns the blanks that stand before a text: its first line may be indented."""
+        blank = self._blank if kind is Kind.TEXT else ""
+        self.close()
+        self._kind, self._signature = kind, signature
+        self.items.append(Opened(kind))
+        return blank
+
+
+def fail(detail: str) -> NoReturn:
+    raise ProviderError(Failure(Trouble.SERVER, detail)) from None

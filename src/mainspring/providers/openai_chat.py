@@ -1,0 +1,82 @@
+"""OpenAI's chat completions, streaming: the protocol that nearly every server speaks.
+
+The request is made here from the conversation (`projection.py`, `openai_chat_json.py`), the reply is read by
+`openai_chat_events.py`; how a server is asked at all is in `asking.py`, and what servers differ in, in `openai.py`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mainspring.core.effects import Request
+from mainspring.providers.asking import Fixed, Prepared
+from mainspring.providers.base import Conversation
+from mainspring.providers.openai import OpenAI, system_of
+from mainspring.providers.openai_chat_events import Reply
+from mainspring.providers.openai_chat_json import (
+    CLOSE,
+    encoding,
+    form_of,
+    system_json,
+    takes,
+    takes_reasoning,
+    tool_json,
+)
+from mainspring.providers.placing import Target
+from mainspring.providers.projection import Projected, Projection
+
+
+class OpenAIChat(OpenAI):
+    path = "/chat/completions"
+
+    def _projection(self) -> Projection:
+        return Projection(encoding(files=self.manners.files), form_of)
+
+    def _target(self, request: Request, distrusted: frozenset[str]) -> Target:
+        back = self.manners.reasoning_back
+        taken = takes_reasoning if back else takes
+        return Target(request.model, back, False, distrusted, taken, calls_last=True, media_apart=True)
+
+    def _settings(self, request: Request, projected: Projected) -> dict[str, object]:  # noqa: ARG002
+        settings: dict[str, object] = {"model": self._model(request), "stream": True}
+        if "stream_options" not in self._refused:
+            settings["stream_options"] = {"include_usage": True}
+        if (cap := self._cap()) not in self._refused:
+            settings[cap] = request.max_output
+        if effort := self._effort(request, "reasoning_effort"):
+            settings["reasoning_effort"] = effort
+        if self.manners.cache_key and request.chain and "prompt_cache_key" not in self._refused:
+            settings["prompt_cache_key"] = request.chain
+        return settings
+
+    def _cap(self) -> str:
+        """By the name that the server has not refused; if it knows neither, there is none."""
+        first = self.manners.output_cap
+        other = "max_tokens" if first == "max_completion_tokens" else "max_completion_tokens"
+        return other if first in self._refused else first
+
+    def _optional(self) -> tuple[str, ...]:
+        known = ("stream_options", self._cap(), "reasoning_effort", "prompt_cache_key")
+        return tuple([name for name in known if name not in self._refused])
+
+    def _thinking_in(self, settings: dict[str, object]) -> object:
+        return settings.get("reasoning_effort")
+
+    def _fix(self, conversation: Conversation) -> Fixed:
+        tools = [tool_json(tool) for tool in conversation.tools]
+        system = [system_json(text)] if (text := system_of(conversation)) else []
+        body = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
+        return Fixed(tools, system, body + b',"messages":[' + b"".join([each + b"," for each in system]))
+
+    def _body(
+        self,
+        settings: dict[str, object],
+        fixed: Fixed,
+        projected: Projected,
+        conversation: Conversation,  # noqa: ARG002  # these servers cache by themselves: there are no marks
+    ) -> list[bytes]:
+        end = CLOSE[projected.form] if projected.form else b""
+        return [msgspec.json.encode(settings)[:-1], fixed.body, *projected.chunks, end, b"]}"]
+
+    def _reading(self, prepared: Prepared) -> Reply:
+        return Reply(self._expected(prepared))

@@ -1,0 +1,283 @@
+"""A reply as chat completions stream it: chunks in, items out. Sans I/O.
+
+The protocol has no blocks: text, thoughts and pieces of calls come in fields of one object, and what follows ends what
+was before. Several calls may be written at once; one is shown at a time, and the others wait until it is complete.
+A chunk in a form that OpenAI does not document is mended (`openai_chat_odd.py`) before it is an error.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from mainspring.core.errors import ProviderError
+from mainspring.core.messages import Stop
+from mainspring.core.money import Usage
+from mainspring.providers.base import Batch, Ended
+from mainspring.providers.odd_calls import call_of, is_whole
+from mainspring.providers.openai_blocks import NOTHING_EXPECTED, Expected, Reader, fail
+from mainspring.providers.openai_chat_json import REASONING
+from mainspring.providers.openai_chat_odd import mended
+from mainspring.providers.openai_refusals import failure_of, read_complaint
+
+DONE = b"[DONE]"
+NO_ERROR = Raw()  # told apart by identity: it is looked for in every chunk
+
+
+class _Function(Struct, frozen=True, gc=False):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _CallPiece(Struct, frozen=True, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Delta(Struct, frozen=True, gc=False):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
+    tool_calls: list[_CallPiece] | None = None
+    function_call: _Function | None = None  # as it was called before there could be several
+
+
+class _Choice(Struct, frozen=True, gc=False):
+    delta: _Delta | None = None
+    message: _Delta | None = None  # of a server that does not stream
+    finish_reason: str | None = None
+
+
+class _Details(Struct, frozen=True, gc=False):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class _Usage(Struct, frozen=True, gc=False):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    prompt_cache_hit_tokens: int | None = None  # DeepSeek's name for it
+
+
+class _Chunk(Struct, frozen=True, gc=False):
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    error: Raw = NO_ERROR
+
+
+_decode = msgspec.json.Decoder(_Chunk).decode
+
+STOPS: dict[str, Stop] = {
+    "stop": Stop.END_TURN,
+    "length": Stop.MAX_TOKENS,
+    "max_tokens": Stop.MAX_TOKENS,
+    "tool_calls": Stop.TOOL_USE,
+    "function_call": Stop.TOOL_USE,
+    "tool_use": Stop.TOOL_USE,
+    "content_filter": Stop.REFUSAL,
+}
+
+
+class _Call:
+    """A call that is being written."""
+
+    def __init__(self, index: int | None) -> None:
+        self.index = index
+        self.id = self.name = ""
+        self.pieces: list[str] = []
+        self.shown = self.done = False
+
+    @property
+    def written(self) -> str:
+        return "".join(self.pieces)
+
+
+class Reply(Reader):
+    def __init__(self, expected: Expected = NOTHING_EXPECTED) -> None:
+        super().__init__(expected)
+        self._finish: str | None = None
+        self._refused = False
+        self._usage: _Usage | None = None
+        self._calls: list[_Call] = []
+
+    @property
+    def whole(self) -> bool:
+        return self._finish is not None
+
+    def close(self) -> Batch:
+        """Some servers do not say that the stream is over, but each says why the model stopped."""
+        if self.whole and not self.ended:
+            self._end()
+        return self.blocks.handed_on()
+
+    def not_streamed(self, body: bytes) -> Batch:
+        return (*self.take([("", body)]), *self.close())
+
+    def _take(self, data: bytes) -> None:
+        """One function, because nearly all of a reply goes through it, piece by piece."""
+        try:
+            chunk = _decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if data == DONE:
+                self._end()
+                return
+            chunk = self._mended(data, error)
+        if chunk.error is not NO_ERROR:
+            complain(bytes(chunk.error))
+        if not self._begun:
+            self._begin()
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+        if not chunk.choices:
+            return
+        choice = chunk.choices[0]
+        delta = choice.delta or choice.message
+        if delta is not None:
+            if delta.content:
+                if self._calls:
+                    self._end_calls(delta.content)
+                self.blocks.say(delta.content)
+            if delta.reasoning_content or delta.reasoning or delta.refusal:
+                self._aside(delta)
+            if delta.tool_calls or delta.function_call is not None:
+                self._call_pieces(delta)
+        if choice.finish_reason:
+            self._stopped(choice.finish_reason)
+
+    def _mended(self, data: bytes, error: Exception) -> _Chunk:
+        chunk = mended(data, _Chunk) if isinstance(error, msgspec.ValidationError) else None
+        if chunk is None:
+            fail(f"the server sent an event that cannot be read: {error}")
+        return chunk
+
+    def _aside(self, delta: _Delta) -> None:
+        self._end_calls()
+        if thought := delta.reasoning_content or delta.reasoning:
+            self.blocks.think(thought, REASONING[0] if delta.reasoning_content else REASONING[1])
+        if delta.refusal:
+            self._refused = True
+            self.blocks.say(delta.refusal)
+
+    # --- calls ---
+
+    def _call_pieces(self, delta: _Delta) -> None:
+        for piece in delta.tool_calls or ():
+            self._call_piece(piece)
+        if delta.function_call is not None:
+            self._call_piece(_CallPiece(function=delta.function_call))
+
+    def _call_piece(self, piece: _CallPiece) -> None:
+        function = piece.function or _Function()
+        call = self._call_for(piece, function)
+        if call is None:
+            self._next_call_may_begin()
+            call = _Call(piece.index)
+            self._calls.append(call)
+        written = function.arguments or ""
+        if call.done:
+            if written.strip():
+                fail(f"the server wrote to the call '{call.name}', which was complete")
+            return
+        call.id = call.id or piece.id or ""
+        call.name = call.name or function.name or ""
+        call.pieces.append(written)
+        if call.shown and written:
+            self.blocks.call_piece(written)
+        elif not call.shown:
+            self._show_next()
+
+    def _call_for(self, piece: _CallPiece, function: _Function) -> _Call | None:
+        """The call that a piece belongs to; None if it begins one. Some servers give no index, or always the same."""
+        if piece.index is not None:
+            same = [call for call in self._calls if call.index == piece.index]
+        elif piece.id:
+            same = [call for call in self._calls if call.id == piece.id]
+        else:
+            same = self._calls
+        return same[-1] if same and not begins_another(piece, function, same[-1]) else None
+
+    def _next_call_may_begin(self) -> None:
+        """A call whose arguments are one whole value can be run now; another one may still be written to."""
+        if not self._calls:
+            self.blocks.end_text()
+        for call in self._calls:
+            if not call.done and not is_whole(call.written):
+                return
+            self._end_call(call)
+
+    def _show_next(self) -> None:
+        """The first call that is not complete is the one to be seen, once it has a name."""
+        call = next(call for call in self._calls if not call.done)
+        if call.name and not call.shown:
+            call.shown = True
+            self.blocks.open_call(call.id, call.name)
+            if written := call.written:
+                self.blocks.call_piece(written)
+
+    def _end_call(self, call: _Call) -> None:
+        if call.done:
+            return
+        if not call.shown:
+            self.blocks.open_call(call.id, call.name)
+            self.blocks.call_piece(call.written)
+        call.done = True
+        self.blocks.close_call(call_of(call.id, call.name, call.written))
+
+    def _end_calls(self, behind: str = "x") -> None:
+        """They are complete when something else is said; blanks are nothing."""
+        if behind.strip():
+            for call in self._calls:
+                self._end_call(call)
+
+    # --- the end ---
+
+    def _stopped(self, reason: str) -> None:
+        if reason == "error":
+            fail("the server ended the reply with an error, and did not say which")
+        self._finish = reason
+        self._end_calls()
+        self.blocks.end_text(cut=STOPS.get(reason) is Stop.MAX_TOKENS)
+
+    def _end(self) -> None:
+        if not self._begun:
+            fail("the server ended the reply before it began")
+        if self._finish is None:
+            self._stopped("stop")  # it said that this is the end, and not why
+        self.ended = True
+        stop = Stop.REFUSAL if self._refused else STOPS.get(self._finish or "", Stop.END_TURN)
+        self.blocks.items.append(Ended(self.blocks.stop(stop), self._spent()))
+
+    def _spent(self) -> Usage:
+        usage = self._usage
+        if usage is None or not (usage.prompt_tokens or usage.completion_tokens):
+            return self.blocks.estimate
+        return as_usage(usage)
+
+
+def complain(error: bytes) -> None:
+    if error != b"null":
+        raise ProviderError(failure_of(read_complaint(error)))
+
+
+def begins_another(piece: _CallPiece, function: _Function, call: _Call) -> bool:
+    """Whether a piece with the index or id of a call is the next call: only a name begins one."""
+    if not function.name:
+        return False
+    if piece.id and call.id and piece.id != call.id:
+        return True
+    return bool(function.arguments) and is_whole(call.written)
+
+
+def as_usage(said: _Usage) -> Usage:
+    """In disjoint classes: the server's figure for the prompt holds what was cached, too."""
+    details = said.prompt_tokens_details or _Details()
+    prompt = max(0, said.prompt_tokens or 0)
+    read = min(prompt, max(0, details.cached_tokens or said.prompt_cache_hit_tokens or 0))
+    written = min(prompt - read, max(0, details.cache_write_tokens or 0))
+    # What was thought is in the output's figure, or, with some servers, only in the total.
+    output = max(said.completion_tokens or 0, (said.total_tokens or 0) - prompt, 0)
+    return Usage(input=prompt - read - written, cache_write=written, cache_read=read, output=output)

@@ -1,0 +1,80 @@
+"""Chunks of chat completions in forms that OpenAI does not document, made into the one that it does.
+
+arguments as an object              {"function": {"name": "Read", "arguments": {"file_path": "a.py"}}}
+text in parts                       {"content": [{"type": "text", "text": "Hello"}]}
+thoughts among them                 {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]}
+numbers as text, text as numbers    {"index": "0", "id": 7}
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from mainspring.providers.odd_calls import as_list
+
+T = TypeVar("T")
+
+
+def mended(data: bytes, form: type[T]) -> T | None:
+    """None if it cannot be helped."""
+    try:
+        chunk = msgspec.json.decode(data)
+        if not isinstance(chunk, dict):
+            return None
+        for choice in objects(cast("dict[str, Any]", chunk).get("choices")):
+            for name in ("delta", "message"):
+                if isinstance(delta := choice.get(name), dict):
+                    mend_delta(cast("dict[str, Any]", delta))
+            choice["finish_reason"] = as_text(choice.get("finish_reason"))
+        return msgspec.convert(chunk, form, strict=False)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def mend_delta(delta: dict[str, Any]) -> None:
+    if isinstance(delta.get("content"), list):
+        parts = objects(delta["content"])
+        thoughts = [part for part in parts if part.get("type") in ("thinking", "reasoning")]
+        delta["content"] = "".join([text_in(part) for part in parts if part not in thoughts])
+        if thoughts:
+            delta["reasoning_content"] = "".join(map(text_in, thoughts))
+    if isinstance(delta.get("reasoning"), dict):
+        delta["reasoning"] = text_in(delta["reasoning"])
+    if isinstance(delta.get("tool_calls"), dict):
+        delta["tool_calls"] = [delta["tool_calls"]]
+    for call in objects(delta.get("tool_calls")):
+        call["id"] = as_text(call.get("id"))
+        if isinstance(function := call.get("function"), dict):
+            mend_function(cast("dict[str, Any]", function))
+        elif "name" in call:  # the function's fields, one level up
+            call["function"] = {"name": call["name"], "arguments": call.get("arguments")}
+            mend_function(call["function"])
+    if isinstance(function := delta.get("function_call"), dict):
+        mend_function(cast("dict[str, Any]", function))
+
+
+def mend_function(function: dict[str, Any]) -> None:
+    given = function.get("arguments")
+    if given is not None and not isinstance(given, str):
+        function["arguments"] = msgspec.json.encode(given).decode()
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in as_list(value) if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def text_in(part: dict[str, Any]) -> str:
+    """Wherever it is."""
+    for name in ("text", "thinking", "content", "summary"):
+        found = part.get(name)
+        if isinstance(found, str):
+            return found
+        if isinstance(found, list):
+            return "".join(map(text_in, objects(as_list(found))))
+    return ""
+
+
+def as_text(value: Any) -> str | None:
+    return None if value is None else str(value)

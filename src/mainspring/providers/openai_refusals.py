@@ -1,0 +1,228 @@
+"""What servers of OpenAI's protocols say when they refuse: which trouble, when to come back, what we could change.
+
+OpenAI itself wraps its errors in one way. Those who speak its protocols use half a dozen, so an error is looked for
+where any of them puts it, and what cannot be read is repeated in its own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.value import Bundle
+from mainspring.providers.refusals import LONGEST_WORDS, SECOND, CurableError, Response, number, retry_after
+from mainspring.providers.retry import BY_STATUS, RefusedError
+
+THINKING = "thinking"  # the cure: without the reasoning of earlier replies
+CARRY = "reasoning_content"  # the cure: with it
+VALUE = ":value"  # behind a setting's name, the cure: a value that more servers know
+
+
+class Complaint(Bundle):
+    """An error, as far as it says something."""
+
+    words: str
+    type: str = ""
+    code: str = ""
+    param: str = ""
+    status: int | None = None  # some say it only here, in mid-stream
+
+
+# --- which trouble it is ----------------------------------------------------------------------------
+
+BY_NAME: dict[str, Trouble] = {  # codes and types alike
+    "context_length_exceeded": Trouble.PROMPT_TOO_LONG,
+    "exceed_context_size_error": Trouble.PROMPT_TOO_LONG,  # llama.cpp
+    "insufficient_quota": Trouble.AUTH,  # a 429 that no wait cures
+    "credit_balance_exhausted": Trouble.AUTH,
+    "billing_hard_limit_reached": Trouble.AUTH,
+    "billing_not_active": Trouble.AUTH,
+    "invalid_api_key": Trouble.AUTH,
+    "authentication_error": Trouble.AUTH,
+    "permission_denied": Trouble.AUTH,
+    "invalid_image": Trouble.MEDIA,
+    "invalid_image_format": Trouble.MEDIA,
+    "image_too_large": Trouble.MEDIA,
+    "image_parse_error": Trouble.MEDIA,
+    "rate_limit_exceeded": Trouble.RATE_LIMIT,
+    "rate_limit_error": Trouble.RATE_LIMIT,
+    "server_is_overloaded": Trouble.OVERLOADED,
+    "overloaded_error": Trouble.OVERLOADED,
+    "engine_overloaded": Trouble.OVERLOADED,
+    "slow_down": Trouble.OVERLOADED,
+    "server_error": Trouble.SERVER,
+    "internal_server_error": Trouble.SERVER,
+    "unavailable_error": Trouble.SERVER,  # llama.cpp, while it loads the model: it passes
+}
+TOO_LONG = (
+    "maximum context length",
+    "context length",
+    "context window",
+    "context size",
+    "prompt is too long",
+    "input is too long",
+    "reduce the length",
+    "input token count",
+    "request too large",  # a 429: larger than what a minute allows, so no wait cures it
+)
+BAD_MEDIA = ("image", "pdf", "input_file", "file_data", "multimodal", "mmproj", "vision")
+
+
+def classify(status: int | None, complaint: Complaint) -> Trouble:
+    """One closed set from the status, the error's code and type, and its words."""
+    said, status = complaint.words.lower(), status or complaint.status
+    if status in (None, 400, 413, 422, 429, 500) and any(words in said for words in TOO_LONG):
+        return Trouble.PROMPT_TOO_LONG
+    for name in (complaint.code, complaint.type):
+        if name in BY_NAME:
+            return BY_NAME[name]
+    # A local server that cannot see says so with a 500 that it would repeat for ever.
+    if status in (400, 415, 422, 500) and any(words in said for words in BAD_MEDIA):
+        return Trouble.MEDIA
+    if status == 503 or (status is None and "overloaded" in said):
+        return Trouble.OVERLOADED
+    if status in BY_STATUS:
+        return BY_STATUS[status]
+    return Trouble.SERVER if status is None or status >= 500 else Trouble.INVALID_REQUEST
+
+
+# --- reading it ---------------------------------------------------------------------------------------
+
+
+def read_complaint(body: bytes) -> Complaint:
+    try:
+        found: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        words = body[:LONGEST_WORDS].decode(errors="replace").strip()
+        return Complaint(words or "the server gave no reason")
+    return complaint_in(found)
+
+
+def complaint_in(found: Any) -> Complaint:
+    """From `{"error": {...}}`, `{"error": "..."}`, `{"detail": ...}`, `{"message": ...}`, or a list of one of these."""
+    if isinstance(found, list) and found:
+        return complaint_in(cast("tuple[Any, ...]", found)[0])
+    if not isinstance(found, dict):
+        return Complaint(str(cast("object", found))[:LONGEST_WORDS] if found else "the server gave no reason")
+    given = cast("dict[str, Any]", found)
+    error = given.get("error") or given
+    if not isinstance(error, dict):
+        return Complaint(str(error)[:LONGEST_WORDS])
+    fields = cast("dict[str, Any]", error)
+    code = fields.get("code")
+    words = fields.get("message") or fields.get("detail") or fields.get("type") or code
+    if not isinstance(words, str):
+        words = msgspec.json.encode(words).decode() if words else "the server gave no reason"
+    return Complaint(
+        words,
+        str(fields.get("type") or fields.get("status") or "").lower(),
+        code if isinstance(code, str) else "",
+        str(fields.get("param") or ""),
+        code if isinstance(code, int) and 400 <= code < 600 else None,
+    )
+
+
+def failure_of(complaint: Complaint) -> Failure:
+    """For an error in mid-stream."""
+    return Failure(classify(None, complaint), complaint.words[:LONGEST_WORDS])
+
+
+async def refusal(response: Response, now: float, settings: tuple[str, ...]) -> RefusedError:
+    """`settings` are the ones that the request would also be sent without; `now` is in seconds since 1970."""
+    status, headers = response.status, response.headers
+    complaint = read_complaint(await response.read())
+    trouble = classify(status, complaint)
+    wait = retry_after(headers, now)
+    if trouble is Trouble.RATE_LIMIT and wait is None:
+        wait = said_wait(headers, complaint.words)
+    resets_at = round(now * SECOND) + wait if trouble is Trouble.RATE_LIMIT and wait is not None else None
+    detail = f"{status}: {complaint.words}"[:LONGEST_WORDS] + way_out(trouble, status)
+    failure = Failure(trouble, detail, status, resets_at)
+    curable = status in (400, 422) and trouble in (Trouble.INVALID_REQUEST, Trouble.SERVER)
+    if curable and (cure := cure_for(complaint, settings)):
+        return CurableError(failure, cure)
+    return RefusedError(failure, wait, final=headers.get("x-should-retry") == "false")
+
+
+def way_out(trouble: Trouble, status: int) -> str:
+    if trouble is Trouble.AUTH and status == 401:
+        return " (the key was refused: check OPENAI_API_KEY)"
+    if status == 404:
+        return " (check the model's name and OPENAI_BASE_URL)"
+    return ""
+
+
+# --- what we could change -----------------------------------------------------------------------------
+
+UNKNOWN = re.compile(
+    r"unsupported|not support|unknown|unrecognized|unexpected|not permitted|not allowed|extra input|extra field|invalid"
+    r"|must be verified"
+)
+BAD_REASONING = re.compile(
+    r"encrypted[ _]content|reasoning.{0,40}(item|signature)|(item|signature).{0,60}reasoning|required following item"
+)
+
+
+def cure_for(complaint: Complaint, settings: tuple[str, ...]) -> str:
+    """A setting to leave out, or what to do about reasoning; empty if there is nothing."""
+    said = complaint.words.lower()
+    # One that the server names, before one that it only mentions: "use 'max_completion_tokens' instead".
+    named = [name for name in settings if name == complaint.param or name.endswith(f".{complaint.param}")]
+    named += sorted([name for name in settings if place_of(name, said) >= 0], key=lambda name: place_of(name, said))
+    if named and UNKNOWN.search(said):
+        return f"{named[0]}{VALUE}" if leaf(named[0]).endswith("effort") and "value" in said else named[0]
+    if "include" in settings and "encrypted content is not supported" in said:
+        return "include"
+    if CARRY in said:
+        return CARRY
+    return THINKING if BAD_REASONING.search(said) else ""
+
+
+def place_of(name: str, said: str) -> int:
+    """Where words name a setting; -1: they do not. What is an English word too must be quoted."""
+    word = leaf(name)
+    if "_" in word:
+        return said.find(word)
+    found = re.search(rf"[\"'`.]{word}[\"'`:]", said)
+    return found.start() if found else -1
+
+
+def leaf(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+# --- when to come back --------------------------------------------------------------------------------
+
+UNITS = {"ms": 1, "s": SECOND, "m": 60 * SECOND, "h": 3_600 * SECOND, "d": 86_400 * SECOND}
+LENGTH = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+TRY_AGAIN = re.compile(r"try again in ((?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+)")
+
+
+def said_wait(headers: Mapping[str, str], words: str) -> int | None:
+    """Until the limits that are used up are lifted; else what the words ask for."""
+    if waits := list(exhausted(headers)):
+        return max(waits)
+    found = TRY_AGAIN.search(words.lower())
+    return length(found[1]) if found else None
+
+
+def exhausted(headers: Mapping[str, str]) -> Iterator[int]:
+    for name, left in headers.items():
+        if name.startswith("x-ratelimit-remaining-") and left.strip() == "0":
+            wait = length(headers.get(name.replace("remaining", "reset"), ""))
+            if wait is not None:
+                yield wait
+
+
+def length(text: str) -> int | None:
+    """Milliseconds in `6m0s`, `12ms`, `1.5s` or `20`, which are seconds."""
+    seconds = number(text)
+    if seconds is not None:
+        return round(seconds * SECOND)
+    if not text or LENGTH.sub("", text.strip()):
+        return None
+    return round(sum([float(count) * UNITS[unit] for count, unit in LENGTH.findall(text)]))

@@ -1,0 +1,76 @@
+"""OpenAI's Responses, streaming. Nothing is kept on the server: each request holds the whole conversation, and what the
+model thought travels encrypted.
+
+The request is made here from the conversation (`projection.py`, `openai_responses_json.py`), the reply is read by
+`openai_responses_events.py`; how a server is asked at all is in `asking.py`, what servers differ in, in `openai.py`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mainspring.core.effects import Request
+from mainspring.providers.asking import Fixed, Prepared
+from mainspring.providers.base import Conversation
+from mainspring.providers.openai import OpenAI, system_of
+from mainspring.providers.openai_responses_events import Reply
+from mainspring.providers.openai_responses_json import CLOSE, encoding, form_of, takes, tool_json
+from mainspring.providers.placing import Target
+from mainspring.providers.projection import Projected, Projection
+
+ENCRYPTED = "reasoning.encrypted_content"
+LEAST_OUTPUT = 16  # tokens; less is refused
+
+
+class OpenAIResponses(OpenAI):
+    path = "/responses"
+
+    def _projection(self) -> Projection:
+        return Projection(encoding(files=self.manners.files), form_of)
+
+    def _target(self, request: Request, distrusted: frozenset[str]) -> Target:
+        return Target(request.model, thinking=True, distrusted=distrusted, takes=takes)
+
+    def _settings(self, request: Request, projected: Projected) -> dict[str, object]:  # noqa: ARG002
+        settings: dict[str, object] = {"model": self._model(request), "stream": True}
+        reasoning: dict[str, object] = {}
+        if effort := self._effort(request, "reasoning.effort"):
+            reasoning["effort"] = effort
+        if self.manners.summaries and "reasoning.summary" not in self._refused:
+            reasoning["summary"] = "auto"
+        optional: dict[str, object] = {
+            "store": False,
+            "max_output_tokens": max(request.max_output, LEAST_OUTPUT),
+            "include": [ENCRYPTED],
+            "reasoning": reasoning or None,
+            "prompt_cache_key": request.chain if self.manners.cache_key and request.chain else None,
+        }
+        known = {name: value for name, value in optional.items() if value is not None and name not in self._refused}
+        return settings | known
+
+    def _optional(self) -> tuple[str, ...]:
+        known = ("include", "reasoning.summary", "reasoning.effort", "reasoning", "store", "max_output_tokens")
+        return tuple([name for name in (*known, "prompt_cache_key") if name not in self._refused])
+
+    def _thinking_in(self, settings: dict[str, object]) -> object:
+        return settings.get("reasoning")
+
+    def _fix(self, conversation: Conversation) -> Fixed:
+        tools = [tool_json(tool) for tool in conversation.tools]
+        system = [msgspec.json.encode(text)] if (text := system_of(conversation)) else []
+        body = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
+        body += b"".join([b',"instructions":' + each for each in system])
+        return Fixed(tools, system, body + b',"input":[')
+
+    def _body(
+        self,
+        settings: dict[str, object],
+        fixed: Fixed,
+        projected: Projected,
+        conversation: Conversation,  # noqa: ARG002  # these servers cache by themselves: there are no marks
+    ) -> list[bytes]:
+        end = CLOSE[projected.form] if projected.form else b""
+        return [msgspec.json.encode(settings)[:-1], fixed.body, *projected.chunks, end, b"]}"]
+
+    def _reading(self, prepared: Prepared) -> Reply:
+        return Reply(self._expected(prepared))

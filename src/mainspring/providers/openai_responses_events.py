@@ -1,0 +1,299 @@
+"""A reply as OpenAI's Responses stream it: events in, items out. Sans I/O.
+
+The server's items become our blocks, in the order in which they begin. One is shown at a time; should another be
+written meanwhile, it waits. What an item holds is known from its deltas; a server that leaves them out says it when the
+item is done, or when the whole response is. Unknown events and kinds of item are passed over.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from mainspring.core.errors import ProviderError
+from mainspring.core.messages import Stop
+from mainspring.core.money import Usage
+from mainspring.providers.base import Batch, Ended
+from mainspring.providers.odd_calls import call_of
+from mainspring.providers.openai_blocks import NOTHING_EXPECTED, Expected, Reader, fail
+from mainspring.providers.openai_refusals import failure_of, read_complaint
+from mainspring.providers.openai_responses_json import signature
+
+NONE = (b"", b"null")
+
+
+class _Event(Struct, frozen=True, gc=False):
+    """All events in one."""
+
+    type: str = ""
+    output_index: int | None = None
+    item_id: str | None = None
+    delta: str = ""
+    item: Raw = Raw()
+    response: Raw = Raw()
+    error: Raw = Raw()
+
+
+class _Part(Struct, frozen=True, gc=False):
+    text: str | None = None
+    refusal: str | None = None
+
+
+class _Given(Struct, frozen=True, gc=False):
+    """An item, as it begins or as it is when done."""
+
+    type: str = ""
+    id: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: Raw = Raw()
+    encrypted_content: str | None = None
+    summary: list[_Part] | None = None
+    content: list[_Part] | str | None = None
+
+
+class _Details(Struct, frozen=True, gc=False):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class _Usage(Struct, frozen=True, gc=False):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: _Details | None = None
+
+
+class _Incomplete(Struct, frozen=True, gc=False):
+    reason: str | None = None
+
+
+class _Response(Struct, frozen=True, gc=False):
+    status: str | None = None
+    incomplete_details: _Incomplete | None = None
+    usage: _Usage | None = None
+    error: Raw = Raw()
+    output: list[Raw] | None = None
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+_decode_given = msgspec.json.Decoder(_Given).decode
+_decode_response = msgspec.json.Decoder(_Response).decode
+
+# Which kind of item an event writes to.
+DELTAS = {
+    "response.output_text.delta": "message",
+    "response.refusal.delta": "message",
+    "response.reasoning_summary_text.delta": "reasoning",
+    "response.reasoning_text.delta": "reasoning",
+    "response.function_call_arguments.delta": "function_call",
+}
+KINDS = frozenset(DELTAS.values())
+PARAGRAPH = "\n\n"  # between two parts of a summary
+ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.done"})
+STOPS = {"max_output_tokens": Stop.MAX_TOKENS, "content_filter": Stop.REFUSAL}
+
+
+class _Item:
+    """One that is being written."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.id = self.name = ""
+        self.pieces: list[str] = []
+        self.signature = ""
+        self.shown = self.done = False
+
+
+class Reply(Reader):
+    def __init__(self, expected: Expected = NOTHING_EXPECTED) -> None:
+        super().__init__(expected)
+        self._refused = False
+        self._items: dict[int | str, _Item] = {}  # by place, in the order in which they began
+
+    def not_streamed(self, body: bytes) -> Batch:
+        return self.take([("", b'{"type":"response.done","response":' + body + b"}")])
+
+    def _take(self, data: bytes) -> None:
+        if data == b"[DONE]":
+            return
+        try:
+            event = _decode(data)
+        except msgspec.DecodeError as error:
+            fail(f"the server sent an event that cannot be read: {error}")
+        except UnicodeDecodeError:
+            fail("the server sent an event that is not UTF-8")
+        if event.type == "response.output_text.delta":  # most of what is ever said
+            item = self._items.get(event.output_index or 0)
+            if item is not None and item.shown and not item.done and item.kind == "message":
+                item.pieces.append(event.delta)
+                self.blocks.say(event.delta)
+                return
+        self._take_other(event, data)
+
+    def _take_other(self, event: _Event, data: bytes) -> None:
+        kind = event.type
+        if kind == "error" or (not kind and bytes(event.error) not in NONE):
+            raise ProviderError(failure_of(read_complaint(data)))
+        if not self._begun:
+            self._begin()
+        if kind in DELTAS:
+            self._refused = self._refused or kind == "response.refusal.delta"
+            self._delta(self._item(event, DELTAS[kind]), event.delta)
+        elif kind == "response.output_item.added":
+            self._added(event)
+        elif kind == "response.reasoning_summary_part.added":
+            item = self._item(event, "reasoning")
+            if item.pieces:
+                self._delta(item, PARAGRAPH)
+        elif kind == "response.output_item.done":
+            self._finish(event)
+        elif kind in ENDS:
+            self._end(event)
+
+    # --- items ---
+
+    def _item(self, event: _Event, kind: str) -> _Item:
+        place = event.output_index if event.output_index is not None else event.item_id or 0
+        found = self._items.get(place)
+        if found is None:
+            found = self._items[place] = _Item(kind)
+            self._show_next()
+        if found.kind != kind:
+            fail(f"the server wrote to item {place} as '{kind}', which it began as '{found.kind}'")
+        return found
+
+    def _delta(self, item: _Item, text: str) -> None:
+        if item.done:
+            fail("the server wrote to an item that was complete")
+        item.pieces.append(text)
+        if item.shown:
+            self._write(item, text)
+
+    def _write(self, item: _Item, text: str) -> None:
+        if item.kind == "message":
+            self.blocks.say(text)
+        elif item.kind == "reasoning":
+            self.blocks.think(text)
+        else:
+            self.blocks.call_piece(text)
+
+    def _added(self, event: _Event) -> None:
+        given = read_given(event.item)
+        if given.type in KINDS:
+            place = event.output_index if event.output_index is not None else given.id or event.item_id or 0
+            if place not in self._items:
+                item = self._items[place] = _Item(given.type)
+                item.id, item.name = given.call_id or "", given.name or ""
+                self._show_next()
+
+    def _finish(self, event: _Event) -> None:
+        given = read_given(event.item)
+        place = event.output_index if event.output_index is not None else given.id or event.item_id or 0
+        if given.type in KINDS:
+            self._finish_as(self._items.get(place), place, given)
+
+    def _finish_as(self, item: _Item | None, place: int | str, given: _Given) -> None:
+        if item is None:
+            item = self._items[place] = _Item(given.type)
+        if item.done:
+            return  # a duplicate
+        item.id, item.name = given.call_id or item.id, given.name or item.name
+        if given.type == "reasoning":
+            item.signature = signature(given.id or "", given.encrypted_content or "")
+        if not item.pieces and (text := text_of(given)):
+            item.pieces.append(text)
+            if item.shown:
+                self._write(item, text)
+        self._refused = self._refused or refuses(given)
+        item.done = True
+        if item.shown:
+            self._close(item)
+        self._show_next()
+
+    def _show_next(self) -> None:
+        """Items that wait, as far as the ones before them are complete."""
+        for item in self._items.values():
+            if not item.shown:
+                self._show(item)
+            if not item.done:
+                return
+
+    def _show(self, item: _Item) -> None:
+        item.shown = True
+        if item.kind == "function_call":
+            self.blocks.open_call(item.id, item.name)
+        for piece in item.pieces:
+            self._write(item, piece)
+        if item.done:
+            self._close(item)
+
+    def _close(self, item: _Item, *, cut: bool = False) -> None:
+        if item.kind == "function_call":
+            self.blocks.close_call(call_of(item.id, item.name, "".join(item.pieces)))
+        elif item.kind == "reasoning":
+            if item.signature:
+                self.blocks.sign(item.signature)
+            self.blocks.close()
+        else:
+            self.blocks.end_text(cut=cut)
+
+    # --- the end ---
+
+    def _end(self, event: _Event) -> None:
+        try:
+            response = _decode_response(event.response) if bytes(event.response) not in NONE else _Response()
+        except msgspec.DecodeError as error:
+            fail(f"the server ended its reply with what cannot be read: {error}")
+        if event.type == "response.failed" or response.status == "failed" or bytes(response.error) not in NONE:
+            raise ProviderError(failure_of(read_complaint(bytes(response.error) or b"{}")))
+        stop = STOPS.get((response.incomplete_details or _Incomplete()).reason or "", Stop.END_TURN)
+        if not self._items:
+            for place, raw in enumerate(response.output or ()):
+                if (given := read_given(raw)).type in KINDS:
+                    self._finish_as(None, place, given)
+        for item in self._items.values():
+            if not item.done:
+                item.done = True
+                self._close(item, cut=stop is Stop.MAX_TOKENS) if item.shown else self._show(item)
+        self.ended = True
+        usage = response.usage
+        known = usage is not None and (usage.input_tokens or usage.output_tokens)
+        spent = as_usage(usage) if usage is not None and known else self.blocks.estimate
+        stop = self.blocks.stop(Stop.REFUSAL if self._refused else stop)
+        self.blocks.items.append(Ended(stop, spent))
+
+
+def read_given(raw: Raw) -> _Given:
+    try:
+        return _decode_given(raw) if bytes(raw) not in NONE else _Given()
+    except msgspec.DecodeError as error:
+        fail(f"the server sent an item that cannot be read: {error}")
+
+
+def text_of(given: _Given) -> str:
+    """What an item holds, for servers that send no deltas."""
+    if given.type == "function_call":
+        raw = bytes(given.arguments)
+        return cast("str", msgspec.json.decode(raw)) if raw[:1] == b'"' else raw.decode()
+    if isinstance(given.content, str):
+        return given.content
+    parts = (given.summary or given.content or ()) if given.type == "reasoning" else given.content or ()
+    between = PARAGRAPH if given.type == "reasoning" else ""
+    return between.join([part.text or part.refusal or "" for part in parts])
+
+
+def refuses(given: _Given) -> bool:
+    return isinstance(given.content, list) and any(part.refusal for part in given.content)
+
+
+def as_usage(said: _Usage) -> Usage:
+    """In disjoint classes: the server's figure for the input holds what was cached, too."""
+    details = said.input_tokens_details or _Details()
+    prompt = max(0, said.input_tokens or 0)
+    read = min(prompt, max(0, details.cached_tokens or 0))
+    written = min(prompt - read, max(0, details.cache_write_tokens or 0))
+    return Usage(
+        input=prompt - read - written, cache_write=written, cache_read=read, output=max(0, said.output_tokens or 0)
+    )

@@ -1,0 +1,95 @@
+"""The parts of a conversation as JSON of OpenAI's Responses: a list of items.
+
+A text of the model, what it thought, a call and a result are items of their own. Parts of users share one, so before a
+part it matters only whether such an item is still open: the forms are `user` and `item`.
+
+What the model thought is sent back as it came, encrypted. Its id and its content together are the signature.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mainspring.core.messages import Block, Content, Document, Image, Text, Thinking, ToolCall
+from mainspring.providers.anthropic_json import as_bytes
+from mainspring.providers.base import ToolSpec
+from mainspring.providers.openai_chat_json import REASONING
+from mainspring.providers.openai_json import FILE_NAME, address, arguments, shown, wire_id, wire_name, words_of
+from mainspring.providers.placing import Answer, Placed
+from mainspring.providers.projection import Encode
+
+CLOSE = {"user": b"]}", "item": b""}
+
+
+def form_of(placed: Placed) -> str:
+    return "user" if placed.role == "user" and not isinstance(placed.part, Answer) else "item"
+
+
+def takes(block: Block) -> bool:
+    """What was thought and came in a chat's field cannot be read by the server."""
+    return isinstance(block, Text | ToolCall) or (isinstance(block, Thinking) and block.signature not in REASONING)
+
+
+def encoding(*, files: bool) -> Encode:
+    return partial(encode, files=files)
+
+
+def encode(placed: Placed, before: str | None, *, files: bool) -> bytes:
+    part = placed.part
+    if form_of(placed) == "user":
+        assert isinstance(part, Text | Image | Document)
+        begin = b"," if before == "user" else ended(before) + b'{"type":"message","role":"user","content":['
+        return begin + as_bytes(content_object(part, files=files))
+    if isinstance(part, Answer):
+        return ended(before) + as_bytes(answer_object(part, files=files))
+    if isinstance(part, ToolCall):
+        return ended(before) + as_bytes(call_object(part))
+    if isinstance(part, Thinking):
+        return ended(before) + as_bytes(reasoning_object(part))
+    assert isinstance(part, Text), f"{part} has no place among the items"
+    return ended(before) + as_bytes({"type": "message", "role": "assistant", "content": part.text})
+
+
+def ended(before: str | None) -> bytes:
+    return CLOSE[before] + b"," if before is not None else b""
+
+
+def content_object(part: Content, *, files: bool) -> dict[str, object]:
+    part = shown(part, files=files)
+    if isinstance(part, Text):
+        return {"type": "input_text", "text": part.text}
+    if isinstance(part, Image):
+        return {"type": "input_image", "image_url": address(part)}
+    return {"type": "input_file", "filename": FILE_NAME, "file_data": address(part)}
+
+
+def call_object(call: ToolCall) -> dict[str, object]:
+    named = {"call_id": wire_id(call.id), "name": wire_name(call.name)}
+    return {"type": "function_call", **named, "arguments": arguments(call)}
+
+
+def answer_object(answer: Answer, *, files: bool) -> dict[str, object]:
+    """As plain text where there is nothing else: more servers take that."""
+    output: object = words_of(answer)
+    media = [part for part in answer.content if not isinstance(part, Text)]
+    if media:
+        output = [{"type": "input_text", "text": output}, *[content_object(part, files=files) for part in media]]
+    return {"type": "function_call_output", "call_id": wire_id(answer.call_id), "output": output}
+
+
+def signature(item_id: str, encrypted: str) -> str:
+    """Encrypted content is base64, so the blank can only be ours."""
+    return f"{item_id} {encrypted}" if item_id and encrypted else encrypted
+
+
+def reasoning_object(thinking: Thinking) -> dict[str, object]:
+    item_id, _, encrypted = thinking.signature.rpartition(" ")
+    named = {"id": item_id} if item_id else {}
+    summary = [{"type": "summary_text", "text": thinking.text}] if thinking.text else []
+    return {"type": "reasoning", **named, "summary": summary, "encrypted_content": encrypted}
+
+
+def tool_json(tool: ToolSpec) -> bytes:
+    """Not strict: that allows no optional fields, and it is what the protocol takes for granted."""
+    function = {"name": wire_name(tool.name), "description": tool.description, "parameters": tool.schema}
+    return as_bytes({"type": "function", **function, "strict": False})

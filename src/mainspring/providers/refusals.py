@@ -1,0 +1,55 @@
+"""What servers say alike when they refuse a request, whatever their protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from mainspring.core.reasons import Failure
+from mainspring.providers.retry import RefusedError
+
+SECOND = 1_000
+LONGEST_WORDS = 2_000  # of a server's error that we repeat
+
+
+class CurableError(RefusedError):
+    """A request that was refused for something that we can change. Each cure is tried once."""
+
+    def __init__(self, failure: Failure, cure: str) -> None:
+        super().__init__(failure)
+        self.cure = cure  # the provider knows what it means
+
+
+class Response(Protocol):
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    async def read(self) -> bytes: ...
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> int | None:
+    """Milliseconds that the server asks us to wait; it may say so in three ways."""
+    exact = number(headers.get("retry-after-ms"))
+    if exact is not None:
+        return round(exact)
+    said = headers.get("retry-after")
+    seconds = number(said)
+    if seconds is not None:
+        return round(seconds * SECOND)
+    if said is None:
+        return None
+    from email.utils import mktime_tz, parsedate_tz
+
+    date = parsedate_tz(said)
+    return max(0, round((mktime_tz(date) - now) * SECOND)) if date else None
+
+
+def number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 <= value < 1e12 else None  # no NaN, no infinity, nothing before 1970
