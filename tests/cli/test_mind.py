@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cli.stage import Serve, Stage, frames
+from mainspring.core.money import Usage
 from mainspring.simulator.replies import Say
 
 
@@ -80,3 +81,55 @@ def test_a_long_session_is_made_smaller_on_its_way(serve: Serve) -> None:
     assert max(len(request.raw) for request in stage.requests) < 40_000 * 4
     assert "[Old tool result cleared" in str(stage.requests[-1].body)
     assert [frame for frame in shown if frame.get("subtype") == "compact_boundary"]
+
+
+def set_up(stage: Stage, text: str) -> None:
+    stage.home.mkdir(parents=True, exist_ok=True)
+    (stage.home / "settings.toml").write_text(text)
+
+
+@pytest.mark.covers("H-13", "H-09", "H-11")
+def test_money_in_the_settings_is_a_limit(serve: Serve) -> None:
+    stage = serve()
+    set_up(stage, "[api]\nmax_cost_usd = 0.000001\n")
+    [result] = frames(stage.run("-p", "hello", "--output-format=json").stdout)
+    assert (result["subtype"], result["is_error"]) == ("error_max_budget_usd", True)
+    assert stage.requests == []
+
+
+@pytest.mark.covers("H-12")
+def test_tokens_in_the_settings_are_limits(serve: Serve) -> None:
+    stage = serve(Say.of("Let me look.", tool_use("Glob", pattern="*")), Say.of("Never asked."))
+    set_up(stage, "[limits]\nmax_tokens = 100\nmax_output_tokens = 5000\n")
+    stage.run("-p", "hello")
+    assert [request.body["max_tokens"] for request in stage.requests] == [5_000]
+
+
+@pytest.mark.covers("H-01", "H-04", "H-06")
+def test_plus_so_many_tokens_goes_on_until_they_are_written(serve: Serve) -> None:
+    written = Usage(input=100, output=600)
+    stage = serve(Say.of("Begun.", usage=written), Say.of("Done.", usage=written))
+    assert stage.run("-p", "+1k mend it").stdout == b"Done.\n"
+    assert len(stage.requests) == 2
+    assert "token" in str(stage.requests[1].body["messages"][-1])
+
+
+@pytest.mark.covers("D-36")
+def test_a_compaction_on_request(serve: Serve) -> None:
+    stage = serve(*[Say.of("Many words. " * 300)] * 4, Say.of("## Task\nmend it"), Say.of("On we go."))
+    for n in range(4):
+        stage.run("-p", f"question {n} " + "word " * 2_000, *(["--continue"] if n else []))
+    done = stage.run("-p", "/compact keep the numbers", "--continue", "--output-format=stream-json", "--verbose")
+    shown = frames(done.stdout)
+    assert shown[-1]["subtype"] == "success"
+    assert [frame for frame in shown if frame.get("subtype") == "compact_boundary"]
+    assert "keep the numbers" in str(stage.requests[4].body["messages"][-1])
+    assert stage.run("-p", "and now?", "--continue").stdout == b"On we go.\n"
+    assert len(stage.requests[5].raw) < len(stage.requests[4].raw)
+    assert "mend it" in str(stage.requests[5].body["messages"][0])
+
+
+def test_a_compaction_of_nothing_says_so(serve: Serve) -> None:
+    done = serve().run("-p", "/compact")
+    assert done.returncode == 1
+    assert b"not compacted: there is nothing to sum up" in done.stderr

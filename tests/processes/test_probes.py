@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.processes.child import Walls
-from mainspring.processes.probe_field import run_one
+from mainspring.processes.probe_field import Who, run_one
 from mainspring.processes.probes import PROBES, Probe
 from processes.walls import LINUX, NOBODY, bubblewrap, python_for, seen_folder
 
@@ -37,7 +37,7 @@ def test_there_are_as_many_kinds_as_promised() -> None:
 @AS
 @EACH
 def test_none_gets_out(probe: Probe, user: int | None, base: Path, pythons: dict[int | None, str]) -> None:
-    outcome = run_one(probe, str(base), program=bubblewrap(base), python=pythons[user], user=user)
+    outcome = run_one(probe, str(base), program=bubblewrap(base), who=Who(pythons[user], user))
     assert not outcome.escaped, outcome.said
     assert "Error" in outcome.said or probe.name == "outlive the command"  # it was refused; it did not fail to start
     assert "bwrap:" not in outcome.said
@@ -48,7 +48,7 @@ def test_none_gets_out(probe: Probe, user: int | None, base: Path, pythons: dict
 def test_none_gets_out_of_the_git_room(
     probe: Probe, user: int | None, base: Path, pythons: dict[int | None, str]
 ) -> None:
-    outcome = run_one(probe, str(base), program=bubblewrap(base), python=pythons[user], user=user, walls=Walls.GIT)
+    outcome = run_one(probe, str(base), program=bubblewrap(base), who=Who(pythons[user], user, Walls.GIT))
     assert not outcome.escaped, outcome.said
     assert "Error" in outcome.said or probe.name == "outlive the command"
     assert "bwrap:" not in outcome.said
@@ -60,4 +60,4 @@ def test_without_walls_it_would(probe: Probe, user: int | None, base: Path, pyth
     is_root = user is None and os.getuid() == 0
     if probe.able == "depends" or (probe.able == "root" and not is_root):
         return  # whether it gets through is the system's choice
-    assert run_one(probe, str(base), program=None, python=pythons[user], user=user).escaped
+    assert run_one(probe, str(base), program=None, who=Who(pythons[user], user)).escaped

@@ -52,7 +52,9 @@ def test_a_deaf_command_is_ended_after_its_grace(box: Box) -> None:
 
     async def main() -> tuple[int, float]:
         children = Children(around=box.sandbox.around)
-        child = children.start(box.job(f"trap '' TERM; (setsid sleep {nap} &); touch started; sleep {nap}; sleep {nap}"))
+        child = children.start(
+            box.job(f"trap '' TERM; (setsid sleep {nap} &); touch started; sleep {nap}; sleep {nap}")
+        )
         await until((box.work / "started").exists)
         began = time.monotonic()
         await children.end(child)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from mainspring.processes.child import Walls
 from mainspring.processes.sandbox_git import FILES, FOLDERS, environment, open_room
 from mainspring.processes.sandbox_held import is_our_file
 from processes.traces import until, with_word
-from processes.walls import ENV, LINUX, Box, seen_folder
+from processes.walls import ENV, LINUX, NOBODY, Box, seen_folder
 
 pytestmark = LINUX
 
@@ -129,6 +130,29 @@ def test_git_works(box: Box, command: str, said: str) -> None:
     assert list((box.work / ".git").glob("*.lock")) == []
     assert box.sandbox.notes == ()
     git(box.work, "fsck", "--strict")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the other tests are run by an ordinary user then")
+def test_git_works_for_an_ordinary_user(box: Box) -> None:
+    """What the sandbox made is given to that user, as it would be if we were that user."""
+    command = (
+        "echo two >> file; git add . && git commit -qm second && git gc -q; git log --format=%s; echo x > .git/config"
+    )
+    with box.sandbox.around(box.job(command, Walls.GIT)) as job:
+        subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", str(box.base)], check=True)
+        user = ["/usr/bin/setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+        ended = subprocess.run(
+            [*user, *job.argv],
+            pass_fds=job.passed,
+            cwd=job.cwd,
+            env=dict(job.env),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ended.stdout == "second\nfirst\n"
+    assert "Read-only file system" in ended.stderr
+    assert ".git/commondir" not in tree(box.work)
 
 
 def test_in_the_usual_room_git_can_only_read(box: Box) -> None:
@@ -319,6 +343,51 @@ def test_submodules_and_worktrees(box: Box) -> None:
     assert (tree_ / "commondir").read_text() == "../..\n"
     assert not (tree_ / "config.worktree").exists()
     assert box.sandbox.notes == ()
+
+
+NESTED = "a/b/c/d/e"  # deeper than the search goes
+MAKE = f"git init -q {NESTED}; git -C {NESTED} commit -q --allow-empty -m x; git -C {NESTED} config"
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_a_nested_repository_that_git_would_obey_is_taken_away(box: Box, version: str) -> None:
+    """`git status` goes into what the index names, so it would run this from the outer repository."""
+    git(box.work, "config", "index.version", version)
+    ran = box.base / "ran"
+    assert box.run(f"{MAKE} core.fsmonitor 'touch {ran}; false'").code == 0
+    git(box.work, "status")
+    assert not ran.exists()  # as long as it is not in the index
+    in_room(box, f"git add {NESTED}")
+    assert box.sandbox.notes[0].startswith(f"'{box.work}/{NESTED}/.git' is what git obeys")
+    git(box.work, "status")
+    assert not ran.exists()
+    (aside,) = (box.base / "state/aside").iterdir()
+    aside.rename(box.work / NESTED / ".git")
+    git(box.work, "status")
+    assert ran.exists()  # it would have
+
+
+def test_a_nested_repository_that_is_in_the_index_can_only_be_read(box: Box) -> None:
+    in_room(box, f"{MAKE} user.name A; git add {NESTED}; git commit -qm nested")
+    assert box.sandbox.notes == ()
+    place = f"{NESTED}/.git"
+    tries = (
+        f"echo x >> {place}/config",
+        f"mv {place} {place}2",
+        "mv a/b/c x",
+        f"rm -rf {place}; ls {place}/HEAD && exit 1",
+    )
+    before = tree(box.work / place)
+    for command in tries:
+        assert box.run(command).code != 0, command
+    assert tree(box.work / place) == before
+    in_room(box, f"cd {NESTED}; git commit -q --allow-empty -m inner")  # for git, it is open
+    assert git(box.work / NESTED, "log", "-1", "--format=%s") == "inner\n"
+    subprocess.run(["rm", "-rf", str(box.work / place)], check=True)
+    assert box.run(f"git init -q {NESTED}").code != 0  # missing, it cannot be made
+    assert not (box.work / place).exists()
+    in_room(box, f"git init -q {NESTED}")
+    assert box.run(f"git -C {NESTED} config core.fsmonitor x").code != 0
 
 
 def test_a_repository_behind_a_file_is_found(box: Box) -> None:

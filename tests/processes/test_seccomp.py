@@ -15,14 +15,16 @@ BOTH = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES.keys()
 NEW_USER, NEW_NET, THREAD = 0x10000000, 0x40000000, 0x3D0F00  # the last is what a thread is made with
 
 
-def verdict(machine: Machine, number: int, *arguments: int, audit: int | None = None) -> int:
+def verdict(
+    machine: Machine, number: int, *arguments: int, audit: int | None = None, program: bytes | None = None
+) -> int:
     """What the filter says, from its bytes."""
     padded = (*arguments, *[0] * 6)[:6]
     data = struct.pack("<IIQ6Q", number, machine.audit if audit is None else audit, 0, *padded)
-    program = list(struct.iter_unpack("<HBBI", filter_for(machine)))
+    lines_of = list(struct.iter_unpack("<HBBI", filter_for(machine) if program is None else program))
     at = value = 0
     while True:
-        code, if_so, if_not, operand = program[at]
+        code, if_so, if_not, operand = lines_of[at]
         at += 1
         match code:
             case 0x20:
@@ -52,6 +54,14 @@ def test_sockets_of_the_internet_only(machine: Machine) -> None:
     assert {number for number, said in families.items() if said == ALLOW} == {2, 10, 16}
     assert {said for number, said in families.items() if number not in (2, 10, 16)} == {EPERM}
     assert verdict(machine, machine.calls["socket"], 1 | 7 << 32) == EPERM  # the kernel looks at the lower half only
+
+
+@BOTH
+def test_no_sockets_at_all(machine: Machine) -> None:
+    """For landlock, which knows TCP only."""
+    program = filter_for(machine, families=())
+    assert {verdict(machine, machine.calls["socket"], number, program=program) for number in range(50)} == {EPERM}
+    assert verdict(machine, machine.calls["ioctl"], 0, 0x5401, program=program) == ALLOW
 
 
 @BOTH

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from mainspring.cli.flags import Options, StartError
 from mainspring.core.config import DEFAULT, Config, Effort
 from mainspring.core.models import DEFAULT_MODEL, MODELS, Model, model_named, per_million
+from mainspring.core.money import Price
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Provider
 from mainspring.secrets.sources import Found, Wanted, find_key
@@ -27,6 +28,7 @@ there is no key for the model. Any of these helps (more: docs/secrets.md):
   ANTHROPIC_API_KEY=...       a key from the Anthropic console
   ANTHROPIC_AUTH_TOKEN=...    a token, sent as 'Authorization: Bearer'
   ANTHROPIC_BASE_URL=...      the address of another server, such as one on this machine; it may need no key
+  OPENAI_API_KEY=...          with '--model openai/NAME'; 'ollama/NAME' and others need none: docs/openai.md
 'mainspring demo' needs none of them"""
 
 
@@ -53,11 +55,15 @@ def key_for(settings: Settings, environment: Environment, cwd: str) -> Found:
     return find_key(Wanted(environment, home, cwd, helper=api.key_helper, lifetime=api.key_lifetime))
 
 
-def new_provider(options: Options, settings: Settings, environment: Environment, cwd: str) -> Reached:
-    """The one place that knows which provider it is."""
+def new_provider(
+    options: Options, settings: Settings, environment: Environment, cwd: str, models: Iterable[str] = ()
+) -> Reached:
+    """The one place that knows which provider it is. `models` are those that are sure to be asked."""
     found = key_for(settings, environment, cwd)
     address = settings.api.base_url or ""
-    if not found.is_any and not address:
+    names = tuple(models)
+    elsewhere = [name for name in names if is_elsewhere(name, settings, environment)]
+    if not found.is_any and not address and not (names and len(elsewhere) == len(names)):
         raise StartError(NO_KEY)
     from mainspring.providers.anthropic import HOME, Anthropic, Key
     from mainspring.providers.proxies import split
@@ -66,14 +72,34 @@ def new_provider(options: Options, settings: Settings, environment: Environment,
     split(address or HOME)  # an address that is none is told now, and not at the first call
     key = Key(found.value, found.header, found.refresh, found.is_stale)
     transport = Transport(deadlines=deadlines(environment, address or HOME))
-    provider = Anthropic(
-        key,
-        base_url=address or HOME,
-        transport=transport,
-        betas=options.betas,
-        thinking_display=options.thinking_display,
-    )
-    return Reached(provider, transport.close, found.source)
+
+    def anthropic() -> Provider:
+        return Anthropic(
+            key,
+            base_url=address or HOME,
+            transport=transport,
+            betas=options.betas,
+            thinking_display=options.thinking_display,
+        )
+
+    if not elsewhere:
+        return Reached(anthropic(), transport.close, found.source)
+    from mainspring.cli.routes import routes
+
+    router = routes(settings, environment, transport, anthropic)
+    for name in elsewhere:
+        router.provider(name)  # what is wrong with it is told now
+    return Reached(router, transport.close, found.source)
+
+
+def is_elsewhere(model: str, settings: Settings, environment: Environment) -> bool:
+    """Whether it is not asked in Anthropic's own way. Who uses nothing else does not load the rest."""
+    plain = model.startswith("claude-") and not any(entry.name == model and entry.base_url for entry in settings.models)
+    if plain:
+        return False
+    from mainspring.cli.endpoints import endpoint_of
+
+    return endpoint_of(model, settings, environment) is not None
 
 
 SILENCE = "MAINSPRING_SILENCE_SECONDS"
@@ -139,8 +165,18 @@ def chosen_model(name: str, options: Options, settings: Settings) -> Model:
     return model
 
 
+NEAR_WINDOW, NEAR_OUTPUT = 32_768, 8_192  # tokens: what local servers are usually started with
+
+
+def near(model: Model) -> Model:
+    """One on this machine: it costs nothing, and its window is that of its server, which we do not know."""
+    return replace(model, window=NEAR_WINDOW, max_output=NEAR_OUTPUT, price=Price())
+
+
 def as_set(model: Model, settings: Settings) -> Model:
     """A model that the user knows better than our table."""
+    if model.name.startswith(LOCAL):
+        model = near(model)
     for entry in settings.models:
         if entry.name == model.name:
             price = model.price
@@ -153,6 +189,9 @@ def as_set(model: Model, settings: Settings) -> Model:
                 price=price,
             )
     return model
+
+
+LOCAL = ("ollama/", "lmstudio/", "vllm/", "llamacpp/")
 
 
 def newest(name: str) -> str:

@@ -189,7 +189,20 @@ def servers_in(settings: Settings, environment: Mapping[str, str]) -> tuple[Serv
         url = f"{with_version(address or OPENAI_HOME)}/models"
         named_by = "OPENAI_BASE_URL" if address else "OPENAI_API_KEY"
         found.append(Server(named_by, url, {"authorization": f"Bearer {key}"} if key else {}))
-    return tuple(found)
+    return (*found, *of_models(settings, environment, {server.url for server in found}))
+
+
+def of_models(settings: Settings, environment: Mapping[str, str], known: set[str]) -> Iterable[Server]:
+    """The servers of single models, each once."""
+    from mainspring.cli.endpoints import key_of, own
+    from mainspring.providers.openai import with_version
+
+    for entry in settings.models:
+        url = f"{with_version(entry.base_url)}/models" if entry.base_url else ""
+        if url and url not in known:
+            known.add(url)
+            key = key_of(own(entry), environment)
+            yield Server(f"models.{entry.name}.base_url", url, {"authorization": f"Bearer {key}"} if key else {})
 
 
 async def asked(servers: Iterable[Server]) -> tuple[Offered, ...]:

@@ -105,7 +105,9 @@ def prepare(options: Options, environment: Environment) -> Parts:
         kit=kit,
         tools=tuple(offered(options, settings, config)),
         schema=structured(options),
-        model=new_provider(options, settings, environment, cwd),
+        model=new_provider(
+            options, settings, environment, cwd, (config.model.name, *[m.name for m in config.fallbacks])
+        ),
         sandboxing=sandboxing,
     )
     tell(settings)

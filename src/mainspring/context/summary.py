@@ -15,10 +15,11 @@ from mainspring.context.layers import Limits
 from mainspring.context.tokens import in_bytes
 from mainspring.context.words import carried, words_in
 from mainspring.core.messages import Origin, Text, User
+from mainspring.core.moves import SUMMARY_OUTPUT
 from mainspring.core.value import Bundle
 
 SECTIONS = ("Task", "Decisions", "Files", "Open items", "Last action")
-MAX_OUTPUT = 8_000  # tokens; a longer summary is no summary
+MAX_OUTPUT = SUMMARY_OUTPUT
 MOST = 4 * MAX_OUTPUT  # characters
 
 INSTRUCTIONS = """\
@@ -68,7 +69,7 @@ def question(scene: Scene, instructions: str, budget: int | None, marks: tuple[s
     steered = f"{INSTRUCTIONS}\n\nAlso follow this:\n{instructions}" if instructions.strip() else INSTRUCTIONS
     asked = User((Text(steered),), Origin.ATTACHMENT, id="summary-request")
     told = tuple(scene.messages()) if budget is None else under(scene.groups, budget)
-    return Question((*told, asked), MAX_OUTPUT, marks=marks)
+    return Question((*told, asked), SUMMARY_OUTPUT, marks=marks)
 
 
 def in_sections(text: str) -> str:

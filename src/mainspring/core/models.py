@@ -48,6 +48,15 @@ def budgeted(name: str, price: Price, thinks: int, most_effort: str = "") -> Mod
     return Model(name, 200_000, 64_000, price, thinking_budget=thinks, most_effort=most_effort)
 
 
+def openai(  # noqa: PLR0913, PLR0917  # a row of a table
+    name: str, usd: float, output_usd: float, read_usd: float, window: int = 400_000, output: int = 128_000,
+    most_effort: str = "high",
+) -> Model:  # fmt: skip
+    nanos = round(usd * 1_000)
+    price = Price(nanos, nanos, nanos, round(read_usd * 1_000), round(output_usd * 1_000))
+    return Model(name, window, output, price, most_effort=most_effort)
+
+
 ALWAYS = "adaptive"  # these cannot be told not to think
 
 MODELS: dict[str, Model] = {
@@ -65,16 +74,34 @@ MODELS: dict[str, Model] = {
         budgeted("claude-haiku-4-5", per_million(1, 5), HAIKU_THINKS),
     )
 }
+# OpenAI's, as on its page of 2026-11-05. Writing to its cache costs nothing extra; where the page gives no window, the
+# smaller one of the family stands here.
+MODELS |= {
+    model.name: model
+    for model in (
+        openai("gpt-5.4", 2.5, 15, 0.25),
+        openai("gpt-5.4-mini", 0.75, 4.5, 0.075),
+        openai("gpt-5", 1.25, 10, 0.125),
+        openai("gpt-5-mini", 0.25, 2, 0.025),
+        openai("gpt-4.1", 2, 8, 0.5, 1_000_000, 32_768, most_effort=""),
+        openai("gpt-4.1-mini", 0.4, 1.6, 0.1, 1_000_000, 32_768, most_effort=""),
+        openai("gpt-4o", 2.5, 10, 1.25, 128_000, 16_384, most_effort=""),
+        openai("o4-mini", 1.1, 4.4, 0.275, 200_000, 100_000),
+    )
+}
 DEFAULT_MODEL = MODELS["claude-sonnet-5-5"]
 UNKNOWN = Model("unknown", 200_000, 32_000, per_million(10, 50), most_effort="max")
 
 
 def model_named(name: str) -> Model:
-    """Also finds a dated name such as `claude-haiku-4-5-20251001` by the name it begins with."""
-    known = [listed for listed in MODELS if name == listed or name.startswith(f"{listed}-20")]
+    """Also finds a dated name such as `claude-haiku-4-5-20251001` by the name it begins with, and one behind the name
+    of a provider, as in `openai/gpt-5`."""
+    bare = name.rpartition("/")[2]
+    known = [listed for listed in MODELS if bare == listed or bare.startswith(f"{listed}-20")]
     return replace(MODELS[known[0]] if known else UNKNOWN, name=name)
 
 
 def same_model(one: str, other: str) -> bool:
-    """A dated name and the name without its date mean the same model."""
+    """A dated name and the name without its date mean the same model; so do those of two ways to it."""
+    one, other = one.rpartition("/")[2], other.rpartition("/")[2]
     return one == other or one.startswith(f"{other}-20") or other.startswith(f"{one}-20")

@@ -19,6 +19,7 @@ from mainspring.core.updates import Decided, Failed, RequestStarted, Result, Tom
 from mainspring.core.value import as_json
 
 LEAST_THINKING = 1_024
+SUMMARY_OUTPUT = 8_000  # tokens; a longer summary is no summary
 
 
 def prepare(state: State, transition: Transition | None = None, take: Priority = Priority.NEXT) -> Step:
@@ -88,8 +89,8 @@ def compact(state: State, how: How, trouble: Trouble) -> Step | None:
     reserve = 0
     if state.funds is not None:
         granted = grant(state.funds, state.tokens, OUTPUT_RESERVE, state.model.price)
-        if granted is None:
-            return None
+        if granted is None or granted.max_output < SUMMARY_OUTPUT:
+            return None  # one that is cut off is of no use, and it may not write more than is paid for
         reserve = granted.reserve
     calls = state.totals.calls + 1
     state = replace(state, totals=replace(state.totals, calls=calls))

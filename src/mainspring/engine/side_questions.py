@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
+from msgspec.structs import replace
+
 from mainspring.context.asking import Answered, Question
 from mainspring.context.tokens import LEAST, weights
 from mainspring.core.config import Config, Source
@@ -22,7 +24,8 @@ from mainspring.core.models import Model
 from mainspring.core.money import Usage, cost, grant
 from mainspring.core.moves import thinking_budget
 from mainspring.engine.ledger import Ledger
-from mainspring.providers.base import Conversation, Ended, Finished, Provider, Started, ToolSpec
+from mainspring.engine.sampling import CHARS_PER_TOKEN
+from mainspring.providers.base import Conversation, Ended, Finished, Piece, Provider, Started, ToolSpec
 
 COLLAPSE, SEARCH = "collapse", "search"  # who asks, for the provider: each source has its own line of requests
 FOUND, SAID = 100_000, 2_000  # tokens that a search may bring into its prompt, and those of what is said of it
@@ -77,12 +80,17 @@ class SideQuestions:
             effort=config.effort,
         )
         history = History(question.messages)
+        beyond = extra  # if it does not come to an end, nobody knows better
         try:
             asked = Conversation(history, (), self._system, self._tools(), question.marks)
-            return await self._answer(request, asked, model)
+            answer = await self._answer(request, asked, model)
+            over = max(0, answer.usage.output - question.max_output)
+            beyond = min(extra, over * model.price.at(answer.usage.prompt).output)
         finally:
-            if extra:
-                self._ledger().settle(extra, 0)  # all that is spent is booked on what the core had set aside
+            if extra:  # what was thought is booked here, and told with the next request; the rest is the core's
+                self._ledger().settle(extra, beyond)
+                self._cost += beyond
+        return replace(answer, cost=answer.cost - beyond)
 
     async def _ask_small(self, question: Question) -> Answered:
         model, ledger = self._small, self._ledger()
@@ -130,7 +138,7 @@ class SideQuestions:
         self, request: Request, conversation: Conversation, model: Model, blocks: list[Block] | None = None
     ) -> Answered:
         texts: list[str] = []
-        used, stop = Usage(), Stop.UNFINISHED
+        used, stop, written = Usage(), Stop.UNFINISHED, 0
         try:
             async with aclosing(self._provider.stream(request, conversation)) as batches:
                 async for batch in batches:
@@ -138,6 +146,8 @@ class SideQuestions:
                         match item:
                             case Started() if item.usage.total:
                                 used = item.usage
+                            case Piece():
+                                written += len(item.text)
                             case Finished(block=block):
                                 texts += [block.text] if isinstance(block, Text) else []
                                 if blocks is not None:
@@ -147,5 +157,12 @@ class SideQuestions:
                             case _:
                                 pass
         except ProviderError as error:
+            used = cut_off(used, written, request)
             return Answered("", used, cost(used, model.price), failed=f"the model could not be asked: {error}")
+        used = used if stop is not Stop.UNFINISHED else cut_off(used, written, request)
         return Answered("".join(texts), used, cost(used, model.price), stop)
+
+
+def cut_off(used: Usage, written: int, request: Request) -> Usage:
+    """What an answer cost that broke off: nobody says, so that is estimated, and rather high (settled 14)."""
+    return replace(used, output=max(used.output, min(written // CHARS_PER_TOKEN, request.max_output)))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from mainspring.processes.child import Job, Walls
 from mainspring.processes.probes import HEAD, PROBES, Probe
-from mainspring.processes.sandbox import Rooms, Sandbox
+from mainspring.processes.sandbox import Answer, Kind, Rooms, build
 from mainspring.processes.sandbox_held import is_our_file, is_ours
 
 SECONDS = 20.0  # for one probe; it takes some 50 ms
@@ -35,24 +35,26 @@ class Outcome(NamedTuple):
     said: str  # the last line that it printed, or what changed outside
 
 
-def run_probes(program: str, base: str, *, python: str = sys.executable) -> list[Outcome]:
+class Who(NamedTuple):
+    """Who tries, and behind which walls."""
+
+    python: str = sys.executable
+    user: int | None = None  # another one, if we are root
+    walls: Walls = Walls.USUAL
+    kind: Kind = Kind.BUBBLEWRAP
+
+
+def run_probes(program: str, base: str, who: Who | None = None) -> list[Outcome]:
     """All of them, behind walls. `base`: an existing folder of ours, which must not lie in a temporary folder."""
-    return [run_one(probe, base, program=program, python=python) for probe in PROBES]
+    return [run_one(probe, base, program=program, who=who) for probe in PROBES]
 
 
-def run_one(
-    probe: Probe,
-    base: str,
-    *,
-    program: str | None,
-    python: str = sys.executable,
-    user: int | None = None,
-    walls: Walls = Walls.USUAL,
-) -> Outcome:
-    """`program`: bubblewrap; None: without walls. `user`: as whom, if we are root."""
-    with Field(base, user, walls) as field, field.walls(program) as around:
+def run_one(probe: Probe, base: str, *, program: str | None, who: Who | None = None) -> Outcome:
+    """`program`: what makes the walls; None: without any."""
+    who = who or Who()
+    with Field(base, who) as field, field.walls(program) as around:
         before = field.snapshot()
-        code, said = field.run([python, "-I", "-c", HEAD + probe.script, json.dumps(field.places)], around)
+        code, said = field.run([who.python, "-I", "-c", HEAD + probe.script, json.dumps(field.places)], around)
         changes = field.changes(before)
     if code == 0:
         return Outcome(probe, True, "it got what it wanted")
@@ -62,9 +64,9 @@ def run_one(
 
 
 class Field:
-    def __init__(self, base: str, user: int | None = None, walls: Walls = Walls.USUAL) -> None:
+    def __init__(self, base: str, who: Who) -> None:
         self.root = Path(base) / f"probes-{os.urandom(6).hex()}"
-        self.user, self.kind = user, walls
+        self.who, self.user = who, who.user
         self.places: dict[str, str | int] = {}
         self._stack = ExitStack()
         self._victim: subprocess.Popen[bytes] | None = None
@@ -91,7 +93,7 @@ class Field:
             state=f"{root}/state",
             denied=(f"{root}/denied_file", f"{root}/work/denied"),
         )
-        sandbox = Sandbox(program, rooms)
+        sandbox = build(Answer(program, kind=self.who.kind), rooms)
         self._own()
         try:
             yield sandbox.around
@@ -99,7 +101,7 @@ class Field:
             sandbox.close()
 
     def run(self, argv: Sequence[str], around: Around) -> tuple[int, str]:
-        with around(Job(argv, f"{self.root}/work", ENV, walls=self.kind)) as job:
+        with around(Job(argv, f"{self.root}/work", ENV, walls=self.who.walls)) as job:
             self._own()  # what the sandbox made is the user's, as it would be if we were that user
             ended = subprocess.run(  # noqa: S603  # our own words
                 [*self._as_user(), *job.argv], pass_fds=job.passed, cwd=job.cwd, env=dict(job.env), check=False,

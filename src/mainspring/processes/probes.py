@@ -17,6 +17,7 @@ class Probe(NamedTuple):
     name: str
     script: str  # Python; `F` holds the places of the field
     able: Able = "anyone"
+    landlock: bool = True  # whether the lower walls stop it, too
 
 
 HEAD = "import ctypes, json, os, socket, stat, subprocess, sys, time\nF = json.loads(sys.argv[1])\n"
@@ -45,12 +46,12 @@ FILES: tuple[Probe, ...] = (
         "write through a hard link",
         "os.link(F['out'] + '/file', F['work'] + '/link'); open(F['work'] + '/link', 'w').write('x')",
     ),
-    Probe("change a mode outside", "os.chmod(F['out'] + '/file', 0o777)"),
-    Probe("change times outside", "os.utime(F['out'] + '/file', (1, 1))"),
-    Probe("set an attribute outside", "os.setxattr(F['out'] + '/file', 'user.probe', b'x')", "depends"),
+    Probe("change a mode outside", "os.chmod(F['out'] + '/file', 0o777)", landlock=False),
+    Probe("change times outside", "os.utime(F['out'] + '/file', (1, 1))", landlock=False),
+    Probe("set an attribute outside", "os.setxattr(F['out'] + '/file', 'user.probe', b'x')", "depends", landlock=False),
     Probe("read a denied file", "open(F['denied_file']).read()"),
     Probe("read it by its other root", "open('/proc/self/root' + F['denied_file']).read()"),
-    Probe("list a denied folder", "assert os.listdir(F['denied_folder'])"),
+    Probe("list a denied folder", "assert os.listdir(F['denied_folder'])", landlock=False),
     Probe("read in a denied folder", "open(F['denied_folder'] + '/secret').read()"),
     Probe(
         "uncover a denied file", "os.chmod(F['denied_file'], 0o644); assert open(F['denied_file']).read() == 'secret'"
@@ -61,13 +62,16 @@ PROTECTED: tuple[Probe, ...] = (
     Probe("write a hook of git", "open(F['work'] + '/.git/hooks/pre-commit', 'w').write('x')"),
     Probe("change the configuration of git", "open(F['work'] + '/.git/config', 'a').write('x')"),
     Probe(
-        "replace it", "p = F['work'] + '/.git/'; open(p + 'new', 'w').write('x'); os.rename(p + 'new', p + 'config')"
+        "replace it",
+        "p = F['work'] + '/.git/'; open(p + 'new', 'w').write('x')\n"
+        "try: os.rename(p + 'new', p + 'config')\n"
+        "except OSError: os.remove(p + 'new'); raise",
     ),
     Probe("lead git to another one", "open(F['work'] + '/.git/commondir', 'w').write('../evil')"),
     Probe("lend git foreign objects", "open(F['work'] + '/.git/objects/info/alternates', 'w').write('../evil')"),
     Probe(
         "give git a remote",
-        "p = F['work'] + '/.git/remotes'; os.makedirs(p, exist_ok=True); open(p + '/origin', 'w').write('URL: ../evil')",
+        "p = F['work'] + '/.git/remotes'; os.makedirs(p, exist_ok=True); open(p + '/origin', 'w').write('URL: ../x')",
     ),
     Probe(
         "replace the repository", "os.rename(F['work'] + '/.git', F['work'] + '/old'); os.mkdir(F['work'] + '/.git')"
@@ -126,6 +130,7 @@ PROCESSES: tuple[Probe, ...] = (
         "subprocess.Popen([sys.executable, '-I', '-c', 'import time; time.sleep(60)', F['word']], "
         # Only what is found later counts.
         "start_new_session=True, stdin=-3, stdout=-3, stderr=-3)\nsys.exit(1)",
+        landlock=False,  # `Children` ends it
     ),
 )
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from mainspring.processes import sandbox_git, sandbox_git_left, seccomp
 from mainspring.processes.bubblewrap import Access, Place, Profile, SandboxError, arguments, check_workspace
@@ -33,11 +33,19 @@ class Level(StrEnum):
     OFF = "off"
 
 
+class Kind(StrEnum):
+    """Who makes the walls."""
+
+    BUBBLEWRAP = "bubblewrap"
+    LANDLOCK = "landlock"  # lower ones: see `landlock.py`
+
+
 class Answer(NamedTuple):
     """Of the probe: whether the walls stand on this machine."""
 
-    program: str | None  # bubblewrap, if they do
-    reason: str = ""  # if not: why, and what to do
+    program: str | None  # what makes them, if they do
+    reason: str = ""  # if not, or if they are lower than they could be: why, and what to do
+    kind: Kind = Kind.BUBBLEWRAP
 
 
 class Standing(NamedTuple):
@@ -45,12 +53,17 @@ class Standing(NamedTuple):
 
     wanted: Level
     program: str | None  # None: commands run without a sandbox
-    reason: str = ""  # why not
+    reason: str = ""  # why not, or why only that
+    kind: Kind = Kind.BUBBLEWRAP
+
+    @property
+    def level(self) -> Literal["bubblewrap", "landlock", "none"]:
+        return self.kind.value if self.program else "none"
 
     @property
     def words(self) -> str:
         if self.program:
-            return "sandbox: on (bubblewrap)"
+            return f"sandbox: on ({self.kind}; {self.reason})" if self.reason else f"sandbox: on ({self.kind})"
         return f"sandbox: off ({self.reason})"
 
 
@@ -60,7 +73,7 @@ def settle(wanted: Level, answer: Answer) -> Standing:
         return Standing(wanted, None, "switched off by the user's settings")
     if answer.program is None and wanted is Level.REQUIRED:
         raise SandboxError(f"a sandbox is required, but {answer.reason}")
-    return Standing(wanted, answer.program, answer.reason)
+    return Standing(wanted, answer.program, answer.reason, answer.kind)
 
 
 class Rooms(NamedTuple):
@@ -78,6 +91,27 @@ class Way(NamedTuple):
 
     words: tuple[str, ...] = ()  # they put what follows into the sandbox's network namespace
     env: Mapping[str, str] = {}  # nobody changes it
+
+
+class Walled(Protocol):
+    """Both kinds."""
+
+    notes: tuple[str, ...]  # of the last command: what a person should know
+
+    def around(self, job: Job) -> AbstractContextManager[Job]: ...
+
+    def close(self) -> None: ...
+
+
+def build(standing: Standing | Answer, rooms: Rooms, *, way: Way | None = None) -> Walled:
+    """With landlock there is no way to the network, so none is taken."""
+    if standing.program is None:
+        raise SandboxError(f"there is no sandbox: {standing.reason}")
+    if standing.kind is Kind.BUBBLEWRAP:
+        return Sandbox(standing.program, rooms, way=way)
+    from mainspring.processes.landlock import Landlocked
+
+    return Landlocked(standing.program, rooms)
 
 
 class Sandbox:
@@ -134,9 +168,10 @@ class Sandbox:
         for folder in rooms.folders:
             found = look(folder, writable, self._seen)
             room = sandbox_git.open_room(found.repositories) if walls is Walls.GIT else sandbox_git.Room()
-            held = self._held[folder].hold((*found.missing, *room.folders), room.files)
+            unborn = () if walls is Walls.GIT else found.unborn  # git may make them, and they are looked at then
+            held = self._held[folder].hold((*found.missing, *unborn, *room.folders), room.files)
             stack.callback(self._held[folder].release)
-            missing = {*found.missing, *room.folders, *room.files}
+            missing = {*found.missing, *found.unborn, *room.folders, *room.files}
             read = [place for place in found.places if place.path not in room.opened]
             places += [place for place in (*read, *room.places) if place.path in held or place.path not in missing]
             self.notes += (*found.notes, *room.notes)

@@ -209,14 +209,14 @@ def _followed(path: str, start: bytes) -> str | None:
     return folder if os.path.isdir(folder) else None
 
 
-def read(path: str) -> bytes:
-    """Empty for what is no file of a reasonable size."""
+def read(path: str, most: int = LONGEST) -> bytes:
+    """Empty for what is no file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
-        return os.read(descriptor, LONGEST)
+        return os.read(descriptor, most)
     except OSError:  # a folder
         return b""
     finally:

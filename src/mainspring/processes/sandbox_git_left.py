@@ -14,16 +14,17 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mainspring.processes.sandbox_git import FILES, Room, named_in, read, submodules, worktrees
+from mainspring.processes.sandbox_git import FILES, Room, named_in, pointed, read, submodules, worktrees
+from mainspring.processes.sandbox_gitlinks import nested
 
 EXEC = re.compile(rb"^[ \t]*(?:x|exec)(?:[ \t].*|\r?)$", re.MULTILINE)
 STRATEGIES = frozenset([b"", b"ort", b"recursive", b"resolve", b"octopus", b"ours", b"subtree"])  # git's own
 STRATEGY = re.compile(rb"^[ \t]*strategy[ \t]*=[ \t]*\"?([^\"\r\n]*?)\"?[ \t]*$", re.IGNORECASE | re.MULTILINE)
 # What `git submodule` writes into a new configuration. A line that is none of these may lead to code.
 PLAIN = re.compile(
-    rb"\s*(?:[#;].*|\[core\]|\[(?:remote|branch|submodule) \"[^\"\\]*\"\]|"
+    rb"\s*(?:[#;].*|\[(?:core|user)\]|\[(?:remote|branch|submodule) \"[^\"\\]*\"\]|"
     rb"(?:repositoryformatversion|filemode|bare|logallrefupdates|worktree|ignorecase|precomposeunicode|symlinks|"
-    rb"url|fetch|remote|merge|active)[ \t]*=(?!.*\\$).*)?\s*",
+    rb"url|fetch|remote|merge|active|name|email)[ \t]*=(?!.*\\$).*)?\s*",
     re.IGNORECASE,
 )
 
@@ -35,6 +36,7 @@ class Before(NamedTuple):
     worktrees: frozenset[str]
     orders: frozenset[bytes]  # commands in a rebase that is not done
     missing: frozenset[str]  # what configurations name
+    nested: frozenset[str]  # the `.git` of repositories that the index names: they could only be read
 
 
 def before(room: Room) -> Before:
@@ -43,6 +45,7 @@ def before(room: Room) -> Before:
         frozenset([path for folder in room.opened for path in worktrees(folder)]),
         frozenset([line for folder in _states(room) for line in _orders(folder)]),
         frozenset([path for folder in room.opened for path in named_in(folder) if not os.path.lexists(path)]),
+        frozenset(_nested(room)),
     )
 
 
@@ -51,12 +54,7 @@ def take_away(room: Room, was: Before, aside: str) -> list[str]:
     notes: list[str] = []
     for path, reason in list(_wrong(room, was)):
         if os.path.lexists(path):  # it may lie in another one
-            try:
-                notes.append(f"'{path}' {reason}: it was moved to '{_move(path, aside)}'")
-            except OSError as error:
-                notes.append(
-                    f"'{path}' {reason}, and could not be moved ({error.strerror}): remove it before using git"
-                )
+            notes.append(move_aside(path, f"'{path}' {reason}", aside))
     return notes
 
 
@@ -68,15 +66,28 @@ def _wrong(room: Room, was: Before) -> Iterator[tuple[str, str]]:
         for path in submodules(folder):
             if path not in was.submodules and (why := _led(path)):
                 yield path, f"is a new submodule's repository with {why}"
+    for path in _nested(room):
+        repository = path if os.path.isdir(path) else pointed(path)
+        if path not in was.nested and repository and (why := _led(repository)):
+            yield path, f"is what git obeys when it looks into this folder, with {why}"
     for path in was.missing:
         if os.path.lexists(path):
             yield path, "is new, and the configuration of the repository includes it or runs it"
     for folder in _states(room):
-        if any(line not in was.orders for line in _orders(folder)):
-            yield f"{folder}/rebase-merge/git-rebase-todo", "holds commands that git would run"
-        for path, strategy in _strategies(folder):
-            if strategy not in STRATEGIES:
-                yield path, f"names a merge strategy that is not git's own ('{os.fsdecode(strategy)}')"
+        yield from _unfinished(folder, was)
+
+
+def _unfinished(folder: str, was: Before) -> Iterator[tuple[str, str]]:
+    if any(line not in was.orders for line in _orders(folder)):
+        yield f"{folder}/rebase-merge/git-rebase-todo", "holds commands that git would run"
+    for path, strategy in _strategies(folder):
+        if strategy not in STRATEGIES:
+            yield path, f"names a merge strategy that is not git's own ('{os.fsdecode(strategy)}')"
+
+
+def _nested(room: Room) -> list[str]:
+    found = [f"{path}/.git" for folder in room.opened for path in nested(folder)]
+    return [path for path in found if os.path.lexists(path)]
 
 
 def _states(room: Room) -> list[str]:
@@ -115,6 +126,14 @@ def _led(repository: str) -> str:
     lines = read(f"{repository}/config").split(b"\n")
     strange = next((line for line in lines if not PLAIN.fullmatch(line)), None)
     return "" if strange is None else f"the setting '{strange.decode(errors='replace').strip()[:80]}'"
+
+
+def move_aside(path: str, words: str, aside: str) -> str:
+    """What became of it. `words`: why."""
+    try:
+        return f"{words}: it was moved to '{_move(path, aside)}'"
+    except OSError as error:
+        return f"{words}, and it could not be moved away ({error.strerror}): look at it before you start anything there"
 
 
 def _move(path: str, aside: str) -> str:

@@ -20,6 +20,7 @@ from mainspring.processes.bubblewrap import Access, Place
 from mainspring.processes.paths import Resolved, within
 from mainspring.processes.protected import TABLE, is_protected
 from mainspring.processes.sandbox_git import pointed
+from mainspring.processes.sandbox_gitlinks import nested
 from mainspring.processes.sandbox_held import is_ours
 
 # Missing at the top of a workspace, these are kept from being made: the next tool that is started there obeys them.
@@ -34,6 +35,7 @@ DEPTH = 3  # folders below the top
 MOST_FOLDERS = 300  # looked into; some 20 us each at first, 3 us when nothing changed
 SETTLED = 50_000_000  # nanoseconds; the clock of file systems ticks every 4 ms, and a change within a tick is not seen
 MOST_PLACES = 60  # of one workspace; some 0.1 ms each
+MOST_NESTED = 40  # repositories that an index names
 MOST_PIECES = 200  # of a folder that is mounted piece by piece
 
 
@@ -42,6 +44,9 @@ class Workspace(NamedTuple):
     missing: tuple[str, ...]  # to be made before the mounts
     notes: tuple[str, ...]  # what a person should know
     repositories: tuple[str, ...] = ()  # their folders, `.git` mostly; read-only, unless git is let in
+    unborn: tuple[str, ...] = ()  # where a repository in one of these would be obeyed: to be made, but not for git
+    protected: tuple[str, ...] = ()  # what exists of it
+    frozen: tuple[str, ...] = ()  # folders in which a link must not be replaced
 
 
 class Listed(NamedTuple):
@@ -69,16 +74,20 @@ def look(folder: str, writable: tuple[str, ...], seen: Seen) -> Workspace:
     missing += [path for path, there in filter(None, ends) if not there]
     reached = [path for path, there in filter(None, ends) if there]
     protected = [path for path in protected[:MOST_PLACES] if path not in missing] + reached
+    inner, unborn = _nested(_repositories(protected, folder), folder)
+    protected += [path for path in inner if path not in protected]
     repositories = _repositories(protected, folder)
     protected += [path for path in repositories if path not in protected]
     places = [Place(folder, Access.WRITE)]
-    for path in (*protected, *missing, *frozen):
+    for path in (*protected, *missing, *unborn, *frozen):
         places += [Place(on_the_way, Access.WRITE) for on_the_way in _between(folder, path)]
     places += [piece for path in frozen for piece in _pieces(path)]
     places += [Place(path, Access.READ) for path in protected]
-    places += [Place(path, Access.EMPTY) for path in missing]
+    places += [Place(path, Access.EMPTY) for path in (*missing, *unborn)]
     notes = [f"'{path}' is a link, so nothing new can be made beside it" for path in linked]
-    return Workspace(tuple(places), tuple(missing), tuple(notes), tuple(repositories))
+    return Workspace(
+        tuple(places), tuple(missing), tuple(notes), tuple(repositories), tuple(unborn), tuple(protected), frozen
+    )
 
 
 def _repositories(protected: list[str], folder: str) -> list[str]:
@@ -90,6 +99,18 @@ def _repositories(protected: list[str], folder: str) -> list[str]:
             if real and within(real, folder) and real != folder and not any(within(real, one) for one in found):
                 found.append(real)
     return found
+
+
+def _nested(repositories: list[str], folder: str) -> tuple[list[str], list[str]]:
+    """What `git status` goes into, however deep: each one's `.git`, or the first thing that is missing on the way."""
+    there: list[str] = []
+    unborn: list[str] = []
+    paths = [path for repository in repositories for path in nested(repository)]
+    for path in [path for path in paths if within(path, folder) and path != folder][:MOST_NESTED]:
+        if os.path.realpath(path) == path and not os.path.islink(f"{path}/.git"):  # noqa: PTH114  # git follows none
+            place, exists = _first_missing(f"{path}/.git")
+            (there if exists and not is_ours(place) else unborn).append(place)
+    return there, list(dict.fromkeys(unborn))
 
 
 def _found(top: str, seen: Seen) -> Iterator[tuple[str, bool]]:
@@ -149,6 +170,11 @@ def _end(link: str, writable: tuple[str, ...]) -> tuple[str, bool] | None:
     path = os.path.realpath(link)
     if not any(within(path, folder) and path != folder for folder in writable):
         return None
+    return _first_missing(path)
+
+
+def _first_missing(path: str) -> tuple[str, bool]:
+    """It, if it exists, or what is missing of it first."""
     there = os.path.lexists(path)
     while not there and not os.path.lexists(parent := os.path.dirname(path)):  # noqa: PTH120
         path = parent

@@ -18,7 +18,7 @@ import msgspec
 from mainspring.processes import bubblewrap
 from mainspring.processes.child import Job
 from mainspring.processes.programs import find
-from mainspring.processes.sandbox import Answer, Rooms, Sandbox
+from mainspring.processes.sandbox import Answer, Kind, Rooms, Sandbox
 
 FILE = "sandbox.json"
 SECONDS = 10.0  # for something that takes 10 ms
@@ -34,8 +34,23 @@ class Kept(msgspec.Struct, frozen=True):
     walls: int
 
 
-def probe(home: str, *, path: str = "", outside: Iterable[str] = ()) -> Answer:
-    """`home` is our folder and exists; `outside` are the working folders, whose programs are not trusted."""
+def probe(
+    home: str, *, path: str = "", outside: Iterable[str] = (), kinds: tuple[Kind, ...] = (Kind.BUBBLEWRAP,)
+) -> Answer:
+    """`home` is our folder and exists; `outside` are the working folders, whose programs are not trusted. `kinds`: with
+    landlock among them, it is taken where there is no bubblewrap, and the answer still says why."""
+    answer = _bubblewrap(home, path, outside) if Kind.BUBBLEWRAP in kinds else Answer(None, "bubblewrap is not wanted")
+    if answer.program is not None or Kind.LANDLOCK not in kinds or sys.platform != "linux":
+        return answer
+    from mainspring.processes.landlock import trouble
+
+    wrong = trouble(home)
+    if wrong:
+        return Answer(None, f"{answer.reason}; and {wrong}")
+    return Answer(sys.executable, answer.reason, Kind.LANDLOCK)
+
+
+def _bubblewrap(home: str, path: str, outside: Iterable[str]) -> Answer:
     if sys.platform != "linux":
         return Answer(None, "it needs Linux: on this system commands run with permissions only")
     program = find("bwrap", path=path, outside=outside)

@@ -76,11 +76,13 @@ def machine() -> Machine | None:
     return MACHINES.get(platform.machine())
 
 
-def filter_for(machine: Machine) -> bytes:
-    return b"".join([struct.pack("=HBBI", line.code, line.if_so, line.if_not, line.value) for line in lines(machine)])
+def filter_for(machine: Machine, families: tuple[int, ...] = tuple(FAMILIES.values())) -> bytes:
+    """`families`: of sockets that can be had."""
+    program = lines(machine, families)
+    return b"".join([struct.pack("=HBBI", line.code, line.if_so, line.if_not, line.value) for line in program])
 
 
-def lines(machine: Machine) -> list[Line]:
+def lines(machine: Machine, families: tuple[int, ...] = tuple(FAMILIES.values())) -> list[Line]:
     calls = machine.calls
     refuse = Line(_RETURN, _ERROR | errno.EPERM)
     start = [Line(_LOAD, _ARCHITECTURE), Line(_EQUAL, machine.audit, 1, 0), Line(_RETURN, _KILL), Line(_LOAD, _NUMBER)]
@@ -91,7 +93,7 @@ def lines(machine: Machine) -> list[Line]:
     return [
         *start,
         *denied,
-        *_looked_at(calls["socket"], 0, _unless_one_of(tuple(FAMILIES.values()))),
+        *_looked_at(calls["socket"], 0, _unless_one_of(families)),
         *_looked_at(calls["ioctl"], 1, _if_one_of(tuple(TERMINAL.values()))),
         *_looked_at(calls["clone"], 0, _if_any_bit(NAMESPACES)),
         *_looked_at(calls["unshare"], 0, _if_any_bit(NAMESPACES | NEW_TIME)),
@@ -118,6 +120,8 @@ def _if_one_of(values: tuple[int, ...]) -> list[Line]:
 
 
 def _unless_one_of(values: tuple[int, ...]) -> list[Line]:
+    if not values:
+        return [Line(_AT_LEAST, 0, 1, 1)]  # refused, whatever it is
     last = len(values) - 1
     return [Line(_EQUAL, value, last - at, 1 if at == last else 0) for at, value in enumerate(values)]
 

@@ -7,6 +7,7 @@ The request is made here from the conversation (`projection.py`, `openai_chat_js
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from mainspring.core.effects import Request
 from mainspring.providers.asking import Fixed, Prepared
@@ -26,6 +27,10 @@ from mainspring.providers.placing import Target
 from mainspring.providers.projection import Projected, Projection
 
 
+COMPLETION = "max_completion_tokens"
+NEWER = ("gpt-5", "o1", "o3", "o4")  # models of OpenAI's that know no other name for the cap
+
+
 class OpenAIChat(OpenAI):
     path = "/chat/completions"
 
@@ -39,6 +44,8 @@ class OpenAIChat(OpenAI):
 
     def _settings(self, request: Request, projected: Projected) -> dict[str, object]:  # noqa: ARG002
         settings: dict[str, object] = {"model": self._model(request), "stream": True}
+        if self._model(request).startswith(NEWER):  # also behind a gateway
+            self.manners = replace(self.manners, output_cap=COMPLETION)
         if "stream_options" not in self._refused:
             settings["stream_options"] = {"include_usage": True}
         if (cap := self._cap()) not in self._refused:
@@ -52,7 +59,7 @@ class OpenAIChat(OpenAI):
     def _cap(self) -> str:
         """By the name that the server has not refused; if it knows neither, there is none."""
         first = self.manners.output_cap
-        other = "max_tokens" if first == "max_completion_tokens" else "max_completion_tokens"
+        other = "max_tokens" if first == COMPLETION else COMPLETION
         return other if first in self._refused else first
 
     def _optional(self) -> tuple[str, ...]:

@@ -97,6 +97,11 @@ def amount(value: object) -> float:
     return float(value)
 
 
+def amount_or_none(value: object) -> float:
+    """A model on one's own machine costs nothing."""
+    return 0.0 if value == 0 and not isinstance(value, bool) else amount(value)
+
+
 def dollars(value: object) -> Checked:
     """In nano-dollars, as all money here."""
     return Checked(max(1, round(min(amount(value), 1e9) * NANOS_PER_USD)))
@@ -236,8 +241,11 @@ def _model(name: str, entry: dict[str, object]) -> ModelEntry:
     checks: dict[str, Callable[[object], object]] = {
         "window": lambda value: count(value).value,
         "max_output": lambda value: count(value).value,
-        "input_usd": amount,
-        "output_usd": amount,
+        "input_usd": amount_or_none,
+        "output_usd": amount_or_none,
+        "base_url": lambda value: text(value).value,
+        "protocol": lambda value: one_of("chat", "responses", "anthropic")(value).value,
+        "key_env": lambda value: text(value).value,
     }
     fields: dict[str, object] = {}
     for field, value in entry.items():

@@ -57,6 +57,9 @@ class ModelEntry(Value):
     max_output: int | None = None
     input_usd: float | None = None
     output_usd: float | None = None
+    base_url: str | None = None  # its own server,
+    protocol: str | None = None  # what that speaks: chat, responses or anthropic; chat unless said
+    key_env: str | None = None  # and the variable that holds the key for it
 
 
 class ProblemKind(StrEnum):

@@ -1,0 +1,209 @@
+"""`mainspring context [SESSION]`: what fills a session's window, what that costs, and what the layers took out of it.
+
+Everything is reckoned by `context/report.py`; here a session is found and read, and the figures are printed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from mainspring.cli.flags import Options, StartError
+from mainspring.cli.harmless import harmless
+from mainspring.cli.sessions import Place, by_name, new_place, no_conversation
+from mainspring.context.environment import place as place_in
+from mainspring.context.prompt import system_prompt
+from mainspring.context.report import Fixed, Large, Removed, Report, Share, Told, report
+from mainspring.core.config import Config
+from mainspring.core.effects import Compact
+from mainspring.core.errors import UsageError
+from mainspring.core.history import History
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.state import State
+from mainspring.core.value import as_json
+from mainspring.secrets.redaction import redact
+from mainspring.sessions.book import Book, Missing
+from mainspring.sessions.forms import Unreadable
+from mainspring.sessions.lines import Standing
+from mainspring.sessions.listing import newest
+from mainspring.sessions.loaded import Loaded
+from mainspring.sessions.parsing import Line, event_of
+from mainspring.sessions.reader import Reader
+from mainspring.sessions.replay import Replay, Unusable
+from mainspring.sessions.resume import load
+from mainspring.tools.catalog import SPECS
+from mainspring.tools.kit import FOR_PEOPLE
+
+HOW = "'mainspring context ID' takes the id of a session; 'mainspring sessions' lists those of this folder"
+PRICES = "cached: the price of a request that reads it from the cache; fresh: of one\nthat sends it anew"
+
+
+def context(options: Options) -> int:
+    words = options.words[1:]
+    if len(words) > 1:
+        raise StartError(f"'mainspring context' takes one session, and does not know '{words[1]}'")
+    place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
+    if place.home is None:
+        raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
+    loaded = taken(words[0], place) if words else latest(place)
+    made = report(loaded.state, told_by(loaded), loaded.config or Config(), fixed_in(place.cwd))
+    lines = as_json_lines(made, loaded) if "--json" in options.given else as_text(made, loaded)
+    for line in lines:
+        print(line)
+    return 0
+
+
+# --- finding and reading it -------------------------------------------------------------------------------
+
+
+def taken(name: str, place: Place) -> Loaded:
+    file = by_name(name, place)
+    if file is None:
+        raise StartError(f"{no_conversation(name)}. {HOW}")
+    return read(Path(file))
+
+
+def latest(place: Place) -> Loaded:
+    file = newest(place.folder)
+    if file is None:
+        raise StartError(f"there is no session in '{place.folder}'. {HOW}")
+    return read(file)
+
+
+def read(file: Path) -> Loaded:
+    try:
+        return load(file)
+    except OSError as error:
+        raise StartError(f"'{file}' cannot be read: {error.strerror}") from None
+    except UsageError as error:
+        raise StartError(str(error)) from None
+
+
+def told_by(loaded: Loaded) -> list[Told]:
+    """All events. Which kind of compaction one answers, only a replay knows; where the file is not whole, none does."""
+    with Reader(loaded.file) as reader:
+        replay = Listening(reader, Book(reader.payload), loaded.config)
+        replay.begin(State(History()), Standing())
+        try:
+            replay.run(0)
+        except (Unusable, Missing):
+            return list(bare_events(reader))
+        return replay.told
+
+
+class Listening(Replay):
+    """A replay that keeps the events, and what each was the answer to."""
+
+    def __init__(self, reader: Reader, book: Book, config: Config | None) -> None:
+        super().__init__(reader, book, config)
+        self.told: list[Told] = []
+
+    def _event(self, line: Line) -> None:
+        asked = self.state.waiting_for
+        super()._event(line)
+        self.told.append(Told(event_of(line), asked.how if isinstance(asked, Compact) else None))
+
+
+def bare_events(reader: Reader) -> Iterator[Told]:
+    for _, line in reader.lines():
+        if line.event:
+            try:
+                yield Told(event_of(line))
+            except Unreadable:
+                continue
+
+
+def fixed_in(cwd: str) -> Fixed:
+    """What a session that begins here now would send first. The journal does not hold what this one did."""
+    tools = [name for name in SPECS if name not in FOR_PEOPLE]
+    described = sum([len(name) + len(SPECS[name][0]) + len(as_json(SPECS[name][1])) for name in tools])
+    git = os.path.exists(f"{cwd}/.git")  # noqa: PTH110  # pathlib takes 8 ms to load
+    return Fixed(sum(map(len, system_prompt(tools, place_in(cwd, git=git), attended=False))), described)
+
+
+# --- for people -------------------------------------------------------------------------------------------
+
+
+def as_text(made: Report, loaded: Loaded) -> Iterator[str]:
+    yield from head(made, loaded)
+    yield ""
+    yield f"{'':<28}{'blocks':>7}{'tokens':>10}{'share':>8}{'cached':>11}{'fresh':>11}"
+    for part in made.parts:
+        yield share(part, made.tokens)
+    yield f"{'in all':<35}{made.tokens:>10,}{'':>8}{dollars(made.cached):>11}{dollars(made.fresh):>11}"
+    yield PRICES
+    if made.largest:
+        yield "\nThe largest blocks:"
+        yield f"{'turn':>6}{'tokens':>9}  what"
+        yield from map(large, made.largest)
+    yield from taken_out(made.removed)
+
+
+def head(made: Report, loaded: Loaded) -> Iterator[str]:
+    yield f"Session {loaded.session_id}, {harmless(made.model)}"
+    how = "as the API counted them" if made.counted else "an estimate, nobody counted"
+    yield f"{made.tokens:,} of {made.window:,} tokens ({made.tokens / made.window:.1%}): {how}"
+    if made.compact_at is None:
+        yield "nothing is summed up by itself: automatic compaction is off"
+    else:
+        yield f"summed up at {made.compact_at:,}: {away(made.compact_at - made.tokens)}"
+    yield f"blocked at {made.blocked_at:,}: {away(made.blocked_at - made.tokens)}"
+
+
+def away(tokens: int) -> str:
+    return f"{tokens:,} tokens away" if tokens > 0 else f"reached, {-tokens:,} tokens over"
+
+
+def share(part: Share, whole: int) -> str:
+    figures = f"{part.blocks:>7,}{part.tokens:>10,}{part.tokens / max(1, whole):>8.1%}"
+    return f"{clean(part.part)[:28]:<28}{figures}{dollars(part.cached):>11}{dollars(part.fresh):>11}"
+
+
+def large(block: Large) -> str:
+    turn = f"{block.turn:,}" if block.turn else "-"
+    tool = f" ({block.tool})" if block.tool and block.tool not in block.part else ""
+    about = f": {block.about}" if block.about else ""
+    return f"{turn:>6}{block.tokens:>9,}  {clean(block.part + tool + about)}"[:80]
+
+
+def taken_out(removed: tuple[Removed, ...]) -> Iterator[str]:
+    if not removed:
+        yield "\nNo layer has taken anything out yet."
+        return
+    yield "\nTaken out, in the whole session:"
+    yield f"{'layer':<16}{'times':>7}{'in vain':>9}{'tokens':>12}{'paid for it':>14}"
+    for one in removed:
+        paid = dollars(one.cost) if one.cost else "-"
+        yield f"{clean(one.layer)[:16]:<16}{one.times:>7,}{one.failed:>9,}{one.freed:>12,}{paid:>14}"
+
+
+def clean(text: str) -> str:
+    """On one line, and without anything that a terminal obeys or nobody should see."""
+    return " ".join(harmless(redact(text)).split())
+
+
+def dollars(nanos: int) -> str:
+    return f"${nanos / NANOS_PER_USD:.5f}"
+
+
+# --- for programs -----------------------------------------------------------------------------------------
+
+
+def as_json_lines(made: Report, loaded: Loaded) -> Iterator[str]:
+    """One object. Prices and costs are nano-dollars, so that they can be added."""
+    parts = [{**msgspec.to_builtins(part), "share": part.tokens / max(1, made.tokens)} for part in made.parts]
+    largest = [{**msgspec.to_builtins(block), "about": clean(block.about)} for block in made.largest]
+    figures = {
+        **msgspec.to_builtins(made),
+        "session_id": loaded.session_id,
+        "cached": made.cached,
+        "fresh": made.fresh,
+        "to_compaction": made.compact_at - made.tokens if made.compact_at is not None else None,
+        "to_block": made.blocked_at - made.tokens,
+        "parts": parts,
+        "largest": largest,
+    }
+    yield msgspec.json.encode(figures).decode()

@@ -1,0 +1,207 @@
+"""Lower walls, where there is no bubblewrap (X4): landlock and a filter of system calls, by a small program of ours.
+
+Landlock only allows, and always a whole tree. So a protected place can be kept only if nothing is allowed on the
+folders around it: they are closed, which means that nothing can be made, removed or renamed directly in them, while all
+that is in them, and is not protected, can be changed. A workspace without any protected place is open as a whole; what
+should not have been made there is taken away when the command has ended.
+
+What it cannot do: hide processes and folders' lists, keep modes, times and attributes of files outside as they are,
+end what a command left behind (`Children` does), let a command reach the proxy, or open `.git` for git alone.
+"""
+
+# ruff: noqa: PTH118, PTH120  # pathlib takes 8 ms to load
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from enum import IntFlag
+from typing import NamedTuple
+
+from mainspring.processes import seccomp
+from mainspring.processes.bubblewrap import SandboxError, check_workspace
+from mainspring.processes.child import Job, Walls
+from mainspring.processes.paths import within
+from mainspring.processes.sandbox import TEMP_NAMES, Rooms
+from mainspring.processes.sandbox_git_left import move_aside
+from mainspring.processes.sandbox_places import Seen, Workspace, look
+
+HELPER = os.path.join(os.path.dirname(__file__), "landlock_helper.py")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+MOST_RULES = 20_000  # some 5 us each
+
+
+class Right(IntFlag):
+    """As the kernel numbers them."""
+
+    EXECUTE = 1 << 0
+    WRITE_FILE = 1 << 1
+    READ_FILE = 1 << 2
+    READ_FOLDER = 1 << 3
+    REMOVE_FOLDER = 1 << 4
+    REMOVE_FILE = 1 << 5
+    MAKE_CHARACTER_DEVICE = 1 << 6
+    MAKE_FOLDER = 1 << 7
+    MAKE_FILE = 1 << 8
+    MAKE_SOCKET = 1 << 9
+    MAKE_PIPE = 1 << 10
+    MAKE_BLOCK_DEVICE = 1 << 11
+    MAKE_LINK = 1 << 12
+    MOVE = 1 << 13
+    TRUNCATE = 1 << 14
+    DEVICE_REQUESTS = 1 << 15
+
+
+READ = Right.READ_FILE  # folders can be listed: who may list the root of a tree may list all of it
+CHANGE = Right.WRITE_FILE | Right.TRUNCATE
+TREE = (
+    CHANGE | Right.REMOVE_FOLDER | Right.REMOVE_FILE | Right.MAKE_FOLDER | Right.MAKE_FILE | Right.MAKE_SOCKET
+    | Right.MAKE_PIPE | Right.MAKE_LINK | Right.MOVE
+)  # fmt: skip
+# Refused where no rule allows them.
+HANDLED = TREE | Right.MAKE_CHARACTER_DEVICE | Right.MAKE_BLOCK_DEVICE | Right.DEVICE_REQUESTS
+
+
+class Rule(NamedTuple):
+    rights: Right
+    path: str  # and all that is in it; a link is not followed
+
+
+class Landlocked:
+    """As `Sandbox`: one for a session. `program` is a Python."""
+
+    def __init__(self, program: str, rooms: Rooms) -> None:
+        machine = seccomp.machine()
+        if machine is None:
+            raise SandboxError("there is no filter of system calls for this kind of machine: switch the sandbox off")
+        self._filter = seccomp.filter_for(machine, families=())  # landlock knows TCP only; there is more
+        self._program = program
+        self._rooms = rooms._replace(
+            folders=tuple([os.path.realpath(folder) for folder in rooms.folders]),
+            writable=tuple([os.path.realpath(folder) for folder in rooms.writable]),
+            temp=os.path.realpath(rooms.temp),
+            denied=tuple([os.path.realpath(path) for path in rooms.denied]),
+        )
+        for folder in (*self._rooms.folders, *self._rooms.writable):
+            check_workspace(folder)
+        self._aside = f"{os.path.realpath(rooms.state)}/aside"
+        self._env = dict.fromkeys(TEMP_NAMES, self._rooms.temp)
+        self._seen: Seen = {}
+        self.notes: tuple[str, ...] = ()  # of the last command
+
+    @contextmanager
+    def around(self, job: Job) -> Generator[Job]:
+        """The same job behind walls. To be left when it has ended."""
+        rooms = self._rooms
+        self.notes = ()
+        if job.walls is Walls.GIT:
+            self.notes = ("landlock cannot open '.git' for git alone: install the package 'bubblewrap'",)
+        writable = (*rooms.folders, *rooms.writable)
+        found = {folder: look(folder, writable, self._seen) for folder in rooms.folders}
+        rules = [*_always(rooms), *_of_workspaces(found, rooms.denied), *_readable(rooms.denied)]
+        if len(rules) > MOST_RULES:
+            raise SandboxError(f"landlock would need {len(rules):,} rules: deny fewer paths, or install bubblewrap")
+        with ExitStack() as stack:
+            for folder, seen in found.items():
+                stack.callback(self._look_after, folder, seen)
+            descriptor = os.memfd_create("mainspring-landlock")
+            stack.callback(os.close, descriptor)
+            with open(os.dup(descriptor), "wb") as file:  # noqa: PTH123
+                file.write(packed(rules, self._filter, reading=bool(rooms.denied)))
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            language = job.env.get("LC_CTYPE", "")
+            words = (self._program, "-I", "-S", HELPER, str(descriptor), str(os.getpid()), language)
+            passed = (*job.passed, descriptor)
+            yield job._replace(argv=(*words, *job.argv), passed=passed, env={**job.env, **self._env})
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _look_after(self, folder: str, found: Workspace) -> None:
+        for path in found.missing:
+            if within(path, folder) and os.path.lexists(path):
+                words = f"'{path}' was made by a command, and is obeyed by programs that are started here"
+                self.notes += (move_aside(path, words, self._aside),)
+
+
+def packed(rules: Iterable[Rule], program: bytes, *, reading: bool) -> bytes:
+    """As the helper reads it."""
+    handled = HANDLED | READ if reading else HANDLED
+    lines = [b"%d %s" % (rule.rights, os.fsencode(rule.path)) for rule in rules]
+    return struct.pack("=QI", handled, len(program)) + program + b"\0".join(lines)
+
+
+def _always(rooms: Rooms) -> Iterator[Rule]:
+    for folder in (rooms.temp, *rooms.writable):
+        yield Rule(TREE, folder)
+    for device in DEVICES:
+        yield Rule(Right.WRITE_FILE | Right.DEVICE_REQUESTS, device)
+
+
+def _of_workspaces(found: dict[str, Workspace], denied: tuple[str, ...]) -> Iterator[Rule]:
+    """A workspace may lie in another one, so what is kept in one is kept in all."""
+    kept = {path for workspace in found.values() for path in workspace.protected} | set(denied)
+    closed = {folder for workspace in found.values() for folder in workspace.frozen}
+    closed |= {parent for path in kept for top in found for parent in _around(path, top)}
+    for folder in found:
+        for path in _open_parts(folder, kept, closed):
+            yield Rule(TREE if os.path.isdir(path) else CHANGE, path)  # noqa: PTH112
+
+
+def _readable(denied: tuple[str, ...]) -> Iterator[Rule]:
+    """All but the denied."""
+    kept = set(denied)
+    closed = {parent for path in denied for parent in _around(path, "/")}
+    for path in _open_parts("/", kept, closed) if denied else ():
+        yield Rule(READ, path)
+
+
+def _open_parts(path: str, kept: set[str], closed: set[str]) -> Iterator[str]:
+    """The largest trees that hold nothing of `kept`. Of closed folders, what is in them now."""
+    if path in kept:
+        return
+    if path not in closed:
+        yield path
+        return
+    try:
+        entries = [entry.path for entry in os.scandir(path) if not entry.is_symlink()]
+    except OSError:  # who cannot list it has nothing to lose in it
+        return
+    for entry in entries:
+        yield from _open_parts(entry, kept, closed)
+
+
+def _around(path: str, top: str) -> Iterator[str]:
+    """The folders around it, up to `top`, if it is in there."""
+    while path != top and within(path, top):
+        path = os.path.dirname(path)
+        yield path
+
+
+def trouble(home: str) -> str:
+    """What is wrong with landlock here, if something is: it is tried around `true`."""
+    import subprocess
+    import tempfile
+
+    from mainspring.processes.programs import find
+
+    true = find("true")
+    if true is None:
+        return "there is no 'true' to try it with: install the package 'coreutils'"
+    try:
+        with tempfile.TemporaryDirectory(dir=home) as temp:
+            walls = Landlocked(sys.executable, Rooms((), temp, home))
+            with walls.around(Job((true,), "/", {})) as job:
+                ended = subprocess.run(  # noqa: S603  # our own words
+                    list(job.argv), pass_fds=job.passed, env={}, stdin=subprocess.DEVNULL, capture_output=True,
+                    timeout=10, check=False, start_new_session=True,
+                )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired, SandboxError) as error:
+        return f"landlock does not work here: {error}"
+    if ended.returncode:
+        said = ended.stderr.decode(errors="replace").strip().splitlines() or [f"it ended with {ended.returncode}"]
+        return f"landlock does not work here: {said[-1].removeprefix('mainspring-landlock: ')[:200]}"
+    return ""

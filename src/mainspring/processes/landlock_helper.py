@@ -1,0 +1,141 @@
+"""Walls by landlock and a filter of system calls, put around itself before it becomes the command (X4).
+
+A program by itself, started with `python -I -S`: it imports nothing of ours and as little as possible of Python's. Its
+arguments: a descriptor with the rules (`landlock.py` writes them), our number, the variable LC_CTYPE, and the command.
+If anything fails, the command is not run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # on all machines
+VERSION, PATH_BENEATH = 1, 1
+SET_DEATH_SIGNAL, SET_SECCOMP, DROP_BOUNDING, NO_NEW_PRIVILEGES, AMBIENT = 1, 22, 24, 38, 47
+CLEAR_ALL, FILTER, KILL = 4, 2, 9
+BROKEN_PIPE, FILE_TOO_LARGE = 13, 25
+CAPABILITIES_3 = 0x20080522
+LAST_CAPABILITY = 63
+FAILED = 125
+
+# Rights on files, as bits: how many of them each version of the interface knows.
+KNOWN = {1: 13, 2: 14, 3: 15, 4: 15}
+KNOWN_NOW = 16
+OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # execute, write, read, truncate, requests to devices
+TCP = 1 << 0 | 1 << 1  # bind, connect: from version 4
+SCOPES = 1 << 0 | 1 << 1  # abstract sockets and signals to others: from version 6
+VERSION_TCP, VERSION_SCOPES = 4, 6
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Wall(Exception):  # noqa: N818  # it reads as what it says
+    """One that could not be put up."""
+
+
+def version() -> int:
+    """0: there is no landlock."""
+    found: int = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), VERSION)
+    return max(0, found)
+
+
+def ruleset_of(handled: int, found: int) -> bytes:
+    """What the kernel of this version takes: what it does not know is left out."""
+    rights = handled & known(found)
+    parts = [rights, TCP] if found >= VERSION_TCP else [rights]
+    if found >= VERSION_SCOPES:
+        parts.append(SCOPES)
+    return struct.pack(f"={len(parts)}Q", *parts)
+
+
+def known(found: int) -> int:
+    return (1 << KNOWN.get(found, KNOWN_NOW)) - 1
+
+
+def parse(data: bytes) -> tuple[int, bytes, list[tuple[int, str]]]:
+    """What is handled, the filter, and the rights on each path."""
+    handled, size = struct.unpack_from("=QI", data)
+    start = struct.calcsize("=QI")
+    lines = data[start + size :].split(b"\0")
+    rules = [line.partition(b" ") for line in lines if line]
+    return handled, data[start : start + size], [(int(rights), os.fsdecode(path)) for rights, _, path in rules]
+
+
+def restrict(handled: int, rules: list[tuple[int, str]]) -> None:
+    found = version()
+    if not found:
+        raise Wall("this kernel has no landlock")
+    attributes = ruleset_of(handled, found)
+    ruleset = called("landlock", libc.syscall(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0))
+    for rights, path in rules:
+        add(ruleset, rights & handled & known(found), path)
+    drop_capabilities()
+    called("no new privileges", libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    called("landlock", libc.syscall(RESTRICT_SELF, ruleset, 0))
+    os.close(ruleset)
+
+
+def add(ruleset: int, rights: int, path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # it is gone
+        return
+    is_folder = os.fstat(descriptor).st_mode & 0o170000 == 0o040000
+    if rights := rights if is_folder else rights & OF_FILES:
+        rule = struct.pack("=Qi", rights, descriptor)
+        called(f"landlock for '{path}'", libc.syscall(ADD_RULE, ruleset, PATH_BENEATH, rule, 0))
+    os.close(descriptor)
+
+
+def drop_capabilities() -> None:
+    """Root without them is an ordinary user that owns much."""
+    for number in range(LAST_CAPABILITY + 1):
+        libc.prctl(DROP_BOUNDING, number, 0, 0, 0)  # who may not do this has none to drop
+    libc.prctl(AMBIENT, CLEAR_ALL, 0, 0, 0)
+    called("capabilities", libc.capset(struct.pack("=Ii", CAPABILITIES_3, 0), bytes(24)))
+
+
+def filter_calls(program: bytes) -> None:
+    code = ctypes.create_string_buffer(program, len(program))
+    head = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+    called("the filter of system calls", libc.prctl(SET_SECCOMP, FILTER, head, 0, 0))
+
+
+def end_with(parent: int) -> None:
+    libc.prctl(SET_DEATH_SIGNAL, KILL, 0, 0, 0)
+    if os.getppid() != parent:
+        raise Wall("who started it is gone")
+
+
+def called(what: str, answer: int) -> int:
+    if answer < 0:
+        raise Wall(f"{what}: {os.strerror(ctypes.get_errno())}")
+    return answer
+
+
+def whole(descriptor: int) -> bytes:
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+def main(descriptor: str, parent: str, language: str, *command: str) -> None:
+    if not language:
+        os.environ.pop("LC_CTYPE", None)  # Python sets it, where nobody did
+    handled, program, rules = parse(whole(int(descriptor)))
+    restrict(handled, rules)
+    end_with(int(parent))
+    for number in (BROKEN_PIPE, FILE_TOO_LARGE):  # Python ignores them, and the command would, too
+        libc.signal(number, None)
+    filter_calls(program)
+    os.execv(command[0], command)  # noqa: S606  # there is to be no shell
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except (OSError, Wall) as error:
+        sys.stderr.write(f"mainspring-landlock: {error}\n")
+        os._exit(FAILED)

@@ -1,0 +1,116 @@
+"""Models by `provider/model`: each at its own server, over its own protocol, and in one session."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cli.stage import Serve, Stage
+from mainspring.cli.endpoints import CHAT, RESPONSES, endpoint_of
+from mainspring.cli.flags import Options, StartError
+from mainspring.cli.model import chosen_model
+from mainspring.core.money import Price
+from mainspring.settings.values import ModelEntry, Settings
+from mainspring.simulator.replies import Say
+
+LOOK = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a.txt"}}
+
+
+def at(model: str, entries: tuple[ModelEntry, ...] = (), **environment: str) -> tuple[str, str] | None:
+    found = endpoint_of(model, Settings(models=entries), environment)
+    return None if found is None else (found.url, found.protocol)
+
+
+def test_by_name() -> None:
+    assert at("claude-sonnet-5-5") is None
+    assert at("anthropic/claude-sonnet-5-5") is None
+    assert at("my-model") is None
+    assert at("gpt-5") == at("openai/gpt-5") == ("https://api.openai.com/v1", RESPONSES)
+    assert at("openai/x", OPENAI_BASE_URL="http://localhost:1/v1") == ("http://localhost:1/v1", CHAT)
+    assert at("openai/x", OPENAI_BASE_URL="https://api.openai.com/v1/") == ("https://api.openai.com/v1", RESPONSES)
+    assert at("ollama/qwen3:8b") == ("http://localhost:11434", CHAT)
+    assert at("openrouter/anthropic/claude-x") == ("https://openrouter.ai/api/v1", CHAT)
+    with pytest.raises(StartError, match=r"no provider 'azure'; there are anthropic, openai, .* 'models\.azure/x\.base_url'"):
+        at("azure/x")
+
+
+def test_by_settings() -> None:
+    own = ModelEntry("azure/x", base_url="https://x.example/v1", protocol="responses", key_env="AZURE_KEY")
+    assert at("azure/x", (own,)) == ("https://x.example/v1", RESPONSES)
+    assert at("gpt-5", (ModelEntry("gpt-5", base_url="http://near/v1"),)) == ("http://near/v1", CHAT)
+    assert at("gpt-5", (ModelEntry("gpt-5", window=1_000),)) == ("https://api.openai.com/v1", RESPONSES)
+
+
+def test_a_model_on_this_machine_costs_nothing_and_has_a_small_window() -> None:
+    model = chosen_model("ollama/qwen3", Options(), Settings())
+    assert (model.window, model.price) == (32_768, Price())
+    settings = Settings(models=(ModelEntry("ollama/qwen3", window=100_000),))
+    assert chosen_model("ollama/qwen3", Options(), settings).window == 100_000
+    assert chosen_model("openai/gpt-5", Options(), Settings()).price.input == 1_250
+
+
+def spoken(stage: Stage) -> list[str]:
+    return [request.path for request in stage.requests]
+
+
+def test_one_session_over_three_protocols(serve: Serve) -> None:
+    """What was said, called and returned is carried from one to the next."""
+    stage = serve(Say.of("Let me look.", LOOK), Say.of("It says hello."), Say.of("Indeed."), Say.of("Still."))
+    (stage.folder / "a.txt").write_text("hello")
+    env = {"OPENAI_BASE_URL": stage.server.url}
+    assert stage.run("-p", "what is in a.txt?", "--model=openai/gpt-5", env=env).stdout == b"It says hello.\n"
+    assert stage.run("-p", "sure?", "--continue").stdout == b"Indeed.\n"
+    settings = {"models": {"other/gpt-5": {"base_url": f"{stage.server.url}/v1", "protocol": "responses"}}}
+    last = stage.run("-p", "still?", "--continue", "--model=other/gpt-5", f"--settings={json.dumps(settings)}")
+    assert (last.stdout, last.stderr) == (b"Still.\n", b"")
+    assert spoken(stage) == ["/v1/chat/completions"] * 2 + ["/v1/messages", "/v1/responses"]
+    for request in stage.requests[2:]:
+        told = json.dumps(request.body)
+        assert all(text in told for text in ("what is in a.txt?", "Let me look.", "It says hello.", "hello", "toolu_1"))
+    assert stage.requests[0].body["model"] == stage.requests[3].body["model"] == "gpt-5"
+
+
+def test_a_fallback_at_another_server(serve: Serve) -> None:
+    from mainspring.simulator.replies import Refuse
+
+    overloaded = [Refuse(529, "overloaded_error", "Overloaded", {"retry-after": "0"})] * 4
+    stage = serve(*overloaded, Say.of("From elsewhere."))
+    flags = ("--model=claude-sonnet-5-5", "--fallback-model=openai/gpt-5-mini")
+    done = stage.run("-p", "hello", *flags, env={"OPENAI_BASE_URL": stage.server.url})
+    assert done.stdout == b"From elsewhere.\n"
+    assert spoken(stage)[-1] == "/v1/chat/completions"
+
+
+def test_keys_go_where_they_belong(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."), Say.of("Hi."))
+    env = {
+        "OPENAI_BASE_URL": stage.server.url,
+        "OPENAI_API_KEY": "sk-for-openai-alone",
+        "ANTHROPIC_API_KEY": "sk-ant-api-for-anthropic-alone",
+    }
+    stage.run("-p", "hi", "--model=openai/gpt-5", env=env)
+    stage.run("-p", "hi", env=env)
+    first, second = [dict(request.headers) for request in stage.requests]
+    assert first["authorization"] == "Bearer sk-for-openai-alone"
+    assert "sk-ant" not in json.dumps(first)
+    assert second["x-api-key"] == "sk-ant-api-for-anthropic-alone"
+    assert "sk-for-openai" not in json.dumps(second)
+
+
+def test_without_a_key_it_is_said_at_once(serve: Serve) -> None:
+    done = serve().run("-p", "hi", "--model=openai/gpt-5")
+    assert done.returncode == 1
+    assert b"there is no key for 'https://api.openai.com/v1': set OPENAI_API_KEY" in done.stderr
+
+
+def test_a_project_cannot_name_a_server(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    folder = stage.folder / ".mainspring"
+    folder.mkdir()
+    written: dict[str, Any] = {"models": {"claude-sonnet-5-5": {"base_url": "http://evil.example"}}}
+    (folder / "settings.json").write_text(json.dumps(written))
+    done = stage.run("-p", "hi")
+    assert done.stdout == b"Hi.\n"
+    assert b"models" in done.stderr
