@@ -1,7 +1,8 @@
 """What the sandbox costs a command over the plain one, and whether our own size matters. It fails if an aim is missed.
 
-The plain command, the sandboxed one and the one with a network take turns in one run, so that a slow moment of the
-machine falls on all. The middle one of many differences counts (p50). `bench/README.md` says how to read the table.
+The plain command and the sandboxed ones (closed, with a network, in the git room, behind landlock) take turns in one
+run, so that a slow moment of the machine falls on all. The middle one of many differences counts (p50).
+`bench/README.md` says how to read the table.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
-from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import NamedTuple
 
-from mainspring.processes.child import Job
-from mainspring.processes.children import Children
-from mainspring.processes.probe_field import Around
+from mainspring.processes.child import Job, Walls
+from mainspring.processes.children import Around, Children
+from mainspring.processes.landlock import Landlocked
 from mainspring.processes.proxy_connect import Pass, Proxy
 from mainspring.processes.proxy_namespace import Network
 from mainspring.processes.sandbox import Rooms, Sandbox
@@ -33,21 +35,26 @@ LARGE = 400_000_000  # bytes that a fork would have to map
 MORE = 1.0  # milliseconds that our size may add: what is left is noise
 
 
-async def once(around: Around, folder: Path) -> float:
+class Kind(NamedTuple):
+    around: Around | None
+    walls: Walls = Walls.USUAL
+
+
+async def once(kind: Kind, folder: Path) -> float:
     """Milliseconds, from the decision to run it to its end."""
     start = perf_counter()
-    job = Job(("/bin/bash", "--noprofile", "--norc", "-c", "true"), str(folder), {"PATH": "/usr/bin:/bin"})
-    with around(job) as inner:
-        ended = await Children().run(inner)
+    argv = ("/bin/bash", "--noprofile", "--norc", "-c", "true")
+    job = Job(argv, str(folder), {"PATH": "/usr/bin:/bin"}, walls=kind.walls)
+    ended = await Children(around=kind.around).run(job)
     assert ended.code == 0, ended.stdout.text
     return (perf_counter() - start) * 1_000
 
 
-async def times(ways: dict[str, Around], folder: Path) -> dict[str, list[float]]:
+async def times(ways: dict[str, Kind], folder: Path) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
-        for name, around in ways.items():
-            found[name].append(await once(around, folder))
+        for name, kind in ways.items():
+            found[name].append(await once(kind, folder))
     return found
 
 
@@ -57,8 +64,9 @@ def over(found: dict[str, list[float]], name: str) -> float:
 
 async def figures(base: Path) -> list[Figure]:
     work = base / "work"
-    for folder in (work / ".git/hooks", work / "src/deep", base / "temp", base / "state"):
+    for folder in (work / "src/deep", base / "temp", base / "state"):
         folder.mkdir(parents=True)
+    subprocess.run(["/usr/bin/git", "init", "-q", str(work)], check=True)  # noqa: ASYNC221  # nothing else is going on
     for number in range(400):  # more than is looked into
         (work / f"src/deep/{number % 20}/{number}").mkdir(parents=True)
     answer = probe(str(base / "state"))
@@ -67,7 +75,14 @@ async def figures(base: Path) -> list[Figure]:
     rooms = Rooms((str(work),), str(base / "temp"), str(base / "state"))
     async with Network(Proxy(Pass)) as way:
         closed, open_ = Sandbox(answer.program, rooms), Sandbox(answer.program, rooms, way=way)
-        ways: dict[str, Around] = {"plain": nullcontext, "sandbox": closed.around, "with a network": open_.around}
+        low = Landlocked(sys.executable, rooms)
+        ways = {
+            "plain": Kind(None),
+            "sandbox": Kind(closed.around),
+            "with a network": Kind(open_.around),
+            "git": Kind(closed.around, Walls.GIT),
+            "landlock": Kind(low.around),
+        }
         small = await times(ways, work)
         ballast = bytearray(os.urandom(4_096)) * (LARGE // 4_096)
         large = await times(ways, work)
@@ -78,7 +93,11 @@ async def figures(base: Path) -> list[Figure]:
         Figure("plain command, p50", median(small["plain"]), "ms"),
         Figure("sandbox over it, p50", over(small, "sandbox"), "ms", AIM),
         Figure("sandbox with a network over it, p50", over(small, "with a network"), "ms", AIM),
+        Figure("git room over it, p50", over(small, "git"), "ms"),
+        Figure("landlock over it, p50", over(small, "landlock"), "ms"),
         Figure("sandbox over it, least", min(small["sandbox"]) - min(small["plain"]), "ms"),
+        Figure("git room over it, least", min(small["git"]) - min(small["plain"]), "ms"),
+        Figure("landlock over it, least", min(small["landlock"]) - min(small["plain"]), "ms"),
         Figure("sandbox over it at 400 MB, p50", over(large, "sandbox"), "ms", AIM),
         Figure("what 400 MB add, p50", over(large, "sandbox") - over(small, "sandbox"), "ms", MORE),
     ]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from mainspring.context import summary, trim
 from mainspring.context.asking import Answered, Ask, wrong_with
 from mainspring.context.clearing import Clearing
@@ -36,6 +38,7 @@ from mainspring.secrets.held import covered
 
 # Once something must go, a quarter of the room goes: to free only what is missing would break the prefix every turn.
 FREED = (3, 4)
+ASKED_TAIL = 8_000  # bytes that stay word for word when somebody asked for a compaction
 ASKED_ABOUT = (6, 10)  # of the threshold: what a summary is made from, where the whole would not fit
 
 
@@ -174,6 +177,8 @@ class Context:
 
     async def _sum_up(self, state: State, effect: Compact, instructions: str) -> Summary:
         scene, limits = self._scene, for_window(self._limits, state.model.window)
+        if effect.asked is not None:  # somebody wants room: only what was said last stays
+            limits = replace(limits, tail=min(limits.tail, ASKED_TAIL))
         span = summary.foldable(scene, limits)
         if self._ask is None or span is None:
             return Summary(failed="no model is there to sum up" if span else "there is nothing to sum up")
