@@ -345,6 +345,26 @@ def test_submodules_and_worktrees(box: Box) -> None:
     assert box.sandbox.notes == ()
 
 
+def test_a_submodule_that_is_not_whole_or_linked_is_closed(box: Box) -> None:
+    modules = box.work / ".git/modules"
+    for name in ("part", "linked"):
+        git(box.work, "init", "-q", "--bare", f".git/modules/{name}")
+    (modules / "part/HEAD").unlink()
+    subprocess.run(["rm", "-rf", str(modules / "linked/hooks")], check=True)
+    (modules / "linked/hooks").symlink_to("../../../hooks")
+    before = tree(modules)
+    said = box.run(
+        "rm -rf .git/modules/*; echo x >> .git/modules/part/config; ln -sfn x .git/modules/linked/hooks", Walls.GIT
+    )
+    assert "Read-only file system" in said.stdout.text
+    assert tree(modules) == before
+    assert [note.partition(": ")[2][:20] for note in box.sandbox.notes] == [
+        "its 'hooks' is a link"[:20],
+        "it is no whole repository"[:20],
+    ]
+    assert in_room(box, "git commit -q --allow-empty -m x; git log -1 --format=%s") == "x\n"
+
+
 NESTED = "a/b/c/d/e"  # deeper than the search goes
 MAKE = f"git init -q {NESTED}; git -C {NESTED} commit -q --allow-empty -m x; git -C {NESTED} config"
 

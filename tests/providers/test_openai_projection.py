@@ -106,6 +106,7 @@ def conversation(messages: list[Message] | History, edits: tuple[Edit, ...] = ()
 def sent(provider: Asking, asked: Request, talk: Conversation) -> dict[str, Any]:
     prepared = provider.prepare(asked, talk)
     body = b"".join(prepared.body)
+    assert len(body) == prepared.body.size
     assert judge_of(provider)(body, prepared.headers) == []
     decoded: dict[str, Any] = msgspec.json.decode(body)
     return decoded

@@ -59,6 +59,7 @@ def conversation(messages: list[Message] | History, edits: tuple[Edit, ...] = ()
 def sent(asked: Request, talk: Conversation, provider: Anthropic | None = None) -> dict[str, Any]:
     prepared = (provider or Anthropic()).prepare(asked, talk)
     body = b"".join(prepared.body)
+    assert len(body) == prepared.body.size
     assert violations(body, prepared.headers) == []
     decoded: dict[str, Any] = msgspec.json.decode(body)
     return decoded

@@ -234,15 +234,9 @@ async def offered(server: Server) -> Offered:
 
 
 async def fetched(server: Server) -> tuple[int, bytes]:
-    """Our transport only posts. Everything else about it is wanted here, too: proxies, certificates, no redirects."""
-    from mainspring.providers.dial import Route
-    from mainspring.providers.proxies import from_environment, split
-    from mainspring.providers.transport import Exchange, Transport, deadlines_for, head
+    from mainspring.providers.transport import Transport
 
-    origin, path = split(server.url)
-    route = Route(origin, from_environment(os.environ).on_the_way_to(origin))
-    request = head(route, path, server.headers, 0).replace(b"POST ", b"GET ", 1)
-    async with Transport() as transport, Exchange(transport, route, (request,), deadlines_for(server.url)) as response:
+    async with Transport() as transport, transport.get(server.url, server.headers) as response:
         return response.status, await response.read(LARGEST)
 
 

@@ -12,6 +12,7 @@ docs/decisions/0016.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,7 +52,6 @@ class Room(NamedTuple):
     places: tuple[Place, ...] = ()
     folders: tuple[str, ...] = ()  # missing; to be made before the mounts
     files: Mapping[str, bytes] = {}  # the same; nobody changes it
-    worktrees: tuple[str, ...] = ()  # their folders within repositories
     notes: tuple[str, ...] = ()
 
 
@@ -105,31 +105,40 @@ def _closed(folder: str) -> str:
         return "it is no whole repository"
     if not os.path.isfile(f"{folder}/config"):
         return "it has no file 'config'"  # and nothing can stand in for one
-    for name in ("config", *FOLDERS, *FILES, "objects", "objects/info", "modules", "worktrees"):
+    with contextlib.suppress(OSError):
+        os.mkdir(f"{folder}/objects/info")  # noqa: PTH102  # git does, when it needs it
+    if not os.path.isdir(f"{folder}/objects/info"):
+        return "it has no folder 'objects/info'"
+    return _linked(folder, ("config", *FOLDERS, *FILES, "objects", "objects/info", "modules", "worktrees"))
+
+
+def _linked(folder: str, names: Iterable[str]) -> str:
+    for name in names:
         if os.path.islink(f"{folder}/{name}"):
             return f"its '{name}' is a link, on which nothing can be mounted; run git outside of the sandbox"
     return ""
 
 
 def _with(room: Room, folder: str) -> Room:
-    inner = submodules(folder)
-    trees = worktrees(folder)
-    many = [name for name, found in (("modules", inner), ("worktrees", trees)) if len(found) > MOST_INNER]
-    inner = [] if "modules" in many else inner
-    trees = [] if "worktrees" in many else trees
-    for repository in (folder, *inner):
-        room = _one(room, repository)
-    for tree in trees:
-        room = _worktree(room, tree)
-    closed = [Place(f"{folder}/{name}", Access.READ) for name in many]
-    told = [f"'{folder}/{name}' can only be read: there are more than {MOST_INNER} in it" for name in many]
-    between = [Place(path, Access.WRITE) for path in _between(folder, (*inner, *trees))]
-    return room._replace(places=(*room.places, *between, *closed), notes=(*room.notes, *told))
+    room = _one(room, folder)
+    inner, trees = submodules(folder), worktrees(folder)
+    for name, found, add in (("modules", inner, _submodule), ("worktrees", trees, _worktree)):
+        if len(found) > MOST_INNER:
+            room = _shut(room, f"{folder}/{name}", f"there are more than {MOST_INNER} in it")
+            continue
+        between = [Place(path, Access.WRITE) for path in _between(folder, found)]
+        room = room._replace(places=(*room.places, *between))
+        for path in found:
+            room = add(room, path)
+    return room
+
+
+def _shut(room: Room, path: str, why: str) -> Room:
+    note = f"'{path}' can only be read: {why}"
+    return room._replace(places=(*room.places, Place(path, Access.READ)), notes=(*room.notes, note))
 
 
 def _one(room: Room, folder: str) -> Room:
-    if os.path.lexists(f"{folder}/objects") and not os.path.lexists(f"{folder}/objects/info"):
-        os.mkdir(f"{folder}/objects/info")  # noqa: PTH102  # git does, when it needs it
     folders = [f"{folder}/{name}" for name in FOLDERS]
     files = {f"{folder}/{name}": data for name, data in FILES.items()}
     no_folders = tuple([path for path in folders if not os.path.lexists(path) or is_ours(path)])
@@ -148,14 +157,20 @@ def _one(room: Room, folder: str) -> Room:
     )
 
 
+def _submodule(room: Room, folder: str) -> Room:
+    why = _closed(folder)
+    return _shut(room, folder, why) if why else _one(room, folder)
+
+
 def _worktree(room: Room, tree: str) -> Room:
+    if why := _linked(tree, (*NEEDED_OF_WORKTREE, *OF_WORKTREE)):
+        return _shut(room, tree, why)
     files = {f"{tree}/{name}": data for name, data in OF_WORKTREE.items()}
     missing = {path: data for path, data in files.items() if not os.path.lexists(path) or is_our_file(path)}
     there = [path for name in NEEDED_OF_WORKTREE if os.path.lexists(path := f"{tree}/{name}")]
     return room._replace(
         places=(*room.places, Place(tree, Access.WRITE), *[Place(path, Access.READ) for path in (*there, *files)]),
         files={**room.files, **missing},
-        worktrees=(*room.worktrees, tree),
     )
 
 

@@ -30,7 +30,13 @@ LARGEST = 16  # bytes of a file of ours
 WAIT = 1  # seconds for our own lock to go, when we are killed
 
 # The paths come line by line; at the end of them all are removed. Without `flock`, other sessions are not minded.
-REMOVE = 'for path; do if [ -d "$path" ]; then rmdir -- "$path"; elif [ -k "$path" ]; then rm -f -- "$path"; fi; done'
+REMOVE = """
+for path; do
+    if [ -d "$path" ]; then rmdir -- "$path"
+    elif [ -k "$path" ] && [ "$(wc -c <"$path")" -le LARGEST ]; then rm -f -- "$path"
+    fi
+done
+""".replace("LARGEST", str(LARGEST))
 SCRIPT = """
 lock=$1 flock=$2 shell=$3 remove=$4; shift 4
 while IFS= read -r path; do set -- "$@" "$path"; done

@@ -18,7 +18,7 @@ from mainspring.providers import asking
 from mainspring.providers.anthropic_events import Reply
 from mainspring.providers.anthropic_json import END, can_be_marked, encode, marked, system_json, tool_json
 from mainspring.providers.anthropic_refusals import refusal
-from mainspring.providers.asking import Asking, Fixed, Line, Prepared
+from mainspring.providers.asking import Asking, Body, Fixed, Line, Prepared
 from mainspring.providers.base import Conversation
 from mainspring.providers.placing import Target
 from mainspring.providers.projection import Projected, Projection
@@ -88,7 +88,7 @@ class Anthropic(Asking):
 
     def _body(
         self, settings: dict[str, object], fixed: Fixed, projected: Projected, conversation: Conversation
-    ) -> list[bytes]:
+    ) -> Body:
         return body_of(settings, fixed, projected, conversation.marks)
 
     def _reading(self, prepared: Prepared) -> Reply:  # noqa: ARG002  # a reply says all by itself
@@ -184,13 +184,14 @@ def fixed_part(conversation: Conversation) -> Fixed:
     return Fixed(tools, system, body)
 
 
-def body_of(settings: dict[str, object], fixed: Fixed, projected: Projected, marks: tuple[str, ...]) -> list[bytes]:
-    pieces = [msgspec.json.encode(settings)[:-1], fixed.body, b',"messages":[', *projected.chunks, END, b"]}"]
-    put_marks(pieces, 3, projected, marks, MOST_MARKS - bool(fixed.system))
+def body_of(settings: dict[str, object], fixed: Fixed, projected: Projected, marks: tuple[str, ...]) -> Body:
+    front = [msgspec.json.encode(settings)[:-1], fixed.body, b',"messages":[']
+    pieces = Body(front, projected, [END, b"]}"])
+    put_marks(pieces, len(front), projected, marks, MOST_MARKS - bool(fixed.system))
     return pieces
 
 
-def put_marks(pieces: list[bytes], offset: int, projected: Projected, marks: tuple[str, ...], most: int) -> None:
+def put_marks(pieces: Body, offset: int, projected: Projected, marks: tuple[str, ...], most: int) -> None:
     """Each mark stands on the last part of its message that can carry one."""
     wanted = {mark for mark in marks if mark}
     for at in range(len(projected.chunks) - 1, -1, -1):
@@ -198,5 +199,5 @@ def put_marks(pieces: list[bytes], offset: int, projected: Projected, marks: tup
             break
         if projected.owners[at] in wanted and can_be_marked(projected.chunks[at]):
             wanted.discard(projected.owners[at])
-            pieces[at + offset] = marked(projected.chunks[at])
+            pieces.put(at + offset, marked(projected.chunks[at]))
             most -= 1

@@ -26,7 +26,7 @@ from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Batch, Broken, Conversation, Ended, Retry
 from mainspring.providers.placing import Target
-from mainspring.providers.prefix import Sent, broken
+from mainspring.providers.prefix import Sent, broken, parts
 from mainspring.providers.projection import Projected, Projection
 from mainspring.providers.refusals import CurableError
 from mainspring.providers.retry import (
@@ -73,10 +73,24 @@ class Fixed(Bundle):
     body: bytes
 
 
+class Body(list[bytes]):
+    """In pieces. To add up their lengths would take as long as to join them, so whoever makes it says its size."""
+
+    def __init__(self, front: list[bytes], projected: Projected, back: list[bytes]) -> None:
+        super().__init__(front)
+        self += projected.chunks
+        self += back
+        self.size = projected.size + sum(map(len, front)) + sum(map(len, back))
+
+    def put(self, at: int, piece: bytes) -> None:
+        self.size += len(piece) - len(self[at])
+        self[at] = piece
+
+
 class Prepared(Bundle):
     """A request, ready to be sent as often as it takes."""
 
-    body: list[bytes]
+    body: Body
     headers: dict[str, str]
     broken: Broken | None
     conversation: Conversation
@@ -157,7 +171,7 @@ class Asking:
             thinking=msgspec.json.encode(self._thinking_in(settings)),
             tools=fixed.tools,
             system=fixed.system,
-            chunks=list(projected.chunks),
+            parts=parts(projected.chunks, projected.settled),
             conversation=conversation,
             unfinished=projected.unfinished,
         )
@@ -175,7 +189,8 @@ class Asking:
             await self._refresh()
         while True:
             headers = prepared.headers | self._key.headers
-            async with self._transport.post(f"{self._url}{self.path}", headers, prepared.body) as response:
+            url, body = f"{self._url}{self.path}", prepared.body
+            async with self._transport.post(url, headers, body, body.size) as response:
                 if response.status == 200:
                     async with aclosing(self._read(response, prepared)) as batches:
                         async for batch in batches:
@@ -242,7 +257,7 @@ class Asking:
     @abstractmethod
     def _body(
         self, settings: dict[str, object], fixed: Fixed, projected: Projected, conversation: Conversation
-    ) -> list[bytes]: ...
+    ) -> Body: ...
 
     @abstractmethod
     def _headers(self, request: Request) -> dict[str, str]: ...

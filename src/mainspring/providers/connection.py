@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -160,10 +160,9 @@ class Connection(asyncio.Protocol):
 
     # --- for the reader
 
-    def send(self, request: Iterable[bytes]) -> None:
+    def send(self, request: bytes) -> None:
         self.answer = Answer(self.place, self._limits, self._wake)
-        for piece in request:
-            self.transport.write(piece)
+        self.transport.write(request)
         self.sent_at = self._loop.time()
         self._unsent = self.raw.get_write_buffer_size()
 

@@ -214,7 +214,7 @@ async def tunnel(connection: Connection, target: Origin, proxy: Proxy, seconds: 
     lines = [f"CONNECT {target.place} HTTP/1.1", f"host: {target.place}"]
     if proxy.credentials:
         lines.append(f"proxy-authorization: {proxy.credentials}")
-    connection.send(["\r\n".join([*lines, "", ""]).encode()])
+    connection.send("\r\n".join([*lines, "", ""]).encode())
     answer = await connection.head(seconds, seconds)
     if answer.status == 407:
         raise lasting(wants_a_password(proxy))

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mainspring.core.effects import Request
-from mainspring.providers.asking import Fixed, Prepared
+from mainspring.providers.asking import Body, Fixed, Prepared
 from mainspring.providers.base import Conversation
 from mainspring.providers.openai import OpenAI, system_of
 from mainspring.providers.openai_chat_events import Reply
@@ -25,7 +25,6 @@ from mainspring.providers.openai_chat_json import (
 )
 from mainspring.providers.placing import Target
 from mainspring.providers.projection import Projected, Projection
-
 
 COMPLETION = "max_completion_tokens"
 NEWER = ("gpt-5", "o1", "o3", "o4")  # models of OpenAI's that know no other name for the cap
@@ -81,9 +80,9 @@ class OpenAIChat(OpenAI):
         fixed: Fixed,
         projected: Projected,
         conversation: Conversation,  # noqa: ARG002  # these servers cache by themselves: there are no marks
-    ) -> list[bytes]:
+    ) -> Body:
         end = CLOSE[projected.form] if projected.form else b""
-        return [msgspec.json.encode(settings)[:-1], fixed.body, *projected.chunks, end, b"]}"]
+        return Body([msgspec.json.encode(settings)[:-1], fixed.body], projected, [end, b"]}"])
 
     def _reading(self, prepared: Prepared) -> Reply:
         return Reply(self._expected(prepared))

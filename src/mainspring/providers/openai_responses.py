@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from mainspring.core.effects import Request
-from mainspring.providers.asking import Fixed, Prepared
+from mainspring.providers.asking import Body, Fixed, Prepared
 from mainspring.providers.base import Conversation
 from mainspring.providers.openai import OpenAI, system_of
 from mainspring.providers.openai_responses_events import Reply
@@ -68,9 +68,9 @@ class OpenAIResponses(OpenAI):
         fixed: Fixed,
         projected: Projected,
         conversation: Conversation,  # noqa: ARG002  # these servers cache by themselves: there are no marks
-    ) -> list[bytes]:
+    ) -> Body:
         end = CLOSE[projected.form] if projected.form else b""
-        return [msgspec.json.encode(settings)[:-1], fixed.body, *projected.chunks, end, b"]}"]
+        return Body([msgspec.json.encode(settings)[:-1], fixed.body], projected, [end, b"]}"])
 
     def _reading(self, prepared: Prepared) -> Reply:
         return Reply(self._expected(prepared))

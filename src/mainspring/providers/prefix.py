@@ -14,6 +14,23 @@ from mainspring.providers.base import Broken, Conversation
 CHARS_PER_TOKEN = 4  # of JSON; only an estimate rests on it
 
 
+class Parts(Bundle):
+    """The parts of a request's messages. A request shares its list with the next one, which changes nothing before
+    `settled`: so only what stood behind that need be kept, and looked at again."""
+
+    row: list[bytes]
+    settled: int
+    tail: list[bytes]
+
+    @property
+    def all(self) -> list[bytes]:
+        return [*self.row[: self.settled], *self.tail]
+
+
+def parts(row: list[bytes], settled: int) -> Parts:
+    return Parts(row, settled, row[settled:])
+
+
 class Sent(Bundle):
     """A request as the cache sees it: no marks, and no settings that it does not look at."""
 
@@ -21,7 +38,7 @@ class Sent(Bundle):
     thinking: bytes  # the setting: a change of it spoils what is cached of the messages
     tools: list[bytes]
     system: list[bytes]
-    chunks: list[bytes]
+    parts: Parts
     conversation: Conversation
     unfinished: bool  # something was made up for its end
 
@@ -54,9 +71,12 @@ def first_difference(last: Sent, now: Sent) -> int | None:
             return offset + same(before, after)
     if last.thinking != now.thinking:
         return last.fixed
-    if now.chunks[: len(last.chunks)] != last.chunks:
-        return last.fixed + same(last.chunks, now.chunks)
-    return None
+    old, new = last.parts, now.parts
+    end = old.settled + len(old.tail)
+    if new.row is old.row and new.row[old.settled : end] == old.tail:
+        return None
+    found = same(old.all, new.all)
+    return last.fixed + found if found < end else None
 
 
 def same(before: list[bytes], after: list[bytes]) -> int:
@@ -65,7 +85,7 @@ def same(before: list[bytes], after: list[bytes]) -> int:
 
 
 def size(sent: Sent, block: int) -> int:
-    return sum(map(len, (*sent.tools, *sent.system, *sent.chunks)[block:]))
+    return sum(map(len, (*sent.tools, *sent.system, *sent.parts.all)[block:]))
 
 
 def place(last: Sent, now: Sent, block: int) -> str:

@@ -35,10 +35,13 @@ class Projected(Bundle):
     unfinished: bool  # we had to make something up for the end, which the next request may not repeat
     form: str | None = None  # of the last part
     media: int = 0  # bytes of the chunks that are images and documents
+    size: int = 0  # bytes of all chunks
+    settled: int = 0  # chunks before this one stay as they are in this list, whatever is projected next
 
 
 class _Saved(Bundle):
     length: int
+    size: int
     media: int
     role: Role | None
     form: str | None
@@ -52,6 +55,7 @@ class Row:
         self, encode: Encode, form_of: Form, gone: int, known: dict[int, tuple[Placed, str | None, bytes]]
     ) -> None:
         self.chunks: list[bytes] = []
+        self.size = 0  # bytes of all of them
         self.owners: list[str] = []
         self.media: list[int] = []  # sizes of the images and documents
         self.gone = gone  # how many of the oldest of these are left out
@@ -69,7 +73,9 @@ class Row:
         placed = self._with_room_for_media(placed)
         if placed.role != self.role:
             self._change_role(placed.part)
-        self.chunks.append(self._bytes(placed))
+        chunk = self._bytes(placed)
+        self.chunks.append(chunk)
+        self.size += len(chunk)
         self.owners.append(placed.owner)
         self.role, self.form = placed.role, self._form_of(placed)
 
@@ -104,11 +110,11 @@ class Row:
         return placed
 
     def save(self) -> _Saved:
-        return _Saved(len(self.chunks), len(self.media), self.role, self.form, self.thinks)
+        return _Saved(len(self.chunks), self.size, len(self.media), self.role, self.form, self.thinks)
 
     def rewind(self, saved: _Saved) -> None:
         del self.chunks[saved.length :], self.owners[saved.length :], self.media[saved.media :]
-        self.role, self.form, self.thinks = saved.role, saved.form, saved.thinks
+        self.size, self.role, self.form, self.thinks = saved.size, saved.role, saved.form, saved.thinks
 
 
 class _Last(Bundle):
@@ -145,7 +151,8 @@ class Projection:
         self._last = _Last(history, edits, target)
         row = self._row
         media = sum(row.media[row.gone :])
-        return Projected(row.chunks, row.owners, target.thinking, self._unfinished, row.form, media)
+        settled = self._settled.length
+        return Projected(row.chunks, row.owners, target.thinking, self._unfinished, row.form, media, row.size, settled)
 
     def _extend(self, history: History, edits: tuple[Edit, ...], target: Target) -> bool:
         last = self._last

@@ -120,7 +120,7 @@ class Fetcher:
         way = line.Way(origin, proxy, tuple(addresses))
         connection = await self._line.dial(way, self.limits.connect)
         try:
-            connection.send([_request(target)])
+            connection.send(_request(target))
             answer = await connection.head(self.limits.first_byte, self.limits.idle)
             _refuse_failed(answer)
             got = Fetched(target.url, answer.status, answer.headers.get("content-type", ""))
