@@ -32,7 +32,9 @@ def test_by_name() -> None:
     assert at("openai/x", OPENAI_BASE_URL="https://api.openai.com/v1/") == ("https://api.openai.com/v1", RESPONSES)
     assert at("ollama/qwen3:8b") == ("http://localhost:11434", CHAT)
     assert at("openrouter/anthropic/claude-x") == ("https://openrouter.ai/api/v1", CHAT)
-    with pytest.raises(StartError, match=r"no provider 'azure'; there are anthropic, openai, .* 'models\.azure/x\.base_url'"):
+    with pytest.raises(
+        StartError, match=r"no provider 'azure'; there are anthropic, openai, .* 'models\.azure/x\.base_url'"
+    ):
         at("azure/x")
 
 

@@ -14,6 +14,7 @@ import pytest
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
 from mainspring.cli.sandbox import Ground, Sandboxing
 from mainspring.engine.shared import Policy
+from mainspring.processes import landlock
 from mainspring.processes.child import Job, Walls
 from mainspring.processes.children import Children
 from mainspring.settings.values import Sandbox as Wanted
@@ -100,13 +101,31 @@ def test_without_bubblewrap_it_is_said_once(serve: Serve) -> None:
     assert without_bubblewrap(stage, "-p", "go", "--allowedTools=Bash").stderr == b""
 
 
-def test_required_and_not_to_be_had_nothing_begins(serve: Serve) -> None:
-    stage = serve()
+def test_required_without_bubblewrap_landlock_stands_in_or_nothing_begins(serve: Serve) -> None:
+    stage = serve(Say.of(bash("touch here /var/mainspring-was-here")), Say.of("Done."))
     settings(stage, sandbox={"failIfUnavailable": True})
-    done = without_bubblewrap(stage, "-p", "go")
-    assert done.returncode == 1
-    assert b"a sandbox is required, but bubblewrap is not installed" in done.stderr
-    assert stage.requests == []
+    done = without_bubblewrap(stage, "-p", "go", "--allowedTools=Bash")
+    if landlock.version():
+        assert (done.returncode, done.stdout) == (0, b"Done.\n")
+        assert b"commands run in a lower sandbox (landlock)" in done.stderr
+        assert not Path("/var/mainspring-was-here").exists()
+    else:
+        assert done.returncode == 1
+        assert b"a sandbox is required, but" in done.stderr
+        assert stage.requests == []
+
+
+def test_git_works_in_the_sandbox_and_hooks_cannot_be_planted(serve: Serve) -> None:
+    commands = ("git add -A && git commit -qm first && git log --oneline", "touch .git/hooks/pre-commit", "git status")
+    stage = serve(*[Say.of(bash(command)) for command in commands], Say.of("Done."))
+    for words in (["init", "-q"], ["config", "user.name", "a"], ["config", "user.email", "a@b.c"]):
+        subprocess.run(["git", *words], cwd=stage.folder, check=True)
+    (stage.folder / "a.txt").write_text("hello")
+    made, planted, asked = results(play(stage))
+    assert "first" in made
+    assert "Read-only file system" in planted
+    assert "nothing to commit" in asked
+    assert not (stage.folder / ".git/hooks/pre-commit").exists()
 
 
 def test_what_a_rule_keeps_from_being_read_a_command_cannot_read_either(tmp_path: Path) -> None:

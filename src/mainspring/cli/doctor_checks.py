@@ -24,7 +24,7 @@ from mainspring.processes.bubblewrap import TEMPORARY
 from mainspring.processes.paths import within
 from mainspring.processes.probes import PROBES
 from mainspring.processes.programs import find
-from mainspring.processes.sandbox import Answer, Level, settle
+from mainspring.processes.sandbox import Answer, Kind, Level, settle
 from mainspring.secrets.hardening import harden
 from mainspring.secrets.sources import HELPER, NONE, Wanted, find_key, present
 from mainspring.sessions.places import make_folder
@@ -219,7 +219,8 @@ def sandbox(here: Here) -> Findings:
     if here.home is None or not os.path.isdir(here.home):  # noqa: PTH112
         answer = Answer(None, "there is no folder of ours to try it in: set MAINSPRING_HOME")
     else:
-        answer = probe(here.home, path=here.path, outside=(here.cwd,))
+        kinds = tuple(Kind) if wanted is Level.REQUIRED else (Kind.BUBBLEWRAP,)
+        answer = probe(here.home, path=here.path, outside=(here.cwd,), kinds=kinds)
     try:
         standing = settle(wanted, answer)
     except UsageError as error:
@@ -230,21 +231,28 @@ def sandbox(here: Here) -> Findings:
         way_out = "set 'sandbox.enabled' to true" if wanted is Level.OFF else "until then, only permissions protect you"
         yield Finding("sandbox", State.NOTE, words, way_out)
         return
-    yield Finding("sandbox", State.OK, f"on (bubblewrap, '{standing.program}'), level '{wanted}'")
-    yield from probes(standing.program, here.home or "")
+    words = f"on ({standing.kind}, '{standing.program}'), level '{wanted}'"
+    if standing.kind is Kind.LANDLOCK:
+        yield Finding("sandbox", State.NOTE, f"{words}: {standing.reason}", "see 'Landlock' in docs/sandbox.md")
+    else:
+        yield Finding("sandbox", State.OK, words)
+    yield from probes(standing.program, here.home or "", standing.kind)
 
 
-def probes(bubblewrap: str, home: str) -> Findings:
+def probes(program: str, home: str, kind: Kind) -> Findings:
     """In a folder of ours: the sandbox hides temporary ones, and what is hidden cannot be tried."""
     if any(within(os.path.realpath(home), hidden) for hidden in TEMPORARY):
         way_out = "set MAINSPRING_HOME to a folder that is not temporary"
         yield Finding("probes", State.NOTE, f"not run: '{home}' is in a temporary folder", way_out)
         return
-    from mainspring.processes.probe_field import Outcome, run_one
+    from mainspring.processes.probe_field import Outcome, Who, run_one
 
+    tried = [probe for probe in PROBES if probe.landlock or kind is not Kind.LANDLOCK]
     with tempfile.TemporaryDirectory(dir=home, prefix="doctor-") as base, ThreadPoolExecutor(AT_ONCE) as pool:
         try:
-            outcomes: list[Outcome] = list(pool.map(partial(run_one, base=base, program=bubblewrap), PROBES))
+            outcomes: list[Outcome] = list(
+                pool.map(partial(run_one, base=base, program=program, who=Who(kind=kind)), tried)
+            )
         except Exception as error:  # noqa: BLE001  # whatever it is: nothing was shown
             yield Finding("probes", State.PROBLEM, f"could not be run: {error}", "see docs/sandbox.md, and report it")
             return

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mainspring.permissions.policy import Policy
     from mainspring.processes.child import Job, Walls
     from mainspring.processes.proxy_namespace import Network
-    from mainspring.processes.sandbox import Sandbox, Standing, Way
+    from mainspring.processes.sandbox import Standing, Walled, Way
 
 TOLD = "sandbox-told"  # in our home: why there is no sandbox was said
 MOST_LOOKED_AT = 3_000  # entries of the working folders, when rules keep files from being read
@@ -43,11 +43,12 @@ class Sandboxing:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._standing: Standing | None = None
-        self._sandbox: Sandbox | None = None
+        self._sandbox: Walled | None = None
         self._network: Network | None = None
         self._way: Way | None = None
         self._temp = ""
         self._told = False
+        self._noted: set[str] = set()
         if ground.wanted.required:
             _ = self.standing  # or nothing is begun
 
@@ -55,14 +56,17 @@ class Sandboxing:
     def standing(self) -> Standing:
         """What is in force. Asked for the first time, it may take a moment."""
         if self._standing is None:
-            from mainspring.processes.sandbox import Answer, Level, settle
+            from mainspring.processes.sandbox import Answer, Kind, Level, settle
             from mainspring.processes.sandbox_probe import probe
 
             ground, wanted = self._ground, self._ground.wanted
             level = Level.REQUIRED if wanted.required else Level.OFF if wanted.enabled is False else Level.ON
             answer = Answer(None)
             if level is not Level.OFF:
-                answer = probe(ground.home or self._own_folder(), path=ground.path, outside=ground.folders)
+                home = ground.home or self._own_folder()
+                # Landlock keeps files at the top of a repository from being made: better than nothing, if asked for.
+                kinds = tuple(Kind) if wanted.required else (Kind.BUBBLEWRAP,)
+                answer = probe(home, path=ground.path, outside=ground.folders, kinds=kinds)
             try:
                 self._standing = settle(level, answer)
             except UsageError as error:
@@ -83,7 +87,7 @@ class Sandboxing:
 
     async def open(self) -> None:
         """The way to the network, for those who listed domains; the others have none in there."""
-        if not self._ground.wanted.domains or not self.in_force:
+        if not self._ground.wanted.domains or self.standing.level != "bubblewrap":  # landlock has no way to a proxy
             return
         from mainspring.processes.proxy_connect import Proxy
         from mainspring.processes.proxy_namespace import Network
@@ -97,8 +101,9 @@ class Sandboxing:
         """What a command may reach; `leave`: it asks for everything."""
         from mainspring.processes.child import Walls
 
-        if not self.in_force:
+        if self.standing.level != "bubblewrap":
             self._tell()
+        if not self.in_force:
             return Walls.NONE
         from mainspring.tools.shell_walls import Excluded, walls_of
 
@@ -112,6 +117,13 @@ class Sandboxing:
             self._sandbox = self._build()
         return self._sandbox.around(job)
 
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the last command, and was not told before."""
+        said = self._sandbox.notes if self._sandbox is not None else ()
+        new = tuple([note for note in said if note not in self._noted])
+        self._noted.update(new)
+        return new
+
     async def close(self) -> None:
         if self._sandbox is not None:
             self._sandbox.close()
@@ -122,18 +134,17 @@ class Sandboxing:
 
             shutil.rmtree(self._temp, ignore_errors=True)
 
-    def _build(self) -> Sandbox:
-        from mainspring.processes.sandbox import Rooms, Sandbox
+    def _build(self) -> Walled:
+        from mainspring.processes.sandbox import Rooms, build
 
-        ground, program = self._ground, self.standing.program
-        assert program is not None
+        ground = self._ground
         state = f"{ground.home or self._own_folder()}/sandbox"
         os.makedirs(state, 0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
         temp = f"{self._own_folder()}/tmp"  # noqa: S108  # in a folder of our own
         os.makedirs(temp, 0o700, exist_ok=True)  # noqa: PTH103
         rules = ground.may_read()
         denied = (*ground.masked, *(_unreadable(ground.folders, rules) if rules is not None else ()))
-        return Sandbox(program, Rooms(ground.folders, temp, state, denied=denied), way=self._way)
+        return build(self.standing, Rooms(ground.folders, temp, state, denied=denied), way=self._way)
 
     def _own_folder(self) -> str:
         if not self._temp:
@@ -156,7 +167,8 @@ class Sandboxing:
                 fd = os.open(f"{home}/{TOLD}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
                 with os.fdopen(fd, "w", encoding="utf-8") as file:
                     file.write(standing.reason)
-        print(f"mainspring: commands run without a sandbox: {standing.reason}", file=sys.stderr, flush=True)
+        how = "in a lower sandbox (landlock)" if standing.program else "without a sandbox"
+        print(f"mainspring: commands run {how}: {standing.reason}", file=sys.stderr, flush=True)
 
 
 def _unreadable(folders: tuple[str, ...], may_read: Callable[[str], bool]) -> Iterator[str]:

@@ -234,7 +234,15 @@ def new_kit(place: Place, gate: Gate, environment: Environment, settings: Settin
             found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
         return found
 
-    kit = Kit(place, env, adopt=True, only_reads=only_reads, around=sandboxing.around, walls=sandboxing.walls)
+    kit = Kit(
+        place,
+        env,
+        adopt=True,
+        only_reads=only_reads,
+        around=sandboxing.around,
+        walls=sandboxing.walls,
+        notes=sandboxing.notes,
+    )
     kit.search_command = settings.search_command or ""
     return kit
 

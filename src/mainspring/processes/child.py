@@ -56,6 +56,7 @@ class Job(NamedTuple):
     passed: tuple[int, ...] = ()  # descriptors that it gets under their own numbers
     mark: Mark | None = None  # None: a new one
     walls: Walls = Walls.NONE
+    keeper: bool = False  # its first process only keeps the walls, and takes all inside along: TERM is not for it
 
 
 class Child:

@@ -78,9 +78,11 @@ async def _ask(child: Child) -> None:
 
     A shell that has just forked hears TERM as the shell that it still is, and then becomes what it is to run.
     """
-    told = {found.named for found in _left(child) if found.group == child.pid}
-    descent.send_group(child.pid, signal.SIGTERM)
-    descent.send_group(child.pid, signal.SIGCONT)  # one that was stopped hears nothing
+    told: set[tuple[int, int, bytes]] = set()
+    if not child.job.keeper:
+        told = {found.named for found in _left(child) if found.group == child.pid}
+        descent.send_group(child.pid, signal.SIGTERM)
+        descent.send_group(child.pid, signal.SIGCONT)  # one that was stopped hears nothing
     deadline = time.monotonic() + GRACE
     delay = 0.001
     while (now := time.monotonic()) < deadline:

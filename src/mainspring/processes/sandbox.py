@@ -153,7 +153,8 @@ class Sandbox:
             env = {**job.env, **self._env}
             if job.walls is Walls.GIT:
                 env |= sandbox_git.environment(job.env)
-            yield job._replace(argv=(*words, *job.argv), passed=(*job.passed, descriptor), env=env)
+            passed = (*job.passed, descriptor)
+            yield job._replace(argv=(*words, *job.argv), passed=passed, env=env, keeper=True)
 
     def close(self) -> None:
         """When nothing runs in it any more."""

@@ -7,7 +7,7 @@ started and ended is in `processes/`; whether a command may run is decided befor
 
 import errno
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -42,6 +42,9 @@ variables do not. There is no terminal and no standard input, so commands that a
 - What goes on without an end (servers, watchers): 'run_in_background', then BashOutput and KillShell."""
 
 
+Notes = Callable[[], tuple[str, ...]]
+
+
 class BashInput(Input, frozen=True):
     command: Annotated[str, "The command."]
     timeout: Annotated[int, Meta(ge=1), f"Milliseconds; {TIMEOUT} unless given, {MOST_TIMEOUT} at most."] = TIMEOUT
@@ -56,10 +59,17 @@ class Bash:
     """What all calls of a session share."""
 
     def __init__(
-        self, children: Children, background: Background, env: Mapping[str, str], *, disk: int, walls: WallsOf
+        self,
+        children: Children,
+        background: Background,
+        env: Mapping[str, str],
+        *,
+        disk: int,
+        walls: WallsOf,
+        notes: Notes,
     ) -> None:
         self._children, self._background = children, background
-        self._env, self._disk, self._walls = env, disk, walls
+        self._env, self._disk, self._walls, self._notes = env, disk, walls, notes
         self._stored = Stored()
 
     async def __call__(self, given: BashInput, calling: Calling) -> Answer:
@@ -70,7 +80,7 @@ class Bash:
         seconds = min(given.timeout, MOST_TIMEOUT) / 1_000
         ended, folder = await self._run(given, calling, seconds)
         self._stored.keep(ended.stdout)
-        notes = (note, move(calling.place, folder), late(ended, seconds), self._confined(given, ended))
+        notes = (note, move(calling.place, folder), late(ended, seconds), self._confined(given, ended), *self._notes())
         made = told(given, ended, [text for text in notes if text])
         return replace(made, data={**made.data, "sandbox": self._walls_of(given).value})
 
@@ -142,9 +152,10 @@ def bash_tool(  # noqa: PLR0913  # keywords, most of them
     read_only: Trait = False,
     disk: int = DISK,
     walls: WallsOf = no_walls,
+    notes: Notes = tuple,
 ) -> Tool:
     """`env` is all that commands find (`processes/environment.py`); `read_only` knows which of them only read, `walls`
-    what each may reach."""
+    what each may reach, and `notes` what the sandbox has to say of the last one."""
 
     def only_reads(given: BashInput) -> bool:
         return not given.run_in_background and (read_only(given) if callable(read_only) else read_only)
@@ -153,7 +164,7 @@ def bash_tool(  # noqa: PLR0913  # keywords, most of them
         name="Bash",
         about=ABOUT,
         input=BashInput,
-        run=Bash(children, background, env, disk=disk, walls=walls),
+        run=Bash(children, background, env, disk=disk, walls=walls, notes=notes),
         read_only=only_reads,
         summary=summary,
     )

@@ -60,15 +60,16 @@ class Kit:
         only_reads: OnlyReads = _never,
         around: Around | None = None,
         walls: WallsOf | None = None,
+        notes: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         """`env` is all that programs find, or makes it when the first one is started. `adopt`: this process is ours
         alone, and may become the parent of what its children leave, and hide from them (`processes/subreaper.py`).
-        `around` is the sandbox, and `walls` says what each command may reach."""
+        `around` is the sandbox, `walls` says what each command may reach, `notes` what there is to say of the last."""
         self.place = place
         self._env = env
         self._adopt = adopt
         self._only_reads = only_reads
-        self._around, self._walls = around, walls
+        self._around, self._walls, self._notes = around, walls, notes
         self._children: Children | None = None
         self._background: Background | None = None
         self._made: dict[str, Tool] = {}  # those that belong together are made together
@@ -138,7 +139,9 @@ class Kit:
                 from mainspring.tools.shell_walls import no_walls
 
                 walls = self._walls or no_walls
-                return bash_tool(self.children, self.background, self.env, read_only=self._reads, walls=walls)
+                return bash_tool(
+                    self.children, self.background, self.env, read_only=self._reads, walls=walls, notes=self._notes
+                )
 
     def _of_the_web(self, name: str) -> Tool:
         if name == "WebSearch":
