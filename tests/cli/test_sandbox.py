@@ -105,7 +105,7 @@ def test_required_without_bubblewrap_landlock_stands_in_or_nothing_begins(serve:
     stage = serve(Say.of(bash("touch here /var/mainspring-was-here")), Say.of("Done."))
     settings(stage, sandbox={"failIfUnavailable": True})
     done = without_bubblewrap(stage, "-p", "go", "--allowedTools=Bash")
-    if landlock.version():
+    if not landlock.trouble(str(stage.home)):
         assert (done.returncode, done.stdout) == (0, b"Done.\n")
         assert b"commands run in a lower sandbox (landlock)" in done.stderr
         assert not Path("/var/mainspring-was-here").exists()
@@ -123,7 +123,7 @@ def test_git_works_in_the_sandbox_and_hooks_cannot_be_planted(serve: Serve) -> N
     (stage.folder / "a.txt").write_text("hello")
     made, planted, asked = results(play(stage))
     assert "first" in made
-    assert "Read-only file system" in planted
+    assert "is protected" in planted  # the rules are asked first
     assert "nothing to commit" in asked
     assert not (stage.folder / ".git/hooks/pre-commit").exists()
 

@@ -51,14 +51,14 @@ class BashInput(Input, frozen=True):
     description: Annotated[str, "What it does, in five to ten words."] = ""
     run_in_background: Annotated[bool, "Return at once with an id; the command goes on."] = False
     dangerouslyDisableSandbox: Annotated[  # noqa: N815  # the name that users of Claude Code know
-        bool, "Leave the sandbox; the user is asked. Only if it failed for its sake."
+        bool, "Leave the sandbox: the user is asked."
     ] = False
 
 
 class Bash:
     """What all calls of a session share."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
         children: Children,
         background: Background,
@@ -82,7 +82,8 @@ class Bash:
         self._stored.keep(ended.stdout)
         notes = (note, move(calling.place, folder), late(ended, seconds), self._confined(given, ended), *self._notes())
         made = told(given, ended, [text for text in notes if text])
-        return replace(made, data={**made.data, "sandbox": self._walls_of(given).value})
+        walls = self._walls_of(given)
+        return made if walls is Walls.NONE else replace(made, data={**made.data, "sandbox": walls.value})
 
     def _confined(self, given: BashInput, ended: Ended) -> str:
         """What a command that failed may have met."""

@@ -22,7 +22,7 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 },
                 "dangerouslyDisableSandbox": {
                     "type": "boolean",
-                    "description": "Leave the sandbox; the user is asked. Only if it failed for its sake.",
+                    "description": "Leave the sandbox: the user is asked.",
                 },
             },
             "required": ["command"],
