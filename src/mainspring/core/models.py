@@ -72,13 +72,8 @@ MODELS: dict[str, Model] = {
         budgeted("claude-opus-4-5", per_million(5, 25), OPUS_THINKS, "high"),
         budgeted("claude-sonnet-4-5", per_million(3, 15), SONNET_THINKS),
         budgeted("claude-haiku-4-5", per_million(1, 5), HAIKU_THINKS),
-    )
-}
-# OpenAI's, as on its page of 2026-11-05. Writing to its cache costs nothing extra; where the page gives no window, the
-# smaller one of the family stands here.
-MODELS |= {
-    model.name: model
-    for model in (
+        # OpenAI's, as on its page of 2026-11-05. Writing to its cache costs nothing extra; where the page gives no
+        # window, the smaller one of the family stands here.
         openai("gpt-5.4", 2.5, 15, 0.25),
         openai("gpt-5.4-mini", 0.75, 4.5, 0.075),
         openai("gpt-5", 1.25, 10, 0.125),
