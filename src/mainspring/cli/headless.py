@@ -10,7 +10,6 @@ from typing import Protocol
 
 from mainspring.cli.flags import Options, StartError
 from mainspring.cli.harmless import harmless
-from mainspring.cli.outcomes import outcome
 from mainspring.cli.sessions import ResumeError
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.stdin import prompt
@@ -140,6 +139,8 @@ class Bare:
                 pass
 
     async def _end(self, result: Result) -> None:
+        from mainspring.cli.outcomes import outcome
+
         out = outcome(result, self._failure)
         self.failed = out.is_error
         if out.is_error:

@@ -96,7 +96,8 @@ class Surroundings:
     async def recall(self, state: State) -> tuple[User, ...]:
         """The notes that fit the prompt. Git and new skills stand from now on: `attachments` brings them."""
         await self._ask_git()
-        self._unsure |= self.skills.refresh()
+        if self._skills is not None or self.has_skills:
+            self._unsure |= self.skills.refresh()
         return missing(await self._fitting(state), view(state.history, state.edits))
 
     def _standing(self, now: int) -> Iterable[Attachment]:
@@ -145,7 +146,7 @@ class Surroundings:
 
     async def _fitting(self, state: State) -> tuple[Attachment, ...]:
         prompt = _last_prompt(state.history.newest_first())
-        if prompt is None or prompt.id == self._recalled or not self._around.notes:
+        if prompt is None or prompt.id == self._recalled or not os.path.isdir(self._around.notes):  # noqa: PTH112
             return ()
         found = await self._the_notes().recall(prompt.text)
         self._recalled = prompt.id

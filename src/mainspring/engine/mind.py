@@ -6,6 +6,7 @@ session never pays for them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mainspring.hooks.facts import Trigger
 
 
+HEAD_START = 0.01  # seconds for the request to go out, before anything else takes the processor
 SHORT = 30_000  # characters; no single result of such a conversation is too large, and none is old
 
 
@@ -128,6 +130,7 @@ class Mind:
     # --- beside the requests ---
 
     async def recall(self, state: State) -> tuple[User, ...]:
+        await asyncio.sleep(HEAD_START)
         if self._context is None and self._is_near:
             from mainspring.engine.warming import warm_context
 

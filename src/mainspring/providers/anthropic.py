@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,9 +16,7 @@ from mainspring.core.config import Effort
 from mainspring.core.effects import Request
 from mainspring.core.models import model_named
 from mainspring.providers import asking
-from mainspring.providers.anthropic_events import Reply
 from mainspring.providers.anthropic_json import END, can_be_marked, encode, marked, system_json, tool_json
-from mainspring.providers.anthropic_refusals import refusal
 from mainspring.providers.asking import Asking, Body, Fixed, Line, Prepared
 from mainspring.providers.base import Conversation
 from mainspring.providers.placing import Target
@@ -25,6 +24,9 @@ from mainspring.providers.projection import Projected, Projection
 from mainspring.providers.retry import PATIENCE, Patience, RefusedError, Who
 from mainspring.providers.transport import Exchange, Transport
 from mainspring.version import __version__
+
+if TYPE_CHECKING:
+    from mainspring.providers.anthropic_events import Reply
 
 Key = asking.Key  # where its users look for it
 
@@ -91,10 +93,17 @@ class Anthropic(Asking):
     ) -> Body:
         return body_of(settings, fixed, projected, conversation.marks)
 
+    def _warm(self) -> None:
+        from mainspring.providers import anthropic_events, sse  # noqa: F401
+
     def _reading(self, prepared: Prepared) -> Reply:  # noqa: ARG002  # a reply says all by itself
+        from mainspring.providers.anthropic_events import Reply
+
         return Reply()
 
     async def _refusal(self, response: Exchange) -> RefusedError:
+        from mainspring.providers.anthropic_refusals import refusal
+
         return await refusal(response, self._now())
 
     def _cure(self, cure: str, line: Line, conversation: Conversation) -> None:  # noqa: ARG002  # there is one

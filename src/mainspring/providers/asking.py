@@ -15,7 +15,7 @@ import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -41,9 +41,11 @@ from mainspring.providers.retry import (
     next_delay,
     retrying,
 )
-from mainspring.providers.sse import Parser, ServerEvent
 from mainspring.providers.transport import Exchange, Transport
 from mainspring.secrets.sources import headers_of
+
+if TYPE_CHECKING:  # a reply is read while the server thinks about it
+    from mainspring.providers.sse import ServerEvent
 
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
 
@@ -190,7 +192,7 @@ class Asking:
         while True:
             headers = prepared.headers | self._key.headers
             url, body = f"{self._url}{self.path}", prepared.body
-            async with self._transport.post(url, headers, body, body.size) as response:
+            async with self._transport.post(url, headers, body, body.size, self._warm) as response:
                 if response.status == 200:
                     async with aclosing(self._read(response, prepared)) as batches:
                         async for batch in batches:
@@ -202,6 +204,8 @@ class Asking:
             refreshed = True
 
     async def _read(self, response: Exchange, prepared: Prepared) -> AsyncGenerator[Batch, None]:
+        from mainspring.providers.sse import Parser
+
         parser, reply = Parser(), self._reading(prepared)
         async for chunk in response:
             batch = reply.take(parser.feed(chunk))
@@ -261,6 +265,9 @@ class Asking:
 
     @abstractmethod
     def _headers(self, request: Request) -> dict[str, str]: ...
+
+    def _warm(self) -> None:
+        """Load what a reply needs, while we wait for it."""
 
     @abstractmethod
     def _reading(self, prepared: Prepared) -> Reading: ...

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -76,15 +76,21 @@ class Transport:
         self._closed = False
 
     def post(
-        self, url: str, headers: Mapping[str, str], body: bytes | Sequence[bytes], size: int | None = None
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | Sequence[bytes],
+        size: int | None = None,
+        sent: Callable[[], object] | None = None,
     ) -> Exchange:
-        """`size`: bytes of the body, for those who know. All goes out in one piece: a server that is woken by the head
+        """`size`: bytes of the body, for those who know. `sent` is called when the request is out, and the server has
+        its turn: for what will be needed then. All goes out in one piece: a server that is woken by the head
         and reads beside us makes the sending of the rest five times as dear."""
         origin, path = split(url)
         route = Route(origin, self._proxies.on_the_way_to(origin))
         pieces = (body,) if isinstance(body, bytes) else body
         begin = head(route, path, headers, sum(map(len, pieces)) if size is None else size)
-        return Exchange(self, route, b"".join([begin, *pieces]), self._deadlines or deadlines_for(url))
+        return Exchange(self, route, b"".join([begin, *pieces]), self._deadlines or deadlines_for(url), sent)
 
     def get(self, url: str, headers: Mapping[str, str]) -> Exchange:
         origin, path = split(url)
@@ -149,10 +155,18 @@ class Exchange:
     status: int
     headers: Mapping[str, str]
 
-    def __init__(self, owner: Transport, route: Route, request: bytes, deadlines: Deadlines) -> None:
+    def __init__(
+        self,
+        owner: Transport,
+        route: Route,
+        request: bytes,
+        deadlines: Deadlines,
+        sent: Callable[[], object] | None = None,
+    ) -> None:
         self._owner = owner
         self._route = route
         self._request = request
+        self._sent = sent
         self._deadlines = deadlines
         self._connection: Connection | None = None
 
@@ -175,6 +189,8 @@ class Exchange:
     async def _ask(self, connection: Connection) -> Self:
         try:
             connection.send(self._request)
+            if self._sent is not None:
+                self._sent()
             answer = await connection.head(self._deadlines.first_byte, self._deadlines.idle)
             self.status, self.headers = answer.status, answer.headers
             self._refuse()
