@@ -32,8 +32,8 @@ OURS = {
     "sampling session shared wishes",
     "mainspring.hooks": "points",
     "mainspring.processes": "paths subreaper",
-    "mainspring.providers": "anthropic anthropic_events anthropic_json asking base connection dial media placing prefix "
-    "projection proxies refusals retry sse tls transport",
+    "mainspring.providers": "anthropic anthropic_events anthropic_json asking base connection dial media placing "
+    "prefix projection proxies refusals retry sse tls transport",
     "mainspring.secrets": "hardening held sources",
     "mainspring.sessions": "forms journal lines places records scribe",
     "mainspring.settings": "home load places values",
@@ -53,9 +53,9 @@ BESIDES = {
 }
 
 # Instructions to import `OURS`, over those of an interpreter with `NEEDED`; and those of that. Counted by the test
-# below on 2026-11-15, with valgrind 3.19 and Python 3.11.7; the rows of 3.12 and 3.13 were counted earlier that day, and
-# raised by as much as that of 3.11 grew since. Builds of one version differ (Debian's 3.11 takes a fifth less for both),
-# so what is held is the count in proportion to `NEEDED`, and a tenth more.
+# below on 2026-11-15, with valgrind 3.19 and Python 3.11.7; the rows of 3.12 and 3.13 were counted earlier that day,
+# and raised by as much as that of 3.11 grew since. Builds of one version differ (Debian's 3.11 takes a fifth less for
+# both), so what is held is the count in proportion to `NEEDED`, and a tenth more.
 COUNTED = {
     (3, 11): (141_678_642, 285_191_280),
     (3, 12): (152_200_000, 301_064_053),

@@ -188,8 +188,9 @@ def load_msgspec() -> None:
     absent = "typing_extensions" not in sys.modules
     if absent:
         sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # as if it were not installed
-    import msgspec  # noqa: F401
+    from importlib import import_module
 
+    import_module("msgspec")
     if absent:
         del sys.modules["typing_extensions"]
 

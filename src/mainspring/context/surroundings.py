@@ -59,7 +59,7 @@ class Surroundings:
         self._unsure = True  # whether the view holds all that stands
         self._last: tuple[tuple[Edit, ...], str] | None = None  # the edits and the day of the last look at the view
         self._recalled = ""  # the prompt for which notes were looked up
-        if around.notes and os.path.isdir(around.notes):  # noqa: PTH112  # pathlib takes 8 ms to load
+        if self._has_notes():
             self._index = self._the_notes().index
 
     @property
@@ -146,11 +146,14 @@ class Surroundings:
 
     async def _fitting(self, state: State) -> tuple[Attachment, ...]:
         prompt = _last_prompt(state.history.newest_first())
-        if prompt is None or prompt.id == self._recalled or not os.path.isdir(self._around.notes):  # noqa: PTH112
+        if prompt is None or prompt.id == self._recalled or not self._has_notes():
             return ()
         found = await self._the_notes().recall(prompt.text)
         self._recalled = prompt.id
         return found
+
+    def _has_notes(self) -> bool:
+        return os.path.isdir(self._around.notes)  # noqa: PTH112  # pathlib takes 8 ms to load
 
     def _the_notes(self) -> Notes:
         if self._notes is None:

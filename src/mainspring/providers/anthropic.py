@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -94,7 +95,8 @@ class Anthropic(Asking):
         return body_of(settings, fixed, projected, conversation.marks)
 
     def _warm(self) -> None:
-        from mainspring.providers import anthropic_events, sse  # noqa: F401
+        for name in ("anthropic_events", "sse"):
+            import_module(f"mainspring.providers.{name}")
 
     def _reading(self, prepared: Prepared) -> Reply:  # noqa: ARG002  # a reply says all by itself
         from mainspring.providers.anthropic_events import Reply
