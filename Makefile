@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: .venv demo test check peers fix docs fuzz crash soak bench mutate lock clean
+.PHONY: .venv demo test check peers fix docs fuzz crash soak bench local mutate lock clean
 
 # Needs what users need and no more, so that a first look takes seconds.
 demo: .venv-run/packages
@@ -76,6 +76,13 @@ bench: $(READY)
 	@$(BIN)/python bench/permissions.py
 	@$(BIN)/python bench/tools_bash.py
 	@$(BIN)/python bench/tools_files.py
+	@$(BIN)/python bench/cost.py
+	@$(BIN)/python bench/sandbox.py
+	@$(BIN)/python bench/openai.py
+
+# Our providers against llama.cpp's server, with a small model on one thread.
+local: $(READY)
+	@$(BIN)/python scripts/local_model.py
 
 # How many deliberate bugs in core/ the tests notice (about five minutes).
 mutate: $(READY)
@@ -89,7 +96,7 @@ lock:
 	  pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf .venv .venv-run .venv-peers .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants
+	rm -rf .venv .venv-run .venv-peers .venv-bench .venv-local .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants
 
 .venv: $(READY)
 

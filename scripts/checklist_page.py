@@ -117,7 +117,7 @@ def citations(root: Path) -> Iterator[Citation]:
 
 
 def marks(node: ast.AST, test: str) -> Iterator[tuple[str, ast.Call]]:
-    """Each `covers(...)` below a node, with the test it is on.
+    """Each `pytest.mark.covers(...)` below a node, with the test it is on.
 
     A decorator is a child of what it decorates, so the name that surrounds a mark is the name of its test.
     """
@@ -125,7 +125,7 @@ def marks(node: ast.AST, test: str) -> Iterator[tuple[str, ast.Call]]:
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield from marks(child, f"{test}::{child.name}")
             continue
-        if isinstance(child, ast.Call) and ast.unparse(child.func).split(".")[-1] == "covers":
+        if isinstance(child, ast.Call) and ast.unparse(child.func).endswith(("mark.covers", "marks.covers")):
             yield test, child
         yield from marks(child, test)
 

@@ -77,6 +77,7 @@ class World(NamedTuple):
     verdict: Verdict = Verdict()  # of the stop hooks
     abort_at: type[Effect] | None = None
     abort_reason: AbortReason = AbortReason.HARD
+    compact: str | None = None  # a run for nothing but a compaction
 
 
 MODEL = MODELS["claude-sonnet-4-5"]  # a window of 200K, an output cap of 64K
@@ -144,6 +145,8 @@ def worlds() -> Iterator[World]:
         yield World(model, config, verdict=verdict, stopped=stopped)
     for model, context, effect, reason in product((TALKS, WORKS), CONTEXTS[:2], MEANINGS, AbortReason):
         yield World(model, PLAIN, context, abort_at=effect, abort_reason=reason)
+    for context, compaction in product(CONTEXTS, COMPACTIONS):
+        yield World(TALKS, PLAIN, context, compaction, compact="Keep the numbers.")
 
 
 def answer(world: World, effect: Effect | None) -> Event:
@@ -151,7 +154,7 @@ def answer(world: World, effect: Effect | None) -> Event:
         return Aborted(world.abort_reason)
     match effect:
         case None | Finish():
-            return Submitted((user("Hello."),))
+            return Submitted((user("Hello."),), compact=world.compact)
         case PrepareContext():
             return world.context
         case CallModel():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
@@ -58,7 +59,6 @@ def test_a_skill_is_listed_and_loaded(serve: Serve) -> None:
     assert "Deploy to staging, at night." in str(result["content"])
 
 
-@pytest.mark.covers("T-01")
 def test_a_project_that_nobody_trusts_cannot_lead_out_of_its_folder(serve: Serve) -> None:
     stage = serve(Say.of("Hi."))
     (stage.folder.parent / "secret.md").write_text("the password is swordfish")
@@ -88,7 +88,7 @@ def set_up(stage: Stage, text: str) -> None:
     (stage.home / "settings.toml").write_text(text)
 
 
-@pytest.mark.covers("H-13", "H-09", "H-11")
+@pytest.mark.covers("H-13", "H-09", "H-11", "H-15")
 def test_money_in_the_settings_is_a_limit(serve: Serve) -> None:
     stage = serve()
     set_up(stage, "[api]\nmax_cost_usd = 0.000001\n")
@@ -133,3 +133,59 @@ def test_a_compaction_of_nothing_says_so(serve: Serve) -> None:
     done = serve().run("-p", "/compact")
     assert done.returncode == 1
     assert b"not compacted: there is nothing to sum up" in done.stderr
+
+
+def after_a_long_read(serve: Serve, **features: bool) -> Stage:
+    reads = [Say.of(f"Look {n}.", tool_use("Read", f"toolu_{n}", file_path=f"{n}.txt")) for n in range(12)]
+    stage = serve(*reads, Say.of("All read."))
+    for n in range(12):
+        (stage.folder / f"{n}.txt").write_text(f"file {n}\n" + "words and words\n" * 500)
+    settings = f"--settings={json.dumps({'features': features})}"
+    stage.run("-p", "read all", "--context-window=60000", settings)
+    return stage
+
+
+@pytest.mark.covers("O-10")
+def test_layers_can_be_switched_off(serve: Serve) -> None:
+    assert "[Old tool result cleared" in str(after_a_long_read(serve).requests[-1].body)
+
+
+@pytest.mark.covers("O-10")
+def test_without_the_layer_nothing_is_cleared(serve: Serve) -> None:
+    off = after_a_long_read(serve, microcompact=False, collapse=False, snip=False)
+    assert "[Old tool result cleared" not in str(off.requests[-1].body)
+
+
+@pytest.mark.covers("I-11")
+def test_a_hook_archives_the_transcript_before_a_compaction(serve: Serve) -> None:
+    stage = serve(*[Say.of("Many words. " * 800)] * 4, Say.of("## Task\nmend it"))
+    copy = "import json, shutil, sys; shutil.copy(json.load(sys.stdin)['transcript_path'], 'archive.jsonl')"
+    hook = {"hooks": [{"type": "command", "command": f'python3 -c "{copy}"'}]}
+    sandbox = {"enabled": False}  # in there temporary folders are private, and the session of a test lies in one
+    stage.home.mkdir()
+    (stage.home / "settings.json").write_text(json.dumps({"hooks": {"PreCompact": [hook]}, "sandbox": sandbox}))
+    for n in range(4):
+        stage.run("-p", f"question {n}", *(["--continue"] if n else []))
+    stage.run("-p", "/compact", "--continue")
+    archived = (stage.folder / "archive.jsonl").read_text()
+    assert all(f"question {n}" in archived for n in range(4))
+
+
+@pytest.mark.covers("O-06", "D-38")
+def test_the_model_is_told_its_rules_the_day_and_the_state_of_the_repository(serve: Serve) -> None:
+    """The system text at once, what takes longer with the next request; and nothing of it is ever taken back."""
+    look = Say.of("Let me look.", tool_use("Glob", pattern="*"), pace_ms=40)
+    stage = serve(look, Say.of("One."), Say.of("Two."))
+    for words in (["init", "-q", "-b", "trunk"], ["-c", "user.name=a", "-c", "user.email=b", "commit", "-q", "--allow-empty", "-m", "first words"]):  # fmt: skip
+        subprocess.run(["git", *words], cwd=stage.folder, check=True)
+    (stage.folder / "new.txt").write_text("x")
+    stage.run("-p", "hello")
+    stage.run("-p", "and now?", "--continue")
+    first, second, third = [request.body for request in stage.requests]
+    assert str(stage.folder) in str(first["system"])
+    assert "Today is" in str(first["messages"])
+    told = str(second["messages"])
+    assert all(text in told for text in ("trunk", "?? new.txt", "first words"))
+    assert first["system"] == second["system"] == third["system"]
+    assert first["tools"] == third["tools"]
+    assert len(third["messages"]) > len(second["messages"]) > len(first["messages"])

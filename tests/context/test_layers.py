@@ -328,3 +328,14 @@ def test_boundaries_name_the_layer_and_what_it_freed() -> None:
 def unanswered(messages: tuple[Message, ...]) -> set[str]:
     calls = {call.id for message in messages if isinstance(message, Assistant) for call in message.calls}
     return calls ^ {message.call_id for message in messages if isinstance(message, ToolResult)}
+
+
+@pytest.mark.covers("P-04")
+def test_the_prefix_is_broken_every_five_to_twenty_turns() -> None:
+    """Reads of some 16 KB, as in a usual session: that often is worth its price, and no more."""
+    stage = Stage(
+        always(lambda turn: reads(turn, 16_000), 120), config=Config(model=BIG, advise_after=10**6, end_after=10**7)
+    )
+    stage.run("go")
+    breaks = sum(any(part.layer == "microcompact" for part in ready.shrunk) for ready in stage.ready)
+    assert 5 <= 120 / breaks <= 20

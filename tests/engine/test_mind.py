@@ -127,7 +127,7 @@ def played(
                 folder=str(tmp_path / "spilled"),
                 fixed=lambda: size_of(SYSTEM, hands.specs),
                 hooks=runner,
-                limits=limits,
+                limits=(lambda: limits) if limits is not None else None,
             )
             deps = Equipped(provider, hands, system=SYSTEM, mind=Mind(sight))
             session = Session(deps, config, ledger=ledger)

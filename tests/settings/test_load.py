@@ -73,6 +73,8 @@ def test_a_whole_file(stage: Stage) -> None:
             "models": {"mine": {"window": 8_000, "maxOutput": 1_000, "input_usd": 0.5, "outputUsd": 1}},
             "effortLevel": "high",
             "alwaysThinkingEnabled": False,
+            "autoCompactEnabled": False,
+            "autoMemoryEnabled": False,
             "maxThinkingTokens": 0,
             "outputStyle": "terse",
             "cleanupPeriodDays": 30,

@@ -26,11 +26,13 @@ from mainspring.engine.shared import Policy
 from mainspring.providers.base import Provider, ToolSpec
 from mainspring.sessions.places import folder_of
 from mainspring.settings.home import TRUSTED, home_folder
+from mainspring.settings.values import Features
 from mainspring.tools.gate import Gate
 from mainspring.tools.kit import Kit
 from mainspring.tools.pipeline import Hands
 
 if TYPE_CHECKING:
+    from mainspring.context.layers import Limits
     from mainspring.engine.side_questions import SideQuestions
 
 SMALL = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
@@ -100,6 +102,7 @@ class Thinking(Bundle):
     ledger: Ledger
     environment: Environment
     searches: bool = False  # whether the model's service does
+    features: Features = Features()
 
 
 def new_mind(asked: Thinking, found: Surroundings, hands: Hands, system: tuple[str, ...], kit: Kit) -> Mind:
@@ -114,6 +117,13 @@ def new_mind(asked: Thinking, found: Surroundings, hands: Hands, system: tuple[s
         return SideQuestions(
             asked.provider, config, small=small, ledger=lambda: asked.ledger, system=system, tools=specs
         )
+
+    def limits() -> Limits:
+        from mainspring.context.layers import Limits
+
+        on = asked.features
+        clears = on.microcompact and not on.server_clearing  # one of the two, or the same is cleared twice
+        return Limits(snip=on.snip, clear=clears, collapse=on.collapse)
 
     def files() -> Iterable[tuple[str, str]]:
         from mainspring.context.recent import recent
@@ -130,6 +140,7 @@ def new_mind(asked: Thinking, found: Surroundings, hands: Hands, system: tuple[s
             fixed=lambda: size_of(system, hands.specs),
             files=files,
             hooks=hands.hooks,
+            limits=limits,
         )
     )
 

@@ -128,7 +128,8 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
     ledger = Ledger(money(options, parts.settings), spent=spent)
     system = system_text(parts.system, surroundings, hands.offers, attended=attended)
     searches = service_searches(parts.config, parts.settings)
-    asked = Thinking(parts.model.provider, parts.config, ledger, parts.environment, searches)
+    features = parts.settings.features
+    asked = Thinking(parts.model.provider, parts.config, ledger, parts.environment, searches, features)
     mind = new_mind(asked, surroundings, hands, system, parts.kit)
     deps = Equipped(parts.model.provider, hands, journal=opened.journal, system=system, answer=answer, mind=mind)
     about = About(

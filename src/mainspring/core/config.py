@@ -69,6 +69,7 @@ class Config(Value):
     effort: Effort | None = None
     structured_output: bool = False  # the run must end with a valid StructuredOutput call
     auto_compact: bool = True
+    reactive_compact: bool = True  # O-10: sum up after the server said that the prompt is too long
     resume: str = RESUME  # Z-08
 
     stop_hooks: StopHooks = StopHooks.ONCE

@@ -79,6 +79,8 @@ def strip_media(state: State, trouble: Trouble, config: Config) -> Step | None:
 
 
 def summarize(state: State, trouble: Trouble, config: Config) -> Step | None:
+    if trouble is not Trouble.NEAR_LIMIT and not config.reactive_compact:
+        return None
     return None if breaker_is_open(state.compaction) else _shrink(state, How.SUMMARY, trouble, config)
 
 

@@ -80,6 +80,8 @@ class Equipped(Plain):
         return await (self._answer(question) if self._answer is not None else super().ask(question))
 
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:
+        if self._mind is not None:
+            self._mind.afterwards(state)  # before the hooks, which may take their time (I-06)
         hooks = self.hands.hooks
         if not hooks.any_at(Point.STOP):
             return Verdict()

@@ -48,7 +48,7 @@ class Sight(Bundle):
     fixed: Callable[[], int] = int  # bytes of system text and tools
     files: Callable[[], Iterable[tuple[str, str]]] | None = None  # that were read, newest first: path and text
     hooks: Hooks = Nobody()
-    limits: Limits | None = None
+    limits: Callable[[], Limits] | None = None  # of the layers; None: the usual ones
 
 
 class Mind:
@@ -108,7 +108,7 @@ class Mind:
                 ask=self.ask,
                 folder=sight.folder,
                 fixed=sight.fixed(),
-                limits=sight.limits,
+                limits=sight.limits() if sight.limits is not None else None,
                 files=sight.files,
                 steering=self._steering,
             )

@@ -16,6 +16,7 @@ from mainspring.settings.shown import effective
 from mainspring.settings.values import (
     Api,
     Entry,
+    Features,
     Hook,
     Limits,
     Mcp,
@@ -263,6 +264,16 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...
             may_be_left=held.is_set("sandbox.allowUnsandboxedCommands", default=True),
             excluded=held.texts("sandbox.excludedCommands"),
             domains=held.texts("sandbox.network.allowedDomains"),
+        ),
+        features=Features(
+            auto_compact=held.is_set("autoCompactEnabled", default=True),
+            reactive_compact=held.is_set("features.reactiveCompact", default=True),
+            snip=held.is_set("features.snip", default=True),
+            microcompact=held.is_set("features.microcompact", default=True),
+            collapse=held.is_set("features.collapse", default=True),
+            streaming_tools=held.is_set("features.streamingTools", default=True),
+            server_clearing=held.is_set("features.serverClearing"),
+            auto_memory=held.is_set("autoMemoryEnabled", default=True),
         ),
         mcp=Mcp(
             enable_all=held.is_set("enableAllProjectMcpServers"),

@@ -296,6 +296,14 @@ KEYS: tuple[Key, ...] = (
     Key("sandbox.excludedCommands", texts, By.USER, Merge.ADD),
     Key("sandbox.network.allowedDomains", texts, By.USER, Merge.ADD),
     Key("webSearch.command", text, By.USER),
+    Key("autoCompactEnabled", yes_or_no),
+    Key("autoMemoryEnabled", yes_or_no),
+    Key("features.reactiveCompact", yes_or_no),
+    Key("features.snip", yes_or_no),
+    Key("features.microcompact", yes_or_no),
+    Key("features.collapse", yes_or_no),
+    Key("features.streamingTools", yes_or_no),
+    Key("features.serverClearing", yes_or_no),
     Key("enableAllProjectMcpServers", yes_or_no, By.USER),
     Key("enabledMcpjsonServers", texts, By.USER, Merge.ADD),
     Key("disabledMcpjsonServers", texts, By.PROJECT, Merge.ADD),
@@ -303,8 +311,8 @@ KEYS: tuple[Key, ...] = (
 
 # What Claude Code has and we do not use: no mistake, so nobody is told.
 _NOT_OURS = """
-$schema agent allowedHttpHookUrls allowedMcpServers allowManagedMcpServersOnly attribution autoCompactEnabled
-autoMemoryDirectory autoMemoryEnabled autoMode autoUpdates autoUpdatesChannel availableModels awsAuthRefresh
+$schema agent allowedHttpHookUrls allowedMcpServers allowManagedMcpServersOnly attribution
+autoMemoryDirectory autoMode autoUpdates autoUpdatesChannel availableModels awsAuthRefresh
 awsCredentialExport blockedMarketplaces channelsEnabled claudeMdExcludes companyAnnouncements deniedMcpServers
 disableAutoMode disableDeepLinkRegistration disableSkillShellExecution editorMode enabledPlugins
 extraKnownMarketplaces fastMode fastModePerSessionOptIn feedbackSurveyRate fileSuggestion forceLoginMethod

@@ -123,6 +123,19 @@ class Sandbox(Value):
     domains: tuple[str, ...] = ()
 
 
+class Features(Value):
+    """What can be switched off, and two that are on only where somebody wants them (O-10)."""
+
+    auto_compact: bool = True
+    reactive_compact: bool = True  # a summary after the server said "too long"
+    snip: bool = True
+    microcompact: bool = True
+    collapse: bool = True
+    streaming_tools: bool = True  # safe calls start while the model still talks
+    server_clearing: bool = False  # old results are cleared by the service itself (D-14)
+    auto_memory: bool = True  # notes for later sessions, in conversations
+
+
 class Mcp(Value):
     enable_all: bool = False
     enabled: tuple[str, ...] = ()
@@ -135,6 +148,7 @@ class Settings(Value):
     limits: Limits = Limits()
     sandbox: Sandbox = Sandbox()
     mcp: Mcp = Mcp()
+    features: Features = Features()
     hooks: tuple[Hook, ...] = ()
     env: dict[str, str] = field(default_factory=dict)  # for the commands that tools run
     own_env: dict[str, str] = field(default_factory=dict)  # for ourselves, too: from the user's side only
