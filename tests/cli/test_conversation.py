@@ -120,6 +120,8 @@ def tool_use(name: str, **input: Any) -> dict[str, Any]:
 
 def test_turns_over_one_history(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(Say.of("Let me look.", tool_use("Read", file_path="a.py")), Say.of("It says hello."), Say.of("Two."))
+    stage.home.mkdir(parents=True, exist_ok=True)
+    (stage.home / "settings.toml").write_text("autoMemoryEnabled = false\n")  # it would take a reply of the script
     (stage.folder / "a.py").write_text("print('hello')\n")
     terminal = sit_at(stage)
     assert "mainspring, claude-sonnet-5-5" in terminal.see("Mode: default.")
@@ -291,3 +293,21 @@ def test_dash_p_without_a_prompt_does_not_wait_for_the_keyboard(serve: Serve, si
     terminal = sit_at(serve(), "-p")
     terminal.see("there is no prompt")
     assert terminal.end() == 1
+
+
+@pytest.mark.covers("N-21")
+@pytest.mark.parametrize("enabled", [True, False])
+def test_after_a_turn_a_note_is_written_unless_switched_off(enabled: bool, serve: Serve, sit_at: SitAt) -> None:
+    stage = serve()
+    note = Say.of("name: deploy order\nabout: billing first\nnote:\nBilling first.")
+    stage.server.choose = lambda asked: note if "haiku" in asked.body["model"] else Say.of("Done. " * 100)
+    stage.home.mkdir(parents=True, exist_ok=True)
+    (stage.home / "settings.toml").write_text(f"autoMemoryEnabled = {str(enabled).lower()}\n")
+    terminal = sit_at(stage)
+    terminal.say("go")
+    terminal.see("$0.0")
+    terminal.see("> ")
+    terminal.type(CTRL_D)
+    assert terminal.end() == 0
+    assert len(stage.requests) == 1 + enabled
+    assert [path.name for path in stage.home.glob("projects/*/memory/*")] == ["deploy-order.md"] * enabled

@@ -176,7 +176,8 @@ def test_the_model_is_told_its_rules_the_day_and_the_state_of_the_repository(ser
     """The system text at once, what takes longer with the next request; and nothing of it is ever taken back."""
     look = Say.of("Let me look.", tool_use("Glob", pattern="*"), pace_ms=40)
     stage = serve(look, Say.of("One."), Say.of("Two."))
-    for words in (["init", "-q", "-b", "trunk"], ["-c", "user.name=a", "-c", "user.email=b", "commit", "-q", "--allow-empty", "-m", "first words"]):  # fmt: skip
+    made = ["-c", "user.name=a", "-c", "user.email=b", "commit", "-q", "--allow-empty", "-m", "first words"]
+    for words in (["init", "-q", "-b", "trunk"], made):
         subprocess.run(["git", *words], cwd=stage.folder, check=True)
     (stage.folder / "new.txt").write_text("x")
     stage.run("-p", "hello")

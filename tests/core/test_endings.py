@@ -71,7 +71,7 @@ def test_completed_output_limit_keeps_the_text_and_shows_the_failure() -> None:
     assert play.ending == ("completed", "output_limit")
     assert play.result.subtype == "success"
     assert play.result.stop == "max_tokens"
-    assert play.result.text == "part 3"
+    assert play.result.text == "part 0part 1part 2part 3"  # one answer, cut off three times
     assert [update.failure.kind for update in play.updates if isinstance(update, Failed)] == [Trouble.MAX_OUTPUT]
 
 
@@ -154,7 +154,7 @@ def test_completed_empty_answer_when_the_model_only_thinks() -> None:
 def test_completed_no_progress_when_the_server_pauses_for_ever() -> None:
     play = Play([reply(f"{n}", stop=Stop.PAUSE_TURN) for n in range(11)])
     assert play.ending == ("completed", "no_progress")
-    assert play.result.text == "10"
+    assert play.result.text == "012345678910"
 
 
 @pytest.mark.covers("C-03")
@@ -201,7 +201,7 @@ def test_prompt_too_long_is_shown_only_when_the_ladder_ends() -> None:
 def test_prompt_too_long_after_a_context_window_stop() -> None:
     play = Play([reply(f"{n}", stop=Stop.CONTEXT_WINDOW) for n in range(3)])
     assert play.ending == ("prompt_too_long", "window")
-    assert play.result.text == "2"
+    assert play.result.text == "012"
 
 
 @pytest.mark.covers("D-30", "G-15", "B-04")

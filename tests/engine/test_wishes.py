@@ -14,7 +14,7 @@ from mainspring.engine.wishes import compaction, token_budget
     ("prompt", "tokens"),
     [
         ("+500k mend the tests", 500_000),
-        ("mend the tests +2M", 2_000_000),
+        ("mend the tests +2M", None),  # it may be about money
         ("+1.5m", 1_500_000),
         ("  +500K\nmend the tests", 500_000),
         ("+0k", None),

@@ -98,7 +98,7 @@ def test_ordinary_work_goes_on(box: Box) -> None:
         "print(subprocess.check_output(['echo', 'child'], text=True).strip())\n"
     )
     (box.work / "script.py").write_text(script)
-    ended = box.run(f"{sys.executable} -I script.py")
+    ended = box.run(f"{os.path.realpath(sys.executable)} -I script.py")
     assert (ended.code, ended.stdout.text.split()) == (0, ["thread", "loopback", "child"])
 
 

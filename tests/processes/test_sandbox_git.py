@@ -25,6 +25,8 @@ NAMES = {
     "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
 }  # fmt: skip
 
+PYTHON = os.path.realpath(sys.executable)  # an environment may lie in a folder that is hidden in there
+
 
 @pytest.fixture
 def box() -> Iterator[Box]:
@@ -51,7 +53,7 @@ def names(folder: Path) -> list[str]:
 
 def renaming(path: Path) -> str:
     """`mv` would copy, and remove what it can."""
-    return f"{sys.executable} -I -c 'import os, sys; os.rename(sys.argv[1], sys.argv[1] + \"2\")' {path}"
+    return f"{PYTHON} -I -c 'import os, sys; os.rename(sys.argv[1], sys.argv[1] + \"2\")' {path}"
 
 
 def in_room(box: Box, command: str) -> str:

@@ -22,6 +22,8 @@ from processes.walls import LINUX, Box, seen_folder
 
 pytestmark = LINUX
 
+PYTHON = os.path.realpath(sys.executable)  # an environment may lie in a folder that is hidden in there
+
 
 @pytest.fixture
 def box() -> Iterator[Box]:
@@ -82,7 +84,7 @@ async def slow_reader(port: int) -> int:
 
 async def inside(sandbox: Sandbox, box: Box, script: str, *words: object) -> str:
     """Python in the sandbox."""
-    argv = (sys.executable, "-I", "-c", script, *[str(word) for word in words])
+    argv = (PYTHON, "-I", "-c", script, *[str(word) for word in words])
     with sandbox.around(box.job("")._replace(argv=argv)) as job:
         return (await Children().run(job)).stdout.text
 
@@ -155,7 +157,7 @@ def test_what_one_command_serves_the_next_can_ask(box: Box) -> None:
             serve = (
                 "import socket; s = socket.create_server(('127.0.0.1', 8123)); open('up', 'w'); s.accept()[0].recv(1)"
             )
-            job = box.job("")._replace(argv=(sys.executable, "-I", "-c", serve))
+            job = box.job("")._replace(argv=(PYTHON, "-I", "-c", serve))
             with sandbox.around(job) as inner:
                 running = asyncio.create_task(children.run(inner))
                 await until((box.work / "up").exists)

@@ -85,7 +85,7 @@ class Box:
 def python_for(user: int | None) -> str:
     """One that this user can start: ours may lie in a home that is closed to others."""
     argv = ["/usr/bin/setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user is not None else []
-    for program in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+    for program in (os.path.realpath(sys.executable), "/usr/bin/python3", "/usr/local/bin/python3"):
         # By a shell: `setpriv` itself still has the rights to find any program.
         starting = [*argv, "/bin/sh", "-c", '"$0" -I -c ""', program]
         if subprocess.run(starting, check=False, capture_output=True, timeout=20).returncode == 0:

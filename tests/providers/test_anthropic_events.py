@@ -15,7 +15,7 @@ from mainspring.core.money import Usage
 from mainspring.core.reasons import Trouble
 from mainspring.core.updates import Kind
 from mainspring.providers.anthropic_events import Reply
-from mainspring.providers.base import Ended, Finished, Item, Opened, Piece, Started
+from mainspring.providers.base import Cleared, Ended, Finished, Item, Opened, Piece, Started
 from mainspring.providers.sse import Parser
 
 START = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 7, "output_tokens": 1}}}
@@ -266,3 +266,37 @@ def test_no_truncation_of_a_reply_is_an_answer() -> None:
         reply = Reply()
         reply.take(Parser().feed(stream[:length]))
         assert not reply.ended
+
+
+# --- what the service cleared ----------------------------------------------------------------------
+
+
+def managed(*applied: dict[str, Any]) -> dict[str, Any]:
+    return {**stops("end_turn", output_tokens=9), "context_management": {"applied_edits": list(applied)}}
+
+
+CLEARED = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": 50_000}
+THOUGHTS = {"type": "clear_thinking_20251015", "cleared_thinking_turns": 3, "cleared_input_tokens": 1_000}
+
+
+@pytest.mark.covers("D-14")
+def test_what_the_service_cleared_comes_right_before_the_end() -> None:
+    got = read(START, *text(0, "So."), managed(CLEARED), STOP)
+    assert got[-2:] == [Cleared(50_000, 8), Ended(Stop.END_TURN, Usage(input=7, output=9))]
+    assert got[:-2] == read(START, *text(0, "So."))
+
+
+def test_several_edits_are_one_figure_and_the_last_event_counts() -> None:
+    got = read(START, managed(CLEARED), stops("end_turn"), managed(CLEARED, THOUGHTS), stops("end_turn"), STOP)
+    assert got[1:-1] == [Cleared(51_000, 8)]
+
+
+@pytest.mark.parametrize("said", [None, {}, {"applied_edits": None}, {"applied_edits": []}, {"original": 1}])
+def test_where_nothing_was_cleared_nothing_is_said(said: Any) -> None:
+    got = read(START, {**stops("end_turn"), "context_management": said}, STOP)
+    assert [type(item) for item in got] == [Started, Ended]
+
+
+@pytest.mark.covers("D-14")
+def test_a_reply_without_its_end_tells_of_no_clearing() -> None:
+    assert not any(isinstance(item, Cleared) for item in read(START, *text(0, "So."), managed(CLEARED)))

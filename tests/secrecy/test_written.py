@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ def made(stage: Stage) -> Iterator[Path]:
         yield from [top, *top.rglob("*")]
 
 
-FLOOD = f"{sys.executable} -c \"print('x' * 400_000)\""
+FLOOD = "head -c 400000 /dev/zero | tr '\\0' x"
 
 
 def test_all_that_is_made_is_for_its_owner_only(serve: Serve) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from mainspring.simulator.manners import MANNERS, Manner
-from mainspring.simulator.rules.parameters import TASK_BUDGETS
+from mainspring.simulator.rules.parameters import CONTEXT_MANAGEMENT, TASK_BUDGETS
 from mainspring.simulator.validate import GOOD_HEADERS
 from simulator.bodies import (
     ADAPTIVE,
@@ -69,6 +69,10 @@ def parameters_in(draw: st.DrawFn, body: Json, manner: Manner) -> dict[str, str]
         body.setdefault("output_config", {})["task_budget"] = budget
         headers["anthropic-beta"] = f"other-2026-01-01, {TASK_BUDGETS}"
     if draw(st.booleans()):
+        body["context_management"] = {"edits": draw(st.lists(clearings(), max_size=1))}
+        betas = headers.get("anthropic-beta", "other-2026-01-01")
+        headers["anthropic-beta"] = f"{betas}, {CONTEXT_MANAGEMENT}"
+    if draw(st.booleans()):
         system: st.SearchStrategy[Any] = st.one_of(words, st.lists(texts, min_size=1, max_size=3))
         body["system"] = draw(system)
     if draw(st.booleans()):
@@ -78,6 +82,19 @@ def parameters_in(draw: st.DrawFn, body: Json, manner: Manner) -> dict[str, str]
         if draw(st.booleans()):
             body[name] = value
     return headers
+
+
+@st.composite
+def clearings(draw: st.DrawFn) -> Json:
+    more: Json = {
+        "trigger": {"type": draw(st.sampled_from(["input_tokens", "tool_uses"])), "value": draw(st.integers(1, 10**6))},
+        "keep": {"type": "tool_uses", "value": draw(st.integers(0, 100))},
+        "clear_at_least": draw(st.sampled_from([None, {"type": "input_tokens", "value": 0}])),
+        "exclude_tools": ["Read"],
+        "clear_tool_inputs": draw(st.sampled_from([None, True, False, ["Read"]])),
+    }
+    kept = draw(st.lists(st.sampled_from(sorted(more)), unique=True))
+    return {"type": "clear_tool_uses_20250919"} | {name: more[name] for name in kept}
 
 
 @st.composite

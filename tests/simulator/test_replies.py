@@ -61,6 +61,16 @@ def test_the_events_of_a_reply_in_their_order() -> None:
     ]
 
 
+def test_what_was_cleared_is_in_the_last_delta_and_in_the_whole_message() -> None:
+    say = Say.of("So.", cleared=(8, 50_000))
+    edit = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": 50_000}
+    told = [event.name for event in stream(say) if "context_management" in event.data]
+    assert told == ["message_delta"]
+    assert stream(say)[-2].data["context_management"] == {"applied_edits": [edit]}
+    assert message(say, stamp())["context_management"] == {"applied_edits": [edit]}
+    assert "context_management" not in message(Say.of("So."), stamp())
+
+
 def test_a_frame() -> None:
     assert framed({"type": "ping"}) == b'event: ping\ndata: {"type":"ping"}\n\n'
 

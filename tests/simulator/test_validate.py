@@ -140,6 +140,8 @@ def of_another(model: str) -> str:
     return "claude-opus-5" if undated(model) != "claude-opus-5" else "claude-opus-5-5"
 
 
+CLEARING = {"type": "clear_tool_uses_20250919"}
+
 MUTATIONS = [
     Mutation("an unknown field", "fields.unknown", lambda b, d: d(st.sampled_from(nested(b))).update(surprise=1)),
     Mutation("an unknown block", "fields.kind", lambda b, d: some_user(b, d).append({"type": "hologram"})),
@@ -265,6 +267,16 @@ MUTATIONS = [
         "task_budget",
         lambda b, _: b.update(output_config={"task_budget": {"type": "tokens", "total": 1}}),
     ),
+    Mutation(
+        "an unknown edit of the context",
+        "fields.kind",
+        lambda b, _: b.update(context_management={"edits": [{"type": "clear_everything"}]}),
+    ),
+    Mutation(
+        "an edit that keeps less than nothing",
+        "context_management",
+        lambda b, _: b.update(context_management={"edits": [{**CLEARING, "keep": {"type": "tool_uses", "value": -1}}]}),
+    ),
     Mutation("half a character", "body.unicode", lambda b, d: some_user(b, d).append(text("\ud800"))),
 ]
 
@@ -289,7 +301,8 @@ def test_a_header_left_out_is_seen(drawn: Drawn, name: str) -> None:
 @given(requests())
 def test_a_beta_left_out_is_seen(drawn: Drawn) -> None:
     body, headers = drawn
-    needed = headers.pop("anthropic-beta", None) is not None
+    headers.pop("anthropic-beta", None)
+    needed = ("task_budget" in body.get("output_config", {})) + ("context_management" in body)
     assert [violation.rule for violation in violations(body, headers)] == ["betas.needed"] * needed
 
 

@@ -187,7 +187,8 @@ LENGTHS = {"Read": 1_000, "Write": 600, "Edit": 900, "NotebookEdit": 800, "Glob"
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_words_for_the_model_are_few(tool: Tool) -> None:
     """In characters, with the schema: about four make a token."""
-    assert len(msgspec.json.encode(tool.spec)) <= LENGTHS[tool.name]
+    spec = tool.spec
+    assert len(msgspec.json.encode([spec.name, spec.description, spec.schema])) <= LENGTHS[tool.name]
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)

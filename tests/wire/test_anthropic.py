@@ -16,8 +16,8 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Text, Thinking, ToolCall, result, user
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.anthropic import Anthropic, Key
-from mainspring.providers.base import Broken, Conversation, Ended, Finished, Item, Piece, Provider, Retry
+from mainspring.providers.anthropic import Anthropic, Clearing, Key
+from mainspring.providers.base import Broken, Cleared, Conversation, Ended, Finished, Item, Piece, Provider, Retry
 from mainspring.providers.retry import PATIENCE, Patience, Who, countdown
 from mainspring.providers.scripted import Reply
 from mainspring.providers.transport import Deadlines, Transport
@@ -87,6 +87,41 @@ def test_thinking_effort_task_budget_and_betas_go_with_the_request() -> None:
     headers = asked.server.requests[0].headers
     assert headers["anthropic-beta"] == "context-1m-2025-08-07,task-budgets-2026-03-13"
     assert headers["user-agent"].startswith("mainspring/")
+
+
+@pytest.mark.covers("D-14")
+def test_the_service_is_asked_to_clear_and_says_what_it_cleared() -> None:
+    asked = Asked(Say.of("ok", cleared=(8, 50_000)), clearing=Clearing(90_000, 4, 10_000), betas=("mine-2026-01-01",))
+    [edit] = asked.body["context_management"]["edits"]
+    assert edit == {
+        "type": "clear_tool_uses_20250919",
+        "trigger": {"type": "input_tokens", "value": 90_000},
+        "keep": {"type": "tool_uses", "value": 4},
+        "clear_at_least": {"type": "input_tokens", "value": 10_000},
+    }
+    assert asked.server.requests[0].headers["anthropic-beta"] == "mine-2026-01-01,context-management-2025-06-27"
+    assert [item for item in asked.items if isinstance(item, Cleared)] == [Cleared(50_000, 8)]
+    assert isinstance(asked.items[-1], Ended)
+
+
+@pytest.mark.covers("D-14")
+@pytest.mark.parametrize("source", ["sdk", "compact", "collapse", "search"])
+def test_nobody_asks_the_service_to_clear_when_it_is_off_or_beside_the_conversation(source: str) -> None:
+    clearing = None if source == "sdk" else Clearing()
+    asked = Asked(Say.of("ok"), request=replace(REQUEST, source=source), clearing=clearing)
+    assert "context_management" not in asked.body
+    assert "anthropic-beta" not in asked.server.requests[0].headers
+    assert not any(isinstance(item, Cleared) for item in asked.items)
+
+
+def test_tokens_are_counted_as_the_service_would_clear_them() -> None:
+    async def main() -> Any:
+        async with ModelServer() as server, Transport() as transport:
+            await Anthropic(base_url=server.url, transport=transport, clearing=Clearing()).count_tokens(REQUEST, GO)
+            assert server.violations == []
+            return server.requests[0].body
+
+    assert asyncio.run(main())["context_management"] == {"edits": [Clearing().edit]}
 
 
 @pytest.mark.covers("K-06")

@@ -17,13 +17,21 @@ from mainspring.cli.screen import Screen
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.world import World, begin, prepare
 from mainspring.cli.wrap import AsItIs
-from mainspring.core.errors import MainspringError
+from mainspring.core.errors import MainspringError, ToolError
 from mainspring.core.messages import user
 from mainspring.core.updates import Asked
 from mainspring.engine.prompts import Blocked
+from mainspring.engine.wishes import compaction
 
 PROMPT = "> "
-LEAVE = ("/exit", "/quit")
+LEAVE = ("/exit", "/quit", "exit", "quit")
+HELP = """\
+/compact [words]   sum the conversation up now, heeding these words
+/help              this
+/exit              leave; so does Ctrl-D
+/NAME [words]      a skill of yours, or of a trusted project
++500k ...          go on until so many tokens were written
+A backslash at the end of a line says that more is to come."""
 HOW_TO_LEAVE = "Ctrl-D leaves; so does '/exit', or Ctrl-C twice."
 
 
@@ -41,12 +49,27 @@ def converse(options: Options) -> int:
         said = readable(options.words[0]) if options.words else ask(signals, output)
         try:
             while said is not None:
-                if said.strip():
+                if said.strip() and (said := understood(said, world, output)):
                     runner.run(turn(world, said, Screen(output, world.about.model), signals, keyboard))
                 said = ask(signals, output)
         finally:
             runner.run(leave(world))
     return 0
+
+
+def understood(said: str, world: World, output: Output) -> str:
+    """The prompt that it stands for; empty if it was for us, or nobody knows it: a slip should cost nothing."""
+    word, _, words = said.strip().partition(" ")
+    if not word.startswith("/") or "/" in word[1:] or compaction(said) is not None:
+        return said
+    if word == "/help":
+        output.line(HELP)
+        return ""
+    try:
+        return world.skill(word[1:], words)
+    except ToolError:
+        output.line(f"There is no command and no skill '{word}': '/help' says what there is.", Style.DIM)
+        return ""
 
 
 async def leave(world: World) -> None:
@@ -55,7 +78,7 @@ async def leave(world: World) -> None:
 
 def greet(output: Output, world: World) -> None:
     about = world.about
-    output.line(f"mainspring, {about.model.name}. {HOW_TO_LEAVE}", Style.BOLD)
+    output.line(f"mainspring, {about.model.name}. '/help' says more. {HOW_TO_LEAVE}", Style.BOLD)
     output.line(f"{len(about.tools)} tools. Mode: {about.mode}. {about.sandbox().capitalize()}.", Style.DIM)
 
 

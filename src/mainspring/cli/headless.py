@@ -18,7 +18,7 @@ from mainspring.cli.world import Parts, World, begin, prepare
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text, User
 from mainspring.core.reasons import Cause, Failure
-from mainspring.core.updates import Failed, Result, Update
+from mainspring.core.updates import Failed, Result, Retrying, Update
 from mainspring.engine.prompts import Blocked
 
 NO_PIPE = (
@@ -78,7 +78,8 @@ async def answer(world: World, text: str, options: Options, signals: Signals) ->
     if isinstance(heard, Blocked):
         await door.refused(heard.reason)
         return 0
-    async with world.run(text, heard, deltas=options.include_partial_messages) as run:
+    wish = options.words[0] if options.words else text  # what is piped in beside an argument is data
+    async with world.run(wish, heard, deltas=options.include_partial_messages) as run:
         signals.during(signals.ending(loop, run.interrupt))
         if signals.code:
             return signals.code  # it was heard before there was anything to interrupt
@@ -133,6 +134,9 @@ class Bare:
         match update:
             case Failed():
                 self._failure = update.failure
+            case Retrying():
+                why = update.failure.detail or update.failure.kind
+                complain(f"{why}; trying again in {update.delay / 1_000:.0f} s")
             case Result():
                 await self._end(update)
             case _:

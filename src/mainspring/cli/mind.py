@@ -67,7 +67,7 @@ def around(site: Site) -> Surroundings:
     found = Surroundings(
         Around(
             where,
-            notes=f"{folder_of(home, site.cwd)}/memory" if home else "",
+            notes=notes_folder(home, site.cwd),
             environ=site.environment,
             read=lambda: kit.place.read,
             children=lambda: kit.children,
@@ -77,6 +77,10 @@ def around(site: Site) -> Surroundings:
     for problem in found.problems:
         print(f"mainspring: {harmless(problem)}", file=sys.stderr)
     return found
+
+
+def notes_folder(home: str | None, cwd: str) -> str:
+    return f"{folder_of(home, cwd)}/memory" if home else ""
 
 
 def trusts(home: str | None, folder: str) -> bool:
@@ -105,7 +109,17 @@ class Thinking(Bundle):
     features: Features = Features()
 
 
-def new_mind(asked: Thinking, found: Surroundings, hands: Hands, system: tuple[str, ...], kit: Kit) -> Mind:
+def new_mind(  # noqa: PLR0913  # what a mind is made of
+    asked: Thinking,
+    found: Surroundings,
+    hands: Hands,
+    system: tuple[str, ...],
+    kit: Kit,
+    *,
+    afterthoughts: bool = False,
+) -> Mind:
+    """`afterthoughts`: notes are written after a turn, for which the small model is asked."""
+
     def specs() -> tuple[ToolSpec, ...]:
         return hands.specs
 
@@ -123,7 +137,7 @@ def new_mind(asked: Thinking, found: Surroundings, hands: Hands, system: tuple[s
 
         on = asked.features
         clears = on.microcompact and not on.server_clearing  # one of the two, or the same is cleared twice
-        return Limits(snip=on.snip, clear=clears, collapse=on.collapse)
+        return Limits(snip=on.snip, clear=clears, collapse=on.collapse, elsewhere=on.server_clearing)
 
     def files() -> Iterable[tuple[str, str]]:
         from mainspring.context.recent import recent
@@ -140,6 +154,7 @@ def new_mind(asked: Thinking, found: Surroundings, hands: Hands, system: tuple[s
             fixed=lambda: size_of(system, hands.specs),
             files=files,
             hooks=hands.hooks,
+            notes=notes_folder(found.memory.where.home, found.memory.where.cwd) if afterthoughts else "",
             limits=limits,
         )
     )

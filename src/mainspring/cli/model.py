@@ -65,7 +65,8 @@ def new_provider(
     elsewhere = [name for name in names if is_elsewhere(name, settings, environment)]
     if not found.is_any and not address and not (names and len(elsewhere) == len(names)):
         raise StartError(NO_KEY)
-    from mainspring.providers.anthropic import HOME, Anthropic, Key
+    from mainspring.providers.anthropic import HOME, Anthropic, Clearing
+    from mainspring.providers.asking import Key
     from mainspring.providers.proxies import split
     from mainspring.providers.transport import Transport
 
@@ -80,6 +81,7 @@ def new_provider(
             transport=transport,
             betas=options.betas,
             thinking_display=options.thinking_display,
+            clearing=Clearing() if settings.features.server_clearing else None,
         )
 
     if not elsewhere:

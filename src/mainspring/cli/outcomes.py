@@ -124,4 +124,5 @@ def error_name(failure: Failure) -> str | None:
 def prose_of(failure: Failure) -> str:
     from mainspring.secrets.redaction import redact  # its patterns take 5 ms to compile, and are seldom needed
 
-    return redact(f"API Error: {failure.detail or failure.kind}{WAY_OUT.get(failure.kind, '')}")
+    said, way_out = failure.detail or failure.kind, WAY_OUT.get(failure.kind, "")
+    return redact(f"API Error: {said}{way_out.removeprefix('.') if said.endswith('?') else way_out}")

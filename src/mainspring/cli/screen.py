@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import assert_never
 
 from mainspring.cli.harmless import harmless
@@ -39,12 +41,15 @@ from mainspring.core.updates import (
 )
 
 WIDTH = 78  # of a line about a call
+PATIENCE = 2.0  # seconds until a call that runs is heard of, and between two such lines
 MOST_CHANGES = 20  # lines of a change that are shown
 
 
 class Screen:
-    def __init__(self, output: Output, model: Model) -> None:
+    def __init__(self, output: Output, model: Model, now: Callable[[], float] = time.monotonic) -> None:
         self._output = output
+        self._now = now
+        self._quiet_until: dict[str, float] = {}  # by call: when it may next say what it is at
         self._line = output.line
         self._model = model
         self._calls: dict[str, ToolCall] = {}
@@ -56,6 +61,7 @@ class Screen:
                 self._text(update)
             case CallStarted():
                 self._calls[update.call.id] = update.call
+                self._quiet_until[update.call.id] = self._now() + PATIENCE
                 self._line(f"* {about(update.call)}", Style.CYAN)
             case CallDone():
                 self._call_done(update)
@@ -67,10 +73,19 @@ class Screen:
                 self._end(update)
             case ReplyStarted() | ReplyDone() | Appended() | Injected() | PrefixBroken() | ToolSummary():
                 pass  # nothing that a person need see
-            case CallProgress() | Asked() | Answered() | MaxTurnsReached():
+            case CallProgress():
+                self._progress(update)
+            case Asked() | Answered() | MaxTurnsReached():
                 pass  # nobody asks here; the result says it
             case _:
                 assert_never(update)
+
+    def _progress(self, update: CallProgress) -> None:
+        """The last line of what takes long, now and then: all of it comes with the outcome."""
+        last = next((line for line in reversed(update.text.splitlines()) if line.strip()), "")
+        if last and self._now() >= self._quiet_until.get(update.call_id, 0.0):
+            self._quiet_until[update.call_id] = self._now() + PATIENCE
+            self._line(f"    {harmless(last.strip())[:WIDTH]}", Style.DIM)
 
     def _text(self, update: Delta | BlockStarted | BlockDone | Tombstone) -> None:
         match update:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -21,7 +22,8 @@ from mainspring.cli.settings import settings_of, tell
 from mainspring.cli.system_prompt import own_blocks
 from mainspring.core.config import Config
 from mainspring.core.errors import UsageError
-from mainspring.core.messages import User
+from mainspring.core.messages import Assistant, User
+from mainspring.core.models import same_model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.value import Bundle
 from mainspring.engine.equipped import Answerer, Equipped
@@ -70,6 +72,7 @@ class World(Bundle):
     prompts: Prompts
     open: Close  # what takes the event loop, before the first prompt
     close: Close
+    skill: Callable[[str, str], str]  # the text of one, by its name; raises `ToolError`
 
     def run(self, said: str, heard: tuple[User, ...], *, deltas: bool = True) -> Run:
         """What was said may be a wish to the loop itself."""
@@ -130,7 +133,8 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
     searches = service_searches(parts.config, parts.settings)
     features = parts.settings.features
     asked = Thinking(parts.model.provider, parts.config, ledger, parts.environment, searches, features)
-    mind = new_mind(asked, surroundings, hands, system, parts.kit)
+    takes_notes = attended and stored and features.auto_memory
+    mind = new_mind(asked, surroundings, hands, system, parts.kit, afterthoughts=takes_notes)
     deps = Equipped(parts.model.provider, hands, journal=opened.journal, system=system, answer=answer, mind=mind)
     about = About(
         session_id=opened.session_id,
@@ -150,6 +154,7 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
     else:
         session = Session.resumed(deps, parts.config, loaded, ledger=ledger, repeatable=hands.is_repeatable)
         go_on_with(session, parts)
+        tell_of_another_model(session, parts.config)
         hands.remember(session.state.history)
     connect(parts, session, opened.journal)
     gc.freeze()  # all is loaded, and stays: the collector need not look at it again
@@ -159,12 +164,13 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
 
     async def close() -> None:
         await prompts.ended("other")
+        await mind.close()
         await hands.hooks.close()
         await parts.kit.close()
         await parts.sandboxing.close()
         await parts.model.close()
 
-    return World(session, about, hands, prompts, parts.sandboxing.open, close)
+    return World(session, about, hands, prompts, parts.sandboxing.open, close, parts.kit.load_skill)
 
 
 def new_hands(parts: Parts, hooks: Hooks | None, *, attended: bool, skills: bool, stored: bool) -> Hands:
@@ -206,6 +212,17 @@ def go_on_with(session: Session, parts: Parts) -> None:
     """Rules that were added in the session stay; the mode is that of this start, as somebody chose it or by default."""
     before = session.shared.policy
     session.shared.policy = Policy(parts.mode, before.model, before.rules, before.tools)
+
+
+def tell_of_another_model(session: Session, config: Config) -> None:
+    """Who goes on with a conversation should know that it goes to another model, perhaps of another company."""
+    last = next((m.model for m in session.state.history.newest_first() if isinstance(m, Assistant) and m.model), "")
+    if last and not same_model(last, config.model.name):
+        print(
+            f"mainspring: this session was held with '{last}', and goes on with '{config.model.name}' ('--model' names "
+            "another)",
+            file=sys.stderr,
+        )
 
 
 def new_sandboxing(place: Place, gate: Gate, environment: Environment, settings: Settings) -> Sandboxing:

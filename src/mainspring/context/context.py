@@ -61,7 +61,7 @@ class Context:
         self._limits = limits or Limits()
         self._files = files
         self._steering = steering
-        self._meter = Meter(fixed)
+        self._meter = Meter(fixed, floor=not self._limits.elsewhere)
         self._scene = Scene(self._meter, self._limits.keep, self._limits.keep_size)
         self._rent = Rent()
         self._broken = ""  # the message behind which the next request differs from the last, where we know it

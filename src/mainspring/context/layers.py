@@ -32,6 +32,7 @@ class Limits(Bundle):
     recent_turns: int = 10  # layer 1 leaves these alone
     snip: bool = True  # D-09
     clear: bool = True
+    elsewhere: bool = False  # the service clears old results itself (D-14): what it counts is less than what we send
     collapse: bool = True  # D-19
     stage: int = 20_000  # bytes of old turns that are worth one prepared collapse
     tail: int = 48_000  # bytes that stay word for word at the end of any compaction

@@ -120,7 +120,9 @@ class Request:
 class Meter:
     """Follows the view as it grows and shrinks. Nothing here looks at more than what changed."""
 
-    def __init__(self, fixed: int = 0) -> None:
+    def __init__(self, fixed: int = 0, *, floor: bool = True) -> None:
+        """`floor`: a count far below what the view holds is not believed; not where the service clears by itself."""
+        self._floor = floor
         self.size = fixed  # bytes of the whole prompt: system and tools, then the view
         self.fixed = fixed
         self.sent = 0  # bytes of it that the last request held
@@ -179,4 +181,5 @@ class Meter:
             return whole
         counted = self._reported + scale.high(self._added) - scale.low(self._removed)
         # A report that we only read of may be older than the last summary. Then both figures are too high, if anything.
-        return max(scale.low(self.size) // 2, counted if self._sure else min(counted, whole))
+        least = scale.low(self.size) // 2 if self._floor else 0
+        return max(least, counted if self._sure else min(counted, whole))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from msgspec.structs import replace
 
 from mainspring.core.compaction import refills
 from mainspring.core.config import OUTPUT_RESERVE, Config
 from mainspring.core.effects import CallModel, Compact, Finish, How, PrepareContext, Priority, Request, TaskBudget
-from mainspring.core.messages import Assistant
+from mainspring.core.messages import Assistant, Origin, Stop, User
 from mainspring.core.models import Model
 from mainspring.core.money import LEAST_OUTPUT, grant
 from mainspring.core.pairing import NeverRan, answer
@@ -155,6 +153,21 @@ def finish(state: State, ending: Ending, detail: str = "") -> Step:
 
 
 def last_words(state: State) -> str:
-    """The last text of this run. The replies of earlier runs are not looked at."""
-    replies = (message for message in state.history.newest_first() if isinstance(message, Assistant))
-    return next((reply.text for reply in islice(replies, state.totals.replies) if reply.text), "")
+    """The last text of this run. The replies of earlier runs are not looked at.
+
+    An answer that was cut off and resumed, or paused and taken up, is one answer in several replies.
+    """
+    parts: list[str] = []
+    left, goes_on = state.totals.replies, False
+    for message in state.history.newest_first():
+        if isinstance(message, Assistant):
+            if not left or (parts and not (goes_on or message.stop is Stop.PAUSE_TURN)):
+                break
+            left, goes_on = left - 1, False
+            if message.text:
+                parts.append(message.text)
+        elif parts:
+            goes_on = isinstance(message, User) and message.origin is Origin.RECOVERY
+            if not goes_on:
+                break
+    return "".join(reversed(parts))

@@ -41,9 +41,9 @@ about: <one line that says what the note is about>
 note:
 <the note, 300 words at most>
 
-A note is for later sessions in this project. Most turns need none. Write one only of what will still hold in a month and
-cannot be seen in the files: a wish of the user, a decision with its reason, a trap and the way around it. No passwords,
-no keys, nothing private.
+A note is for later sessions in this project. Most turns need none. Write one only of what will still hold in a month
+and cannot be seen in the files: a wish of the user, a decision with its reason, a trap and the way around it. No
+passwords, no keys, nothing private.
 """
 FORM = ("next", "name", "about", "note")
 
@@ -69,7 +69,6 @@ class Afterthoughts:
             self._task.add_done_callback(look_at)
 
     async def close(self) -> None:
-        self._waiting = None
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=GRACE)
             await end_all({self._task})
@@ -77,12 +76,14 @@ class Afterthoughts:
     async def _think(self) -> None:
         while (state := self._waiting) is not None:
             self._waiting = None
-            await self._think_of(last_turn(state))
+            turn = last_turn(state)
+            if is_worth_it(turn):
+                await self._think_of(turn)
 
     async def _think_of(self, turn: list[Message]) -> None:
         names = names_in(self._notes) if self._notes else []
         has_room = bool(self._notes) and len(names) < MOST_NOTES
-        if not is_worth_it(turn) or not (has_room or self._suggest):
+        if not (has_room or self._suggest):
             return
         form = (NEXT if self._suggest else "") + (NOTE + known(names) if has_room else "")
         asked = f"{TASK}{form}\n{transcript(turn)}"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mainspring.context.context import Context
     from mainspring.context.layers import Limits
     from mainspring.context.surroundings import Surroundings
+    from mainspring.engine.afterthoughts import Afterthoughts
     from mainspring.engine.side_questions import SideQuestions
     from mainspring.hooks.facts import Trigger
 
@@ -49,6 +50,8 @@ class Sight(Bundle):
     files: Callable[[], Iterable[tuple[str, str]]] | None = None  # that were read, newest first: path and text
     hooks: Hooks = Nobody()
     limits: Callable[[], Limits] | None = None  # of the layers; None: the usual ones
+    notes: str = ""  # where those go that are written after a turn; empty: none are
+    suggest: Callable[[str], object] | None = None  # is told what the user may say next
 
 
 class Mind:
@@ -57,6 +60,7 @@ class Mind:
         self._around = sight.surroundings
         self._context: Context | None = None
         self._ask: SideQuestions | None = None
+        self._thoughts: Afterthoughts | None = None
         self._looked = self._length = 0  # messages that were looked at, and their characters
         self._is_near = False  # the layers will soon be needed
 
@@ -141,6 +145,22 @@ class Mind:
         """What it cost is told with the next request."""
         if self._context is not None:
             await self._context.stage(state.model)
+
+    # --- after a turn ---
+
+    def afterwards(self, state: State) -> None:
+        """Begins what is thought of a turn when it is over. Nobody waits for it."""
+        sight = self._sight
+        if self._thoughts is None and (sight.notes or sight.suggest) and (ask := self.ask) is not None:
+            from mainspring.engine.afterthoughts import Afterthoughts
+
+            self._thoughts = Afterthoughts(ask, sight.notes, sight.suggest)
+        if self._thoughts is not None:
+            self._thoughts.start(state)
+
+    async def close(self) -> None:
+        if self._thoughts is not None:
+            await self._thoughts.close()
 
     # --- compaction ---
 

@@ -19,6 +19,7 @@ from mainspring.core.state import State
 from mainspring.core.updates import (
     BlockDone,
     BlockStarted,
+    Boundary,
     Delta,
     Kind,
     PrefixBroken,
@@ -29,8 +30,8 @@ from mainspring.core.updates import (
 from mainspring.engine.deps import Deps
 from mainspring.engine.executor import Executor
 from mainspring.engine.shared import Shared
-from mainspring.providers.base import Batch, Broken, Ended, Finished, Opened, Piece, Retry, Started
-from mainspring.sessions.records import BlockRecord, DeltaRecord, PrefixRecord, RetryRecord
+from mainspring.providers.base import Batch, Broken, Cleared, Ended, Finished, Opened, Piece, Retry, Started
+from mainspring.sessions.records import BlockRecord, DeltaRecord, NoteRecord, PrefixRecord, RetryRecord
 
 CHARS_PER_TOKEN = 3  # rather fewer than there are, so that the estimate for an aborted call errs high
 
@@ -50,6 +51,7 @@ class Draft:
         self.usage = Usage(input=prompt_tokens)  # until the server says better
         self.begun = False  # the server has begun to answer, and to charge
         self.handed_on = False  # something of it was shown: from now on a failure is the core's business
+        self.cleared = 0  # tokens that the service left out of the prompt
         self.blocks: list[Block] = []
         self.open_kind: Kind | None = None
         self.open_text: list[str] = []
@@ -115,6 +117,7 @@ class Sampler:
         self._show = show
         self._deltas = deltas
         self._draft: Draft | None = None
+        self._cleared = 0  # tokens, as the last reply had it
 
     async def call(self, effect: CallModel, state: State) -> Event:
         request, ledger = effect.request, self._shared.ledger
@@ -141,6 +144,7 @@ class Sampler:
             async with aclosing(self._deps.stream(effect.request, state, self._shared.policy)) as stream:
                 async for batch in stream:
                     if ended := await self._take(batch, draft):
+                        self._cleared = draft.cleared
                         return Replied(draft.reply(ended.stop, ended.usage, ended.model))
         except ProviderError as error:
             return await self._failed(error.failure, draft)
@@ -195,7 +199,7 @@ class Sampler:
                 index += 1
         return tuple(deltas)
 
-    async def _take_other(self, item: Started | Opened | Finished | Broken | Retry, draft: Draft) -> None:
+    async def _take_other(self, item: Started | Opened | Finished | Cleared | Broken | Retry, draft: Draft) -> None:
         match item:
             case Finished():
                 await self._finish_block(item.block, draft)
@@ -207,6 +211,8 @@ class Sampler:
                     self._deps.expect(item.name)
                 if self._deltas:
                     self._show(BlockStarted(draft.reply_id, len(draft.blocks), item.kind, item.id, item.name))
+            case Cleared():
+                await self._left_out(item, draft)
             case Broken():
                 broken = PrefixRecord(item.block, item.what, item.why, item.tokens, item.price, self._deps.now())
                 await self._journal.append(broken)
@@ -217,6 +223,15 @@ class Sampler:
                 self._show(Retrying(item.failure, item.attempt, item.delay))
             case _:
                 assert_never(item)
+
+    async def _left_out(self, item: Cleared, draft: Draft) -> None:
+        """The service is sent the whole history each time, and each time says how much of it the model did not see.
+        Only what came to that since the last reply is news."""
+        draft.cleared, more = item.tokens, item.tokens - self._cleared
+        if more > 0:
+            words = f"{more} tokens; {item.tokens} in {item.results} results so far"
+            await self._journal.append(NoteRecord("cleared by the service", words, self._deps.now()))
+            self._show(Boundary("microcompact", freed=more))
 
     async def _finish_block(self, block: Block, draft: Draft) -> None:
         if isinstance(block, ToolCall):

@@ -1,7 +1,7 @@
 """What a prompt asks of the loop itself, beside what it asks of the model. The same for every door.
 
 /compact keep the numbers      sums the conversation up, heeding these words (D-36)
-+500k mend all the tests       goes on until that many tokens were written (H-01); also at the end of a prompt
++500k mend all the tests       goes on until that many tokens were written (H-01)
 """
 
 from __future__ import annotations
@@ -19,13 +19,9 @@ def compaction(prompt: str) -> str | None:
 
 def token_budget(prompt: str) -> int | None:
     """Tokens that the model is to use. The prompt keeps the words: the model may as well know."""
-    words = prompt.split(None, 1)[:1] + prompt.rsplit(None, 1)[-1:]
-    return next((tokens for word in words if (tokens := _tokens(word)) is not None), None)
-
-
-def _tokens(word: str) -> int | None:
+    word = next(iter(prompt.split(None, 1)), "")
     unit = UNITS.get(word[-1:].lower())
     number = word[1:-1]
-    if unit is None or word[0] != "+" or not number.replace(".", "", 1).isdecimal() or not number.isascii():
+    if unit is None or word[:1] != "+" or not number.replace(".", "", 1).isdecimal() or not number.isascii():
         return None
     return min(MOST, round(float(number) * unit)) or None

@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 class Who(NamedTuple):
     """Who tries, and behind which walls."""
 
-    python: str = sys.executable
+    python: str = os.path.realpath(sys.executable)  # an environment may lie in a folder that is hidden in there
     user: int | None = None  # another one, if we are root
     walls: Walls = Walls.USUAL
     kind: Kind = Kind.BUBBLEWRAP

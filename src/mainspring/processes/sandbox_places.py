@@ -157,10 +157,20 @@ def _counts(path: str, top: str, depth: int) -> bool:
     return parts[-1] in DEEPER or parts[-2:] in ENDS or parts[-3:] in ENDS
 
 
+def _in_repository(folder: str) -> bool:
+    """Also below the top of one: there git takes a file of that name for a revision, and is confused by it."""
+    while True:
+        repository = f"{folder}/.git"
+        if os.path.lexists(repository) and not is_ours(repository):
+            return True
+        if folder == "/":
+            return False
+        folder = os.path.dirname(folder)  # noqa: PTH120
+
+
 def _missing(folder: str) -> list[str]:
     """What we or another session hold is missing, too: so all of them know."""
-    repository = f"{folder}/.git"
-    names = HELD if os.path.isdir(repository) and not is_ours(repository) else (*HELD, BARE)  # noqa: PTH112
+    names = HELD if _in_repository(folder) else (*HELD, BARE)
     paths = [f"{folder}/{name}" for name in names]
     return [path for path in paths if not os.path.lexists(path) or is_ours(path)]
 

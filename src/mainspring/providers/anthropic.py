@@ -16,6 +16,7 @@ import msgspec
 from mainspring.core.config import Effort
 from mainspring.core.effects import Request
 from mainspring.core.models import model_named
+from mainspring.core.value import Bundle
 from mainspring.providers import asking
 from mainspring.providers.anthropic_json import END, can_be_marked, encode, marked, system_json, tool_json
 from mainspring.providers.asking import Asking, Body, Fixed, Line, Prepared
@@ -36,7 +37,26 @@ VERSION = "2023-06-01"
 INTERLEAVED = "interleaved-thinking-2025-05-14"  # budgeted thinking between calls, too
 TASK_BUDGET = "task-budgets-2026-03-13"
 BINDING = "thinking-binding-controls-2026-08-01"
+MANAGING = "context-management-2025-06-27"
 MOST_MARKS = 4  # the API's limit
+ASIDE = frozenset({"compact", "collapse", "search"})  # sources of questions beside the conversation
+
+
+class Clearing(Bundle):
+    """When the service itself clears old tool results (D-14). Each time it does, what follows them is cached anew."""
+
+    trigger: int = 100_000  # tokens of a prompt; the API's own default
+    keep: int = 8  # calls, the newest ones, that keep their results: as many as our own layer leaves alone
+    at_least: int = 20_000  # tokens: for less, the cache is worth more than the room
+
+    @property
+    def edit(self) -> dict[str, object]:
+        return {
+            "type": "clear_tool_uses_20250919",
+            "trigger": {"type": "input_tokens", "value": self.trigger},
+            "keep": {"type": "tool_uses", "value": self.keep},
+            "clear_at_least": {"type": "input_tokens", "value": self.at_least},
+        }
 
 
 class Anthropic(Asking):
@@ -50,6 +70,7 @@ class Anthropic(Asking):
         transport: Transport | None = None,
         betas: tuple[str, ...] = (),
         thinking_display: str | None = None,
+        clearing: Clearing | None = None,
         patience: Patience = PATIENCE[Who.FOREGROUND],
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -57,6 +78,7 @@ class Anthropic(Asking):
         super().__init__(key, base_url, transport=transport, patience=patience, now=now)
         self._betas = betas
         self._display = thinking_display
+        self._clearing = clearing
 
     async def count_tokens(self, request: Request, conversation: Conversation) -> int:
         """What the server says the prompt of this request would be."""
@@ -65,6 +87,7 @@ class Anthropic(Asking):
         settings: dict[str, object] = {"model": request.model}
         if thinking := self._thinking(request, projected):
             settings["thinking"] = thinking
+        settings |= self._managing(request)
         body = self._body(settings, self._fix(conversation), projected, conversation)
         url = f"{self._url}{self.path}/count_tokens"
         async with self._transport.post(url, self._headers(request) | self._key.headers, body) as response:
@@ -127,7 +150,13 @@ class Anthropic(Asking):
             output["task_budget"] = {"type": "tokens", "total": budget.total, "remaining": budget.remaining}
         if output:
             settings["output_config"] = output
-        return settings
+        return settings | self._managing(request)
+
+    def _managing(self, request: Request) -> dict[str, object]:
+        """What is sent stays whole, so the prefix is not broken by it: the service leaves out what the model reads."""
+        if self._clearing is None or request.source in ASIDE:
+            return {}
+        return {"context_management": {"edits": [self._clearing.edit]}}
 
     def _thinking(self, request: Request, projected: Projected) -> dict[str, object] | None:
         off = model_named(request.model).thinking_off
@@ -158,6 +187,8 @@ class Anthropic(Asking):
             betas.append(TASK_BUDGET)
         if self._binds(request):
             betas.append(BINDING)
+        if self._managing(request):
+            betas.append(MANAGING)
         headers = {
             "content-type": "application/json",
             "accept": "text/event-stream",

@@ -18,7 +18,7 @@ from mainspring.core.messages import Block, Defect, RedactedThinking, ServerBloc
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import Kind
-from mainspring.providers.base import Batch, Ended, Finished, Item, Opened, Piece, Started
+from mainspring.providers.base import Batch, Cleared, Ended, Finished, Item, Opened, Piece, Started
 from mainspring.providers.retry import classify
 from mainspring.providers.sse import ServerEvent
 
@@ -59,6 +59,17 @@ class _Delta(Struct, frozen=True, gc=False):
     stop_reason: str | None = None
 
 
+class _Applied(Struct, frozen=True, gc=False):
+    cleared_tool_uses: int | None = 0
+    cleared_input_tokens: int | None = 0
+
+
+class _Managed(Struct, frozen=True, gc=False):
+    """What the service did to the context before the model saw it."""
+
+    applied_edits: tuple[_Applied, ...] | None = None
+
+
 class _Event(Struct, frozen=True, gc=False):
     """All events in one: they share no field with different meanings, and one decoder is the fastest."""
 
@@ -69,6 +80,7 @@ class _Event(Struct, frozen=True, gc=False):
     message: _Message | None = None
     usage: _Usage | None = None
     error: _Error | None = None
+    context_management: _Managed | None = None
 
 
 class _Begun(Struct, frozen=True, gc=False):
@@ -137,6 +149,7 @@ class Reply:
         self._begun = False
         self._usage = _Usage()
         self._stop: str | None = None
+        self._managed = _Managed()
         self._open: _Open | None = None
         self._next = 0  # the index that the next block will have
         self._calls = False
@@ -172,6 +185,7 @@ class Reply:
             self._start(event, items)
         elif kind == "message_delta":
             self._usage = _merged(self._usage, event.usage)
+            self._managed = event.context_management or self._managed
             if event.delta is not None and event.delta.stop_reason is not None:
                 self._stop = event.delta.stop_reason
         elif kind == "message_stop":
@@ -242,6 +256,8 @@ class Reply:
         stop = Stop.TOOL_USE if self._calls else Stop.END_TURN
         if self._stop in KNOWN_STOPS:
             stop = Stop(self._stop)
+        if applied := self._managed.applied_edits:
+            items.append(_as_cleared(applied))
         items.append(Ended(stop, _as_usage(self._usage)))
 
 
@@ -290,6 +306,11 @@ def _as_usage(said: _Usage) -> Usage:
         cache_read=max(0, said.cache_read_input_tokens or 0),
         output=max(0, said.output_tokens or 0),
     )
+
+
+def _as_cleared(applied: tuple[_Applied, ...]) -> Cleared:
+    tokens = sum([max(0, edit.cleared_input_tokens or 0) for edit in applied])
+    return Cleared(tokens, sum([max(0, edit.cleared_tool_uses or 0) for edit in applied]))
 
 
 def _fail(detail: str) -> NoReturn:

@@ -59,6 +59,13 @@ class Finished(Value):
     block: Block
 
 
+class Cleared(Value):
+    """The service itself left old tool results out of what the model saw. Both figures are its own (D-14)."""
+
+    tokens: int  # of the whole history that was sent, so an earlier reply's are among them
+    results: int
+
+
 class Ended(Value):
     """The reply is complete. A stream without this is never an answer."""
 
@@ -85,7 +92,7 @@ class Retry(Value):
     delay: int  # milliseconds
 
 
-Item = Started | Opened | Piece | Finished | Ended | Broken | Retry
+Item = Started | Opened | Piece | Finished | Cleared | Ended | Broken | Retry
 Batch = tuple[Item, ...]  # what one read of the socket brought
 
 

@@ -43,7 +43,8 @@ class InOrder:
 
 def answered(received: Received) -> Reply:
     """What a server says that was told nothing: a thought and a sentence."""
-    words = received.talk.prompt.split("\n")[0][:60]
+    said = [words for _, words in received.talk.said() if not words.startswith("<system-reminder")]
+    words = said[-1].split("\n")[0][:60] if said else ""
     return Say.of({"type": "thinking", "thinking": "Somebody is talking to me."}, f"You said: {words}")
 
 

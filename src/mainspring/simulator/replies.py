@@ -35,6 +35,7 @@ class Say(Struct, frozen=True, tag="say", tag_field="reply"):
     usage: Usage | None = None  # None: as the server meters it, or the two figures above
     pace_ms: int = 0  # before each event
     odd: tuple[str, ...] = ()  # manners of odd servers that it is written in: see `oddities.py`
+    cleared: tuple[int, int] | None = None  # results and tokens that the service left out; for who asked it to
 
     @classmethod
     def of(
@@ -44,9 +45,10 @@ class Say(Struct, frozen=True, tag="say", tag_field="reply"):
         usage: Usage | None = None,
         pace_ms: int = 0,
         odd: tuple[str, ...] = (),
+        cleared: tuple[int, int] | None = None,
     ) -> Say:
         blocks = tuple([text(part) if isinstance(part, str) else part for part in parts])
-        return cls(blocks, stop_reason, usage, pace_ms, odd)
+        return cls(blocks, stop_reason, usage, pace_ms, odd, cleared)
 
     @property
     def spent(self) -> Usage:
@@ -106,7 +108,8 @@ class Stamp(NamedTuple):
 
 def message(say: Say, stamp: Stamp) -> Json:
     content = [without_scraps(signed(block, stamp)) for block in say.blocks]
-    return {**envelope(say, stamp), "content": content, "stop_reason": say.stopped, "usage": spent(say.spent)}
+    said = {"content": content, "stop_reason": say.stopped, "usage": spent(say.spent)}
+    return {**envelope(say, stamp), **said, **managed(say)}
 
 
 def envelope(say: Say, stamp: Stamp) -> Json:
@@ -121,6 +124,15 @@ def envelope(say: Say, stamp: Stamp) -> Json:
         "stop_sequence": None,
         "usage": {**spent(say.spent), "output_tokens": min(1, say.spent.output)},
     }
+
+
+def managed(say: Say) -> Json:
+    """What the service did to the context, where it did anything."""
+    if say.cleared is None:
+        return {}
+    results, tokens = say.cleared
+    edit = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": results, "cleared_input_tokens": tokens}
+    return {"context_management": {"applied_edits": [edit]}}
 
 
 def signed(block: Json, stamp: Stamp) -> Json:
@@ -161,7 +173,7 @@ def events(say: Say, stamp: Stamp) -> Iterator[Json]:
         yield {"type": "content_block_stop", "index": index}
     ended = {"stop_reason": say.stopped, "stop_sequence": None}
     total = {name: count for name, count in spent(say.spent).items() if name.endswith("_tokens")}  # cumulative
-    yield {"type": "message_delta", "delta": ended, "usage": total}
+    yield {"type": "message_delta", "delta": ended, "usage": total, **managed(say)}
     yield {"type": "message_stop"}
 
 

@@ -13,6 +13,7 @@ from mainspring.simulator.forms import (
     Found,
     Kind,
     anything,
+    exactly,
     fields,
     is_list,
     is_object,
@@ -260,9 +261,34 @@ OUTPUT = fields(
     },
 )
 
+_TOKENS = fields({"type": one_of("input_tokens"), "value": int})
+_USES = fields({"type": one_of("tool_uses"), "value": int})
+
+
+def _all_or_named(value: Any, path: str, found: Found) -> None:
+    """Of all tools or of none, or of those that are named."""
+    (many(str) if is_list(value) else exactly(bool))(value, path, found)
+
+
+# The one edit that is played here; the API has others.
+EDITS: dict[str, Check] = {
+    "clear_tool_uses_20250919": fields(
+        {"type": str},
+        {
+            "trigger": tagged({"input_tokens": _TOKENS, "tool_uses": _USES}),
+            "keep": _USES,
+            "clear_at_least": optional(_TOKENS),
+            "exclude_tools": optional(many(str)),
+            "clear_tool_inputs": optional(_all_or_named),
+        },
+    ),
+}
+MANAGED = optional(fields({}, {"edits": many(tagged(EDITS))}))
+
 _BOTH_NEED: dict[str, Kind] = {"model": str, "messages": many(MESSAGE)}
 _BOTH_TAKE: dict[str, Kind] = {
     **MARK,
+    "context_management": MANAGED,
     "output_config": OUTPUT,
     "system": text_or(many(tagged({"text": TEXT}))),
     "thinking": tagged(THOUGHT),

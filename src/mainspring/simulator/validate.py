@@ -98,6 +98,7 @@ OF_MEANING: dict[str, Callable[[Request], Broken]] = {
     "effort.model": parameters.effort_model,
     "task_budget": parameters.task_budget,
     "task_budget.model": parameters.task_budget_model,
+    "context_management": parameters.context_edits,
 }
 RULES: tuple[str, ...] = (*OF_HEADERS, *OF_BYTES, *OF_FORM, *OF_MEANING)
 

@@ -87,10 +87,11 @@ class Bash:
 
     def _confined(self, given: BashInput, ended: Ended) -> str:
         """What a command that failed may have met."""
-        if not ended.code or self._walls_of(given) is Walls.NONE or meaning(given.command, ended.code):
+        if self._walls_of(given) is Walls.NONE:
             return ""
-        text = ended.stdout.text
-        return CONFINED if any(sign in text for sign in SIGNS_OF_WALLS) else ""
+        failed = ended.code and not meaning(given.command, ended.code)
+        signs = SIGNS_OF_WALLS if failed else SIGNS_OF_WALLS[:1]
+        return CONFINED if any(sign in ended.stdout.text for sign in signs) else ""
 
     async def _run(self, given: BashInput, calling: Calling, seconds: float) -> tuple[Ended, str]:
         """With the folder in which it ended."""
@@ -230,11 +231,13 @@ SIGNS_OF_WALLS = (
     "Temporary failure in name resolution",
     "Connection refused",
     "Function not implemented",
+    "Permission denied",
+    "Couldn't connect to server",
 )
 CONFINED = (
-    "It ran in the sandbox: outside of the working folders nothing can be written, and the network cannot be reached "
-    "but for the domains that the user has listed. If that is why it failed, and there is no other way, ask for it "
-    "with 'dangerouslyDisableSandbox'."
+    "It ran in the sandbox: outside of the working folders nothing can be written, '.git' only by a call that runs "
+    "nothing but git, and the network cannot be reached but for the domains that the user has listed. If that is why "
+    "it failed, and there is no other way, ask for it with 'dangerouslyDisableSandbox'."
 )
 
 DATA: dict[str, object] = {"stdout": "", "stderr": "", "interrupted": False, "isImage": False}

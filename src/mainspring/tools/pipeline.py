@@ -216,6 +216,13 @@ async def decide(passage: Passage) -> Answer | None:
     return await put(passage, verdict, about)
 
 
+def way_out(verdict: Verdict, about: dict[str, Any]) -> str:
+    rule = next((one["rule"] for one in about["suggestions"]), "")
+    if verdict.person or not rule:
+        return "No rule allows this: leave it to the user, who can do it, or say yes in a conversation."
+    return f"The user can allow it with the rule '{rule}' (--allowedTools, or permissions.allow in the settings)."
+
+
 async def put(passage: Passage, verdict: Verdict, about: dict[str, Any]) -> Answer | None:
     """The question itself. A hook may answer it, but not say yes to what only a person may; where nobody can be asked,
     the answer is no."""
@@ -231,11 +238,9 @@ async def put(passage: Passage, verdict: Verdict, about: dict[str, Any]) -> Answ
         if opinion.decision == "allow" and not verdict.person:
             return await changed(passage, opinion.input) if opinion.input is not None else None
     if not passage.hands.attended:
-        rule = next((one["rule"] for one in about["suggestions"]), passage.call.name)
         await passage.asking.decided("deny", "nobody can be asked")
         return passage.refuse(
-            f"This needs permission, and nobody can be asked here: {reason}. The user can allow it with the rule "
-            f"'{rule}' (--allowedTools, or permissions.allow in the settings)."
+            f"This needs permission, and nobody can be asked here: {reason}. {way_out(verdict, about)}"
         )
     from mainspring.tools.approval import DENIED, approval
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mainspring.simulator.manners import listed_model
 from mainspring.simulator.request import Request
@@ -11,6 +12,7 @@ Broken = Iterator[tuple[str, str]]  # where, and the words
 
 TASK_BUDGETS = "task-budgets-2026-03-13"
 THINKING_BINDING = "thinking-binding-controls-2026-08-01"
+CONTEXT_MANAGEMENT = "context-management-2025-06-27"
 LEAST_TASK_BUDGET = 20_000  # tokens, as documented
 
 
@@ -91,6 +93,16 @@ def task_budget_model(request: Request) -> Broken:
         yield "output_config.task_budget", "task budgets are not supported on this model."
 
 
+def context_edits(request: Request) -> Broken:
+    managed: dict[str, Any] = request.body.get("context_management") or {}
+    edits: list[dict[str, Any]] = managed.get("edits", [])
+    for number, edit in enumerate(edits):
+        for name, least in (("trigger", 1), ("keep", 0), ("clear_at_least", 0)):
+            if edit.get(name) and edit[name]["value"] < least:
+                path = f"context_management.edits.{number}.{edit['type']}.{name}.value"
+                yield path, f"Input should be greater than or equal to {least}"
+
+
 def betas_asked(request: Request) -> Broken:
     """What is in beta is an unknown field until its header is there."""
     if request.output.get("task_budget") and TASK_BUDGETS not in request.betas:
@@ -98,3 +110,5 @@ def betas_asked(request: Request) -> Broken:
     config = request.body.get("thinking")
     if config and "block_binding" in config and THINKING_BINDING not in request.betas:
         yield "thinking.block_binding", f"Extra inputs are not permitted (it needs the beta '{THINKING_BINDING}')"
+    if request.body.get("context_management") and CONTEXT_MANAGEMENT not in request.betas:
+        yield "context_management", f"Extra inputs are not permitted (it needs the beta '{CONTEXT_MANAGEMENT}')"
