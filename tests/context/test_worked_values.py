@@ -73,7 +73,7 @@ def played(
                 )
 
             fixed = size_of(SYSTEM, hands.specs)
-            sight = Sight(config, new_id, ask=questions, fixed=lambda: fixed, limits=limits)
+            sight = Sight(config, new_id, ask=questions, fixed=lambda: fixed, limits=lambda: limits)
             session = Session(Equipped(provider, hands, system=SYSTEM, mind=Mind(sight)), config)
             updates: list[Update] = []
             for prompt in prompts:
