@@ -10,6 +10,7 @@ import pytest
 from cli.stage import Serve, Stage
 from mainspring.cli.endpoints import CHAT, RESPONSES, endpoint_of
 from mainspring.cli.flags import Options, StartError
+from mainspring.cli.mind import small_model
 from mainspring.cli.model import chosen_model
 from mainspring.core.money import Price
 from mainspring.settings.values import ModelEntry, Settings
@@ -117,3 +118,21 @@ def test_a_project_cannot_name_a_server(serve: Serve) -> None:
     done = stage.run("-p", "hi")
     assert done.stdout == b"Hi.\n"
     assert b"models" in done.stderr
+
+
+def test_what_is_asked_at_home_stays_there() -> None:
+    """A session with a model of one's own asks no other, whatever is set for Claude's."""
+    at_home, environment = (
+        chosen_model("ollama/qwen3", Options(), Settings()),
+        {"ANTHROPIC_SMALL_FAST_MODEL": "claude-x"},
+    )
+    assert small_model(at_home, environment) is at_home
+    assert small_model(chosen_model("opus", Options(), Settings()), environment).name == "claude-x"
+
+
+def test_the_name_before_the_slash_is_not_sent(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."), Say.of("Hi."))
+    stage.run("-p", "hi", "--model=anthropic/claude-sonnet-5-5")
+    settings = {"models": {"mine/claude-sonnet-5-5": {"base_url": stage.server.url, "protocol": "anthropic"}}}
+    stage.run("-p", "hi", "--model=mine/claude-sonnet-5-5", f"--settings={json.dumps(settings)}")
+    assert [request.body["model"] for request in stage.requests] == ["claude-sonnet-5-5"] * 2

@@ -112,3 +112,24 @@ def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     for text in ("nonsense", "gitdir: nowhere", ""):
         (tmp_path / ".git").write_text(text)
         assert not is_harmless(str(tmp_path))
+
+
+def test_a_decoy_that_git_passes_over_is_not(repository: Path) -> None:
+    """Without a valid `HEAD` git looks on, and may take the folder itself for a repository."""
+    (repository / ".git" / "HEAD").write_text("nonsense")
+    assert not is_harmless(str(repository))
+    (repository / ".git" / "HEAD").unlink()
+    assert not is_harmless(str(repository))
+
+
+def test_one_with_others_in_it_is_not(repository: Path) -> None:
+    """`git status` goes into each, and obeys its configuration."""
+    git(repository, "clone", "-q", ".", "inner")
+    git(repository, "-c", "advice.addEmbeddedRepo=false", "add", "inner")
+    assert not is_harmless(str(repository))
+
+
+@pytest.mark.parametrize("name", ["remote.origin.promisor", "extensions.partialClone"])
+def test_one_that_would_fetch_what_is_missing_is_not(repository: Path, name: str) -> None:
+    git(repository, "config", name, "true")
+    assert not is_harmless(str(repository))

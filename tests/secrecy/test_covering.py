@@ -75,3 +75,13 @@ def test_a_crash_tells_its_way_and_no_key() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback (most recent call last):\n")
     assert done.stderr.endswith("ValueError: it was [redacted], and password=[redacted]\n")
+
+
+def test_a_word_in_the_place_of_a_key_is_no_secret() -> None:
+    """Else every such word in a session's file would become stars."""
+    held._values = ()
+    held.hold_key("ollama")
+    held.hold_key("content")
+    assert held.covered(b"ollama content") == b"ollama content"
+    held.hold_key("a-real-key")
+    assert held.covered(b"a-real-key") == b"*" * 10

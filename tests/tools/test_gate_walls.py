@@ -82,3 +82,13 @@ def test_without_that_wish_or_without_walls_nothing_is_allowed_by_itself() -> No
     assert verdict((), "make test", Walls(auto_allow=True, in_force=False)) == "ask"
     assert verdict((), "make test", Walls(auto_allow=True), hook="ask") == "ask"
     assert verdict((), "make test", Walls(auto_allow=True), leaves=True) == "ask"
+
+
+def test_who_is_asked_is_told_that_it_is_about_leaving() -> None:
+    gate = Gate((), folders=("/work",))
+    gate.sandbox = Walls()
+    asked = Asked("Bash", {"command": "make install", LEAVES: True}, "/work")
+    verdict = asyncio.run(gate.verdict(asked, Policy("default")))
+    assert (verdict.decision, verdict.person, verdict.open) == ("ask", True, False)
+    assert "outside of the sandbox" in verdict.reason
+    assert "make install" in verdict.reason

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from mainspring.cli.flags import StartError
 from mainspring.core.value import Bundle
-from mainspring.secrets.held import hold
+from mainspring.secrets.held import hold_key
 from mainspring.settings.values import ModelEntry, Settings
 
 ANTHROPIC, CHAT, RESPONSES = "anthropic", "chat", "responses"  # protocols
@@ -75,5 +75,5 @@ def _at(endpoint: Endpoint, environment: Mapping[str, str]) -> Endpoint:
 
 def key_of(endpoint: Endpoint, environment: Mapping[str, str]) -> str:
     value = environment.get(endpoint.key, "").strip() if endpoint.key else ""
-    hold(value)
+    hold_key(value)
     return value

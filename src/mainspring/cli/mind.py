@@ -183,9 +183,9 @@ ANSWER = 2_000  # tokens, about a page
 
 def small_model(main: Model, environment: Environment) -> Model:
     """For what need not be said well. Of a server that is not Anthropic's we know only the one model that was named."""
+    if not main.name.startswith("claude-"):
+        return main
     named = next((value for name in SMALL if (value := environment.get(name, "").strip())), "")
     if named:
         return model_named(named)
-    if not main.name.startswith("claude-"):
-        return main
     return next(model for name, model in MODELS.items() if name.startswith("claude-haiku-"))

@@ -23,7 +23,7 @@ def routes(
         endpoint = endpoint_of(model, settings, environment)
         if endpoint is None:
             return ANTHROPIC, anthropic
-        name = f"{endpoint.name} {endpoint.url} {endpoint.protocol}"
+        name = f"{endpoint.name} {endpoint.url} {endpoint.protocol} {endpoint.key}"
         return name, lambda: provider_at(endpoint, environment, transport)
 
     return Router(find)
@@ -38,7 +38,7 @@ def provider_at(endpoint: Endpoint, environment: Mapping[str, str], transport: T
     if endpoint.protocol == ANTHROPIC:
         from mainspring.providers.anthropic import Anthropic
 
-        return Anthropic(Key(value), base_url=endpoint.url, transport=transport)
+        return Anthropic(Key(value), base_url=endpoint.url, transport=transport, prefix=prefix)
     key = Key(value, "authorization")
     if endpoint.protocol == RESPONSES:
         from mainspring.providers.openai_responses import OpenAIResponses

@@ -49,6 +49,7 @@ class Sandboxing:
         self._temp = ""
         self._told = False
         self._noted: set[str] = set()
+        self.policy = ground.policy  # the session's own, once there is one
         if ground.wanted.required:
             _ = self.standing  # or nothing is begun
 
@@ -93,7 +94,7 @@ class Sandboxing:
         from mainspring.processes.proxy_namespace import Network
         from mainspring.web.reach import proxy_gate
 
-        gate = proxy_gate(self._ground.policy, self._ground.wanted.domains)
+        gate = proxy_gate(self.policy, self._ground.wanted.domains)
         self._network = Network(Proxy(gate), outside=self._ground.folders)
         self._way = await self._network.__aenter__()
 

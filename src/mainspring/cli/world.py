@@ -195,6 +195,7 @@ def connect(parts: Parts, session: Session, journal: FileJournal | None) -> None
 
     kit.mode, kit.change_mode, kit.past = (lambda: session.shared.policy.mode), change, past
     kit.names_host = lambda host: gate.names_host(host, session.shared.policy)
+    parts.sandboxing.policy = lambda: gate.policy(session.shared.policy)
 
 
 def structured(options: Options) -> Offer | None:

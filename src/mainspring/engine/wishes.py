@@ -13,8 +13,8 @@ MOST = 1_000_000_000  # tokens; nobody means more
 
 def compaction(prompt: str) -> str | None:
     """The words for whoever sums up, if that is what the prompt is; None: it is something else."""
-    command, _, words = prompt.strip().partition(" ")
-    return words.strip() if command == COMPACT else None
+    command, *words = prompt.split(None, 1) or [""]
+    return "".join(words).strip() if command == COMPACT else None
 
 
 def token_budget(prompt: str) -> int | None:

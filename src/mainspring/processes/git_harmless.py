@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 
+from mainspring.processes.sandbox_gitlinks import nested
+
 LARGEST = 256_000  # bytes of a configuration
 DEEPEST = 64  # folders above
 HOOKS = ("post-index-change", "fsmonitor-watchman", "query-watchman")  # that a look at the status may run
@@ -18,7 +20,7 @@ HOOKS = ("post-index-change", "fsmonitor-watchman", "query-watchman")  # that a 
 SAFE = {
     "core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol "
     "safecrlf abbrev quotepath trustctime checkstat preloadindex untrackedcache commentchar compression longpaths",
-    "remote": "url fetch pushurl push tagopt prune mirror promisor partialclonefilter gh-resolved",
+    "remote": "url fetch pushurl push tagopt prune mirror gh-resolved",
     "branch": "remote merge rebase pushremote description vscode-merge-base gh-merge-base github-pr-owner-number",
     "submodule": "url active update branch ignore fetchrecursesubmodules",
     "user": "name email signingkey usesconfigonly",
@@ -34,7 +36,7 @@ SAFE = {
     "status": "short branch showuntrackedfiles",
     "log": "date decorate follow",
     "advice": "*",
-    "extensions": "objectformat partialclone",
+    "extensions": "objectformat",
     "gc": "auto autodetach",
     "maintenance": "auto strategy",
     "commit": "gpgsign verbose cleanup",
@@ -45,6 +47,7 @@ SAFE = {
     "lfs": "repositoryformatversion",
 }
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9-]+)\s*(?:"(?:[^"\\\n]|\\.)*")?\s*\]')
+_HEAD = re.compile(r"ref:\s*refs/|[0-9a-f]{40}")
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=|$)")
 
 
@@ -57,6 +60,8 @@ def is_harmless(folder: str) -> bool:
     hooks = [f"{common}/hooks/{name}" for name in HOOKS]
     if any(os.path.lexists(path) for path in hooks):
         return False
+    if any(True for _ in nested(common)):
+        return False  # git goes into each, and obeys its configuration
     return _is_safe(_text(f"{common}/config")) and not os.path.lexists(f"{own}/config.worktree")
 
 
@@ -65,7 +70,9 @@ def _repository(folder: str) -> tuple[str, str] | None:
     for _ in range(DEEPEST):
         git = f"{folder}/.git"
         if os.path.isdir(git):  # noqa: PTH112  # pathlib takes 8 ms to load
-            return (git, git) if not os.path.lexists(f"{git}/commondir") else None
+            if not _is_whole(git) or os.path.lexists(f"{git}/commondir"):
+                return None  # git would pass it over, and take another one
+            return git, git
         if os.path.lexists(git):
             return _linked(folder, _text(git))
         if os.path.lexists(f"{folder}/HEAD") and os.path.lexists(f"{folder}/objects"):
@@ -74,6 +81,12 @@ def _repository(folder: str) -> tuple[str, str] | None:
             return None
         folder = os.path.dirname(folder)  # noqa: PTH120
     return None
+
+
+def _is_whole(git: str) -> bool:
+    """As git sees it: else it looks on, in the folder itself and above."""
+    head = _text(f"{git}/HEAD") or ""
+    return _HEAD.match(head) is not None and all(os.path.isdir(f"{git}/{name}") for name in ("objects", "refs"))  # noqa: PTH112
 
 
 def _linked(folder: str, text: str | None) -> tuple[str, str] | None:

@@ -136,6 +136,7 @@ class Sandbox:
         self._way = way or Way()
         self._env = {**self._way.env, **dict.fromkeys(TEMP_NAMES, "/tmp")}  # noqa: S108  # it is private in there
         self._held = {folder: Held(folder, rooms.state) for folder in self._rooms.folders}
+        self._bare = {folder for folder in self._rooms.folders if sandbox_git.is_repository(folder)}  # a person's own
         self._seen: Seen = {}
         self.notes: tuple[str, ...] = ()  # of the last command: what a person should know
 
@@ -178,9 +179,17 @@ class Sandbox:
             self.notes += (*found.notes, *room.notes)
             if walls is Walls.GIT and not found.repositories:
                 self.notes += (f"no repository lies in '{folder}', so none can be written from there",)
+            stack.callback(self._keep_from_posing, folder)
             if room.opened:
                 stack.callback(self._look_after, room, sandbox_git_left.before(room))
         return places + list(_masks(rooms.denied))
+
+    def _keep_from_posing(self, folder: str) -> None:
+        """With `HEAD`, `objects` and `refs` a folder is a repository for git as soon as its `.git` is none."""
+        head = f"{folder}/HEAD"  # a folder of that name is ours, and held
+        if folder not in self._bare and not os.path.isdir(head) and sandbox_git.is_repository(folder):  # noqa: PTH112
+            words = f"'{head}' makes the folder a repository in git's eyes"
+            self.notes += (sandbox_git_left.move_aside(head, words, self._aside),)
 
     def _look_after(self, room: sandbox_git.Room, before: sandbox_git_left.Before) -> None:
         self.notes += tuple(sandbox_git_left.take_away(room, before, self._aside))

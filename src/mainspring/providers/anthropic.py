@@ -68,6 +68,7 @@ class Anthropic(Asking):
         *,
         base_url: str = HOME,
         transport: Transport | None = None,
+        prefix: str = "anthropic/",
         betas: tuple[str, ...] = (),
         thinking_display: str | None = None,
         clearing: Clearing | None = None,
@@ -76,6 +77,7 @@ class Anthropic(Asking):
     ) -> None:
         key = Key(key) if isinstance(key, str) else key
         super().__init__(key, base_url, transport=transport, patience=patience, now=now)
+        self._prefix = prefix  # what stands before a model's name in settings, and is not sent
         self._betas = betas
         self._display = thinking_display
         self._clearing = clearing
@@ -84,7 +86,7 @@ class Anthropic(Asking):
         """What the server says the prompt of this request would be."""
         target = self._target(request, frozenset())
         projected = self._projection().project(conversation.history, conversation.edits, target)
-        settings: dict[str, object] = {"model": request.model}
+        settings: dict[str, object] = {"model": self._model(request)}
         if thinking := self._thinking(request, projected):
             settings["thinking"] = thinking
         settings |= self._managing(request)
@@ -139,7 +141,7 @@ class Anthropic(Asking):
     # --- making the request ---
 
     def _settings(self, request: Request, projected: Projected) -> dict[str, object]:
-        settings: dict[str, object] = {"model": request.model, "max_tokens": request.max_output, "stream": True}
+        settings: dict[str, object] = {"model": self._model(request), "max_tokens": request.max_output, "stream": True}
         if thinking := self._thinking(request, projected):
             settings["thinking"] = thinking
         output: dict[str, object] = {}
@@ -157,6 +159,9 @@ class Anthropic(Asking):
         if self._clearing is None or request.source in ASIDE:
             return {}
         return {"context_management": {"edits": [self._clearing.edit]}}
+
+    def _model(self, request: Request) -> str:
+        return request.model.removeprefix(self._prefix)
 
     def _thinking(self, request: Request, projected: Projected) -> dict[str, object] | None:
         off = model_named(request.model).thinking_off

@@ -188,8 +188,9 @@ class Asking:
     async def _attempt(self, prepared: Prepared) -> AsyncGenerator[Batch, None]:
         refreshed = False
         if self._key.is_stale is not None and self._key.is_stale():
-            await self._refresh()
+            await self._refresh(self._key.value)
         while True:
+            refused = self._key.value
             headers = prepared.headers | self._key.headers
             url, body = f"{self._url}{self.path}", prepared.body
             async with self._transport.post(url, headers, body, body.size, self._warm) as response:
@@ -199,7 +200,7 @@ class Asking:
                             yield batch
                     return
                 error = await self._refusal(response)
-            if response.status != 401 or refreshed or not await self._refresh():
+            if response.status != 401 or refreshed or not await self._refresh(refused):
                 raise error
             refreshed = True
 
@@ -217,14 +218,13 @@ class Asking:
                 return
         raise ProviderError(NO_END)
 
-    async def _refresh(self) -> bool:
-        """A new key, once; the same one again would be refused again."""
+    async def _refresh(self, refused: str) -> bool:
+        """A new key, once; the same one again would be refused again. Another request may have brought it already."""
         if self._key.refresh is None:
             return False
-        value = await self._key.refresh()
-        changed = bool(value) and value != self._key.value
-        self._key = replace(self._key, value=value)
-        return changed
+        if self._key.value == refused and (value := await self._key.refresh()):
+            self._key = replace(self._key, value=value)
+        return self._key.value != refused
 
     def _line(self, request: Request) -> Line:
         found = self._lines.get(request.source)

@@ -129,7 +129,8 @@ class OpenAI(Asking):
     async def _read(self, response: Exchange, prepared: Prepared) -> AsyncGenerator[Batch, None]:
         parser, reply = Parser(), self._reading(prepared)
         if response.headers.get("content-type", "").startswith("application/json"):
-            yield reply.not_streamed(await response.read(NOT_STREAMED))
+            if batch := reply.not_streamed(await response.read(NOT_STREAMED)):
+                yield batch
         else:
             async for chunk in response:
                 batch = reply.take(parser.feed(chunk))

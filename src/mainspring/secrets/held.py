@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import cast
 
+LEAST_KEY = 16  # characters of a key that is one word
 SHORTEST = 6  # characters; a shorter value would blot out ordinary words
 _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
@@ -21,6 +22,13 @@ def hold(*secrets: str) -> None:
     new = {one for secret in secrets if secret for one in spellings(secret) if len(one) >= SHORTEST}
     if not new <= set(_values):
         _values = tuple(sorted({*_values, *new}, key=lambda value: (-len(value), value)))
+
+
+def hold_key(value: str) -> None:
+    """A key, unless it is a word that somebody put in the place of one for a server that wants none: to cover `ollama`
+    or `content` wherever they stand would spoil the files of a session."""
+    if len(value) >= LEAST_KEY or not value.isalpha():
+        hold(value)
 
 
 def known() -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
-from mainspring.secrets.held import hold, hold_proxies
+from mainspring.secrets.held import hold_key, hold_proxies
 
 API_KEY, AUTH_TOKEN = "x-api-key", "authorization"  # the headers
 BOTH = "both"  # of them: what a helper prints may be either, and Claude Code sends it as both
@@ -54,7 +54,8 @@ class Found(Bundle):
 def find_key(wanted: Wanted) -> Found:
     """Raises `UsageError` for one that is there and cannot be used: another one is not taken in its place."""
     hold_proxies(wanted.environ)
-    hold(*[wanted.environ.get(name, "").strip() for name in VARIABLES])  # also the one that is not used
+    for name in VARIABLES:
+        hold_key(wanted.environ.get(name, "").strip())  # also the one that is not used
     if wanted.argument:
         value = checked(wanted.argument, "the key that was given")
         return Found(ARGUMENT, value, header_of(value))
@@ -99,5 +100,5 @@ def checked(value: str, name: str) -> str:
     value = value.strip()
     if not (value.isascii() and value.isprintable()) or " " in value or not 0 < len(value) <= LONGEST:
         raise UsageError(f"{name} is no key: a key is one word of at most {LONGEST:,} plain characters")
-    hold(value)
+    hold_key(value)
     return value

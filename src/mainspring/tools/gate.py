@@ -172,13 +172,14 @@ def beside_walls(asked: Asked, verdict: Verdict, mode: str, sandbox: Walled) -> 
     """To leave the sandbox is another thing than to run the command: no rule for the command grants it (X5)."""
     leaves, command = asked.input.get(LEAVES) is True, str(asked.input.get("command", ""))
     if leaves:
-        granted = verdict.decision == "allow" and asked.hook != "allow" and mode != "bypassPermissions"
-        if not granted or not sandbox.in_force:
+        free = verdict.decision == "deny" or asked.hook == "allow" or mode == "bypassPermissions"
+        if free or not sandbox.in_force:
             return verdict
         why = "it asks to run outside of the sandbox, which no rule for a command covers"
-        return replace(
-            verdict, decision="deny" if mode == "dontAsk" else "ask", reason=why, rule="", source="", person=True
-        )
+        if verdict.decision == "ask":
+            why = f"{why}; and {verdict.reason}"
+        decision = "deny" if mode == "dontAsk" else "ask"
+        return replace(verdict, decision=decision, reason=why, rule="", source="", person=True, open=False)
     open_question = verdict.decision == "ask" and not verdict.rule and not verdict.person and asked.hook is None
     if not open_question or mode == "plan" or not (sandbox.auto_allow and sandbox.in_force):
         return verdict

@@ -14,15 +14,27 @@ from mainspring.core.value import Bundle
 from mainspring.permissions.shell.tables import names
 from mainspring.processes.child import Walls
 
-# Of git, what writes its folder and runs no other program than the repository's own hooks. No `-c` and no `--exec`
-# comes before these: then the first word after `git` is another.
+# Of git, what writes its folder and runs no other program than the repository's own hooks. No `-c` comes before these:
+# then the first word after `git` is another.
 OF_GIT = names(
     """add am apply blame branch checkout cherry-pick clean clone commit describe diff fetch gc grep init log
-    ls-files ls-tree merge mv notes prune pull push range-diff reflog reset restore rev-list rev-parse revert
+    ls-files ls-tree merge mv notes prune pull push range-diff rebase reflog reset restore rev-list rev-parse revert
     rm shortlog show sparse-checkout stash status switch tag worktree"""
 )
-LEADS_TO_CODE = ("-c", "--exec", "-x", "--upload-pack", "--receive-pack", "--template", "--config", "--pager", "-u")
-BESIDE_GIT = frozenset({"cd", "echo", "true", ":", "pwd", "printf"})  # they touch nothing by themselves
+# Options by which they do, or write where they are told to.
+_WRITES = ("--output", "--ext-diff", "--textconv")
+LEADS_TO_CODE: dict[str, tuple[str, ...]] = {
+    "clone": ("-c", "--config", "-u", "--upload-pack", "--template"),
+    "init": ("--template",),
+    "fetch": ("--upload-pack",),
+    "pull": ("--upload-pack",),
+    "push": ("--receive-pack", "--exec"),
+    "rebase": ("-x", "--exec", "-i", "--interactive"),
+    "grep": ("-O", "--open-files-in-pager"),
+    **dict.fromkeys(("diff", "log", "show", "range-diff", "stash", "reflog", "shortlog"), _WRITES),
+}
+# They touch nothing by themselves, under these very names.
+BESIDE_GIT = names("cd echo true : pwd printf cat head tail wc grep ls sort uniq cut")
 
 
 class Excluded(Bundle):
@@ -54,20 +66,26 @@ def walls_of(excluded: Excluded) -> WallsOf:
 def _usual(command: str) -> Walls:
     if "git" not in command:
         return Walls.USUAL
-    from mainspring.permissions.shell.look import base, look
+    from mainspring.permissions.shell.look import look
 
     sight = look(command)
     if sight.opaque or any(script.functions for script in sight.scripts):
         return Walls.USUAL
     assigned = any(simple.assigns for script in sight.scripts for simple in script.commands)
     texts = [[word.text for word in seen.words] for seen in sight.commands]
-    if assigned or any(redirect.op not in ("<", "2>&1", ">&") for s in sight.scripts for redirect in s.all_redirects):
+    redirects = [redirect for script in sight.scripts for redirect in script.all_redirects]
+    if assigned or any(r.op not in ("<", "2>&1", ">&") and r.target.text != "/dev/null" for r in redirects):
         return Walls.USUAL
     is_git = [words[0] == "git" and len(words) > 1 and words[1] in OF_GIT for words in texts]
-    harmless = [base(words[0]) in BESIDE_GIT for words in texts]
-    tempting = any(word.startswith(LEADS_TO_CODE) for words in texts for word in words[1:] if words[0] == "git")
+    harmless = [words[0] in BESIDE_GIT for words in texts]
+    tempting = any(leads_to_code(words) for words in texts if words[0] == "git" and len(words) > 1)
     all_known = all(git or quiet for git, quiet in zip(is_git, harmless, strict=True))
     return Walls.GIT if any(is_git) and all_known and not tempting else Walls.USUAL
+
+
+def leads_to_code(words: list[str]) -> bool:
+    options = LEADS_TO_CODE.get(words[1], ())
+    return any(word.startswith(options) for word in words[2:]) if options else False
 
 
 def _is_excluded(command: str, patterns: tuple[str, ...]) -> bool:
