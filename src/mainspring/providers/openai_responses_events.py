@@ -113,6 +113,8 @@ class Reply(Reader):
         self._items: dict[int | str, _Item] = {}  # by place, in the order in which they began
 
     def not_streamed(self, body: bytes) -> Batch:
+        if b'"output"' not in body and b'"error"' not in body:
+            fail("the server sent an answer that is none")
         return self.take([("", b'{"type":"response.done","response":' + body + b"}")])
 
     def _take(self, data: bytes) -> None:
