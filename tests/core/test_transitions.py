@@ -582,3 +582,12 @@ def test_a_fallback_outlasts_the_users_earlier_choice_but_not_a_new_one() -> Non
         config=replace(CONFIG, fallbacks=(TINY,)),
     )
     assert [r.request.model for r in play.requests] == ["small", "tiny", "other"]
+
+
+@pytest.mark.covers("O-10")
+def test_without_reactive_compaction_turns_are_trimmed_at_once() -> None:
+    config = replace(CONFIG, reactive_compact=False)
+    play = Play([failure(Trouble.PROMPT_TOO_LONG), reply("done")], compactions=[True], config=config)
+    assert [how for how, _ in play.compacts] == ["trim"]
+    near = Play([reply("done")], contexts=[FULL, 100], compactions=[True], config=config)
+    assert [how for how, _ in near.compacts] == ["summary"]

@@ -15,7 +15,7 @@ from mainspring.core.errors import MainspringError, ProtocolError, ProviderError
 from mainspring.core.events import Aborted, ContextReady, Replied, Submitted
 from mainspring.core.history import History
 from mainspring.core.messages import Image, RedactedThinking, Text, Thinking, ToolCall, User, result, user
-from mainspring.core.models import MODELS, Model
+from mainspring.core.models import MODELS, Model, model_named, same_model
 from mainspring.core.reasons import AbortReason, Failure, Trouble
 from mainspring.core.state import State
 from mainspring.core.step import step
@@ -234,3 +234,22 @@ def test_a_result_of_a_run_that_said_nothing_has_no_text() -> None:
     ended = step(silent.state, Aborted(AbortReason.SUBMIT), CONFIG).updates[-1]
     assert isinstance(ended, Result)
     assert (ended.text, ended.stop) == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("gpt-5", "gpt-5", True),
+        ("openai/gpt-5", "gpt-5-2025-08-07", True),
+        ("claude-haiku-4-5-20251001", "anthropic/claude-haiku-4-5", True),
+        ("gpt-5", "gpt-5-mini", False),
+        ("openai/gpt-5", "openai/gpt-4o", False),
+    ],
+)
+def test_the_same_model_by_another_name(one: str, other: str, same: bool) -> None:
+    assert same_model(one, other) is same_model(other, one) is same
+
+
+def test_a_model_behind_the_name_of_a_provider() -> None:
+    assert model_named("openrouter/anthropic/claude-sonnet-5-5").price == model_named("claude-sonnet-5-5").price
+    assert model_named("openai/gpt-5").name == "openai/gpt-5"

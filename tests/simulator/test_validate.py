@@ -142,6 +142,8 @@ def of_another(model: str) -> str:
 
 CLEARING = {"type": "clear_tool_uses_20250919"}
 
+KNOWN = "claude-sonnet-5-5"  # of other models the limit may not be
+
 MUTATIONS = [
     Mutation("an unknown field", "fields.unknown", lambda b, d: d(st.sampled_from(nested(b))).update(surprise=1)),
     Mutation("an unknown block", "fields.kind", lambda b, d: some_user(b, d).append({"type": "hologram"})),
@@ -158,7 +160,11 @@ MUTATIONS = [
     ),
     Mutation("a number as a string", "fields.type", lambda b, _: b.update(max_tokens="1000")),
     Mutation("null as content", "fields.type", lambda b, d: d(st.sampled_from(b["messages"])).update(content=None)),
-    Mutation("no limit", "max_tokens", lambda b, d: b.update(max_tokens=d(st.sampled_from([0, -1, 10**7])))),
+    Mutation(
+        "no limit",
+        "max_tokens",
+        lambda b, d: b.update(model=KNOWN, max_tokens=d(st.sampled_from([0, -1, 10**7]))),
+    ),
     Mutation("no messages", "messages.some", lambda b, _: b.update(messages=[])),
     Mutation(
         "a system message", "messages.roles", lambda b, d: d(st.sampled_from(b["messages"])).update(role="system")

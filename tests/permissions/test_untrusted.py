@@ -1,0 +1,23 @@
+"""Before a folder is trusted, git is not free: its configuration and hooks are the repository's (P6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from mainspring.permissions import Asked, Policy, decide
+from mainspring.processes.paths import resolve
+
+
+@pytest.mark.parametrize(
+    ("command", "trusted", "decision"),
+    [
+        ("git status", True, "allow"),
+        ("git status", False, "ask"),
+        ("ls; git log", False, "ask"),
+        ("ls", False, "allow"),
+    ],
+)
+def test_git(command: str, trusted: bool, decision: str) -> None:
+    policy = Policy(folders=("/work",), trusted=trusted)
+    asked = Asked("Bash", {"command": command}, "/work")
+    assert decide(asked, policy, resolve).decision == decision
