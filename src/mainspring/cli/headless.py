@@ -119,6 +119,9 @@ def new_door(world: World, options: Options, write: Write) -> Door:
     return framed(world, options, write)
 
 
+LONG_WAIT = 4_000  # milliseconds; from the fourth try on
+
+
 class Bare:
     """The answer alone (settled 33); what went wrong goes to standard error."""
 
@@ -134,7 +137,7 @@ class Bare:
         match update:
             case Failed():
                 self._failure = update.failure
-            case Retrying():
+            case Retrying() if update.delay >= LONG_WAIT:  # shorter ones are nobody's concern
                 why = update.failure.detail or update.failure.kind
                 complain(f"{why}; trying again in {update.delay / 1_000:.0f} s")
             case Result():
