@@ -50,6 +50,7 @@ def test_a_command_writes_in_the_working_folder_and_nowhere_else(serve: Serve) -
     stage = serve(Say.of(bash("touch here; touch /var/mainspring-was-here")), Say.of("Done."))
     shown = play(stage)
     assert shown[0]["sandbox"] == "sandbox: on (bubblewrap)"
+    assert "sandbox: on (bubblewrap)" in stage.sessions()[0].read_text()
     assert (stage.folder / "here").exists()
     assert not Path("/var/mainspring-was-here").exists()
     [result] = results(shown)

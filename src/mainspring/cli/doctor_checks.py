@@ -18,6 +18,7 @@ from enum import StrEnum
 from functools import partial
 
 from mainspring.cli.flags import Options
+from mainspring.cli.sandbox import level_of
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.processes.bubblewrap import TEMPORARY
@@ -205,17 +206,11 @@ def key(here: Here) -> Findings:
 # --- the sandbox --------------------------------------------------------------------------------------------------
 
 
-def wanted_level(chosen: Settings) -> Level:
-    if chosen.sandbox.required:
-        return Level.REQUIRED
-    return Level.OFF if chosen.sandbox.enabled is False else Level.ON
-
-
 def sandbox(here: Here) -> Findings:
     """Its level, and every way out of it that we know, tried."""
     from mainspring.processes.sandbox_probe import probe
 
-    wanted = wanted_level(here.settings)
+    wanted = level_of(here.settings.sandbox)
     if here.home is None or not os.path.isdir(here.home):  # noqa: PTH112
         answer = Answer(None, "there is no folder of ours to try it in: set MAINSPRING_HOME")
     else:

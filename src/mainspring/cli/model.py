@@ -40,14 +40,6 @@ class Reached(Bundle):
     key_source: str = "none"
 
 
-def credentials(environment: Environment) -> tuple[str, str]:
-    """Where the key was found, and the key."""
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
-        if value := environment.get(name, "").strip():
-            return name, value
-    return "none", ""
-
-
 def key_for(settings: Settings, environment: Environment, cwd: str) -> Found:
     """Raises `UsageError` for a key that is there and cannot be used."""
     api = settings.api

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mainspring.permissions.policy import Policy
     from mainspring.processes.child import Job, Walls
     from mainspring.processes.proxy_namespace import Network
-    from mainspring.processes.sandbox import Standing, Walled, Way
+    from mainspring.processes.sandbox import Level, Standing, Walled, Way
 
 TOLD = "sandbox-told"  # in our home: why there is no sandbox was said
 MOST_LOOKED_AT = 3_000  # entries of the working folders, when rules keep files from being read
@@ -50,6 +50,8 @@ class Sandboxing:
         self._told = False
         self._noted: set[str] = set()
         self.policy = ground.policy  # the session's own, once there is one
+        self.note: Callable[[], object] | None = None  # puts the level down in the journal, with the first command
+        self._noting: object = None
         if ground.wanted.required:
             _ = self.standing  # or nothing is begun
 
@@ -61,7 +63,7 @@ class Sandboxing:
             from mainspring.processes.sandbox_probe import probe
 
             ground, wanted = self._ground, self._ground.wanted
-            level = Level.REQUIRED if wanted.required else Level.OFF if wanted.enabled is False else Level.ON
+            level = level_of(wanted)
             answer = Answer(None)
             if level is not Level.OFF:
                 home = ground.home or self._own_folder()
@@ -101,6 +103,9 @@ class Sandboxing:
     def walls(self, command: str, leave: bool) -> Walls:  # a callback
         """What a command may reach; `leave`: it asks for everything."""
         from mainspring.processes.child import Walls
+
+        if self.note is not None:
+            self._noting, self.note = self.note(), None
 
         if self.standing.level != "bubblewrap":
             self._tell()
@@ -170,6 +175,14 @@ class Sandboxing:
                     file.write(standing.reason)
         how = "in a lower sandbox (landlock)" if standing.program else "without a sandbox"
         print(f"mainspring: commands run {how}: {standing.reason}", file=sys.stderr, flush=True)
+
+
+def level_of(wanted: Wanted) -> Level:
+    from mainspring.processes.sandbox import Level
+
+    if wanted.required:
+        return Level.REQUIRED
+    return Level.OFF if wanted.enabled is False else Level.ON
 
 
 def _unreadable(folders: tuple[str, ...], may_read: Callable[[str], bool]) -> Iterator[str]:

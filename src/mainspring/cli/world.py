@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
@@ -38,6 +39,7 @@ from mainspring.hooks.points import Hooks
 from mainspring.secrets.sources import FILE_NAME
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.places import side_folder
+from mainspring.sessions.records import NoteRecord
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
 from mainspring.tools.base import Offer, Place, offer
@@ -196,6 +198,11 @@ def connect(parts: Parts, session: Session, journal: FileJournal | None) -> None
     kit.mode, kit.change_mode, kit.past = (lambda: session.shared.policy.mode), change, past
     kit.names_host = lambda host: gate.names_host(host, session.shared.policy)
     parts.sandboxing.policy = lambda: gate.policy(session.shared.policy)
+
+    async def note() -> None:
+        await session.deps.journal.append(NoteRecord("sandbox", parts.sandboxing.words, session.deps.now()))
+
+    parts.sandboxing.note = lambda: asyncio.ensure_future(note())
 
 
 def structured(options: Options) -> Offer | None:
