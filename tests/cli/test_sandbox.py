@@ -116,6 +116,13 @@ def test_required_without_bubblewrap_landlock_stands_in_or_nothing_begins(serve:
         assert stage.requests == []
 
 
+def test_a_required_sandbox_works_where_nobody_has_made_a_home_yet(serve: Serve) -> None:
+    stage = serve(Say.of(bash("echo $((20 + 22))")), Say.of("Done."))
+    wanted = json.dumps({"sandbox": {"enabled": True, "failIfUnavailable": True}})
+    shown = play(stage, "--settings", wanted, env={"MAINSPRING_HOME": str(stage.folder.parent / "not" / "yet")})
+    assert "42" in results(shown)[0]
+
+
 def test_git_works_in_the_sandbox_and_hooks_cannot_be_planted(serve: Serve) -> None:
     commands = ("git add -A && git commit -qm first && git log --oneline", "touch .git/hooks/pre-commit", "git status")
     stage = serve(*[Say.of(bash(command)) for command in commands], Say.of("Done."))

@@ -197,3 +197,21 @@ def test_a_flood_is_read_within_its_limits(tmp_path: Path) -> None:
     assert ended.stdout.size == 50_000_000
     assert [path.stat().st_size for path in tmp_path.iterdir()] == [1_000_000]
     assert len(ended.stdout.data) <= 3_000
+
+
+def test_what_a_trap_starts_is_given_a_moment(tmp_path: Path) -> None:
+    """It cleans up: to ask it to end as well, at once, would leave the half of it undone."""
+    count = 20
+    clean = f"for n in $(seq {count}); do rm file$n || exit; done; exit 5"
+    command = (
+        f"cd {tmp_path}; touch $(seq -f file%g {count}); trap '{clean}' TERM; touch started; sleep {new_nap()} & wait"
+    )
+
+    async def play(children: Children) -> int | None:
+        child = children.start(bash(command))
+        await until((tmp_path / "started").exists)
+        await children.end(child)
+        return child.code
+
+    assert with_children(play) == 5
+    assert [path.name for path in tmp_path.iterdir()] == ["started"]

@@ -10,13 +10,14 @@ import pytest
 
 from mainspring.processes.child import Walls
 from mainspring.processes.probe_field import Who, run_one
-from mainspring.processes.probes import PROBES, Probe
+from mainspring.processes.probes import FILES, PROBES, PROTECTED, Probe
 from processes.walls import LINUX, NOBODY, bubblewrap, python_for, seen_folder
 
 pytestmark = LINUX
 USERS = [None, NOBODY] if os.getuid() == 0 else [None]
 AS = pytest.mark.parametrize("user", USERS, ids=["me", "an ordinary user"][: len(USERS)])
 EACH = pytest.mark.parametrize("probe", PROBES, ids=[probe.name for probe in PROBES])
+OF_FILES = pytest.mark.parametrize("probe", [*FILES, *PROTECTED], ids=[probe.name for probe in (*FILES, *PROTECTED)])
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,25 @@ def test_none_gets_out_of_the_git_room(
     assert not outcome.escaped, outcome.said
     assert "Error" in outcome.said or probe.name == "outlive the command"
     assert "bwrap:" not in outcome.said
+
+
+@AS
+@OF_FILES
+@pytest.mark.parametrize("walls", [Walls.USUAL, Walls.GIT])
+def test_none_gets_out_below_the_top_of_a_repository(
+    probe: Probe, walls: Walls, user: int | None, base: Path, pythons: dict[int | None, str]
+) -> None:
+    """The repository that the git room opens lies outside of the working folder then."""
+    who = Who(pythons[user], user, walls, below=True)
+    outcome = run_one(probe, str(base), program=bubblewrap(base), who=who)
+    assert not outcome.escaped, outcome.said
+    assert "Error" in outcome.said
+    assert "bwrap:" not in outcome.said
+
+
+@OF_FILES
+def test_without_walls_it_would_from_below(probe: Probe, base: Path) -> None:
+    assert probe.able == "depends" or run_one(probe, str(base), program=None, who=Who(below=True)).escaped
 
 
 @AS

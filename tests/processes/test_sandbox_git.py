@@ -445,7 +445,96 @@ def test_too_many_worktrees_are_closed(box: Box) -> None:
     assert in_room(box, "git commit -q --allow-empty -m x; git log -1 --format=%s") == "x\n"
 
 
-def test_without_a_repository_it_is_said(box: Box) -> None:
+# --- where there is none yet ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def empty(box: Box) -> Box:
     subprocess.run(["rm", "-rf", str(box.work / ".git")], check=True)
-    assert box.run("git init -q .", Walls.GIT).code != 0
-    assert box.sandbox.notes == (f"no repository lies in '{box.work}', so none can be written from there",)
+    return box
+
+
+def test_without_a_repository_it_is_said(empty: Box) -> None:
+    assert empty.run("git add file", Walls.GIT).code != 0
+    assert empty.sandbox.notes == (f"no repository lies in '{empty.work}' or above it, so none could be written",)
+    assert empty.names() == ["file"]
+
+
+def test_git_makes_a_repository_in_its_room_only(empty: Box) -> None:
+    assert empty.run("git init -q .").code != 0
+    said = in_room(empty, "git init -q -b main . && git add file && git commit -qm first && git log --format=%s HEAD")
+    assert said == "first\n"
+    assert empty.sandbox.notes == ()
+    assert empty.names() == [".git", "file"]
+    in_room(empty, "git commit -q --allow-empty -m second")  # from now on it is one like any other
+    assert empty.run("git config core.fsmonitor x", Walls.GIT).code != 0
+    assert git(empty.work, "log", "--format=%s") == "second\nfirst\n"
+
+
+INIT = "git init -q . && "
+NEW = [
+    (INIT + f"printf '{EVIL}' >> .git/config", "with the setting"),
+    (INIT + "mkdir -p .git/hooks; cp /bin/true .git/hooks/pre-commit", "with hooks"),
+    (INIT + "mkdir evil; echo ../evil > .git/commondir", "with 'commondir'"),
+    (INIT + "git config include.path ../evil", "with the setting"),
+    (INIT + "git config core.sshCommand evil", "with the setting"),
+    (INIT + "mkdir -p .git/rebase-merge; echo 'exec evil' > .git/rebase-merge/git-rebase-todo", "holds commands"),
+    ("git init -q --separate-git-dir=evil .", "leads to a repository elsewhere"),
+    ("git init -q evil; ln -s evil/.git .git", "leads to a repository elsewhere"),
+    ("echo 'gitdir: not-yet' > .git", "leads to a repository elsewhere"),
+]
+
+
+@pytest.mark.parametrize(("command", "told"), NEW, ids=[one[0] for one in NEW])
+def test_a_new_repository_that_leads_to_code_is_taken_away(empty: Box, command: str, told: str) -> None:
+    in_room(empty, command)
+    (note,) = empty.sandbox.notes
+    assert told in note
+    assert "it was moved to" in note
+    assert len(list((empty.base / "state/aside").iterdir())) == 1
+    if told != "holds commands":
+        assert not os.path.lexists(empty.work / ".git")
+
+
+def test_a_name_in_a_new_repository_is_harmless(empty: Box) -> None:
+    in_room(empty, INIT + "git config user.name A && git config --local user.email a@b")
+    assert empty.sandbox.notes == ()
+    assert git(empty.work, "config", "--local", "user.email") == "a@b\n"
+
+
+def test_a_bare_repository_in_the_working_folder_is_none_afterwards(empty: Box) -> None:
+    in_room(empty, "git init -q --bare .")
+    assert "makes the folder a repository in git's eyes" in " ".join(empty.sandbox.notes)
+    assert not (empty.work / "HEAD").exists()
+
+
+# --- it stays one ---------------------------------------------------------------------------------------------------
+
+SPOILING = [
+    ("rm .git/HEAD", "HEAD"),
+    ("echo nonsense > .git/HEAD", "HEAD"),
+    ("ln -sf /etc/passwd .git/HEAD", "HEAD"),
+    ("rm .git/HEAD; mkdir -p .git/HEAD/x", "HEAD"),
+    ("rm -rf .git/refs", "refs"),
+    ("rm -rf .git/refs; touch .git/refs", "refs"),
+    ("chmod 000 .git/refs", "refs"),
+    ("chmod 000 .git/objects", "objects"),
+    ("chmod 000 .git", ".git"),
+]
+
+
+@pytest.mark.parametrize(("command", "place"), SPOILING, ids=[one[0] for one in SPOILING])
+def test_what_was_a_repository_stays_one(box: Box, command: str, place: str) -> None:
+    """Else git takes what poses as one beside it, or above."""
+    before = (box.work / ".git/HEAD").read_bytes()
+    in_room(box, f"git pack-refs --all; {command}")
+    assert [note.partition("' ")[0].rpartition("/")[2] for note in box.sandbox.notes] == [place]
+    assert (box.work / ".git/HEAD").read_bytes() == before
+    assert Path(git(box.work, "rev-parse", "--absolute-git-dir").strip()) == box.work / ".git"
+    assert git(box.work, "log", "--format=%s") == "first\n"
+
+
+def test_a_head_that_moved_is_left_alone(box: Box) -> None:
+    in_room(box, "git checkout -q --detach")
+    assert box.sandbox.notes == ()
+    assert len((box.work / ".git/HEAD").read_text().strip()) == 40

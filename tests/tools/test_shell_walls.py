@@ -22,6 +22,7 @@ GIT = [
     "git rebase main",
     "git commit -c HEAD",
     "git add a | cat",
+    "git init && git config user.name 'A B' && git config --local user.email a@b && git add . && git commit -m x",
 ]
 USUAL = [
     "make test",
@@ -38,6 +39,12 @@ USUAL = [
     "./cat x; git add a",
     "git add a > .git/HEAD",
     "git config alias.x '!sh'",
+    "git init && git config core.fsmonitor evil",
+    "git config user.name",
+    "git config user.name x y",
+    "git config --global user.name x",
+    "git config --file=x user.name y",
+    "git config user.name --edit",
     "git submodule foreach make",
     "GIT_EXTERNAL_DIFF=evil git diff",
     "git status > .git/commondir",

@@ -61,12 +61,15 @@ class Sandboxing:
         if self._standing is None:
             from mainspring.processes.sandbox import Answer, Kind, Level, settle
             from mainspring.processes.sandbox_probe import probe
+            from mainspring.sessions.places import make_folder
 
             ground, wanted = self._ground, self._ground.wanted
             level = level_of(wanted)
             answer = Answer(None)
             if level is not Level.OFF:
                 home = ground.home or self._own_folder()
+                with suppress(OSError):  # the probe says what is wrong
+                    make_folder(home)  # on a fresh machine nobody has made it yet
                 # Landlock keeps files at the top of a repository from being made: better than nothing, if asked for.
                 kinds = tuple(Kind) if wanted.required else (Kind.BUBBLEWRAP,)
                 answer = probe(home, path=ground.path, outside=ground.folders, kinds=kinds)

@@ -11,6 +11,7 @@ from mainspring.processes import descent
 from mainspring.processes.child import Child
 
 GRACE = 2.0  # seconds between TERM and KILL
+MOMENT = 0.1  # seconds for what is begun after TERM, such as the programs of a trap
 LINGER = 0.1  # seconds for the rest of the output when the child has ended: `>(tee log)` ends after its shell
 TICK = 0.02  # seconds between two looks, at most, unless they take long
 SELDOM = 0.5  # seconds between two looks at what may run for hours
@@ -76,24 +77,28 @@ async def _end(child: Child) -> None:
 async def _ask(child: Child) -> None:
     """TERM to each, once. Except to one that has become another program since: it has forgotten.
 
-    A shell that has just forked hears TERM as the shell that it still is, and then becomes what it is to run.
+    A shell that has just forked hears TERM as the shell that it still is, and then becomes what it is to run. What is
+    begun after that is given a moment: it may be what cleans up.
     """
+    first = _left(child)
+    there = {(one.pid, one.started) for one in first}
     told: set[tuple[int, int, bytes]] = set()
     if not child.job.keeper:
-        told = {found.named for found in _left(child) if found.group == child.pid}
+        told = {one.named for one in first if one.group == child.pid}
         descent.send_group(child.pid, signal.SIGTERM)
         descent.send_group(child.pid, signal.SIGCONT)  # one that was stopped hears nothing
-    deadline = time.monotonic() + GRACE
+    since: dict[tuple[int, int], float] = {}  # when the others were seen first
+    began = time.monotonic()
     delay = 0.001
-    while (now := time.monotonic()) < deadline:
+    while (now := time.monotonic()) < began + GRACE:
         left = _left(child)
         if child.exited.is_set() and not left:
             return
-        due = {found.named: found for found in left}
-        new = [found for named, found in due.items() if named not in told]
-        descent.send(new, signal.SIGTERM)
-        descent.send(new, signal.SIGCONT)
-        told.update(due)
+        due = {named: one for one in left if (named := one.named) not in told}
+        new = {n: one for n, one in due.items() if n[:2] in there or now - since.setdefault(n[:2], now) >= MOMENT}
+        descent.send(list(new.values()), signal.SIGTERM)
+        descent.send(list(new.values()), signal.SIGCONT)
+        told.update(new)
         await _moment(child, max(delay, 4 * (time.monotonic() - now)))  # looking takes a fifth of the time at most
         delay = min(2 * delay, TICK)
 

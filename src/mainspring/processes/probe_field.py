@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mainspring.processes.child import Job, Walls
-from mainspring.processes.probes import HEAD, PROBES, Probe
+from mainspring.processes.probes import HEAD, Probe
 from mainspring.processes.sandbox import Answer, Kind, Rooms, build
 from mainspring.processes.sandbox_held import is_our_file, is_ours
 
@@ -42,15 +42,12 @@ class Who(NamedTuple):
     user: int | None = None  # another one, if we are root
     walls: Walls = Walls.USUAL
     kind: Kind = Kind.BUBBLEWRAP
-
-
-def run_probes(program: str, base: str, who: Who | None = None) -> list[Outcome]:
-    """All of them, behind walls. `base`: an existing folder of ours, which must not lie in a temporary folder."""
-    return [run_one(probe, base, program=program, who=who) for probe in PROBES]
+    below: bool = False  # the working folder lies below the top of its repository
 
 
 def run_one(probe: Probe, base: str, *, program: str | None, who: Who | None = None) -> Outcome:
-    """`program`: what makes the walls; None: without any."""
+    """`base`: an existing folder of ours, which must not lie in a temporary folder. `program`: what makes the walls;
+    None: without any."""
     who = who or Who()
     with Field(base, who) as field, field.walls(program) as around:
         before = field.snapshot()
@@ -114,7 +111,7 @@ class Field:
     def snapshot(self) -> Snapshot:
         """Of what no probe may change."""
         found: Snapshot = {}
-        for top in ("out", "work/.git", "work/sub/.git", "work/.claude", "work/.mcp.json", "linked"):
+        for top in ("out", ".git", "work/.git", "work/sub/.git", "work/.claude", "work/.mcp.json", "linked"):
             for path in _tree(self.root / top):
                 if not is_ours(str(path)) and not is_our_file(str(path)):
                     found[str(path.relative_to(self.root))] = _looks(path)
@@ -133,13 +130,15 @@ class Field:
 
     def _plant(self, stack: ExitStack) -> None:
         root = self.root
-        for folder in ("out", "temp", "state", "work/.git/hooks", "work/sub/.git", "work/denied", "linked/real"):
+        git = root / ".git" if self.who.below else root / "work/.git"
+        for folder in ("out", "temp", "state", "work/sub/.git", "work/denied", "linked/real"):
             (root / folder).mkdir(parents=True)
-        for folder in ("objects/info", "refs"):  # a whole repository, so that the git room opens it
-            (root / "work/.git" / folder).mkdir(parents=True)
+        for folder in ("hooks", "objects/info", "refs"):  # a whole repository, so that the git room opens it
+            (git / folder).mkdir(parents=True)
         stack.callback(shutil.rmtree, root, ignore_errors=True)
-        for name in ("out/file", "work/mine", "work/.git/config", "work/.git/HEAD", "linked/real/settings.json"):
-            (root / name).write_text("as it was")
+        for path in (root / "out/file", root / "work/mine", git / "config", root / "linked/real/settings.json"):
+            path.write_text("as it was")
+        (git / "HEAD").write_text("ref: refs/heads/main\n")
         for name in ("denied_file", "work/denied/secret"):
             (root / name).write_text("secret")
         (root / "linked/.mainspring").symlink_to("real")
@@ -147,7 +146,7 @@ class Field:
         word = f"probe-{os.urandom(8).hex()}"
         stack.callback(_end_survivors, word)
         self.places = {
-            "out": f"{root}/out", "work": f"{root}/work", "linked": f"{root}/linked", "word": word,
+            "out": f"{root}/out", "work": f"{root}/work", "git": str(git), "linked": f"{root}/linked", "word": word,
             "denied_file": f"{root}/denied_file", "denied_folder": f"{root}/work/denied",
             "victim": self._start_victim(stack), **self._serve(stack),
         }  # fmt: skip

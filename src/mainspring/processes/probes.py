@@ -59,22 +59,25 @@ FILES: tuple[Probe, ...] = (
 )
 
 PROTECTED: tuple[Probe, ...] = (
-    Probe("write a hook of git", "open(F['work'] + '/.git/hooks/pre-commit', 'w').write('x')"),
-    Probe("change the configuration of git", "open(F['work'] + '/.git/config', 'a').write('x')"),
+    Probe("write a hook of git", "open(F['git'] + '/hooks/pre-commit', 'w').write('x')"),
+    Probe("change the configuration of git", "open(F['git'] + '/config', 'a').write('x')"),
     Probe(
         "replace it",
-        "p = F['work'] + '/.git/'; open(p + 'new', 'w').write('x')\n"
+        "p = F['git'] + '/'; open(p + 'new', 'w').write('x')\n"
         "try: os.rename(p + 'new', p + 'config')\n"
         "except OSError: os.remove(p + 'new'); raise",
     ),
-    Probe("lead git to another one", "open(F['work'] + '/.git/commondir', 'w').write('../evil')"),
-    Probe("lend git foreign objects", "open(F['work'] + '/.git/objects/info/alternates', 'w').write('../evil')"),
+    Probe("lead git to another one", "open(F['git'] + '/commondir', 'w').write('../evil')"),
+    Probe("lend git foreign objects", "open(F['git'] + '/objects/info/alternates', 'w').write('../evil')"),
     Probe(
         "give git a remote",
-        "p = F['work'] + '/.git/remotes'; os.makedirs(p, exist_ok=True); open(p + '/origin', 'w').write('URL: ../x')",
+        "p = F['git'] + '/remotes'; os.makedirs(p, exist_ok=True); open(p + '/origin', 'w').write('URL: ../x')",
     ),
+    Probe("replace the repository", "os.rename(F['git'], F['git'] + '-old'); os.mkdir(F['git'])"),
     Probe(
-        "replace the repository", "os.rename(F['work'] + '/.git', F['work'] + '/old'); os.mkdir(F['work'] + '/.git')"
+        "put another one in its way",
+        "p = F['work'] + '/.git'\nif os.path.isdir(p): os.rename(p, p + '-old')\n"
+        "os.mkdir(p); open(p + '/config', 'w').write('x')",
     ),
     Probe(
         "replace the folder around one",

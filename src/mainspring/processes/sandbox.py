@@ -16,11 +16,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
 
-from mainspring.processes import sandbox_git, sandbox_git_left, seccomp
+from mainspring.processes import sandbox_git, sandbox_git_left, sandbox_git_whole, seccomp
 from mainspring.processes.bubblewrap import Access, Place, Profile, SandboxError, arguments, check_workspace
 from mainspring.processes.child import Job, Walls
+from mainspring.processes.paths import within
 from mainspring.processes.sandbox_held import Held
-from mainspring.processes.sandbox_places import Seen, look
+from mainspring.processes.sandbox_places import BARE, Seen, Workspace, look
 
 TEMP_NAMES = ("TMPDIR", "TMP", "TEMP")
 
@@ -135,7 +136,7 @@ class Sandbox:
         self._profile = Profile(program, self._rooms.temp, self._nothing, net=way is not None)
         self._way = way or Way()
         self._env = {**self._way.env, **dict.fromkeys(TEMP_NAMES, "/tmp")}  # noqa: S108  # it is private in there
-        self._held = {folder: Held(folder, rooms.state) for folder in self._rooms.folders}
+        self._held = {folder: Held(folder, rooms.state) for folder in self._rooms.folders}  # repositories come later
         self._bare = {folder for folder in self._rooms.folders if sandbox_git.is_repository(folder)}  # a person's own
         self._seen: Seen = {}
         self.notes: tuple[str, ...] = ()  # of the last command: what a person should know
@@ -164,25 +165,63 @@ class Sandbox:
 
     def _places(self, stack: ExitStack, walls: Walls) -> list[Place]:
         rooms = self._rooms
-        writable = (*rooms.folders, *rooms.writable)
         places = [Place(folder, Access.WRITE) for folder in rooms.writable]
+        found = {folder: look(folder, self._writable, self._seen, rooms.denied) for folder in rooms.folders}
         self.notes = ()
-        for folder in rooms.folders:
-            found = look(folder, writable, self._seen)
-            room = sandbox_git.open_room(found.repositories) if walls is Walls.GIT else sandbox_git.Room()
-            unborn = () if walls is Walls.GIT else found.unborn  # git may make them, and they are looked at then
-            held = self._held[folder].hold((*found.missing, *unborn, *room.folders), room.files)
+        room = self._open_room(found, stack) if walls is Walls.GIT else sandbox_git.Room()
+        for folder, seen in found.items():
+            # Git may make some of what is missing, and it is looked at then.
+            is_new = walls is Walls.GIT and seen.no_repository and folder not in self._bare
+            free = {*seen.unborn} if walls is Walls.GIT else set[str]()
+            free |= {f"{folder}/.git", f"{folder}/{BARE}"} if is_new else set()
+            missing = [path for path in (*seen.missing, *seen.unborn) if path not in free]
+            held = self._held[folder].hold(missing)
             stack.callback(self._held[folder].release)
-            missing = {*found.missing, *found.unborn, *room.folders, *room.files}
-            read = [place for place in found.places if place.path not in room.opened]
-            places += [place for place in (*read, *room.places) if place.path in held or place.path not in missing]
-            self.notes += (*found.notes, *room.notes)
-            if walls is Walls.GIT and not found.repositories:
-                self.notes += (f"no repository lies in '{folder}', so none can be written from there",)
+            shut = {*seen.missing, *seen.unborn, *room.opened} - held
+            places += [place for place in seen.places if place.path not in shut]
+            self.notes += seen.notes
             stack.callback(self._keep_from_posing, folder)
-            if room.opened:
-                stack.callback(self._look_after, room, sandbox_git_left.before(room))
-        return places + list(_masks(rooms.denied))
+            if is_new:
+                stack.callback(self._look_at_new, folder, alone=not room.opened)
+            elif walls is Walls.GIT and not seen.repositories and seen.outer is None:
+                self.notes += (f"no repository lies in '{folder}' that can be written from there",)
+        return [*places, *room.places, *_masks(rooms.denied)]
+
+    @property
+    def _writable(self) -> tuple[str, ...]:
+        return (*self._rooms.folders, *self._rooms.writable)
+
+    def _open_room(self, found: Mapping[str, Workspace], stack: ExitStack) -> sandbox_git.Room:
+        """For the repositories that lie in the working folders, and for those that these folders lie in."""
+        around = {seen.outer for seen in found.values() if seen.outer is not None}
+        inside = {path: None for seen in found.values() for path in seen.repositories}  # in order
+        open_ = {one.repository: None for one in around if not one.why and one.repository not in inside}
+        self.notes += tuple(
+            f"'{one.repository}' can only be read: {one.why}; run git outside of the sandbox"
+            for one in sorted(around)
+            if one.why and one.repository not in inside
+        )
+        room = sandbox_git.open_room([*open_, *inside])
+        self.notes += room.notes
+        held = set[str]()
+        for repository in [*open_, *inside]:
+            mine = [path for path in room.folders if within(path, repository)]
+            files = {path: data for path, data in room.files.items() if within(path, repository)}
+            if mine or files:
+                held |= self._held_in(repository).hold(mine, files)
+                stack.callback(self._held_in(repository).release)
+        if room.opened:
+            # What is called last is done first: it must be a repository again before it is looked at.
+            stack.callback(self._look_after, room, sandbox_git_left.before(room))
+            stack.callback(self._put_back, sandbox_git_whole.heads(room.opened))
+        missing = {*room.folders, *room.files} - held
+        return room._replace(places=tuple([place for place in room.places if place.path not in missing]))
+
+    def _held_in(self, repository: str) -> Held:
+        """By its own name: another session may be at work in it from another folder."""
+        if repository not in self._held:
+            self._held[repository] = Held(repository, self._rooms.state, self._rooms.folders)
+        return self._held[repository]
 
     def _keep_from_posing(self, folder: str) -> None:
         """With `HEAD`, `objects` and `refs` a folder is a repository for git as soon as its `.git` is none."""
@@ -192,7 +231,18 @@ class Sandbox:
             self.notes += (sandbox_git_left.move_aside(head, words, self._aside),)
 
     def _look_after(self, room: sandbox_git.Room, before: sandbox_git_left.Before) -> None:
-        self.notes += tuple(sandbox_git_left.take_away(room, before, self._aside))
+        self.notes += tuple(sandbox_git_left.take_away(room, before, self._aside, self._writable))
+
+    def _look_at_new(self, folder: str, *, alone: bool) -> None:
+        """There was no repository. `alone`: nor in any other working folder."""
+        made = sandbox_git_left.look_at_new(f"{folder}/.git", self._aside, self._writable)
+        if made is not None:
+            self.notes += tuple(made)
+        elif alone:
+            self.notes += (f"no repository lies in '{folder}' or above it, so none could be written",)
+
+    def _put_back(self, heads: Mapping[str, bytes]) -> None:
+        self.notes += tuple(sandbox_git_whole.put_back(heads))
 
 
 def _masks(denied: Iterable[str]) -> Generator[Place]:

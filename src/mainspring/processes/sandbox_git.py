@@ -32,7 +32,7 @@ WRITTEN = re.compile(
     r"[A-Z_]+|index|sharedindex\..*|objects|refs|logs|info|packed-refs|shallow|rr-cache|worktrees|modules|lfs|"
     r"rebase-merge|rebase-apply|sequencer|description|gc\.(log|pid)|.*\.lock|fsmonitor--daemon.*|reftable"
 )
-MOST_REPOSITORIES = 8  # of one workspace; each costs some 10 mounts
+MOST_REPOSITORIES = 8  # of one session; each costs some 10 mounts
 MOST_INNER = 12  # worktrees or submodules of one repository; with more, none of them can be written
 MOST_READ = 40  # things at the top that git does not know
 DEPTH = 4  # of submodules' names, which may have slashes
@@ -83,10 +83,10 @@ def is_repository(folder: str) -> bool:
 
 def pointed(path: str) -> str | None:
     """Where a `.git` that is a file leads to: the folder that all of the repository's worktrees share."""
-    folder = _followed(path, POINTER)
+    folder = followed(path, POINTER)
     if folder is None:
         return None
-    common = _followed(f"{folder}/commondir", b"")
+    common = followed(f"{folder}/commondir", b"")
     return common or folder
 
 
@@ -216,7 +216,8 @@ def _between(folder: str, paths: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _followed(path: str, start: bytes) -> str | None:
+def followed(path: str, start: bytes) -> str | None:
+    """The folder that a file names after `start`, if there is one."""
     text = read(path)
     if not text.startswith(start) or not (rest := text[len(start) :].strip()):
         return None

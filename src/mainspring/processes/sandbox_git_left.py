@@ -14,8 +14,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mainspring.processes.paths import within
 from mainspring.processes.sandbox_git import FILES, Room, named_in, pointed, read, submodules, worktrees
 from mainspring.processes.sandbox_gitlinks import nested
+from mainspring.processes.sandbox_held import is_ours
 
 EXEC = re.compile(rb"^[ \t]*(?:x|exec)(?:[ \t].*|\r?)$", re.MULTILINE)
 STRATEGIES = frozenset([b"", b"ort", b"recursive", b"resolve", b"octopus", b"ours", b"subtree"])  # git's own
@@ -49,13 +51,30 @@ def before(room: Room) -> Before:
     )
 
 
-def take_away(room: Room, was: Before, aside: str) -> list[str]:
-    """What was taken away, in words. `aside`: a folder of ours; it is made when it is needed."""
+def take_away(room: Room, was: Before, aside: str, writable: tuple[str, ...]) -> list[str]:
+    """What was taken away, in words. `aside`: a folder of ours; it is made when it is needed.
+
+    An index may name any place. What lies where the command could not write is not its work, and is only told.
+    """
     notes: list[str] = []
     for path, reason in list(_wrong(room, was)):
-        if os.path.lexists(path):  # it may lie in another one
+        if not any(within(path, folder) for folder in (*writable, *room.opened)):
+            notes.append(f"'{path}' {reason}; it was there before: look at it before you run git there")
+        elif os.path.lexists(path):  # it may lie in another one
             notes.append(move_aside(path, f"'{path}' {reason}", aside))
     return notes
+
+
+def look_at_new(path: str, aside: str, writable: tuple[str, ...]) -> list[str] | None:
+    """The same for a `.git` where none was. None: there still is none."""
+    if not os.path.lexists(path) or is_ours(path):
+        return None
+    if os.path.islink(path) or not os.path.isdir(path):
+        return [move_aside(path, f"'{path}' leads to a repository elsewhere", aside)]
+    if why := _led(path):
+        return [move_aside(path, f"'{path}' is a new repository with {why}", aside)]
+    nothing: frozenset[str] = frozenset()
+    return take_away(Room(opened=(path,)), Before(nothing, nothing, frozenset(), nothing, nothing), aside, writable)
 
 
 def _wrong(room: Room, was: Before) -> Iterator[tuple[str, str]]:

@@ -6,8 +6,8 @@ file (`sandbox_git.py`). They go when the last command has ended, and when we ar
 end of its input, which only we hold, and removes them then. It has no rights but ours, and removes nothing but empty
 folders and small files with the odd bit.
 
-Several sessions may work in one folder: each has a shared lock while it holds something, and only who gets the lock
-alone removes anything.
+Several sessions may work in one folder, or in folders of one repository: each has a shared lock while it holds
+something, and only who gets the lock alone removes anything.
 """
 
 from __future__ import annotations
@@ -47,11 +47,14 @@ exec "$shell" -c "$remove" "$shell" "$@" 2>/dev/null
 
 
 class Held:
-    """Of one workspace. `state` is a folder of ours."""
+    """Of one workspace, or of one repository: others may be at work in it from another workspace.
 
-    def __init__(self, folder: str, state: str) -> None:
+    `state` is a folder of ours. `outside`: where no program may lie that is to be trusted.
+    """
+
+    def __init__(self, folder: str, state: str, outside: tuple[str, ...] = ()) -> None:
         self._lock_path = f"{state}/held-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
-        self._outside = (folder,)
+        self._outside = (folder, *outside)
         self._lock = -1
         self._guard: subprocess.Popen[bytes] | None = None
         self._told: set[str] = set()  # what the guard removes if we cannot

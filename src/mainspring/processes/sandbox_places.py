@@ -22,6 +22,7 @@ from mainspring.processes.protected import TABLE, is_protected
 from mainspring.processes.sandbox_git import pointed
 from mainspring.processes.sandbox_gitlinks import nested
 from mainspring.processes.sandbox_held import is_ours
+from mainspring.processes.sandbox_outer import Outer, outer
 
 # Missing at the top of a workspace, these are kept from being made: the next tool that is started there obeys them.
 # Not all of the table: an empty folder in the place of `uv.toml` or `.npmrc` stops the programs that read it.
@@ -47,6 +48,8 @@ class Workspace(NamedTuple):
     unborn: tuple[str, ...] = ()  # where a repository in one of these would be obeyed: to be made, but not for git
     protected: tuple[str, ...] = ()  # what exists of it
     frozen: tuple[str, ...] = ()  # folders in which a link must not be replaced
+    outer: Outer | None = None  # the repository around it
+    no_repository: bool = False  # neither here nor above: git may make one
 
 
 class Listed(NamedTuple):
@@ -60,7 +63,7 @@ class Listed(NamedTuple):
 Seen = dict[tuple[str, str], Listed]  # by workspace and folder; bounded by what one search looks into
 
 
-def look(folder: str, writable: tuple[str, ...], seen: Seen) -> Workspace:
+def look(folder: str, writable: tuple[str, ...], seen: Seen, denied: tuple[str, ...] = ()) -> Workspace:
     """`folder` and all of `writable` are real paths. `seen` is kept from one search to the next."""
     if len(seen) > 10 * MOST_FOLDERS:
         seen.clear()
@@ -74,7 +77,9 @@ def look(folder: str, writable: tuple[str, ...], seen: Seen) -> Workspace:
     missing += [path for path, there in filter(None, ends) if not there]
     reached = [path for path, there in filter(None, ends) if there]
     protected = [path for path in protected[:MOST_PLACES] if path not in missing] + reached
-    inner, unborn = _nested(_repositories(protected, folder), folder)
+    around = outer(folder, denied)
+    known = [*_repositories(protected, folder), *([around.repository] if around is not None else [])]
+    inner, unborn = _nested(known, folder)
     protected += [path for path in inner if path not in protected]
     repositories = _repositories(protected, folder)
     protected += [path for path in repositories if path not in protected]
@@ -86,8 +91,9 @@ def look(folder: str, writable: tuple[str, ...], seen: Seen) -> Workspace:
     places += [Place(path, Access.EMPTY) for path in (*missing, *unborn)]
     notes = [f"'{path}' is a link, so nothing new can be made beside it" for path in linked]
     return Workspace(
-        tuple(places), tuple(missing), tuple(notes), tuple(repositories), tuple(unborn), tuple(protected), frozen
-    )
+        tuple(places), tuple(missing), tuple(notes), tuple(repositories), tuple(unborn), tuple(protected), frozen,
+        around, not _in_repository(folder),
+    )  # fmt: skip
 
 
 def _repositories(protected: list[str], folder: str) -> list[str]:

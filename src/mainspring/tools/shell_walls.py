@@ -21,6 +21,7 @@ OF_GIT = names(
     ls-files ls-tree merge mv notes prune pull push range-diff rebase reflog reset restore rev-list rev-parse revert
     rm shortlog show sparse-checkout stash status switch tag worktree"""
 )
+NAMES = frozenset(["user.name", "user.email"])  # what `git config` may set there; in an older repository it cannot
 # Options by which they do, or write where they are told to.
 _WRITES = ("--output", "--ext-diff", "--textconv")
 LEADS_TO_CODE: dict[str, tuple[str, ...]] = {
@@ -76,11 +77,17 @@ def _usual(command: str) -> Walls:
     redirects = [redirect for script in sight.scripts for redirect in script.all_redirects]
     if assigned or any(r.op not in ("<", "2>&1", ">&") and r.target.text != "/dev/null" for r in redirects):
         return Walls.USUAL
-    is_git = [words[0] == "git" and len(words) > 1 and words[1] in OF_GIT for words in texts]
+    is_git = [words[0] == "git" and len(words) > 1 and (words[1] in OF_GIT or _sets_a_name(words)) for words in texts]
     harmless = [words[0] in BESIDE_GIT for words in texts]
     tempting = any(leads_to_code(words) for words in texts if words[0] == "git" and len(words) > 1)
     all_known = all(git or quiet for git, quiet in zip(is_git, harmless, strict=True))
     return Walls.GIT if any(is_git) and all_known and not tempting else Walls.USUAL
+
+
+def _sets_a_name(words: list[str]) -> bool:
+    """`git config user.name A`, with or without `--local`, and nothing else."""
+    rest = [word for word in words[1:] if word != "--local"]
+    return len(rest) == 3 and rest[0] == "config" and rest[1] in NAMES and not rest[2].startswith("-")
 
 
 def leads_to_code(words: list[str]) -> bool:
