@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ import pytest
 from processes.walls import LINUX, seen_folder
 
 from cli.stage import PATIENCE, Serve
+from mainspring.core.models import MODELS
 from mainspring.processes.probes import PROBES
 
 KEY = "sk-ant-api03-the-key-of-this-test"
@@ -23,6 +28,8 @@ from mainspring.cli.doctor import doctor
 sys.exit(doctor(Options(words=("doctor",), given=tuple(sys.argv[1:]))))
 """
 
+OTHERS = ("ANTHROPIC", "CLAUDE", "OPENAI", "OPENROUTER", "GEMINI", "OLLAMA")  # what this machine may have set
+
 Done = subprocess.CompletedProcess[str]
 
 
@@ -32,7 +39,7 @@ class Office:
     def __init__(self, base: Path) -> None:
         self.home, self.work = base / "home", base / "work"
         self.work.mkdir(exist_ok=True)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC", "CLAUDE"))}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(OTHERS)}
         self.env = kept | {"MAINSPRING_HOME": str(self.home), "HOME": str(base), "ANTHROPIC_API_KEY": KEY}
 
     def doctor(self, *flags: str) -> Done:
@@ -217,3 +224,150 @@ def test_a_server_that_is_not_there(office: Office) -> None:
     office.env["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:9"
     code, found = office.report("--online")
     assert (code, "ANTHROPIC_BASE_URL" in only(found, "server", "problem")["way_out"]) == (1, True)
+
+
+# --- servers of other providers -----------------------------------------------------------------------------------
+
+OTHER = "sk-or-the-other-key-of-this-test"
+
+
+def says(found: dict[str, list[dict[str, Any]]], name: str) -> list[tuple[str, str, str]]:
+    return [(check["state"], check["says"], check["way_out"]) for check in found.get(name, [])]
+
+
+def test_every_server_that_is_set_up_is_looked_at_and_nobody_is_asked(office: Office) -> None:
+    mine = {"base_url": "http://10.0.0.9/v1", "key_env": "MY_KEY"}
+    open_to_all = {"base_url": "http://10.0.0.8/v1"}
+    odd = {"base_url": "10.0.0.7", "key_env": "MY_KEY"}
+    entries = {"mine/a": mine, "open/b": open_to_all, "odd/c": odd}
+    office.user_settings(json.dumps({"model": "ollama/qwen3", "env": {"OPENROUTER_API_KEY": OTHER}, "models": entries}))
+    code, found = office.report()
+    assert (code, OTHER in json.dumps(found)) == (1, False)
+    *right, wrong = says(found, "server")
+    assert right == [
+        (
+            "ok",
+            "'openrouter' at 'https://openrouter.ai/api/v1': the key is from OPENROUTER_API_KEY; it is never shown",
+            "",
+        ),
+        ("problem", "'mine/a' at 'http://10.0.0.9/v1': there is no key", "set MY_KEY"),
+        ("ok", "'open/b' at 'http://10.0.0.8/v1': no key; it may need none", ""),
+        ("problem", says(found, "server")[3][1], "mend 'models.odd/c.base_url' in your settings"),
+    ]
+    assert wrong == ("ok", "'ollama' at 'http://localhost:11434': no key; it may need none", "")
+
+
+def test_who_asks_nobody_at_anthropic_needs_no_key_of_it(office: Office) -> None:
+    del office.env["ANTHROPIC_API_KEY"]
+    office.user_settings(json.dumps({"model": "ollama/qwen3"}))
+    code, found = office.report()
+    assert (code, says(found, "key")) == (0, [("ok", "none for Anthropic, and 'ollama/qwen3' needs none of it", "")])
+    office.user_settings(json.dumps({"model": "openai/gpt-5"}))
+    code, found = office.report()
+    assert (code, only(found, "server", "problem")["way_out"]) == (1, "set OPENAI_API_KEY")
+
+
+def test_a_model_of_a_provider_that_nobody_knows(office: Office) -> None:
+    office.user_settings(json.dumps({"model": "azure/x"}))
+    code, found = office.report()
+    assert (code, only(found, "server", "problem")["says"]) == (1, "'azure/x': there is no provider 'azure'")
+    assert "'models.azure/x.base_url' in your settings" in only(found, "server", "problem")["way_out"]
+
+
+def test_other_servers_are_asked_on_request(office: Office, serve: Serve) -> None:
+    stage = serve(api_key=OTHER)
+    del office.env["ANTHROPIC_API_KEY"]
+    office.env |= {"OPENAI_BASE_URL": stage.server.url, "OPENAI_API_KEY": OTHER}
+    listed = {"base_url": f"{stage.server.url}/v1/", "key_env": "OPENAI_API_KEY"}
+    office.user_settings(json.dumps({"model": "openai/gpt-none", "models": {"mine/claude-sonnet-5-5": listed}}))
+    code, found = office.report("--online")
+    assert (code, OTHER in json.dumps(found)) == (0, False)
+    name, count = f"'{stage.server.url}'", len(MODELS)
+    assert (f"{name} answers, and does not refuse the key: {count} models") in [
+        said for _, said, _ in says(found, "server")
+    ]
+    notes = [check for check in says(found, "server") if check[0] == "note"]
+    way_out = "'mainspring models --ask' shows what it has"
+    assert notes == [("note", f"{name} does not list 'gpt-none', which a run would ask", way_out)]
+    assert {request.path for request in stage.requests} == {"/v1/models"}
+    assert {request.headers["authorization"] for request in stage.requests} == {f"Bearer {OTHER}"}
+
+
+@contextmanager
+def refusing(times: int) -> Iterator[str]:
+    """A server that takes no key."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            for _ in range(times):
+                client, _ = listening.accept()
+                with client:
+                    client.recv(65_536)
+                    client.sendall(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread.join()
+
+
+def test_another_server_that_does_not_take_the_key_and_one_that_wants_one(office: Office) -> None:
+    del office.env["ANTHROPIC_API_KEY"]
+    office.user_settings(json.dumps({"model": "ollama/qwen3"}))
+    with refusing(2) as url:
+        office.env |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": OTHER, "OLLAMA_BASE_URL": url}
+        code, found = office.report("--online")
+    refused, keyless = [check for check in says(found, "server") if check[0] == "problem"]
+    assert code == 1
+    assert refused[1:] == (f"'{url}': answered 401: it does not take the key", "check OPENAI_API_KEY")
+    assert keyless[1] == f"'{url}': answered 401: it wants a key, and none was sent"
+    assert keyless[2] == "set 'base_url' and 'key_env' of 'models.ollama/NAME' in your settings"
+
+
+def test_a_local_server_that_does_not_run(office: Office) -> None:
+    del office.env["ANTHROPIC_API_KEY"]
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        office.env["OLLAMA_BASE_URL"] = url
+        office.user_settings(json.dumps({"model": "ollama/qwen3"}))
+        code, found = office.report("--online")
+    wrong = only(found, "server", "problem")
+    assert (code, wrong["says"].startswith(f"'{url}': no answer: connecting to '{url[7:]}'")) == (1, True), wrong
+    assert wrong["way_out"] == "'ollama serve' starts it. Its address is set by OLLAMA_BASE_URL"
+
+
+# --- rules --------------------------------------------------------------------------------------------------------
+
+
+def test_rules_that_cannot_be_read_are_named_with_their_file(office: Office) -> None:
+    rules = {"allow": ["bash", "Read"], "deny": ["Bash(rm:*", "Bash(sudo:*)"], "ask": ["Write(\u0007)"]}
+    file = office.user_settings(json.dumps({"permissions": rules}))
+    code, found = office.report()
+    wrong = [(said, way_out) for state, said, way_out in says(found, "settings") if state == "problem"]
+    mend = "mend the rule there, or remove it: until then"
+    assert code == 1
+    assert wrong == [
+        (
+            f"{file}: 'permissions.deny': the rule 'Bash(rm:*' has no closing parenthesis at its end",
+            f"{mend} every use of its tool is asked about",
+        ),
+        (
+            f"{file}: 'permissions.ask': the rule 'Write()' holds a control character",
+            f"{mend} every use of its tool is asked about",
+        ),
+        (
+            f"{file}: 'permissions.allow': the rule 'bash' names no tool: write 'Bash'",
+            f"{mend} it allows nothing",
+        ),
+    ]
+
+
+def test_config_names_them_too(office: Office) -> None:
+    file = office.user_settings(json.dumps({"permissions": {"allow": ["bash", "Read"]}}))
+    command = [sys.executable, "-m", "mainspring", "config"]
+    done = subprocess.run(command, cwd=office.work, env=office.env, capture_output=True, text=True, check=True)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("broken")]
+    named, _, way_out = line.partition(". The way out: ")
+    assert named == f"broken: {file}: 'permissions.allow': the rule 'bash' names no tool: write 'Bash'"
+    assert way_out == "mend the rule there, or remove it: until then it allows nothing"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.stage import Serve, Stage
-from mainspring.cli.endpoints import CHAT, RESPONSES, endpoint_of
+from mainspring.cli.endpoints import CHAT, ENDPOINTS, RESPONSES, configured, endpoint_of, named_by, own
 from mainspring.cli.flags import Options, StartError
 from mainspring.cli.mind import small_model
 from mainspring.cli.model import chosen_model
+from mainspring.cli.routes import ways_out
 from mainspring.core.money import Price
 from mainspring.settings.values import ModelEntry, Settings
 from mainspring.simulator.replies import Say
@@ -39,9 +41,49 @@ def test_by_name() -> None:
         at("azure/x")
 
 
+def test_the_page_names_every_one_of_them() -> None:
+    page = (Path(__file__).parents[2] / "docs/openai.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    for endpoint in ENDPOINTS.values():
+        (row,) = [row for row in rows if row.startswith(f"| `{endpoint.name}/NAME`")]
+        near = endpoint.url if endpoint.url.startswith("http://localhost") else ""
+        assert all(said in row for said in (near, endpoint.key, endpoint.address, endpoint.start)), row
+
+
+def test_each_server_is_set_up_once() -> None:
+    """By a variable, by settings, by the name of a model: in this order."""
+    mine = ModelEntry("mine/x", base_url="http://near/v1", key_env="MINE")
+    same = ModelEntry("mine/y", base_url="http://near/v1/", key_env="MINE")
+    environment = {"OPENAI_API_KEY": "k", "GEMINI_API_KEY": " ", "OLLAMA_BASE_URL": "http://far:1"}
+    found = configured(
+        Settings(models=(mine, same)), environment, ["ollama/qwen3", "vllm/x", "claude-sonnet-5-5", "gpt-5"]
+    )
+    named = [(endpoint.url, named_by(endpoint)) for endpoint in found]
+    assert named == [
+        ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+        ("http://far:1", "OLLAMA_BASE_URL"),
+        ("http://near/v1", "models.mine/x.base_url"),
+        ("http://localhost:8000", "vllm/..."),
+    ]
+
+
+def test_ways_out_name_what_this_server_is_set_by() -> None:
+    remote = ways_out(ENDPOINTS["openrouter"])
+    assert remote.unreached == "Check the connection"
+    assert remote.unknown == "check the model's name"
+    assert remote.keyless == "no key was sent: set OPENROUTER_API_KEY"
+    near = ways_out(ENDPOINTS["vllm"])
+    assert near.unreached == (
+        "'vllm serve MODEL' starts it. Another address is set by 'models.vllm/NAME.base_url' in your settings"
+    )
+    mine = ways_out(own(ModelEntry("a/b", base_url="https://x.example/v1")))
+    assert mine.unreached == "Check the connection, and 'models.a/b.base_url' in your settings"
+    assert mine.keyless == "no key was sent: set 'models.a/b.key_env' in your settings"
+
+
 def test_by_settings() -> None:
-    own = ModelEntry("azure/x", base_url="https://x.example/v1", protocol="responses", key_env="AZURE_KEY")
-    assert at("azure/x", (own,)) == ("https://x.example/v1", RESPONSES)
+    azure = ModelEntry("azure/x", base_url="https://x.example/v1", protocol="responses", key_env="AZURE_KEY")
+    assert at("azure/x", (azure,)) == ("https://x.example/v1", RESPONSES)
     assert at("gpt-5", (ModelEntry("gpt-5", base_url="http://near/v1"),)) == ("http://near/v1", CHAT)
     assert at("gpt-5", (ModelEntry("gpt-5", window=1_000),)) == ("https://api.openai.com/v1", RESPONSES)
 

@@ -12,7 +12,8 @@ import pytest
 
 from cli.stage import Serve
 from mainspring.cli.flags import Options, StartError
-from mainspring.cli.models_command import listed, models, window_of
+from mainspring.cli.models_command import models
+from mainspring.cli.offers import listed, window_of
 from mainspring.core.models import AS_OF, MODELS
 
 
@@ -25,6 +26,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "ANTHROPIC_BASE_URL",
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",
+        "OPENROUTER_API_KEY",
+        "GEMINI_API_KEY",
+        "OLLAMA_BASE_URL",
     ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MAINSPRING_HOME", str(tmp_path / "home"))
@@ -123,6 +127,58 @@ def test_a_token_goes_where_tokens_go(
     assert "x-api-key" not in stage.requests[0].headers
 
 
+def test_a_helper_is_asked_for_the_key(
+    place: Path, serve: Serve, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, helper = serve(), place / "helper"
+    helper.write_text("#!/bin/sh\necho sk-ant-api-brought\n")
+    helper.chmod(0o700)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", stage.server.url)
+    code, _ = run(capsys, "--settings", settings=json.dumps({"apiKeyHelper": str(helper)}))
+    assert (code, stage.requests) == (0, []), "nobody is asked without '--ask'"
+    code, out = run(capsys, "--ask", "--settings", settings=json.dumps({"apiKeyHelper": str(helper)}))
+    (asked,) = stage.requests
+    assert (code, asked.headers["x-api-key"]) == (0, "sk-ant-api-brought")
+    assert "brought" not in out
+    helper.write_text("#!/bin/sh\nexit 3\n")
+    code, out = run(capsys, "--ask", "--settings", settings=json.dumps({"apiKeyHelper": str(helper)}))
+    assert (code, len(stage.requests)) == (1, 1)
+    assert (
+        out.splitlines()[-1]
+        == f"{stage.server.url}/v1/models (api.baseUrl): 'apiKeyHelper' ended with 3: run it by hand, and mend it"
+    )
+
+
+def test_what_settings_add_to_the_environment_counts(
+    place: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = serve()
+    home = place / "home"
+    home.mkdir()
+    env = {"OPENAI_BASE_URL": stage.server.url, "OPENAI_API_KEY": "sk-from-settings"}
+    (home / "settings.json").write_text(json.dumps({"env": env}))
+    code, out = run(capsys, "--ask")
+    (asked,) = stage.requests
+    assert (code, asked.headers["authorization"]) == (0, "Bearer sk-from-settings")
+    assert f"{stage.server.url}/v1/models (OPENAI_BASE_URL) offers {len(MODELS)}:" in out.splitlines()
+
+
+def test_servers_of_named_models_are_asked_in_their_own_way(
+    place: Path, serve: Serve, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = serve()
+    monkeypatch.setenv("OLLAMA_BASE_URL", stage.server.url)
+    monkeypatch.setenv("MINE", "sk-ant-api-mine")
+    mine = {"base_url": stage.server.url, "protocol": "anthropic", "key_env": "MINE"}
+    own = {"model": "ollama/qwen3", "models": {"mine/claude": mine}}
+    told = json.loads(run(capsys, "--ask", "--json", "--settings", settings=json.dumps(own))[1])
+    named = [(server["named_by"], server["error"]) for server in told["servers"]]
+    assert named == [("OLLAMA_BASE_URL", None), ("models.mine/claude.base_url", None)]
+    keys = [request.headers.get("x-api-key") for request in stage.requests]
+    assert sorted(map(str, keys)) == ["None", "sk-ant-api-mine"]
+    assert [request.headers.get("authorization") for request in stage.requests] == [None, None]
+
+
 def test_a_server_that_does_not_answer_has_a_line(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +194,7 @@ def test_a_server_that_does_not_answer_has_a_line(
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n", "answered 401: it does not take the key"),
+        (b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n", "answered 401: it wants a key, and none was sent"),
         (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "answered 404: it has no list of models"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]", "its list of models cannot be read"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnope", "its list of models cannot be read"),

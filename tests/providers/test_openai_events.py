@@ -89,7 +89,7 @@ WHOLE: dict[Readers, list[dict[str, Any]]] = {
     ],
 }
 ITEMS: list[Item] = [
-    Started(Usage(input=77)),
+    Started(Usage(input=77, estimated=True)),  # nobody says before the end
     Opened(Kind.TEXT),
     Piece(Kind.TEXT, "Hé"),
     Piece(Kind.TEXT, "llo"),
@@ -165,8 +165,8 @@ def test_no_truncation_of_a_chat_is_an_answer_before_it_says_why_it_stopped() ->
             Usage(cache_read=10, output=4),
         ),
         ({"prompt_tokens": 10, "completion_tokens": None, "prompt_tokens_details": None}, Usage(input=10)),
-        ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(input=77, output=2)),  # nobody says: estimated
-        (None, Usage(input=77, output=2)),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(input=77, output=2, estimated=True)),
+        (None, Usage(input=77, output=2, estimated=True)),
     ],
 )
 def test_what_a_chat_cost(usage: Any, expected: Usage) -> None:
@@ -203,7 +203,16 @@ def test_why_a_chat_stopped(reason: str, stop: Stop) -> None:
 )
 def test_why_a_response_stopped(end: dict[str, Any], stop: Stop) -> None:
     ended = read(ResponsesReply(GUESSED), wire(response("output_text.delta", output_index=0, delta="Hello"), end))[-1]
-    assert ended == Ended(stop, Usage(input=77, output=2))
+    assert ended == Ended(stop, Usage(input=77, output=2, estimated=True))
+
+
+@pytest.mark.parametrize(("tokens", "stop"), [(7, Stop.END_TURN), (8, Stop.MAX_TOKENS), (9, Stop.MAX_TOKENS)])
+def test_a_response_that_reached_its_limit_is_not_complete_whatever_the_server_says(tokens: int, stop: Stop) -> None:
+    """llama.cpp's server says 'completed' and gives no details."""
+    end = completed(input_tokens=10, output_tokens=tokens)
+    text = response("output_text.delta", output_index=0, delta="Hello")
+    ended = read(ResponsesReply(Expected(most=8)), wire(text, end))[-1]
+    assert ended == Ended(stop, Usage(input=10, output=tokens))
 
 
 def test_a_refusal_is_shown_and_known_as_one() -> None:

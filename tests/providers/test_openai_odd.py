@@ -260,6 +260,10 @@ CHATS: dict[str, tuple[list[dict[str, Any]], list[Block]]] = {
         ],
         [READ_1, READ_2],
     ),
+    "an error that is none, in a chunk of an odd form": (
+        [{**piece(call(WRITTEN, "Read", index="0", id="c1")), "error": None}, STOPPED],
+        [READ_1],
+    ),
     "no index, whole calls": (
         [piece(call(WRITTEN, "Read", id="c1")), piece(call(OTHER, "Read", id="c2")), STOPPED],
         [READ_1, READ_2],

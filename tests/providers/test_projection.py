@@ -394,6 +394,15 @@ def test_an_unfinished_turn_that_is_completed_later_is_named() -> None:
     assert found.why == "an unfinished turn was completed"
 
 
+def test_images_that_make_room_for_new_ones_are_named() -> None:
+    provider = Anthropic()
+    history = History([replace(User((Image("image/png", PNG),)), id=f"m{n}") for n in range(MOST)])
+    provider.prepare(request(), conversation(history))
+    found = provider.prepare(request(), conversation(history.append(User((Image("image/png", PNG),), id="new")))).broken
+    assert found is not None
+    assert found.why == "old images or documents were left out to make room for new ones"
+
+
 def test_a_summary_s_request_does_not_count_against_the_conversation_s() -> None:
     provider, history = Anthropic(), History([user("go")])
     provider.prepare(request(), conversation(history))

@@ -349,6 +349,11 @@ def test_a_signature_that_is_refused_is_dropped_once_and_for_all() -> None:
     assert [wait.failure.detail for wait in asked.waits] == [f"400: {words}"]
     sent = [[block["type"] for block in received.body["messages"][1]["content"]] for received in asked.server.requests]
     assert sent == [["thinking", "text"], ["text"]]
+    (broken,) = [item for item in asked.items if isinstance(item, Broken)]
+    assert (broken.what, broken.why) == (
+        "block 1 of the messages",
+        "the server refused a part of it, which was changed",
+    )
 
 
 def test_the_same_complaint_again_is_the_end() -> None:

@@ -47,9 +47,10 @@ from mainspring.providers.base import (
 from mainspring.providers.openai import HOME, OPENAI, PLAIN, OpenAI, manners_for, with_version
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
+from mainspring.providers.refusals import WaysOut
 from mainspring.providers.retry import PATIENCE, Patience, Who
 from mainspring.providers.scripted import Reply, says
-from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
+from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Exchange, Transport, deadlines_for
 from mainspring.simulator.replies import Raw, Refuse, Say, Stream
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.conformance import ProviderConformance
@@ -210,6 +211,33 @@ def test_local_servers_may_read_long_prompts_for_minutes() -> None:
     assert LOCAL.first_byte >= 600
 
 
+class Noting(Transport):
+    """Notes how long a request may wait, as if the server were far away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[Deadlines] = []
+
+    def post(self, url: str, *request: Any, **more: Any) -> Exchange:
+        self.waits.append(deadlines_for(f"{HOME}/responses", more["remote"]))
+        return super().post(url, *request, **more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "least"),
+    [(OpenAIChat, 300), (OpenAIResponses, 300), (Anthropic, 90)],
+    ids=["chat", "responses", "anthropic"],
+)
+def test_who_thinks_without_pings_may_be_silent_for_longer(kind: Any, least: int) -> None:
+    async def main() -> list[Deadlines]:
+        async with ModelServer([Say.of("ok")]) as server, Noting() as transport:
+            await ask(kind("key", base_url=server.url, transport=transport))
+            return transport.waits
+
+    (waits,) = asyncio.run(main())
+    assert (waits.idle, waits.first_byte >= waits.idle) == (least, True)
+
+
 @both
 def test_the_key_may_go_into_another_header(kind: Kind) -> None:
     asked = Asked(kind, Say.of("ok"), key=Key("k1", "api-key"))
@@ -259,7 +287,7 @@ def test_what_nobody_says_is_estimated(kind: Kind) -> None:
     talk = Conversation(History([user("x" * 4_000), picture]))
     asked = Asked(kind, Say.of("y" * 300), talk=talk, odd=("no_usage",))
     begun = next(item for item in asked.items if isinstance(item, Started))
-    assert asked.ended.usage == Usage(input=begun.usage.input, output=101)
+    assert asked.ended.usage == Usage(input=begun.usage.input, output=101, estimated=True)
     assert 1_000 < begun.usage.input < 1_500, "the picture's base64 is not counted as text"
 
 
@@ -393,7 +421,7 @@ def test_refusals_are_classified_once(
 def test_errors_are_found_wherever_a_server_puts_them(kind: Kind, body: bytes, words: str) -> None:
     page = b"HTTP/1.1 404 Not Found\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
     failure = Asked(kind, Raw((page,))).failure
-    hint = " (check the model's name and OPENAI_BASE_URL)"
+    hint = " (check the model's name and the address)"
     assert failure == Failure(Trouble.INVALID_REQUEST, f"404: {words}{hint}", 404)
 
 
@@ -416,8 +444,37 @@ def test_a_key_that_stays_refused_is_a_clear_error(kind: Kind) -> None:
     asked = Asked(kind, key="wrong", api_key="right")
     assert asked.failure is not None
     assert asked.failure.kind is Trouble.AUTH
-    assert "OPENAI_API_KEY" in asked.failure.detail
+    assert asked.failure.detail.endswith(" (the key was refused: give another one)")
     assert len(asked.server.requests) == 1
+
+
+WAYS_OUT = WaysOut("refused: look here", "none was sent: look here", "not here: look here", "Look here")
+
+
+@pytest.mark.parametrize(
+    ("key", "replies", "end"),
+    [
+        ("wrong", (), " (refused: look here)"),
+        ("", (), " (none was sent: look here)"),
+        ("right", (Refuse(404, "not_found_error", "no such model"),), ": no such model (not here: look here)"),
+        ("right", (Raw((b"",)),), ". Look here"),
+    ],
+    ids=["a wrong key", "no key", "no such model", "nobody there"],
+)
+@pytest.mark.parametrize("kind", [OpenAIChat, OpenAIResponses, Anthropic], ids=["chat", "responses", "anthropic"])
+def test_what_only_the_user_can_mend_is_told_in_words_of_whoever_made_the_provider(
+    kind: Any, key: str, replies: tuple[Any, ...], end: str
+) -> None:
+    once = replace(QUICK, tries=1)
+
+    async def main() -> Failure:
+        async with ModelServer(replies, api_key="right") as server, Transport() as transport:
+            provider = kind(key, base_url=server.url, transport=transport, patience=once, ways_out=WAYS_OUT)
+            with pytest.raises(ProviderError) as told:
+                await ask(provider)
+            return told.value.failure
+
+    assert asyncio.run(main()).detail.endswith(end)
 
 
 # --- what a server does not know, and what we can change ----------------------------------------

@@ -1,43 +1,33 @@
 """`mainspring doctor`: whether everything that a run needs is there, and what to do where it is not.
 
     mainspring doctor             this machine, the settings, the key, the sandbox; nothing leaves the machine
-    mainspring doctor --online    also asks the server whether it knows the key; that costs nothing
+    mainspring doctor --online    also asks the servers whether they know their keys; that costs nothing
     mainspring doctor --json      one object, for programs
 
-Ends with 0 if there is no problem, else with 1. What is looked at is in `doctor_checks.py`.
+Ends with 0 if there is no problem, else with 1. What is looked at is in `doctor_checks.py`, and for model
+servers in `doctor_servers.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import Iterator
 from textwrap import fill
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from mainspring.cli.doctor_checks import CHECKS, Finding, Here, State, wanted_key
+from mainspring.cli.doctor_checks import CHECKS, Finding, Here, State
+from mainspring.cli.doctor_servers import endpoints, online
 from mainspring.cli.flags import Options, StartError
 from mainspring.cli.harmless import harmless
-from mainspring.cli.model import new_config
-from mainspring.cli.outcomes import WAY_OUT
 from mainspring.cli.settings import settings_of
-from mainspring.core.errors import MainspringError, ProviderError
-from mainspring.core.reasons import Trouble
 from mainspring.secrets.redaction import redact
-from mainspring.secrets.sources import find_key, headers_of
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
 from mainspring.version import __version__
 
-if TYPE_CHECKING:
-    from mainspring.providers.transport import Transport
-
 WIDTH = 80
 INDENT = " " * 20
-SECONDS = 20.0  # for the server to answer a small question
 
 
 def doctor(options: Options) -> int:
@@ -67,8 +57,9 @@ def examined(options: Options) -> Iterator[Finding]:
     here = Here(options, cwd, environ, home_folder(os.environ), settings)
     for check in CHECKS:
         yield from check(here)
+    yield from endpoints(here)
     if "--online" in options.given:
-        yield asyncio.run(server(here))
+        yield from online(here)
 
 
 def clean(text: str) -> str:
@@ -100,48 +91,3 @@ def summary(problems: int) -> str:
     if not problems:
         return "No problem was found."
     return f"{problems} problem{'s' if problems > 1 else ''}. After each arrow stands the way out."
-
-
-# --- the server, on request ---------------------------------------------------------------------------------------
-
-
-async def server(here: Here) -> Finding:
-    """How many tokens a word has: it needs the address, the way there and the key, and costs nothing."""
-    from mainspring.providers.anthropic import HOME
-    from mainspring.providers.transport import Transport
-
-    address = (here.settings.api.base_url or HOME).rstrip("/")
-    check_it = WAY_OUT[Trouble.NETWORK].removeprefix(". ")
-    transport = Transport()
-    try:
-        async with asyncio.timeout(SECONDS):
-            keyed = await ask(here, transport, address)
-    except ProviderError as error:
-        refused = error.failure.kind is Trouble.AUTH
-        way_out = "get a new key, or mend what brings it (docs/secrets.md)" if refused else check_it
-        return Finding("server", State.PROBLEM, f"'{address}': {error}", way_out)
-    except TimeoutError:
-        words = f"'{address}' did not answer within {SECONDS:.0f} seconds"
-        return Finding("server", State.PROBLEM, words, check_it)
-    except (MainspringError, OSError) as error:
-        return Finding("server", State.PROBLEM, f"'{address}': {error}", check_it)
-    finally:
-        await transport.close()
-    return Finding("server", State.OK, f"'{address}' answers{', and takes the key' if keyed else ''}")
-
-
-async def ask(here: Here, transport: Transport, address: str) -> bool:
-    """Whether a key was sent. Raises if the answer is none."""
-    from mainspring.providers.anthropic import VERSION
-    from mainspring.providers.anthropic_refusals import refusal
-
-    found = find_key(wanted_key(here))
-    value = found.value or (await found.refresh() if found.refresh is not None else "")
-    headers = {"content-type": "application/json", "anthropic-version": VERSION, **headers_of(found.header, value)}
-    model = new_config(here.options, here.settings).model.name
-    body = msgspec.json.encode({"model": model, "messages": [{"role": "user", "content": "hello"}]})
-    async with transport.post(f"{address}/v1/messages/count_tokens", headers, [body]) as response:
-        if response.status != 200:
-            raise await refusal(response, time.time())
-        await response.read()
-    return bool(value)

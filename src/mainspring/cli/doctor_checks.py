@@ -17,7 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from functools import partial
 
-from mainspring.cli.flags import Options
+from mainspring.cli.broken_rules import broken_rules
+from mainspring.cli.flags import Options, StartError
+from mainspring.cli.model import is_elsewhere, new_config
 from mainspring.cli.sandbox import level_of
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
@@ -171,7 +173,10 @@ def settings(here: Here) -> Findings:
     for problem in problems:
         state = State.PROBLEM if problem.kind is ProblemKind.BROKEN else State.NOTE
         yield Finding("settings", state, str(problem), _WAYS_OUT[problem.kind])
-    if not problems:
+    rules = broken_rules(here.settings)
+    for problem, way_out in rules:
+        yield Finding("settings", State.PROBLEM, str(problem), way_out)
+    if not problems and not rules:
         count = len(here.settings.effective)
         words = f"{count} values are set: 'mainspring config' shows them" if count else "everything has its default"
         yield Finding("settings", State.OK, words)
@@ -191,16 +196,41 @@ def key(here: Here) -> Findings:
         yield Finding("key", State.PROBLEM, words, way_out)
         return
     if found.source == NONE:
-        if here.settings.api.base_url:
-            yield Finding("key", State.OK, "none: the server at the address that is set may need none")
-        else:
-            yield Finding("key", State.PROBLEM, "there is none", "set ANTHROPIC_API_KEY, or see docs/secrets.md")
+        yield no_key(here)
         return
     more = " (asked with --online)" if found.source == HELPER and "--online" not in here.options.given else ""
     yield Finding("key", State.OK, f"from {found.source}{more}; it is never shown")
     if unused := [name for name in present(wanted) if name != found.source]:
         words = f"also there, and not used: {', '.join(unused)}"
         yield Finding("key", State.NOTE, words, "remove what you do not need, so that nobody wonders")
+
+
+def no_key(here: Here) -> Finding:
+    if here.settings.api.base_url:
+        return Finding("key", State.OK, "none: the server at the address that is set may need none")
+    if not is_asked_here(here):
+        return Finding("key", State.OK, f"none for Anthropic, and '{asked_models(here)[0]}' needs none of it")
+    way_out = "set ANTHROPIC_API_KEY, or see docs/secrets.md; models of other servers: docs/openai.md"
+    return Finding("key", State.PROBLEM, "there is none", way_out)
+
+
+def asked_models(here: Here) -> tuple[str, ...]:
+    """The names of those that a run would ask, the first one first."""
+    try:
+        config = new_config(here.options, here.settings)
+    except StartError:  # a run says so
+        config = new_config(Options(), Settings())
+    return (config.model.name, *[fallback.name for fallback in config.fallbacks])
+
+
+def is_asked_here(here: Here) -> bool:
+    """Whether a run may need Anthropic's server, or what stands in its place."""
+    if here.settings.api.base_url or present(wanted_key(here)):
+        return True
+    try:
+        return not all(is_elsewhere(name, here.settings, here.environ) for name in asked_models(here))
+    except StartError:  # a provider that is unknown: told with the servers
+        return False
 
 
 # --- the sandbox --------------------------------------------------------------------------------------------------

@@ -6,7 +6,9 @@ name is for and to no other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
 
 from mainspring.cli.flags import StartError
 from mainspring.core.value import Bundle
@@ -22,7 +24,10 @@ class Endpoint(Bundle):
     url: str
     protocol: str = CHAT
     key: str = ""  # the variable that holds it; empty: none is needed
-    address: str = ""  # a variable that holds another address
+    address: str = ""  # a variable that holds another address,
+    moved: bool = False  # and whether it does
+    start: str = ""  # the command that starts it, where it is one for this machine
+    entry: str = ""  # the model whose settings name it
 
 
 ENDPOINTS = {
@@ -31,10 +36,10 @@ ENDPOINTS = {
         Endpoint("openai", OPENAI_HOME, RESPONSES, "OPENAI_API_KEY", "OPENAI_BASE_URL"),
         Endpoint("openrouter", "https://openrouter.ai/api/v1", key="OPENROUTER_API_KEY"),
         Endpoint("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", key="GEMINI_API_KEY"),
-        Endpoint("ollama", "http://localhost:11434", address="OLLAMA_BASE_URL"),
-        Endpoint("lmstudio", "http://localhost:1234"),
-        Endpoint("vllm", "http://localhost:8000"),
-        Endpoint("llamacpp", "http://localhost:8080"),
+        Endpoint("ollama", "http://localhost:11434", address="OLLAMA_BASE_URL", start="ollama serve"),
+        Endpoint("lmstudio", "http://localhost:1234", start="lms server start"),
+        Endpoint("vllm", "http://localhost:8000", start="vllm serve MODEL"),
+        Endpoint("llamacpp", "http://localhost:8080", start="llama-server -m FILE"),
     )
 }
 OF_OPENAI = ("gpt-", "o1", "o3", "o4", "chatgpt-")  # how its models' names begin
@@ -62,18 +67,63 @@ def endpoint_of(model: str, settings: Settings, environment: Mapping[str, str]) 
 def own(entry: ModelEntry) -> Endpoint:
     """A server that the user's settings name for one model. It is sent the whole name behind the first slash."""
     prefix = entry.name.partition("/")[0] if "/" in entry.name else ""
-    return Endpoint(prefix, entry.base_url or "", entry.protocol or CHAT, entry.key_env or "")
+    return Endpoint(prefix, entry.base_url or "", entry.protocol or CHAT, entry.key_env or "", entry=entry.name)
 
 
 def _at(endpoint: Endpoint, environment: Mapping[str, str]) -> Endpoint:
     """At the address of the environment, if there is one. Only OpenAI itself has all of the newer protocol."""
-    url = environment.get(endpoint.address, "").strip() if endpoint.address else ""
+    url = said(endpoint.address, environment)
     if not url or url.rstrip("/") == endpoint.url:
         return endpoint
-    return Endpoint(endpoint.name, url, CHAT, endpoint.key)
+    return replace(endpoint, url=url, protocol=CHAT, moved=True)
+
+
+def configured(settings: Settings, environment: Mapping[str, str], models: Iterable[str]) -> tuple[Endpoint, ...]:
+    """All that somebody has set up, each once: by a key or an address in the environment, by settings for a model, or
+    by naming one of the `models` that a run would ask. Anthropic's own address is not among them."""
+    named = [endpoint_of(name, settings, environment) for name in models]
+    by_variable = [row for row in ENDPOINTS.values() if said(row.key, environment) or said(row.address, environment)]
+    found = [
+        *[_at(row, environment) for row in by_variable],
+        *[own(entry) for entry in settings.models if entry.base_url],
+        *[endpoint for endpoint in named if endpoint is not None],
+    ]
+    once: dict[tuple[str, str], Endpoint] = {}
+    for endpoint in found:
+        once.setdefault((endpoint.url.rstrip("/"), endpoint.key), endpoint)
+    return tuple(once.values())
 
 
 def key_of(endpoint: Endpoint, environment: Mapping[str, str]) -> str:
-    value = environment.get(endpoint.key, "").strip() if endpoint.key else ""
+    value = said(endpoint.key, environment)
     hold_key(value)
     return value
+
+
+def said(name: str, environment: Mapping[str, str]) -> str:
+    return environment.get(name, "").strip() if name else ""
+
+
+# --- where it is set, in words ----------------------------------------------------------------------------------
+
+
+def named_by(endpoint: Endpoint) -> str:
+    """What made us know of it."""
+    if endpoint.entry:
+        return f"models.{endpoint.entry}.base_url"
+    return endpoint.address if endpoint.moved else endpoint.key or f"{endpoint.name}/..."
+
+
+def key_place(endpoint: Endpoint) -> str:
+    """Where its key is set, or can be."""
+    if endpoint.key:
+        return endpoint.key
+    if endpoint.entry:
+        return f"'models.{endpoint.entry}.key_env' in your settings"
+    return f"'base_url' and 'key_env' of 'models.{endpoint.name}/NAME' in your settings"
+
+
+def address_place(endpoint: Endpoint) -> str:
+    """Where its address is set, or can be."""
+    entry = endpoint.entry or f"{endpoint.name}/NAME"
+    return endpoint.address or f"'models.{entry}.base_url' in your settings"

@@ -13,12 +13,14 @@ from mainspring.core.models import DEFAULT_MODEL, MODELS, Model, model_named, pe
 from mainspring.core.money import Price
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Provider
-from mainspring.secrets.sources import Found, Wanted, find_key
+from mainspring.secrets.sources import FILE, Found, Wanted, find_key
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
 
 if TYPE_CHECKING:
-    from mainspring.providers.transport import Deadlines
+    from mainspring.providers.refusals import WaysOut
+    from mainspring.providers.retry import Patience
+    from mainspring.providers.transport import Deadlines, Transport
 
 Environment = dict[str, str]
 Close = Callable[[], Awaitable[None]]
@@ -37,7 +39,8 @@ class Reached(Bundle):
 
     provider: Provider
     close: Close
-    key_source: str = "none"
+    key_source: str
+    transport: Transport
 
 
 def key_for(settings: Settings, environment: Environment, cwd: str) -> Found:
@@ -74,16 +77,41 @@ def new_provider(
             betas=options.betas,
             thinking_display=options.thinking_display,
             clearing=Clearing() if settings.features.server_clearing else None,
+            patience=patience_of(settings),
+            ways_out=ways_out(settings, found.source),
         )
 
     if not elsewhere:
-        return Reached(anthropic(), transport.close, found.source)
+        return Reached(anthropic(), transport.close, found.source, transport)
     from mainspring.cli.routes import routes
 
     router = routes(settings, environment, transport, anthropic)
     for name in elsewhere:
         router.provider(name)  # what is wrong with it is told now
-    return Reached(router, transport.close, found.source)
+    return Reached(router, transport.close, found.source, transport)
+
+
+def patience_of(settings: Settings) -> Patience:
+    """That of somebody who looks at the screen, with as many retries as the user wants."""
+    from mainspring.providers.retry import PATIENCE, Who
+
+    usual, most = PATIENCE[Who.FOREGROUND], settings.api.max_retries
+    return usual if most is None else replace(usual, tries=most + 1)
+
+
+def ways_out(settings: Settings, source: str) -> WaysOut:
+    """For Anthropic's protocol: by what brought the key, and who set the address."""
+    from mainspring.providers.anthropic import WAYS_OUT
+
+    ways = replace(WAYS_OUT, refused=f"the key was refused: check {'the ' if source == FILE else ''}{source}")
+    place = next((value.origin.place for value in settings.effective if value.name == "api.baseUrl"), "")
+    if not place:
+        return ways
+    return replace(
+        ways,
+        unknown=f"check the model's name and {place}",
+        unreached=f"Check the connection, and the address in {place}",
+    )
 
 
 def is_elsewhere(model: str, settings: Settings, environment: Environment) -> bool:

@@ -111,7 +111,6 @@ BY_STATUS = {402: "billing_error", 404: "model_not_found"}
 
 # What the provider's own words do not say already.
 WAY_OUT: dict[Trouble, str] = {
-    Trouble.NETWORK: ". Check the connection, and ANTHROPIC_BASE_URL if it is set",
     Trouble.OVERLOADED: ". Try again later, or name another model with '--fallback-model'",
 }
 

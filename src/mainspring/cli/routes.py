@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from mainspring.cli.endpoints import ANTHROPIC, RESPONSES, Endpoint, endpoint_of, key_of
+from mainspring.cli.endpoints import ANTHROPIC, RESPONSES, Endpoint, address_place, endpoint_of, key_of, key_place
 from mainspring.cli.flags import StartError
+from mainspring.cli.model import patience_of
 from mainspring.providers.asking import Key
 from mainspring.providers.base import Provider
-from mainspring.providers.proxies import split
+from mainspring.providers.proxies import is_local, split
+from mainspring.providers.refusals import WaysOut
+from mainspring.providers.retry import Patience
 from mainspring.providers.router import Router
 from mainspring.providers.transport import Transport
 from mainspring.settings.values import Settings
@@ -19,31 +23,59 @@ KEYS_NEEDED = ("https://api.openai.com", "https://openrouter.ai", "https://gener
 def routes(
     settings: Settings, environment: Mapping[str, str], transport: Transport, anthropic: Callable[[], Provider]
 ) -> Router:
+    patience = patience_of(settings)
+
     def find(model: str) -> tuple[str, Callable[[], Provider]]:
         endpoint = endpoint_of(model, settings, environment)
         if endpoint is None:
             return ANTHROPIC, anthropic
         name = f"{endpoint.name} {endpoint.url} {endpoint.protocol} {endpoint.key}"
-        return name, lambda: provider_at(endpoint, environment, transport)
+        return name, lambda: provider_at(endpoint, environment, transport, patience)
 
     return Router(find)
 
 
-def provider_at(endpoint: Endpoint, environment: Mapping[str, str], transport: Transport) -> Provider:
+def provider_at(
+    endpoint: Endpoint, environment: Mapping[str, str], transport: Transport, patience: Patience
+) -> Provider:
     split(endpoint.url)  # an address that is none is told now
     value = key_of(endpoint, environment)
     if not value and endpoint.url.startswith(KEYS_NEEDED):
-        raise StartError(f"there is no key for '{endpoint.url}': set {endpoint.key}")
-    prefix = f"{endpoint.name}/" if endpoint.name else ""
+        raise StartError(f"there is no key for '{endpoint.url}': set {key_place(endpoint)}")
+    how: Any = {
+        "base_url": endpoint.url,
+        "transport": transport,
+        "prefix": f"{endpoint.name}/" if endpoint.name else "",
+        "patience": patience,
+        "ways_out": ways_out(endpoint),
+    }
     if endpoint.protocol == ANTHROPIC:
         from mainspring.providers.anthropic import Anthropic
 
-        return Anthropic(Key(value), base_url=endpoint.url, transport=transport, prefix=prefix)
+        return Anthropic(Key(value), **how)
     key = Key(value, "authorization")
     if endpoint.protocol == RESPONSES:
         from mainspring.providers.openai_responses import OpenAIResponses
 
-        return OpenAIResponses(key, base_url=endpoint.url, transport=transport, prefix=prefix)
+        return OpenAIResponses(key, **how)
     from mainspring.providers.openai_chat import OpenAIChat
 
-    return OpenAIChat(key, base_url=endpoint.url, transport=transport, prefix=prefix)
+    return OpenAIChat(key, **how)
+
+
+def ways_out(endpoint: Endpoint) -> WaysOut:
+    """In the names of the variables and settings that this server is known by."""
+    place, key = address_place(endpoint), key_place(endpoint)
+    is_set = endpoint.moved or bool(endpoint.entry)
+    near = is_local(split(endpoint.url)[0].host)
+    if near:
+        starts = f"'{endpoint.start}' starts it. " if endpoint.start else ""
+        unreached = f"{starts}{'Its' if is_set else 'Another'} address is set by {place}"
+    else:
+        unreached = f"Check the connection, and {place}" if is_set else "Check the connection"
+    return WaysOut(
+        refused=f"the key was refused: check {key}",
+        keyless=f"no key was sent: set {key}",
+        unknown=f"check the model's name and {place}" if is_set else "check the model's name",
+        unreached=unreached,
+    )

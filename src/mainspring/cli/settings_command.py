@@ -7,6 +7,7 @@ import sys
 import time
 
 from mainspring.cli import rights
+from mainspring.cli.broken_rules import broken_rules
 from mainspring.cli.flags import Options, StartError
 from mainspring.cli.settings import settings_of
 from mainspring.engine.shared import Policy
@@ -18,7 +19,9 @@ from mainspring.settings.shown import origins
 
 def config(options: Options) -> int:
     """Each value that holds, and where it came from; what was passed over, and why."""
-    lines = origins(settings_of(options, os.getcwd(), os.environ))  # noqa: PTH109  # pathlib takes 8 ms to load
+    settings = settings_of(options, os.getcwd(), os.environ)  # noqa: PTH109  # pathlib takes 8 ms to load
+    lines = origins(settings)
+    lines += [f"{problem.kind}: {problem}. The way out: {way_out}" for problem, way_out in broken_rules(settings)]
     print("\n".join(lines) if lines else "nothing is set: everything has its default. See docs/settings.md")
     return 0
 

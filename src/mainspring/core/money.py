@@ -19,6 +19,7 @@ class Usage(Value):
     cache_write_1h: int = 0
     cache_read: int = 0
     output: int = 0
+    estimated: bool = False  # nobody said, so we guessed, all of it or a part
 
     @property
     def prompt(self) -> int:
@@ -35,6 +36,7 @@ class Usage(Value):
             self.cache_write_1h + other.cache_write_1h,
             self.cache_read + other.cache_read,
             self.output + other.output,
+            self.estimated or other.estimated,
         )
 
 

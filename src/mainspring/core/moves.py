@@ -146,7 +146,7 @@ def finish(state: State, ending: Ending, detail: str = "") -> Step:
         messages=state.totals.messages,
         usage=state.totals.usage,
         cost=state.totals.cost,
-        estimated=state.totals.estimated,
+        estimated=state.totals.estimated or state.totals.usage.estimated,
         duration=state.now.at - state.started,
     )
     return Step(state, Finish(ending.terminal, ending.cause, detail), (result,))

@@ -23,6 +23,7 @@ from mainspring.providers.asking import Asking, Body, Fixed, Line, Prepared
 from mainspring.providers.base import Conversation
 from mainspring.providers.placing import Target
 from mainspring.providers.projection import Projected, Projection
+from mainspring.providers.refusals import WaysOut
 from mainspring.providers.retry import PATIENCE, Patience, RefusedError, Who
 from mainspring.providers.transport import Exchange, Transport
 from mainspring.version import __version__
@@ -38,6 +39,12 @@ INTERLEAVED = "interleaved-thinking-2025-05-14"  # budgeted thinking between cal
 TASK_BUDGET = "task-budgets-2026-03-13"
 BINDING = "thinking-binding-controls-2026-08-01"
 MANAGING = "context-management-2025-06-27"
+WAYS_OUT = WaysOut(
+    refused="the key was refused: check ANTHROPIC_API_KEY",
+    keyless="no key was sent: set ANTHROPIC_API_KEY",
+    unknown="check the model's name and ANTHROPIC_BASE_URL",
+    unreached="Check the connection, and ANTHROPIC_BASE_URL if it is set",
+)
 MOST_MARKS = 4  # the API's limit
 ASIDE = frozenset({"compact", "collapse", "search"})  # sources of questions beside the conversation
 
@@ -74,9 +81,10 @@ class Anthropic(Asking):
         clearing: Clearing | None = None,
         patience: Patience = PATIENCE[Who.FOREGROUND],
         now: Callable[[], float] = time.time,
+        ways_out: WaysOut = WAYS_OUT,
     ) -> None:
         key = Key(key) if isinstance(key, str) else key
-        super().__init__(key, base_url, transport=transport, patience=patience, now=now)
+        super().__init__(key, base_url, transport=transport, patience=patience, now=now, ways_out=ways_out)
         self._prefix = prefix  # what stands before a model's name in settings, and is not sent
         self._betas = betas
         self._display = thinking_display
@@ -131,7 +139,7 @@ class Anthropic(Asking):
     async def _refusal(self, response: Exchange) -> RefusedError:
         from mainspring.providers.anthropic_refusals import refusal
 
-        return await refusal(response, self._now())
+        return await refusal(response, self._now(), self._ways_out, keyed=self._keyed)
 
     def _cure(self, cure: str, line: Line, conversation: Conversation) -> None:  # noqa: ARG002  # there is one
         """The one 400 that a change of ours can cure: signatures that this server does not know, as after a resume with

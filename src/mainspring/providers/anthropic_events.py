@@ -305,6 +305,7 @@ def _as_usage(said: _Usage) -> Usage:
         cache_write_1h=max(0, hour),
         cache_read=max(0, said.cache_read_input_tokens or 0),
         output=max(0, said.output_tokens or 0),
+        estimated=said.input_tokens is None and said.output_tokens is None,  # it told nothing: nought is our guess
     )
 
 

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 import msgspec
 
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.refusals import LONGEST_WORDS, SECOND, CurableError, Response, number, retry_after
+from mainspring.providers.refusals import (
+    GIVEN,
+    LONGEST_WORDS,
+    SECOND,
+    CurableError,
+    Response,
+    WaysOut,
+    number,
+    retry_after,
+)
 from mainspring.providers.retry import RefusedError, classify
 
 THINKING = "thinking"  # the cure: the same request without the thinking blocks may pass
@@ -22,14 +31,15 @@ class _Body(msgspec.Struct):
     error: _Error = _Error()
 
 
-async def refusal(response: Response, now: float) -> RefusedError:
+async def refusal(response: Response, now: float, ways_out: WaysOut = GIVEN, *, keyed: bool = True) -> RefusedError:
     """`now` is in seconds since 1970, to turn "in so many seconds" into a time."""
     status, headers = response.status, response.headers
     kind, words = what_it_says(await response.read())
     trouble = classify(status, kind, words)
     wait = retry_after(headers, now)
     resets_at = limit_lifts(headers, now, wait) if trouble is Trouble.RATE_LIMIT else None
-    failure = Failure(trouble, f"{status}: {words}"[:LONGEST_WORDS] + way_out(trouble, status), status, resets_at)
+    detail = f"{status}: {words}"[:LONGEST_WORDS] + ways_out.behind(trouble, status, keyed=keyed)
+    failure = Failure(trouble, detail, status, resets_at)
     if status == 400 and trouble is Trouble.INVALID_REQUEST and is_about_thinking(words):
         return CurableError(failure, THINKING)
     return RefusedError(failure, wait, final=headers.get("x-should-retry") == "false")
@@ -46,14 +56,6 @@ def what_it_says(body: bytes) -> tuple[str, str]:
 def is_about_thinking(words: str) -> bool:
     said = words.lower()
     return "thinking" in said and any(hint in said for hint in ("signature", "expected", "cannot be modified"))
-
-
-def way_out(trouble: Trouble, status: int) -> str:
-    if trouble is Trouble.AUTH and status == 401:
-        return " (the key was refused: check ANTHROPIC_API_KEY)"
-    if status == 404:
-        return " (check the model's name and ANTHROPIC_BASE_URL)"
-    return ""
 
 
 def limit_lifts(headers: Mapping[str, str], now: float, wait: int | None) -> int | None:

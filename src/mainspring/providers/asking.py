@@ -28,7 +28,7 @@ from mainspring.providers.base import Batch, Broken, Conversation, Ended, Retry
 from mainspring.providers.placing import Target
 from mainspring.providers.prefix import Sent, broken, parts
 from mainspring.providers.projection import Projected, Projection
-from mainspring.providers.refusals import CurableError
+from mainspring.providers.refusals import GIVEN, CurableError, WaysOut
 from mainspring.providers.retry import (
     HEARTBEAT,
     PATIENCE,
@@ -41,13 +41,15 @@ from mainspring.providers.retry import (
     next_delay,
     retrying,
 )
-from mainspring.providers.transport import Exchange, Transport
+from mainspring.providers.transport import REMOTE, Exchange, Transport
 from mainspring.secrets.sources import headers_of
 
 if TYPE_CHECKING:  # a reply is read while the server thinks about it
     from mainspring.providers.sse import ServerEvent
 
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
+
+MOST_LINES, AGENT = 100, "agent:"  # of requests that extend each other, and how the source of an agent's begins
 
 
 class Key(Bundle):
@@ -97,6 +99,7 @@ class Prepared(Bundle):
     broken: Broken | None
     conversation: Conversation
     tokens: int = 0  # of the prompt, as far as can be told; for servers that do not say
+    most: int = 0  # tokens that the reply may have
 
 
 class Reading(Protocol):
@@ -111,8 +114,9 @@ class Asking:
     """One per session. What a protocol must say is at the end."""
 
     path: str  # behind the address
+    remote = REMOTE  # how long a server that is not near may be silent
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, all of them
         self,
         key: Key,
         url: str,
@@ -120,8 +124,10 @@ class Asking:
         transport: Transport | None = None,
         patience: Patience = PATIENCE[Who.FOREGROUND],
         now: Callable[[], float] = time.time,
+        ways_out: WaysOut = GIVEN,
     ) -> None:
         self._key = key
+        self._ways_out = ways_out
         self._url = url.rstrip("/")
         self._transport = transport or Transport()
         self._patience = patience
@@ -153,11 +159,14 @@ class Asking:
                 cured.add(error.cure)
                 yield (Retry(error.failure, len(cured), 0),)
                 self._cure(error.cure, line, conversation)
+                line.cured += 1
                 prepared = self.prepare(request, conversation)
+                if prepared.broken is not None:
+                    yield (prepared.broken,)
             except ProviderError as error:
                 if begun:  # else the waiting was done, and another model may be asked at once
                     line.lost = Lost(error.failure, line.lost.times + 1)
-                raise
+                raise ProviderError(self._ways_out.reaching(error.failure)) from error
             else:
                 return
 
@@ -176,12 +185,14 @@ class Asking:
             parts=parts(projected.chunks, projected.settled),
             conversation=conversation,
             unfinished=projected.unfinished,
+            gone=projected.gone,
+            cured=line.cured,
         )
         break_ = broken(line.sent, sent)
         line.sent = sent
         body = self._body(settings, fixed, projected, conversation)
         tokens = self._weigh(line, projected, extends=break_ is None)
-        return Prepared(body, self._headers(request), break_, conversation, tokens)
+        return Prepared(body, self._headers(request), break_, conversation, tokens, request.max_output)
 
     # --- one attempt ---
 
@@ -193,7 +204,7 @@ class Asking:
             refused = self._key.value
             headers = prepared.headers | self._key.headers
             url, body = f"{self._url}{self.path}", prepared.body
-            async with self._transport.post(url, headers, body, body.size, self._warm) as response:
+            async with self._transport.post(url, headers, body, body.size, self._warm, remote=self.remote) as response:
                 if response.status == 200:
                     async with aclosing(self._read(response, prepared)) as batches:
                         async for batch in batches:
@@ -226,10 +237,17 @@ class Asking:
             self._key = replace(self._key, value=value)
         return self._key.value != refused
 
+    @property
+    def _keyed(self) -> bool:
+        """Whether a key was sent."""
+        return bool(self._key.value)
+
     def _line(self, request: Request) -> Line:
         found = self._lines.get(request.source)
         if found is None:
             found = self._lines[request.source] = Line(self._projection())
+            if len(self._lines) > MOST_LINES:  # of agents that are long done; one that is not begins a new line
+                del self._lines[next(name for name in self._lines if name.startswith(AGENT))]
         return found
 
     def _fixed_part(self, line: Line, conversation: Conversation) -> Fixed:
@@ -305,6 +323,7 @@ class Line:
         self.sent: Sent | None = None
         self.fixed: Fixed | None = None
         self.distrusted: frozenset[str] = frozenset()
+        self.cured = 0  # refusals that were answered with a change of ours
         self.lost = Lost()
         self.weighed = self.weight = 0  # so many chunks of the last request, and their bytes
 

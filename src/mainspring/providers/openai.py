@@ -26,12 +26,13 @@ from mainspring.providers.base import Batch, Conversation, Item, ToolSpec
 from mainspring.providers.odd_calls import Written
 from mainspring.providers.openai_blocks import Expected, Reader
 from mainspring.providers.openai_json import wire_name
-from mainspring.providers.openai_refusals import CARRY, THINKING, VALUE, refusal
+from mainspring.providers.openai_refusals import CARRY, SIGN, THINKING, VALUE, refusal
 from mainspring.providers.prefix import CHARS_PER_TOKEN
 from mainspring.providers.projection import Projected
+from mainspring.providers.refusals import GIVEN, WaysOut
 from mainspring.providers.retry import PATIENCE, Patience, RefusedError, Who
 from mainspring.providers.sse import Parser
-from mainspring.providers.transport import Exchange, Transport
+from mainspring.providers.transport import SILENT, Exchange, Transport
 from mainspring.version import __version__
 
 HOME = "https://api.openai.com/v1"
@@ -49,13 +50,18 @@ class Manners(Bundle):
     summaries: bool = False  # of what was thought, on request
     written_calls: bool = True  # calls and thoughts may stand in the text
     reasoning_back: bool = False  # wants what the model thought, in the field it came in
+    signed_calls: bool = False  # refuses a call that comes back without the signature it was made with
 
 
 OPENAI = Manners("max_completion_tokens", files=True, cache_key=True, summaries=True, written_calls=False)
 PLAIN = Manners()
+GEMINI = Manners(signed_calls=True)
+GOOGLE = "https://generativelanguage.googleapis.com/"
 
 
 def manners_for(url: str) -> Manners:
+    if url.startswith(GOOGLE):
+        return GEMINI
     return OPENAI if url == HOME else PLAIN
 
 
@@ -68,6 +74,8 @@ def with_version(base_url: str) -> str:
 class OpenAI(Asking):
     """Not a provider yet: `openai_chat.py` and `openai_responses.py` are."""
 
+    remote = SILENT
+
     def __init__(  # noqa: PLR0913  # keywords, all of them
         self,
         key: Key | str = "",
@@ -77,6 +85,7 @@ class OpenAI(Asking):
         prefix: str = "",
         headers: Mapping[str, str] | None = None,
         manners: Manners | None = None,
+        ways_out: WaysOut = GIVEN,
         patience: Patience = PATIENCE[Who.FOREGROUND],
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -84,7 +93,7 @@ class OpenAI(Asking):
         None: what the address suggests."""
         url = with_version(base_url)
         key = Key(key, "authorization") if isinstance(key, str) else key
-        super().__init__(key, url, transport=transport, patience=patience, now=now)
+        super().__init__(key, url, transport=transport, patience=patience, now=now, ways_out=ways_out)
         self._prefix = prefix
         self._own_headers = dict(headers or {})
         self.manners = manners or manners_for(url)
@@ -97,11 +106,15 @@ class OpenAI(Asking):
         return {**own, "user-agent": f"mainspring/{__version__}", **self._own_headers}
 
     async def _refusal(self, response: Exchange) -> RefusedError:
-        return await refusal(response, self._now(), self._optional())
+        return await refusal(response, self._now(), self._optional(), self._ways_out, keyed=self._keyed)
 
     def _cure(self, cure: str, line: Line, conversation: Conversation) -> None:
         if cure == THINKING:
             line.distrust(conversation)
+        elif cure == SIGN:
+            line.distrust(conversation)  # if they were signed, then for another server
+            self.manners = replace(self.manners, signed_calls=True)
+            line.projection = self._projection()
         elif cure == CARRY:
             self.manners = replace(self.manners, reasoning_back=not self.manners.reasoning_back)
         elif cure in self._refused:  # the other value was refused, too
@@ -151,7 +164,7 @@ class OpenAI(Asking):
     def _expected(self, prepared: Prepared) -> Expected:
         tools = prepared.conversation.tools
         written = Written(schemas(tools)) if self.manners.written_calls else None
-        return Expected(prepared.tokens, long_names(tools), written)
+        return Expected(prepared.tokens, long_names(tools), prepared.most, written)
 
     def _effort(self, request: Request, name: str) -> str | None:
         """As much as was asked for, in the words of these servers; once refused, no more than all of them know."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from mainspring.core.updates import Kind
 from mainspring.core.value import Bundle, as_json
 from mainspring.providers.base import Batch, Finished, Item, Opened, Piece, Started
 from mainspring.providers.odd_calls import UNNAMED, Written
+from mainspring.providers.openai_details import Details
 from mainspring.providers.sse import ServerEvent
 
 MAX_REPLY = 64 * 1024 * 1024  # bytes of a stream; about a hundred times the longest reply that any model can give
@@ -33,6 +34,7 @@ class Expected(Bundle):
 
     tokens: int = 0  # of the prompt, estimated
     names: Mapping[str, str] = {}  # tools' own names by those on the wire, where they differ
+    most: int = 0  # tokens that the reply may have; 0: nobody knows
     written: Written | None = None  # looks through the text; None: the server is trusted to have done so
 
 
@@ -79,7 +81,7 @@ class Reader:
 
     def _begin(self) -> None:
         self._begun = True
-        self.blocks.items.append(Started(Usage(input=self.blocks.estimate.input)))
+        self.blocks.items.append(Started(Usage(input=self.blocks.estimate.input, estimated=True)))
 
     @abstractmethod
     def not_streamed(self, body: bytes) -> Batch:
@@ -99,6 +101,7 @@ class Blocks:
         self._pieces: list[str] = []
         self._signature = ""
         self._blank = ""
+        self._details: Details | None = None
         self._size = 0  # characters of the blocks that are complete
 
     def handed_on(self) -> tuple[Item, ...]:
@@ -124,6 +127,20 @@ class Blocks:
             self._open(Kind.THINKING)
         self._signature = signature
 
+    def know(self, details: list[Any]) -> str:
+        """What is told of the thoughts, beside their text; returns the text in it. It is signed with that when they are
+        complete."""
+        self._details = self._details or Details()
+        return self._details.add(details)
+
+    def end_knowing(self) -> None:
+        """What is known of thoughts that have no words, or had none yet, is a block of its own."""
+        if self._details is not None and self._details.signature:
+            if self._kind is not Kind.THINKING:
+                self.end_text()
+                self._open(Kind.THINKING)
+            self.close()
+
     def end_text(self, *, cut: bool = False) -> None:
         """No text follows, or not now."""
         if self._written is not None:
@@ -139,6 +156,8 @@ class Blocks:
         text, self._pieces = "".join(self._pieces), []
         self._size += len(text)
         signature, self._signature = self._signature, ""
+        if self._details is not None and kind is Kind.THINKING:
+            signature, self._details = self._details.signature or signature, None
         self.items.append(Finished(Text(text) if kind is Kind.TEXT else Thinking(text, signature)))
 
     # --- calls ---
@@ -174,7 +193,7 @@ class Blocks:
     @property
     def estimate(self) -> Usage:
         """What the reply cost, where the server does not say."""
-        return Usage(input=self._expected.tokens, output=self._size // CHARS_PER_TOKEN + 1)
+        return Usage(input=self._expected.tokens, output=self._size // CHARS_PER_TOKEN + 1, estimated=True)
 
     # --- steps ---
 

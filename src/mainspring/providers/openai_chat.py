@@ -18,11 +18,13 @@ from mainspring.providers.openai_chat_json import (
     CLOSE,
     encoding,
     form_of,
+    signs_call,
     system_json,
     takes,
     takes_reasoning,
     tool_json,
 )
+from mainspring.providers.openai_details import has_details
 from mainspring.providers.placing import Target
 from mainspring.providers.projection import Projected, Projection
 
@@ -34,12 +36,19 @@ class OpenAIChat(OpenAI):
     path = "/chat/completions"
 
     def _projection(self) -> Projection:
-        return Projection(encoding(files=self.manners.files), form_of)
+        return Projection(encoding(files=self.manners.files, signed=self.manners.signed_calls), form_of)
 
     def _target(self, request: Request, distrusted: frozenset[str]) -> Target:
-        back = self.manners.reasoning_back
-        taken = takes_reasoning if back else takes
-        return Target(request.model, back, False, distrusted, taken, calls_last=True, media_apart=True)
+        return Target(
+            request.model,
+            thinking=True,
+            distrusted=distrusted,
+            takes=takes_reasoning if self.manners.reasoning_back else takes,
+            calls_last=True,
+            of_call=signs_call,
+            first=has_details,
+            media_apart=True,
+        )
 
     def _settings(self, request: Request, projected: Projected) -> dict[str, object]:  # noqa: ARG002
         settings: dict[str, object] = {"model": self._model(request), "stream": True}

@@ -7,6 +7,8 @@ A chunk in a form that OpenAI does not document is mended (`openai_chat_odd.py`)
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -16,7 +18,7 @@ from mainspring.core.money import Usage
 from mainspring.providers.base import Batch, Ended
 from mainspring.providers.odd_calls import call_of, is_whole
 from mainspring.providers.openai_blocks import NOTHING_EXPECTED, Expected, Reader, fail
-from mainspring.providers.openai_chat_json import REASONING
+from mainspring.providers.openai_chat_json import GOOGLE, REASONING
 from mainspring.providers.openai_chat_odd import mended
 from mainspring.providers.openai_refusals import failure_of, read_complaint
 
@@ -33,6 +35,7 @@ class _CallPiece(Struct, frozen=True, gc=False):
     index: int | None = None
     id: str | None = None
     function: _Function | None = None
+    extra_content: Raw = NO_ERROR
 
 
 class _Delta(Struct, frozen=True, gc=False):
@@ -40,6 +43,7 @@ class _Delta(Struct, frozen=True, gc=False):
     reasoning_content: str | None = None
     reasoning: str | None = None
     refusal: str | None = None
+    reasoning_details: list[Any] | None = None
     tool_calls: list[_CallPiece] | None = None
     function_call: _Function | None = None  # as it was called before there could be several
 
@@ -69,7 +73,16 @@ class _Chunk(Struct, frozen=True, gc=False):
     error: Raw = NO_ERROR
 
 
+class _Google(Struct, frozen=True):
+    thought_signature: str = ""
+
+
+class _Extra(Struct, frozen=True):
+    google: _Google = _Google()
+
+
 _decode = msgspec.json.Decoder(_Chunk).decode
+_decode_extra = msgspec.json.Decoder(_Extra).decode
 
 STOPS: dict[str, Stop] = {
     "stop": Stop.END_TURN,
@@ -87,7 +100,7 @@ class _Call:
 
     def __init__(self, index: int | None) -> None:
         self.index = index
-        self.id = self.name = ""
+        self.id = self.name = self.signature = ""
         self.pieces: list[str] = []
         self.shown = self.done = False
 
@@ -132,16 +145,18 @@ class Reply(Reader):
             self._begin()
         if chunk.usage is not None:
             self._usage = chunk.usage
-        if not chunk.choices:
+        choices = chunk.choices
+        if not choices:
             return
-        choice = chunk.choices[0]
+        choice = choices[0]
         delta = choice.delta or choice.message
         if delta is not None:
-            if delta.content:
+            content = delta.content
+            if content:
                 if self._calls:
-                    self._end_calls(delta.content)
-                self.blocks.say(delta.content)
-            if delta.reasoning_content or delta.reasoning or delta.refusal:
+                    self._end_calls(content)
+                self.blocks.say(content)
+            if delta.reasoning_content or delta.reasoning or delta.refusal or delta.reasoning_details:
                 self._aside(delta)
             if delta.tool_calls or delta.function_call is not None:
                 self._call_pieces(delta)
@@ -155,16 +170,20 @@ class Reply(Reader):
         return chunk
 
     def _aside(self, delta: _Delta) -> None:
-        self._end_calls()
-        if thought := delta.reasoning_content or delta.reasoning:
+        told = self.blocks.know(delta.reasoning_details) if delta.reasoning_details else ""
+        if thought := delta.reasoning_content or delta.reasoning or told:
+            self._end_calls()
             self.blocks.think(thought, REASONING[0] if delta.reasoning_content else REASONING[1])
         if delta.refusal:
+            self._end_calls()
             self._refused = True
             self.blocks.say(delta.refusal)
 
     # --- calls ---
 
     def _call_pieces(self, delta: _Delta) -> None:
+        if not self._calls:
+            self.blocks.end_knowing()
         for piece in delta.tool_calls or ():
             self._call_piece(piece)
         if delta.function_call is not None:
@@ -184,6 +203,8 @@ class Reply(Reader):
             return
         call.id = call.id or piece.id or ""
         call.name = call.name or function.name or ""
+        if piece.extra_content is not NO_ERROR:
+            call.signature = call.signature or signature_in(bytes(piece.extra_content))
         call.pieces.append(written)
         if call.shown and written:
             self.blocks.call_piece(written)
@@ -214,15 +235,22 @@ class Reply(Reader):
         call = next(call for call in self._calls if not call.done)
         if call.name and not call.shown:
             call.shown = True
-            self.blocks.open_call(call.id, call.name)
+            self._open(call)
             if written := call.written:
                 self.blocks.call_piece(written)
+
+    def _open(self, call: _Call) -> None:
+        """Behind its signature, if it has one: that comes with the first piece of a call."""
+        if call.signature:
+            self.blocks.close()  # thoughts have a signature of their own
+            self.blocks.sign(f"{GOOGLE}{call.signature}")
+        self.blocks.open_call(call.id, call.name)
 
     def _end_call(self, call: _Call) -> None:
         if call.done:
             return
         if not call.shown:
-            self.blocks.open_call(call.id, call.name)
+            self._open(call)
             self.blocks.call_piece(call.written)
         call.done = True
         self.blocks.close_call(call_of(call.id, call.name, call.written))
@@ -241,6 +269,7 @@ class Reply(Reader):
         self._finish = reason
         self._end_calls()
         self.blocks.end_text(cut=STOPS.get(reason) is Stop.MAX_TOKENS)
+        self.blocks.end_knowing()
 
     def _end(self) -> None:
         if not self._begun:
@@ -261,6 +290,14 @@ class Reply(Reader):
 def complain(error: bytes) -> None:
     if error != b"null":
         raise ProviderError(failure_of(read_complaint(error)))
+
+
+def signature_in(extra: bytes) -> str:
+    """What Gemini wants back with the call; empty if there is none."""
+    try:
+        return _decode_extra(extra).google.thought_signature
+    except msgspec.DecodeError:
+        return ""
 
 
 def begins_another(piece: _CallPiece, function: _Function, call: _Call) -> bool:

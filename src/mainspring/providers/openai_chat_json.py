@@ -6,8 +6,10 @@ part, and opened for it, follows from the forms of the two:
 
     user     in the list of a user's message            `{"role":"user","content":[..`
     thought  in the string of what the model thought    `{"role":"assistant","reasoning_content":"..`
+    details  in the list of what is known of that       `{"role":"assistant","reasoning_details":[..`
     text     in the string of its text                  `{"role":"assistant","content":"..`
     call     in the list of its calls                   `{"role":"assistant","content":null,"tool_calls":[..`
+    signed   in a call that has begun with a signature  `{"role":"assistant","content":null,"tool_calls":[{..,`
     answer   between messages: a result is complete     `{"role":"tool",..}`
 """
 
@@ -18,6 +20,7 @@ from functools import partial
 from mainspring.core.messages import Block, Content, Document, Image, Text, Thinking, ToolCall
 from mainspring.providers.anthropic_json import as_bytes
 from mainspring.providers.base import ToolSpec
+from mainspring.providers.openai_details import FIELD, has_details, inside
 from mainspring.providers.openai_json import (
     FILE_NAME,
     address,
@@ -32,9 +35,13 @@ from mainspring.providers.placing import Answer, Placed
 from mainspring.providers.projection import Encode
 
 REASONING = ("reasoning_content", "reasoning")  # the fields in which servers send what a model thinks
+# Gemini signs the first call of each reply, and refuses one that comes back without it. What its documentation names
+# for calls that it did not make itself is accepted in place of a signature.
+GOOGLE = "google "  # before such a signature, in ours
+UNSIGNED = "skip_thought_signature_validator"
 PARAGRAPH = in_string("\n\n")  # between two texts of one message
 
-CLOSE = {"user": b"]}", "thought": b'"}', "text": b'"}', "call": b"]}", "answer": b""}
+CLOSE = {"user": b"]}", "thought": b'"}', "details": b"]}", "text": b'"}', "call": b"]}", "answer": b""}
 
 
 def form_of(placed: Placed) -> str:
@@ -45,23 +52,31 @@ def form_of(placed: Placed) -> str:
         return "user"
     if isinstance(part, ToolCall):
         return "call"
-    return "thought" if isinstance(part, Thinking) else "text"
+    if isinstance(part, Thinking):
+        return "signed" if signs_call(part) else "details" if has_details(part) else "thought"
+    return "text"
 
 
 def takes(block: Block) -> bool:
-    return isinstance(block, Text | ToolCall)
+    return isinstance(block, Text | ToolCall) or signs_call(block) or has_details(block)
 
 
 def takes_reasoning(block: Block) -> bool:
     """Also what the model thought, if it came in a field of its own: the signature is that field's name."""
-    return isinstance(block, Text | ToolCall) or (isinstance(block, Thinking) and block.signature in REASONING)
+    return takes(block) or (isinstance(block, Thinking) and block.signature in REASONING)
 
 
-def encoding(*, files: bool) -> Encode:
-    return partial(encode, files=files)
+def signs_call(block: Block) -> bool:
+    """Whether it is nothing but the signature of the call behind it."""
+    return isinstance(block, Thinking) and block.signature.startswith(GOOGLE)
 
 
-def encode(placed: Placed, before: str | None, *, files: bool) -> bytes:
+def encoding(*, files: bool, signed: bool = False) -> Encode:
+    return partial(encode, files=files, signed=signed)
+
+
+def encode(placed: Placed, before: str | None, *, files: bool, signed: bool = False) -> bytes:
+    """`signed`: a reply's first call has a signature, if need be one that is none."""
     part, form = placed.part, form_of(placed)
     if isinstance(part, Answer):
         return ended(before) + answer_json(part)
@@ -69,7 +84,17 @@ def encode(placed: Placed, before: str | None, *, files: bool) -> bytes:
         assert isinstance(part, Text | Image | Document)
         return (b"," if before == "user" else ended(before) + b'{"role":"user","content":[') + content_json(part, files)
     if isinstance(part, ToolCall):
-        return to_calls(before) + call_json(part)
+        if before == "signed":
+            return call_json(part)[1:]
+        sign = signed and before != "call"
+        return to_calls(before) + (signature_json(UNSIGNED) + call_json(part)[1:] if sign else call_json(part))
+    if form == "signed":
+        assert isinstance(part, Thinking)
+        return to_calls(before) + signature_json(part.signature.removeprefix(GOOGLE))
+    if form == "details":
+        assert isinstance(part, Thinking)
+        opened = b"," if before == form else ended(before) + b'{"role":"assistant","' + FIELD.encode() + b'":['
+        return opened + inside(part)
     if isinstance(part, Thinking):
         field = part.signature.encode()
         return (PARAGRAPH if before == form else ended(before) + b'{"role":"assistant","' + field + b'":"') + in_string(
@@ -91,6 +116,8 @@ def to_calls(before: str | None) -> bytes:
         return b'","tool_calls":['
     if before == "thought":
         return b'","content":null,"tool_calls":['
+    if before == "details":
+        return b'],"content":null,"tool_calls":['
     return ended(before) + b'{"role":"assistant","content":null,"tool_calls":['
 
 
@@ -99,6 +126,8 @@ def to_text(before: str | None) -> bytes:
         return PARAGRAPH
     if before == "thought":
         return b'","content":"'
+    if before == "details":
+        return b'],"content":"'
     return ended(before) + b'{"role":"assistant","content":"'
 
 
@@ -109,6 +138,11 @@ def content_json(part: Content, files: bool) -> bytes:
     if isinstance(part, Image):
         return as_bytes({"type": "image_url", "image_url": {"url": address(part)}})
     return as_bytes({"type": "file", "file": {"filename": FILE_NAME, "file_data": address(part)}})
+
+
+def signature_json(signature: str) -> bytes:
+    """The beginning of a call."""
+    return as_bytes({"extra_content": {"google": {"thought_signature": signature}}})[:-1] + b","
 
 
 def call_json(call: ToolCall) -> bytes:

@@ -23,6 +23,7 @@ def mended(data: bytes, form: type[T]) -> T | None:
         chunk = msgspec.json.decode(data)
         if not isinstance(chunk, dict):
             return None
+        keep_raw(cast("dict[str, Any]", chunk), "error")
         for choice in objects(cast("dict[str, Any]", chunk).get("choices")):
             for name in ("delta", "message"):
                 if isinstance(delta := choice.get(name), dict):
@@ -40,12 +41,15 @@ def mend_delta(delta: dict[str, Any]) -> None:
         delta["content"] = "".join([text_in(part) for part in parts if part not in thoughts])
         if thoughts:
             delta["reasoning_content"] = "".join(map(text_in, thoughts))
+    if not isinstance(delta.get("reasoning_details"), list):
+        delta.pop("reasoning_details", None)
     if isinstance(delta.get("reasoning"), dict):
         delta["reasoning"] = text_in(delta["reasoning"])
     if isinstance(delta.get("tool_calls"), dict):
         delta["tool_calls"] = [delta["tool_calls"]]
     for call in objects(delta.get("tool_calls")):
         call["id"] = as_text(call.get("id"))
+        keep_raw(call, "extra_content")
         if isinstance(function := call.get("function"), dict):
             mend_function(cast("dict[str, Any]", function))
         elif "name" in call:  # the function's fields, one level up
@@ -53,6 +57,12 @@ def mend_delta(delta: dict[str, Any]) -> None:
             mend_function(call["function"])
     if isinstance(function := delta.get("function_call"), dict):
         mend_function(cast("dict[str, Any]", function))
+
+
+def keep_raw(found: dict[str, Any], name: str) -> None:
+    """What others will read: as it came."""
+    if name in found:
+        found[name] = msgspec.Raw(msgspec.json.encode(found[name]))
 
 
 def mend_function(function: dict[str, Any]) -> None:

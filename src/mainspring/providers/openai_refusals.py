@@ -14,11 +14,22 @@ import msgspec
 
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
-from mainspring.providers.refusals import LONGEST_WORDS, SECOND, CurableError, Response, number, retry_after
+from mainspring.providers.refusals import (
+    GIVEN,
+    LONGEST_WORDS,
+    SECOND,
+    CurableError,
+    Response,
+    WaysOut,
+    number,
+    retry_after,
+)
 from mainspring.providers.retry import BY_STATUS, RefusedError
 
 THINKING = "thinking"  # the cure: without the reasoning of earlier replies
 CARRY = "reasoning_content"  # the cure: with it
+SIGN = "thought_signature"  # the cure: calls that have none, or a bad one, get what is accepted in its place
+DETAILS = "reasoning_details"  # OpenRouter's; another server does not know it
 VALUE = ":value"  # behind a setting's name, the cure: a value that more servers know
 
 
@@ -131,7 +142,9 @@ def failure_of(complaint: Complaint) -> Failure:
     return Failure(classify(None, complaint), complaint.words[:LONGEST_WORDS])
 
 
-async def refusal(response: Response, now: float, settings: tuple[str, ...]) -> RefusedError:
+async def refusal(
+    response: Response, now: float, settings: tuple[str, ...], ways_out: WaysOut = GIVEN, *, keyed: bool = True
+) -> RefusedError:
     """`settings` are the ones that the request would also be sent without; `now` is in seconds since 1970."""
     status, headers = response.status, response.headers
     complaint = read_complaint(await response.read())
@@ -140,20 +153,12 @@ async def refusal(response: Response, now: float, settings: tuple[str, ...]) -> 
     if trouble is Trouble.RATE_LIMIT and wait is None:
         wait = said_wait(headers, complaint.words)
     resets_at = round(now * SECOND) + wait if trouble is Trouble.RATE_LIMIT and wait is not None else None
-    detail = f"{status}: {complaint.words}"[:LONGEST_WORDS] + way_out(trouble, status)
+    detail = f"{status}: {complaint.words}"[:LONGEST_WORDS] + ways_out.behind(trouble, status, keyed=keyed)
     failure = Failure(trouble, detail, status, resets_at)
     curable = status in (400, 422) and trouble in (Trouble.INVALID_REQUEST, Trouble.SERVER)
     if curable and (cure := cure_for(complaint, settings)):
         return CurableError(failure, cure)
     return RefusedError(failure, wait, final=headers.get("x-should-retry") == "false")
-
-
-def way_out(trouble: Trouble, status: int) -> str:
-    if trouble is Trouble.AUTH and status == 401:
-        return " (the key was refused: check OPENAI_API_KEY)"
-    if status == 404:
-        return " (check the model's name and OPENAI_BASE_URL)"
-    return ""
 
 
 # --- what we could change -----------------------------------------------------------------------------
@@ -162,6 +167,7 @@ UNKNOWN = re.compile(
     r"unsupported|not support|unknown|unrecognized|unexpected|not permitted|not allowed|extra input|extra field|invalid"
     r"|must be verified"
 )
+BAD_SIGNATURE = re.compile(r"thought[ _]?signature")
 BAD_REASONING = re.compile(
     r"encrypted[ _]content|reasoning.{0,40}(item|signature)|(item|signature).{0,60}reasoning|required following item"
 )
@@ -177,8 +183,12 @@ def cure_for(complaint: Complaint, settings: tuple[str, ...]) -> str:
         return f"{named[0]}{VALUE}" if leaf(named[0]).endswith("effort") and "value" in said else named[0]
     if "include" in settings and "encrypted content is not supported" in said:
         return "include"
+    if DETAILS in said:
+        return THINKING
     if CARRY in said:
         return CARRY
+    if BAD_SIGNATURE.search(said):
+        return SIGN
     return THINKING if BAD_REASONING.search(said) else ""
 
 

@@ -110,6 +110,7 @@ class Reply(Reader):
     def __init__(self, expected: Expected = NOTHING_EXPECTED) -> None:
         super().__init__(expected)
         self._refused = False
+        self._most = expected.most
         self._items: dict[int | str, _Item] = {}  # by place, in the order in which they began
 
     def not_streamed(self, body: bytes) -> Batch:
@@ -243,6 +244,10 @@ class Reply(Reader):
 
     # --- the end ---
 
+    def _is_full(self, usage: _Usage | None) -> bool:
+        """Some servers (llama.cpp's) call a reply complete that has reached its limit."""
+        return usage is not None and 0 < self._most <= (usage.output_tokens or 0)
+
     def _end(self, event: _Event) -> None:
         try:
             response = _decode_response(event.response) if bytes(event.response) not in NONE else _Response()
@@ -251,6 +256,8 @@ class Reply(Reader):
         if event.type == "response.failed" or response.status == "failed" or bytes(response.error) not in NONE:
             raise ProviderError(failure_of(read_complaint(bytes(response.error) or b"{}")))
         stop = STOPS.get((response.incomplete_details or _Incomplete()).reason or "", Stop.END_TURN)
+        if stop is Stop.END_TURN and self._is_full(response.usage):
+            stop = Stop.MAX_TOKENS
         if not self._items:
             for place, raw in enumerate(response.output or ()):
                 if (given := read_given(raw)).type in KINDS:

@@ -13,7 +13,8 @@ from functools import partial
 from mainspring.core.messages import Block, Content, Document, Image, Text, Thinking, ToolCall
 from mainspring.providers.anthropic_json import as_bytes
 from mainspring.providers.base import ToolSpec
-from mainspring.providers.openai_chat_json import REASONING
+from mainspring.providers.openai_chat_json import REASONING, signs_call
+from mainspring.providers.openai_details import has_details
 from mainspring.providers.openai_json import FILE_NAME, address, arguments, shown, wire_id, wire_name, words_of
 from mainspring.providers.placing import Answer, Placed
 from mainspring.providers.projection import Encode
@@ -27,7 +28,9 @@ def form_of(placed: Placed) -> str:
 
 def takes(block: Block) -> bool:
     """What was thought and came in a chat's field cannot be read by the server."""
-    return isinstance(block, Text | ToolCall) or (isinstance(block, Thinking) and block.signature not in REASONING)
+    if isinstance(block, Thinking):
+        return block.signature not in REASONING and not signs_call(block) and not has_details(block)
+    return isinstance(block, Text | ToolCall)
 
 
 def encoding(*, files: bool) -> Encode:

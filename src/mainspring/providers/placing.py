@@ -66,6 +66,10 @@ def anything(_: Block) -> bool:
     return True
 
 
+def nothing(_: Block) -> bool:
+    return False
+
+
 class Target(Bundle):
     """What decides which thinking may be shown, and what the protocol has a place for."""
 
@@ -74,7 +78,9 @@ class Target(Bundle):
     leads: bool = False  # budgeted thinking: it begins a reply and a tool loop, or there is none
     distrusted: frozenset[str] = frozenset()  # replies whose signatures the server refused
     takes: Callable[[Block], bool] = anything  # which blocks of a reply the protocol can express
-    calls_last: bool = False  # a reply's calls stand behind all of its text
+    calls_last: bool = False  # a reply's calls stand behind all of its text,
+    of_call: Callable[[Block], bool] = nothing  # with what belongs to the call behind it: its signature,
+    first: Callable[[Block], bool] = nothing  # and these before all
     media_apart: bool = False  # results hold text only: what they show follows the last of them, as a user's
 
 
@@ -158,7 +164,10 @@ class Placing:
             and self._target.takes(block)
         ]
         if self._target.calls_last:
-            kept.sort(key=lambda block: isinstance(block, ToolCall))
+            first, of_call = self._target.first, self._target.of_call
+            kept.sort(key=lambda block: (not first(block), isinstance(block, ToolCall) or of_call(block)))
+            before_calls = {at - 1 for at, block in enumerate(kept) if isinstance(block, ToolCall)}
+            kept = [block for at, block in enumerate(kept) if at in before_calls or not of_call(block)]
         if kept and self._leads is None:
             self._leads = isinstance(kept[0], Thinking | RedactedThinking)
         if self._target.leads and not self._leads:

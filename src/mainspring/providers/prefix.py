@@ -41,6 +41,8 @@ class Sent(Bundle):
     parts: Parts
     conversation: Conversation
     unfinished: bool  # something was made up for its end
+    gone: int = 0  # images and documents that were left out,
+    cured: int = 0  # and how often something was changed that the server had refused
 
     @property
     def fixed(self) -> int:
@@ -112,6 +114,10 @@ def reason(last: Sent, now: Sent) -> str:
         return "the context was edited"
     if not now.conversation.history.extends(last.conversation.history):
         return "the conversation was taken up elsewhere"
+    if last.cured != now.cured:
+        return "the server refused a part of it, which was changed"
+    if last.gone != now.gone:
+        return "old images or documents were left out to make room for new ones"
     if last.unfinished:
         return "an unfinished turn was completed"
     return ""

@@ -37,6 +37,7 @@ class Projected(Bundle):
     media: int = 0  # bytes of the chunks that are images and documents
     size: int = 0  # bytes of all chunks
     settled: int = 0  # chunks before this one stay as they are in this list, whatever is projected next
+    gone: int = 0  # images and documents that had to make room for newer ones
 
 
 class _Saved(Bundle):
@@ -152,7 +153,9 @@ class Projection:
         row = self._row
         media = sum(row.media[row.gone :])
         settled = self._settled.length
-        return Projected(row.chunks, row.owners, target.thinking, self._unfinished, row.form, media, row.size, settled)
+        return Projected(
+            row.chunks, row.owners, target.thinking, self._unfinished, row.form, media, row.size, settled, row.gone
+        )
 
     def _extend(self, history: History, edits: tuple[Edit, ...], target: Target) -> bool:
         last = self._last

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from mainspring.core.reasons import Failure
+from msgspec.structs import replace
+
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.value import Bundle
 from mainspring.providers.retry import RefusedError
 
 SECOND = 1_000
@@ -18,6 +21,31 @@ class CurableError(RefusedError):
     def __init__(self, failure: Failure, cure: str) -> None:
         super().__init__(failure)
         self.cure = cure  # the provider knows what it means
+
+
+class WaysOut(Bundle):
+    """Words for what only the user can mend. Whoever makes a provider knows where its key and its address are set."""
+
+    refused: str = "the key was refused: give another one"
+    keyless: str = "no key was sent: give one"
+    unknown: str = "check the model's name and the address"  # behind a 404
+    unreached: str = "Check the connection and the address"
+
+    def behind(self, trouble: Trouble, status: int, *, keyed: bool) -> str:
+        """What a refusal's own words do not say."""
+        if trouble is Trouble.AUTH and status == 401:
+            return f" ({self.refused if keyed else self.keyless})"
+        return f" ({self.unknown})" if status == 404 else ""
+
+    def reaching(self, failure: Failure) -> Failure:
+        """With the way out, if the server could not be reached."""
+        if failure.kind is not Trouble.NETWORK:
+            return failure
+        said = failure.detail if failure.detail.endswith("?") else f"{failure.detail.removesuffix('.')}."
+        return replace(failure, detail=f"{said} {self.unreached}")
+
+
+GIVEN = WaysOut()  # by a program: it knows what it gave
 
 
 class Response(Protocol):

@@ -37,9 +37,11 @@ class Deadlines(Bundle):
     idle: float  # between two reads of the body; and for the headers, once they have begun
 
 
-# Models that think send pings while they do; 120 seconds without a word is a dead server. A local one has no pings and
-# reads a long prompt for minutes before it speaks.
+# Anthropic's models send pings while they think; 120 seconds without a word is a dead server. Those of OpenAI's
+# protocols think without a word: five minutes is what Codex waits. A local server has no pings either, and reads a long
+# prompt for minutes before it speaks.
 REMOTE = Deadlines(connect=15, first_byte=120, idle=90)
+SILENT = Deadlines(connect=15, first_byte=300, idle=300)
 LOCAL = Deadlines(connect=5, first_byte=600, idle=600)
 
 MOST_IDLE = 100  # connections kept, as the official clients have it
@@ -48,8 +50,8 @@ LAST_BYTES = 0.05  # seconds for the end of a transfer whose content has ended: 
 RACE = 2.0  # seconds in which a close after sending is taken for a keep-alive race: some round trips
 
 
-def deadlines_for(url: str) -> Deadlines:
-    return LOCAL if is_local(split(url)[0].host) else REMOTE
+def deadlines_for(url: str, remote: Deadlines = REMOTE) -> Deadlines:
+    return LOCAL if is_local(split(url)[0].host) else remote
 
 
 class Transport:
@@ -75,22 +77,26 @@ class Transport:
         self._idle: dict[Connection, Route] = {}  # the oldest first
         self._closed = False
 
-    def post(
+    def post(  # noqa: PLR0913  # what a request is made of
         self,
         url: str,
         headers: Mapping[str, str],
         body: bytes | Sequence[bytes],
         size: int | None = None,
         sent: Callable[[], object] | None = None,
+        *,
+        remote: Deadlines = REMOTE,
     ) -> Exchange:
         """`size`: bytes of the body, for those who know. `sent` is called when the request is out, and the server has
-        its turn: for what will be needed then. All goes out in one piece: a server that is woken by the head
-        and reads beside us makes the sending of the rest five times as dear."""
+        its turn: for what will be needed then. `remote`: how long a server may be silent that is not near. All goes out
+        in one piece: a server that is woken by the head and reads beside us makes the sending of the rest five times as
+        dear."""
         origin, path = split(url)
         route = Route(origin, self._proxies.on_the_way_to(origin))
         pieces = (body,) if isinstance(body, bytes) else body
         begin = head(route, path, headers, sum(map(len, pieces)) if size is None else size)
-        return Exchange(self, route, b"".join([begin, *pieces]), self._deadlines or deadlines_for(url), sent)
+        deadlines = self._deadlines or deadlines_for(url, remote)
+        return Exchange(self, route, b"".join([begin, *pieces]), deadlines, sent)
 
     def get(self, url: str, headers: Mapping[str, str]) -> Exchange:
         origin, path = split(url)

@@ -140,4 +140,6 @@ def usage_to_api(usage: Usage) -> bytes:
         )
     if usage.cache_read:
         cached += b',"cache_read_input_tokens":%d' % usage.cache_read
+    if usage.estimated:
+        cached += b',"estimated":true'  # our own word: the API has none
     return b'{"input_tokens":%d,"output_tokens":%d%b}' % (usage.input, usage.output, cached)

@@ -131,6 +131,7 @@ class ApiUsage(Struct):
     cache_read_input_tokens: int | None = None
     output_tokens: int = 0
     cache_creation: ApiCreation | None = None
+    estimated: bool = False
 
 
 _usage = msgspec.json.Decoder(ApiUsage)
@@ -143,7 +144,8 @@ def usage_from_api(raw: Raw) -> Usage:
         return Usage()
     hour = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else 0
     short = (usage.cache_creation_input_tokens or 0) - hour
-    return Usage(usage.input_tokens, short, hour, usage.cache_read_input_tokens or 0, usage.output_tokens)
+    read = usage.cache_read_input_tokens or 0
+    return Usage(usage.input_tokens, short, hour, read, usage.output_tokens, usage.estimated)
 
 
 def stop_from_api(reason: str | None) -> Stop:

@@ -1,0 +1,157 @@
+"""What `mainspring doctor` says about model servers: whether each has its key, and with `--online` whether it answers.
+
+Anthropic's is asked to count the tokens of a word, the others for their lists of models. Neither costs anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mainspring.cli.doctor_checks import Finding, Findings, Here, State, asked_models, is_asked_here, wanted_key
+from mainspring.cli.endpoints import Endpoint, address_place, configured, endpoint_of, key_of, key_place
+from mainspring.cli.flags import StartError
+from mainspring.cli.model import ways_out
+from mainspring.core.errors import MainspringError, ProviderError, UsageError
+from mainspring.core.reasons import Trouble
+from mainspring.secrets.sources import find_key, headers_of
+
+if TYPE_CHECKING:
+    from mainspring.cli.offers import Offered
+    from mainspring.providers.transport import Transport
+
+SECONDS = 20.0  # for the server to answer a small question
+
+
+def endpoints(here: Here) -> Findings:
+    """All that are set up beside Anthropic's: the address, and where the key comes from. Nobody is asked."""
+    for name in asked_models(here):
+        if trouble := unknown(name, here):
+            words, _, way_out = trouble.partition("; ")
+            yield Finding("server", State.PROBLEM, words, way_out)
+    for endpoint in known(here):
+        yield set_up(endpoint, here)
+
+
+def unknown(model: str, here: Here) -> str:
+    """Why nobody knows where to ask it; else empty."""
+    try:
+        endpoint_of(model, here.settings, here.environ)
+    except StartError as error:
+        return str(error)
+    return ""
+
+
+def known(here: Here) -> tuple[Endpoint, ...]:
+    return configured(here.settings, here.environ, placed(here))
+
+
+def placed(here: Here) -> list[str]:
+    return [name for name in asked_models(here) if not unknown(name, here)]
+
+
+def set_up(endpoint: Endpoint, here: Here) -> Finding:
+    from mainspring.cli.routes import KEYS_NEEDED
+    from mainspring.providers.proxies import split
+
+    name = f"'{endpoint.entry or endpoint.name}' at '{endpoint.url}'"
+    try:
+        split(endpoint.url)
+    except UsageError as error:
+        return Finding("server", State.PROBLEM, f"{name}: {error}", f"mend {address_place(endpoint)}")
+    if key_of(endpoint, here.environ):
+        return Finding("server", State.OK, f"{name}: the key is from {endpoint.key}; it is never shown")
+    wanted = endpoint.key and (endpoint.entry or endpoint.url.startswith(KEYS_NEEDED))
+    if wanted:
+        return Finding("server", State.PROBLEM, f"{name}: there is no key", f"set {key_place(endpoint)}")
+    return Finding("server", State.OK, f"{name}: no key; it may need none")
+
+
+# --- asked, on request --------------------------------------------------------------------------------------------
+
+
+def online(here: Here) -> Iterator[Finding]:
+    if is_asked_here(here):
+        yield asyncio.run(anthropic(here))
+    from mainspring.cli.offers import asked, server_at
+
+    found = [endpoint for endpoint in known(here) if set_up(endpoint, here).state is State.OK]
+    servers = [server_at(endpoint, here.environ) for endpoint in found]
+    for endpoint, offer in zip(found, asyncio.run(asked(servers)), strict=True):
+        yield from answered(endpoint, offer, here)
+
+
+def answered(endpoint: Endpoint, offer: Offered, here: Here) -> Findings:
+    from mainspring.cli.routes import ways_out as ways_out_at
+
+    name, ways, keyed = f"'{endpoint.url}'", ways_out_at(endpoint), bool(key_of(endpoint, here.environ))
+    if not offer.status:
+        yield Finding("server", State.PROBLEM, f"{name}: {offer.error}", ways.unreached)
+    elif offer.status in (401, 403):
+        way_out = (ways.refused if keyed else ways.keyless).partition(": ")[2]
+        yield Finding("server", State.PROBLEM, f"{name}: {offer.error}", way_out)
+    elif offer.error:
+        way_out = f"check {address_place(endpoint)}, unless you know that it has none: a run may still work"
+        yield Finding("server", State.NOTE, f"{name}: {offer.error}", way_out)
+    else:
+        more = ", and does not refuse the key" if keyed else ""
+        yield Finding("server", State.OK, f"{name} answers{more}: {len(offer.models)} models")
+        yield from missing(endpoint, offer, here)
+
+
+def missing(endpoint: Endpoint, offer: Offered, here: Here) -> Findings:
+    """A model that a run would ask, and that the server does not list."""
+    listed = {name for name, _ in offer.models} | {name.rpartition("/")[2] for name, _ in offer.models}
+    for model in placed(here):
+        asked_at = endpoint_of(model, here.settings, here.environ)
+        wanted = model.removeprefix(f"{endpoint.name}/")
+        there = listed & {wanted, f"{wanted}:latest"}  # as Ollama has it
+        if asked_at is not None and asked_at.url == endpoint.url and not there:
+            words = f"'{endpoint.url}' does not list '{wanted}', which a run would ask"
+            yield Finding("server", State.NOTE, words, "'mainspring models --ask' shows what it has")
+
+
+async def anthropic(here: Here) -> Finding:
+    """How many tokens a word has: it needs the address, the way there and the key, and costs nothing."""
+    from mainspring.providers.anthropic import HOME
+    from mainspring.providers.transport import Transport
+
+    address = (here.settings.api.base_url or HOME).rstrip("/")
+    check_it = ways_out(here.settings, "").unreached
+    transport = Transport()
+    try:
+        async with asyncio.timeout(SECONDS):
+            keyed = await ask(here, transport, address)
+    except ProviderError as error:
+        refused = error.failure.kind is Trouble.AUTH
+        way_out = "get a new key, or mend what brings it (docs/secrets.md)" if refused else check_it
+        return Finding("server", State.PROBLEM, f"'{address}': {error}", way_out)
+    except TimeoutError:
+        words = f"'{address}' did not answer within {SECONDS:.0f} seconds"
+        return Finding("server", State.PROBLEM, words, check_it)
+    except (MainspringError, OSError) as error:
+        return Finding("server", State.PROBLEM, f"'{address}': {error}", check_it)
+    finally:
+        await transport.close()
+    return Finding("server", State.OK, f"'{address}' answers{', and takes the key' if keyed else ''}")
+
+
+async def ask(here: Here, transport: Transport, address: str) -> bool:
+    """Whether a key was sent. Raises if the answer is none."""
+    from mainspring.providers.anthropic import VERSION
+    from mainspring.providers.anthropic_refusals import refusal
+
+    found = find_key(wanted_key(here))
+    value = found.value or (await found.refresh() if found.refresh is not None else "")
+    headers = {"content-type": "application/json", "anthropic-version": VERSION, **headers_of(found.header, value)}
+    model = asked_models(here)[0].removeprefix("anthropic/")
+    body = msgspec.json.encode({"model": model, "messages": [{"role": "user", "content": "hello"}]})
+    async with transport.post(f"{address}/v1/messages/count_tokens", headers, [body]) as response:
+        if response.status != 200:
+            raise await refusal(response, time.time(), ways_out(here.settings, found.source), keyed=bool(value))
+        await response.read()
+    return bool(value)

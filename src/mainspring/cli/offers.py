@@ -1,0 +1,152 @@
+"""What servers offer: who is asked for a list of models, and what they say.
+
+The servers are those that a run would turn to: Anthropic's, or whatever stands in its place, and all that somebody has
+set up beside it (`endpoints.py`). A list costs nothing, and tells whether the server is there and takes the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from mainspring.cli.endpoints import ANTHROPIC, Endpoint, configured, key_of, named_by
+from mainspring.cli.harmless import harmless
+from mainspring.cli.model import Environment, key_for
+from mainspring.core.errors import ProviderError, UsageError
+from mainspring.core.reasons import Trouble
+from mainspring.core.value import Bundle, Value
+from mainspring.settings.values import Settings
+
+if TYPE_CHECKING:
+    from mainspring.providers.asking import Key
+
+PATIENCE = 20.0  # seconds for a list that takes milliseconds
+LARGEST = 8 * 1024 * 1024  # bytes; OpenRouter's, with some hundred models, has half of one
+
+
+class Server(Bundle):
+    """Who is asked, and how."""
+
+    named_by: str  # where its address came from
+    url: str  # of its list of models
+    key: Key
+    headers: dict[str, str]
+    endpoint: Endpoint | None = None  # None: the one that is set for Anthropic's protocol
+
+
+class Offered(Value):
+    """What a server said."""
+
+    url: str
+    named_by: str
+    models: tuple[tuple[str, int], ...] = ()  # names, and windows where it tells; else 0
+    error: str = ""
+    status: int = 0  # of its answer; 0: there was none
+
+
+def servers_in(settings: Settings, environment: Environment, models: Iterable[str] = ()) -> tuple[Server, ...]:
+    """Each once. `environment`: with what the user's settings add. `models` are those that a run would ask."""
+    ours = at_home(settings, environment)
+    found = {ours.url: ours} if ours is not None else {}
+    for endpoint in configured(settings, environment, models):
+        server = server_at(endpoint, environment)
+        found.setdefault(server.url, server)
+    return tuple(found.values())
+
+
+def at_home(settings: Settings, environment: Environment) -> Server | None:
+    """Anthropic's, or what stands in its place; None if neither a key nor an address is there."""
+    from mainspring.providers.anthropic import HOME
+    from mainspring.providers.asking import Key
+
+    key = key_for(settings, environment, os.getcwd())  # noqa: PTH109  # pathlib takes 8 ms to load
+    address = settings.api.base_url or ""
+    if not key.is_any and not address:
+        return None
+    proof = Key(key.value, key.header, key.refresh)
+    return Server("api.baseUrl" if address else key.source, in_claude_s_way(address or HOME), proof, versioned())
+
+
+def server_at(endpoint: Endpoint, environment: Environment) -> Server:
+    from mainspring.providers.asking import Key
+    from mainspring.providers.openai import with_version
+
+    value, name = key_of(endpoint, environment), named_by(endpoint)
+    if endpoint.protocol == ANTHROPIC:
+        return Server(name, in_claude_s_way(endpoint.url), Key(value), versioned(), endpoint)
+    return Server(name, f"{with_version(endpoint.url)}/models", Key(value, "authorization"), {}, endpoint)
+
+
+def in_claude_s_way(address: str) -> str:
+    return f"{address.rstrip('/')}/v1/models?limit=1000"
+
+
+def versioned() -> dict[str, str]:
+    from mainspring.providers.anthropic import VERSION
+
+    return {"anthropic-version": VERSION}
+
+
+# --- asking ---------------------------------------------------------------------------------------------------
+
+
+async def asked(servers: Iterable[Server]) -> tuple[Offered, ...]:
+    """All of them at once: one that is silent keeps nobody else waiting."""
+    return tuple(await asyncio.gather(*map(offered, servers)))
+
+
+async def offered(server: Server) -> Offered:
+    from mainspring.secrets.redaction import redact
+
+    nothing = Offered(redact(server.url.partition("?")[0]), server.named_by)
+    try:
+        key = await brought(server.key)  # before the clock: somebody may have to touch something
+        async with asyncio.timeout(PATIENCE):
+            status, body = await fetched(server, key)
+    except ProviderError as error:
+        silent = "" if error.failure.kind is Trouble.AUTH else "no answer: "  # else the helper has spoken
+        return replace(nothing, error=f"{silent}{harmless(error.failure.detail)}")
+    except TimeoutError:
+        return replace(nothing, error=f"no answer within {PATIENCE:.0f} seconds")
+    except UsageError as error:
+        return replace(nothing, error=str(error))
+    answered = replace(nothing, status=status)
+    if status in (401, 403):
+        why = "it does not take the key" if key.value else "it wants a key, and none was sent"
+        return replace(answered, error=f"answered {status}: {why}")
+    if status != 200:
+        return replace(answered, error=f"answered {status}: it has no list of models")
+    try:
+        return replace(answered, models=listed(msgspec.json.decode(body)))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return replace(answered, error="its list of models cannot be read")
+
+
+async def brought(key: Key) -> Key:
+    """A helper is asked only here: its key is not known before."""
+    if key.value or key.refresh is None:
+        return key
+    return replace(key, value=await key.refresh())
+
+
+async def fetched(server: Server, key: Key) -> tuple[int, bytes]:
+    from mainspring.providers.transport import Transport
+
+    async with Transport() as transport, transport.get(server.url, server.headers | key.headers) as response:
+        return response.status, await response.read(LARGEST)
+
+
+def listed(body: Any) -> tuple[tuple[str, int], ...]:
+    """The names in their order. Some servers also say how much a model can read, each in its own field."""
+    return tuple([(harmless(str(entry["id"])), window_of(entry)) for entry in body["data"]])
+
+
+def window_of(entry: dict[str, Any]) -> int:
+    meta: dict[str, Any] = entry.get("meta") or {}
+    told = [entry.get(name) for name in ("context_length", "max_model_len", "max_input_tokens")]
+    return next((value for value in (*told, meta.get("n_ctx")) if isinstance(value, int)), 0)
