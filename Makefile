@@ -86,7 +86,7 @@ bench: $(READY)
 	@$(BIN)/python bench/sandbox.py
 	@$(BIN)/python bench/openai.py
 
-# Our providers against llama.cpp's server, with a small model on one thread.
+# Our providers and our command against llama.cpp's server, with a small model on one thread (about a minute).
 local: $(READY)
 	@$(BIN)/python scripts/local_model.py
 

@@ -1,0 +1,12 @@
+# What a command reaches from where it runs. The tool runs this behind walls; once it is run without any, to compare.
+. ./where
+
+try() {
+    what=$1
+    shift
+    if "$@" >/dev/null 2>&1; then echo "$what: yes"; else echo "$what: no"; fi
+}
+
+try "writes here" touch made
+try "writes outside" touch "$OUTSIDE/made"
+try "reaches a server" bash -c "exec 3<>/dev/tcp/127.0.0.1/$PORT"
