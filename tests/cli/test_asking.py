@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.stage import Serve, Stage
-from cli.test_conversation import CTRL_C, SitAt, sit_at
+from cli.terminal import CTRL_C, SitAt, sit_at
 from mainspring.simulator.replies import Say
 
 __all__ = ["sit_at"]  # a fixture
@@ -77,6 +77,31 @@ def test_ctrl_c_at_the_question_ends_the_turn_and_nothing_runs(serve: Serve, sit
     terminal.see("Still here.")
     assert not (stage.folder / "made").exists()
     assert "interrupted before it ran. It had no effect." in str(stage.requests[1].body["messages"])
+
+
+def test_what_was_typed_before_the_question_was_there_is_no_answer(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Let me see what there is.", bash("touch made"), pace_ms=200), Say.of("Done."))
+    terminal = sit_at(stage)
+    terminal.say("go")
+    terminal.see("Let me")
+    terminal.type("y\ry\ry\r")
+    terminal.see("Do it? [y/a/n] ")
+    terminal.type("n\r")
+    terminal.see("Done.")
+    assert not (stage.folder / "made").exists()
+    assert "does not want" in told(stage, 1)
+
+
+def test_an_answer_that_is_pasted_is_one_answer(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of(bash("touch made")), Say.of("Done."))
+    terminal = sit_at(stage)
+    terminal.say("go")
+    terminal.see("Do it? [y/a/n] ")
+    terminal.type("y\rno, wait:\rlook at the folder first\r")
+    terminal.see("Done.")
+    assert "The user said no: y\\nno, wait:\\nlook at the folder first" in told(stage, 1)
+    assert len(stage.requests) == 2
+    assert not (stage.folder / "made").exists()
 
 
 def test_what_could_mislead_is_shown_as_it_is(serve: Serve, sit_at: SitAt) -> None:

@@ -1,117 +1,22 @@
-"""`mainspring` in a terminal: a real one, with somebody who types, waits for what is shown, and presses keys."""
+"""`mainspring` in a terminal: turns, keys and signals, and what cannot be started."""
 
 from __future__ import annotations
 
 import os
-import pty
 import re
-import select
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.stage import COMMAND, PATIENCE, Serve, Stage, until
+from cli.stage import Serve
+from cli.terminal import CTRL_C, CTRL_D, SitAt, sit_at, without_notes
 from mainspring.simulator.replies import Refuse, Say
 
-CTRL_C, CTRL_D = "\x03", "\x04"
-TAKE_IT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-OWN_TERMINAL = [sys.executable, "-c", TAKE_IT]  # so that keys become signals
+__all__ = ["sit_at"]  # a fixture
+
 SLOW = Say.of("A reply that takes its time, and then some more of it.", pace_ms=500)
-
-
-class Terminal:
-    """What a person sees and does."""
-
-    def __init__(self, stage: Stage, *arguments: str, **extra: str) -> None:
-        ours, theirs = pty.openpty()
-        environment = stage.environment | {"TERM": "xterm", "NO_COLOR": "1"} | extra
-        self._process = subprocess.Popen(
-            [*OWN_TERMINAL, *COMMAND, *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            cwd=stage.folder,
-            env=environment,
-            start_new_session=True,
-        )
-        os.close(theirs)
-        self._fd = ours
-        self.shown = ""
-        self._read = 0
-
-    def see(self, words: str) -> str:
-        """Wait until it is on the screen, after what was seen before. Returns what came until then."""
-        deadline = time.monotonic() + PATIENCE
-        while words not in self.shown[self._read :]:
-            assert time.monotonic() < deadline, f"{words!r} did not come: {self.shown!r}"
-            if select.select([self._fd], [], [], 1)[0]:
-                more = self._more()
-                assert more, f"it ended, and {words!r} had not come: {self.shown!r}"
-                self.shown += more
-        begin = self._read
-        self._read = self.shown.index(words, self._read) + len(words)
-        return self.shown[begin : self._read]
-
-    def type(self, keys: str) -> None:
-        os.write(self._fd, keys.encode())
-
-    def say(self, line: str) -> None:
-        self.see("> ")
-        self.type(line + "\r")
-
-    def press_ctrl_c(self) -> None:
-        """At the prompt. A key that comes while readline is busy with another waits for the next: nobody is so fast."""
-        until(lambda: " S " in Path(f"/proc/{self._process.pid}/stat").read_text())
-        self.type(CTRL_C)
-
-    def send(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
-
-    def end(self) -> int:
-        """Wait for the end, and see the rest."""
-        deadline = time.monotonic() + PATIENCE
-        while self._process.poll() is None or select.select([self._fd], [], [], 0)[0]:
-            assert time.monotonic() < deadline, f"no end: {self.shown!r}"
-            if select.select([self._fd], [], [], 0.05)[0]:
-                more = self._more()
-                if not more:
-                    break
-                self.shown += more
-        return self._process.wait(PATIENCE)
-
-    def close(self) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-        os.close(self._fd)
-
-    def _more(self) -> str:
-        try:
-            return os.read(self._fd, 65_536).decode().replace("\r\n", "\n")
-        except OSError:
-            return ""  # how Linux reports that nobody holds the other end any more
-
-
-@pytest.fixture
-def sit_at() -> Iterator[Callable[..., Terminal]]:
-    with ExitStack() as stack:
-
-        def start(stage: Stage, *arguments: str, **extra: str) -> Terminal:
-            terminal = Terminal(stage, *arguments, **extra)
-            stack.callback(terminal.close)
-            return terminal
-
-        yield start
-
-
-SitAt = Callable[..., Terminal]
 
 
 def tool_use(name: str, **input: Any) -> dict[str, Any]:
@@ -120,8 +25,7 @@ def tool_use(name: str, **input: Any) -> dict[str, Any]:
 
 def test_turns_over_one_history(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(Say.of("Let me look.", tool_use("Read", file_path="a.py")), Say.of("It says hello."), Say.of("Two."))
-    stage.home.mkdir(parents=True, exist_ok=True)
-    (stage.home / "settings.toml").write_text("autoMemoryEnabled = false\n")  # it would take a reply of the script
+    without_notes(stage)
     (stage.folder / "a.py").write_text("print('hello')\n")
     terminal = sit_at(stage)
     assert "mainspring, claude-sonnet-5-5" in terminal.see("Mode: default.")
@@ -249,12 +153,72 @@ def test_a_first_prompt_may_stand_on_the_command_line(serve: Serve, sit_at: SitA
     assert "say hello to me" in str(stage.requests[0].body["messages"])
 
 
+def test_who_goes_on_is_told_where(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("The answer\n\x1b[2Jis 42. " + "And more. " * 100), Say.of("Second."))
+    without_notes(stage)
+    first = sit_at(stage)
+    first.say("hello")
+    first.see("$0.0")
+    first.say("/exit")
+    assert first.end() == 0
+    assert "Going on" not in first.shown
+    [path] = stage.sessions()
+    second = sit_at(stage, "--resume", path.stem[:6])
+    second.see(f"Going on with session '{path.stem[:8]}', where this was said last: The answer [2Jis 42. And more.")
+    second.say("and now?")
+    second.see("Second.")
+    assert len(stage.requests[1].body["messages"]) == 3
+
+
 def test_a_model_cannot_give_orders_to_the_terminal(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(*[Say.of("a\x1b[2Jb\x9b31mc\x07d")] * 2)
     talk = sit_at(stage)
     talk.say("hello")
     talk.see("a[2Jb31mcd")
     sit_at(stage, "-p", "hello").see("a[2Jb31mcd")
+
+
+def test_a_file_that_is_not_there_is_told_and_the_words_stay(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(*[Say.of("Hi.")] * 2)
+    (stage.folder / "there.md").touch()
+    terminal = sit_at(stage, "see @there.md and @first.md")
+    terminal.see("There is no file 'first.md' here: '@first.md' is sent as it stands.\nHi.")
+    terminal.say("see @there.md, @missing.md and ask @alice")
+    shown = terminal.see("Hi.")
+    assert shown.count("There is no file") == 1
+    assert "There is no file 'missing.md' here: '@missing.md' is sent as it stands.\n" in shown
+    assert "see @there.md, @missing.md and ask @alice" in str(stage.requests[1].body["messages"])
+
+
+def test_domains_that_the_user_allows_are_reached_from_a_conversation_too(serve: Serve, sit_at: SitAt) -> None:
+    look = tool_use("Bash", command="echo way out: ${https_proxy:-none}.")
+    stage = serve(Say.of(look), Say.of("Done."))
+    stage.home.mkdir(parents=True)
+    (stage.home / "settings.json").write_text('{"sandbox": {"network": {"allowedDomains": ["example.com"]}}}')
+    terminal = sit_at(stage, "--allowedTools", "Bash")
+    terminal.say("look")
+    terminal.see("way out: http://")
+    terminal.say("/exit")
+    assert terminal.end() == 0
+
+
+def test_a_command_may_have_words_on_the_next_line(serve: Serve, sit_at: SitAt) -> None:
+    terminal = sit_at(serve())
+    terminal.say("/unknown\x1b[200~\rmore\x1b[201~")
+    terminal.see("There is no command and no skill '/unknown': '/help' says what there is.")
+    terminal.say("/help")
+    terminal.see("/compact [words]")
+
+
+def test_the_way_to_trust_is_told_once(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve()
+    for name in (".mainspring", ".claude"):
+        (stage.folder / name).mkdir()
+        (stage.folder / name / "settings.json").write_text('{"env": {"A": "b"}}')
+    terminal = sit_at(stage)
+    shown = terminal.see("Mode: default.")
+    assert shown.count("env: not used, because this folder is not trusted\n") == 2
+    assert shown.count("'mainspring trust'") == 1
 
 
 def test_colour_is_for_those_who_want_it(serve: Serve, sit_at: SitAt) -> None:

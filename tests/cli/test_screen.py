@@ -1,15 +1,18 @@
-"""What a conversation shows of a call that takes long."""
+"""What a conversation shows of a call that takes long, and of what a run came to."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from mainspring.cli.output import Output
 from mainspring.cli.screen import Screen
 from mainspring.cli.wrap import AsItIs
-from mainspring.core.messages import ToolCall
+from mainspring.core.messages import Text, ToolCall, ToolResult
 from mainspring.core.models import DEFAULT_MODEL
-from mainspring.core.updates import CallProgress, CallStarted
+from mainspring.core.money import Usage
+from mainspring.core.reasons import Cause, Subtype, Terminal
+from mainspring.core.updates import CallDone, CallProgress, CallStarted, Result
 
 
 def test_a_long_call_is_heard_of_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,3 +26,27 @@ def test_a_long_call_is_heard_of_now_and_then(capsys: pytest.CaptureFixture[str]
     assert [line for line in shown if line.startswith("at")] == shown
     assert len(shown) == 2
     assert "\x1b" not in "".join(shown)
+
+
+@pytest.mark.parametrize("estimated", [False, True])
+def test_figures_that_were_guessed_are_shown_as_such(estimated: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(Output(colour=False, wrap=AsItIs()), DEFAULT_MODEL)
+    spent = Usage(input=1_200, output=30, estimated=estimated)
+    ended = Result(Terminal.COMPLETED, Cause.END_TURN, Subtype.SUCCESS, turns=1, usage=spent, cost=5_000_000)
+    screen.show(replace(ended, estimated=estimated))
+    told = "about 1,200 + 30 tokens, about $0.0050" if estimated else "1,200 + 30 tokens, $0.0050"
+    assert capsys.readouterr().out.splitlines()[-1] == f"[1 turn, 0.0 s, {told}]"
+
+
+@pytest.mark.parametrize(("lines", "more"), [(1, ""), (2, " (and 1 line)"), (3, " (and 2 lines)")])
+def test_one_line_is_not_many(lines: int, more: str, capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(Output(colour=False, wrap=AsItIs()), DEFAULT_MODEL)
+    screen.show(CallDone(ToolResult("1", (Text("\n".join(["hello"] * lines)),))))
+    assert capsys.readouterr().out == f"  hello{more}\n"
+
+
+@pytest.mark.parametrize(("turns", "told"), [(0, "0 turns"), (1, "1 turn"), (2, "2 turns")])
+def test_one_turn_is_not_many(turns: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(Output(colour=False, wrap=AsItIs()), DEFAULT_MODEL)
+    screen.show(Result(Terminal.COMPLETED, Cause.END_TURN, Subtype.SUCCESS, turns=turns))
+    assert capsys.readouterr().out.startswith(f"[{told}, ")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.context.includes import MOST, mentions
+from mainspring.context.includes import MOST, absent, mentions
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,33 @@ def test_a_hostile_line_takes_no_longer_than_a_friendly_one(piece: str) -> None:
     start = time.process_time()
     mentions(" " + "".join([piece + "`" * (n % 700) for n in range(2_000)])[:256_000])
     assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see @missing.md, please", ("missing.md",)),
+        ("see @there.md", ()),
+        ("see @docs/missing and @docs/there.md", ("docs/missing",)),
+        ("see @docs", ()),
+        ("@~/nowhere/at-all and @/nowhere/at-all.txt", ("~/nowhere/at-all", "/nowhere/at-all.txt")),
+        ("@../missing.py", ("../missing.py",)),
+        ("ask @alice, or @types/node, or @org/team", ()),
+        ("@app.route('/x')\n@pytest.mark.skip\n@app.get('/')\n@property", ()),
+        ("me@example.com wrote `@missing.md`", ()),
+        ("@with\\ blank.md", ("with blank.md",)),
+        ("@broken-link.md", ()),
+        ("@a.py:10 @a.py#L3 @*.py", ()),
+    ],
+)
+def test_files_that_are_not_there(text: str, found: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "there.md").touch()
+    (tmp_path / "docs" / "there.md").touch()
+    (tmp_path / "broken-link.md").symlink_to("nowhere")
+    assert absent(text, str(tmp_path)) == found
+
+
+@given(st.text(max_size=200).map(lambda text: f"@{text} @{text}.md"))
+def test_any_prompt_is_looked_through_without_harm(text: str) -> None:
+    assert set(absent(text, "/")) <= set(mentions(text))

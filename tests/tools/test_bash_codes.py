@@ -54,6 +54,31 @@ def test_any_text_is_read_without_harm(command: str, code: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "ends"),
+    [
+        ("git init -q . && git branch --no-such-flag 2>/dev/null", "Exit code 129"),
+        ("git -C / log 2>/dev/null", "Exit code 128"),
+        ("sh -c 'kill -HUP $$'; exit $?", "Exit code 129"),  # bash itself says "Hangup" above it
+        ("sh -c 'kill -USR1 $$'; exit $?", "Exit code 138"),
+        ("sh -c 'kill -INT $$'; exit $?", "Exit code 130 (SIGINT)"),
+        ("sh -c 'kill -ABRT $$'; exit $?", "Exit code 134 (SIGABRT)"),
+        ("sh -c 'kill -KILL $$'; exit $?", "Exit code 137 (SIGKILL: the memory may have run out)"),
+        ("sh -c 'kill -SEGV $$'; exit $?", "Exit code 139 (SIGSEGV)"),
+        ("sh -c 'kill -PIPE $$'; exit $?", "Exit code 141 (SIGPIPE)"),
+        ("sh -c 'kill -TERM $$'; exit $?", "Exit code 143 (SIGTERM)"),
+        ("kill -HUP $$", "Ended by signal SIGHUP"),
+        ("exit 255", "Exit code 255"),
+        ("exit 192", "Exit code 192"),
+    ],
+)
+def test_a_signal_is_named_only_where_it_was_one(tmp_path: Path, command: str, ends: str) -> None:
+    """The shell's own end is certain; of its children it tells a number, by which programs may mean something else."""
+    answer = bash(tmp_path, command)
+    assert answer.text.splitlines()[-1] == ends
+    assert answer.failed
+
+
+@pytest.mark.parametrize(
     ("command", "text"),
     [
         ("echo x > f; grep y f", "Exit code 1: nothing was found"),

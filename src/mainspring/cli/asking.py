@@ -11,12 +11,14 @@ from msgspec.structs import replace
 from mainspring.cli.flags import readable
 from mainspring.cli.harmless import harmless
 from mainspring.cli.output import Output, Style
+from mainspring.cli.typed import AT_ONCE, drop, waits
+from mainspring.cli.words import count
 from mainspring.engine.deps import Question
 from mainspring.engine.session import Session
 from mainspring.tools.approval import Approval, as_text
 
 YES, ALWAYS, NO = ("y", "yes"), ("a", "always"), ("n", "no", "")
-MOST_LINE = 65_536  # bytes of an answer
+MOST_LINE = 65_536  # bytes of an answer; a little more if it is pasted
 MOST_CHANGES = 60  # lines of an edit that are shown
 
 
@@ -27,6 +29,7 @@ class Keyboard:
         self._output = output
         self.session: Session | None = None
         self._turn_of: dict[str, asyncio.Event] = {}
+        self._one = asyncio.Lock()  # agents may ask at the same time, and there is one person
 
     def may_ask(self, id: str) -> None:
         """All that came before the question is on the screen."""
@@ -37,11 +40,12 @@ class Keyboard:
             await self._turn_of.setdefault(question.id, asyncio.Event()).wait()
         finally:
             del self._turn_of[question.id]
-        about: Any = question.about
-        if isinstance(about, dict) and "tool_name" in about:
-            return as_text(await self._permission(cast("dict[str, Any]", about)))
-        self._output.line(harmless(question.text), Style.BOLD)
-        return await self._line("> ")
+        async with self._one:
+            about: Any = question.about
+            if isinstance(about, dict) and "tool_name" in about:
+                return as_text(await self._permission(cast("dict[str, Any]", about)))
+            self._output.line(harmless(question.text), Style.BOLD)
+            return await self._line("> ")
 
     async def _permission(self, about: dict[str, Any]) -> Approval:
         """All of what will be done is shown, and what a rule would cover."""
@@ -50,7 +54,8 @@ class Keyboard:
         self._output.line(harmless(about["shown"]), Style.BOLD)
         for line, style in change(about["input"]):
             self._output.line(harmless(line), style)
-        self._output.line(f"({harmless(about['decision_reason'])})", Style.DIM)
+        whose = f"for the agent {about['agent_type']}; " if "agent_type" in about else ""
+        self._output.line(f"({harmless(whose + about['decision_reason'])})", Style.DIM)
         if offered:
             covers = "; ".join([one["covers"] for one in offered])
             self._output.line(f"'a' allows, for the rest of this session: {harmless(covers)}", Style.DIM)
@@ -74,14 +79,16 @@ class Keyboard:
         await self.session.change(replace(policy, rules=(*policy.rules, *added)))
 
     async def _line(self, prompt: str) -> str:
-        """Not `input`: the event loop runs on, and an interrupt must end the wait."""
+        """Not `input`: the event loop runs on, and an interrupt must end the wait. What was typed before the question
+        was there is no answer to it."""
+        drop()
         self._output.piece(prompt)
         loop = asyncio.get_running_loop()
         typed: asyncio.Future[str] = loop.create_future()
 
         def ready() -> None:
             if not typed.done():
-                typed.set_result(readable(os.fsdecode(os.read(0, MOST_LINE))))
+                typed.set_result(lines())
 
         loop.add_reader(0, ready)
         try:
@@ -91,6 +98,14 @@ class Keyboard:
             self._output.end_text()
 
 
+def lines() -> str:
+    """One, or all that were pasted: a terminal hands them out one by one."""
+    found = os.read(0, MOST_LINE)
+    while found.endswith(b"\n") and len(found) < MOST_LINE and waits(AT_ONCE):
+        found += os.read(0, MOST_LINE)
+    return readable(os.fsdecode(found))
+
+
 def change(input: dict[str, Any]) -> list[tuple[str, Style]]:
     """What an edit takes away and what it puts there."""
     gone, new = input.get("old_string", ""), input.get("new_string", input.get("content", input.get("new_source", "")))
@@ -98,4 +113,4 @@ def change(input: dict[str, Any]) -> list[tuple[str, Style]]:
     lines += [(f"  + {line}", Style.GREEN) for line in str(new).splitlines()]
     if len(lines) <= MOST_CHANGES:
         return lines
-    return [*lines[:MOST_CHANGES], (f"  ... {len(lines) - MOST_CHANGES:,} more lines", Style.DIM)]
+    return [*lines[:MOST_CHANGES], (f"  ... {count(len(lines) - MOST_CHANGES, 'more line')}", Style.DIM)]

@@ -7,32 +7,35 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
-from importlib import import_module
 
 from mainspring.cli.asking import Keyboard
 from mainspring.cli.flags import Options, readable
+from mainspring.cli.harmless import harmless
 from mainspring.cli.output import Output, Style, wants_colour
 from mainspring.cli.screen import Screen
 from mainspring.cli.signals import Signals, nothing
+from mainspring.cli.typed import ask, load_line_editing
+from mainspring.cli.words import clip
 from mainspring.cli.world import World, begin, prepare
 from mainspring.cli.wrap import AsItIs
 from mainspring.core.errors import MainspringError, ToolError
-from mainspring.core.messages import user
+from mainspring.core.messages import Assistant, Message, user
 from mainspring.core.updates import Asked
 from mainspring.engine.prompts import Blocked
+from mainspring.engine.run import Run
 from mainspring.engine.wishes import compaction
 
-PROMPT = "> "
-LEAVE = ("/exit", "/quit", "exit", "quit")
 HELP = """\
 /compact [words]   sum the conversation up now, heeding these words
 /help              this
 /exit              leave; so does Ctrl-D
 /NAME [words]      a skill of yours, or of a trusted project
 +500k ...          go on until so many tokens were written
-A backslash at the end of a line says that more is to come."""
-HOW_TO_LEAVE = "Ctrl-D leaves; so does '/exit', or Ctrl-C twice."
+A backslash at the end of a line says that more is to come.
+A paste is one prompt, however many lines it has."""
+
+MOST_ABSENT = 5  # names that are told
+LONGEST_LAST = 200  # columns of what was said last, in a session that is taken up again
 
 
 def converse(options: Options) -> int:
@@ -46,10 +49,12 @@ def converse(options: Options) -> int:
         keyboard.session = world.session
         greet(output, world)
         load_line_editing()
-        said = readable(options.words[0]) if options.words else ask(signals, output)
         try:
+            runner.run(opened(world))
+            said = readable(options.words[0]) if options.words else ask(signals, output)
             while said is not None:
                 if said.strip() and (said := understood(said, world, output)):
+                    tell_of_absent(said, world, output)
                     runner.run(turn(world, said, Screen(output, world.about.model), signals, keyboard))
                 said = ask(signals, output)
         finally:
@@ -59,7 +64,7 @@ def converse(options: Options) -> int:
 
 def understood(said: str, world: World, output: Output) -> str:
     """The prompt that it stands for; empty if it was for us, or nobody knows it: a slip should cost nothing."""
-    word, _, words = said.strip().partition(" ")
+    word, words = (*said.split(None, 1), "")[:2]
     if not word.startswith("/") or "/" in word[1:] or compaction(said) is not None:
         return said
     if word == "/help":
@@ -72,53 +77,58 @@ def understood(said: str, world: World, output: Output) -> str:
         return ""
 
 
+def tell_of_absent(said: str, world: World, output: Output) -> None:
+    """A file that is not there, the model looks for in vain, and somebody pays for it."""
+    if "@" not in said:
+        return
+    from mainspring.context.includes import absent
+
+    for name in absent(said, world.about.cwd)[:MOST_ABSENT]:
+        output.line(
+            f"There is no file '{harmless(name)}' here: '@{harmless(name)}' is sent as it stands.", Style.YELLOW
+        )
+
+
+async def opened(world: World) -> None:
+    await world.open()
+
+
 async def leave(world: World) -> None:
     await world.close()
 
 
 def greet(output: Output, world: World) -> None:
     about = world.about
-    output.line(f"mainspring, {about.model.name}. '/help' says more. {HOW_TO_LEAVE}", Style.BOLD)
+    output.line(f"mainspring, {about.model.name}. '/help' says more. Ctrl-D leaves.", Style.BOLD)
     output.line(f"{len(about.tools)} tools. Mode: {about.mode}. {about.sandbox().capitalize()}.", Style.DIM)
+    last = next((m.text for m in world.session.state.history.newest_first() if is_said(m)), "")
+    if last:
+        words = clip(" ".join(harmless(last).split()), LONGEST_LAST)
+        output.line(f"Going on with session '{about.session_id[:8]}', where this was said last: {words}", Style.DIM)
 
 
-def ask(signals: Signals, output: Output) -> str | None:
-    """What was typed; None to leave. A backslash at its end says that more is to come."""
-    said = ""
-    while True:
-        try:
-            with signals.heard_at_once():
-                line = readable(input("  " if said else PROMPT))
-        except EOFError:
-            output.line()
-            return None
-        except KeyboardInterrupt:
-            output.line()
-            output.line(HOW_TO_LEAVE, Style.DIM)
-            said = ""
-            continue
-        if line.strip() in LEAVE and not said:
-            return None
-        said += line
-        if not said.endswith("\\"):
-            return said
-        said = said[:-1] + "\n"
-
-
-def load_line_editing() -> None:
-    """Arrow keys and a history: `input` uses it where the system has it."""
-    with suppress(ImportError):
-        import_module("readline")
+def is_said(message: Message) -> bool:
+    """By the model, in words."""
+    return isinstance(message, Assistant) and bool(message.text.strip())
 
 
 async def turn(world: World, said: str, screen: Screen, signals: Signals, keyboard: Keyboard) -> None:
-    loop = asyncio.get_running_loop()
     heard = await world.prompts.said(user(said))
     if isinstance(heard, Blocked):
         screen.broke_off(heard.reason)
         return
-    async with world.run(said, heard) as run:
-        signals.during(signals.ending(loop, run.interrupt))
+    await followed(world.run(said, heard), screen, signals, keyboard)
+    while world.has_more and not signals.code:
+        from mainspring.cli.waiting import waited  # few have agents in the background
+
+        screen.waits_for(world.agents.away)
+        if await waited(world, signals):
+            await followed(world.session.run(), screen, signals, keyboard)
+
+
+async def followed(run: Run, screen: Screen, signals: Signals, keyboard: Keyboard) -> None:
+    async with run:
+        signals.during(signals.ending(asyncio.get_running_loop(), run.interrupt))
         if signals.code:
             return  # it was heard before there was anything to interrupt
         try:

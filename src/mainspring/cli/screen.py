@@ -9,11 +9,15 @@ from typing import assert_never
 from mainspring.cli.harmless import harmless
 from mainspring.cli.outcomes import outcome
 from mainspring.cli.output import Output, Style
+from mainspring.cli.words import clip, count
 from mainspring.core.messages import ToolCall
 from mainspring.core.models import MODELS, Model, same_model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Failure, Transition
 from mainspring.core.updates import (
+    AgentDone,
+    AgentStarted,
+    AgentUpdate,
     Answered,
     Appended,
     Asked,
@@ -53,6 +57,7 @@ class Screen:
         self._line = output.line
         self._model = model
         self._calls: dict[str, ToolCall] = {}
+        self._agents: dict[str, str] = {}  # at work: their kinds
         self._failure: Failure | None = None
 
     def show(self, update: Update) -> None:
@@ -75,8 +80,25 @@ class Screen:
                 pass  # nothing that a person need see
             case CallProgress():
                 self._progress(update)
+            case AgentStarted() | AgentUpdate() | AgentDone():
+                self._agent(update)
             case Asked() | Answered() | MaxTurnsReached():
                 pass  # nobody asks here; the result says it
+            case _:
+                assert_never(update)
+
+    def _agent(self, update: AgentStarted | AgentUpdate | AgentDone) -> None:
+        """Whose calls these are, and what it calls; what it reports is the outcome of its own call."""
+        match update:
+            case AgentStarted():
+                self._agents[update.agent_id] = update.kind
+            case AgentUpdate(update=CallStarted() as started):
+                kind = self._agents.get(update.agent_id, "agent")
+                self._line(f"    {harmless(kind)}: {clip(about(started.call), WIDTH - len(kind) - 6)}", Style.DIM)
+            case AgentUpdate():
+                pass
+            case AgentDone():
+                self._agents.pop(update.agent_id, None)
             case _:
                 assert_never(update)
 
@@ -85,7 +107,7 @@ class Screen:
         last = next((line for line in reversed(update.text.splitlines()) if line.strip()), "")
         if last and self._now() >= self._quiet_until.get(update.call_id, 0.0):
             self._quiet_until[update.call_id] = self._now() + PATIENCE
-            self._line(f"    {harmless(last.strip())[:WIDTH]}", Style.DIM)
+            self._line(f"    {clip(harmless(last.strip()), WIDTH - 4)}", Style.DIM)
 
     def _text(self, update: Delta | BlockStarted | BlockDone | Tombstone) -> None:
         match update:
@@ -116,6 +138,10 @@ class Screen:
             case _:
                 assert_never(update)
 
+    def waits_for(self, agents: int) -> None:
+        if agents:
+            self._line(f"({count(agents, 'agent')} at work in the background; Ctrl-C stops waiting)", Style.DIM)
+
     def broke_off(self, why: str) -> None:
         self._output.end_text()
         self._line(f"The run broke off: {why}", Style.RED)
@@ -127,7 +153,7 @@ class Screen:
             return
         lines = [line for line in harmless(result.text).splitlines() if line.strip()]
         what = lines[-1 if result.is_error else 0].strip() if lines else "nothing"
-        more = f" (and {len(lines) - 1:,} lines)" if len(lines) > 1 else ""
+        more = f" (and {count(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
         name = f"{call.name}: " if call else ""
         style = Style.RED if result.is_error else Style.DIM
         self._line(f"  {name}{clip(what, WIDTH - len(name) - len(more) - 2)}{more}", style)
@@ -136,7 +162,7 @@ class Screen:
         """One line; of a change, the lines that changed; of a command, how its output begins."""
         body = [line for line in harmless(rendering.body).splitlines() if line.strip()]
         if rendering.kind == "output" and body:
-            more = f" (and {len(body) - 1:,} lines)" if len(body) > 1 else ""
+            more = f" (and {count(len(body) - 1, 'line')})" if len(body) > 1 else ""
             self._line(f"  {clip(body[0].strip(), WIDTH - len(more) - 2)}{more}", Style.DIM)
             return
         self._line(f"  {clip(harmless(rendering.summary), WIDTH - 2)}", Style.DIM)
@@ -146,7 +172,7 @@ class Screen:
         for line in lines[:MOST_CHANGES]:
             self._line(f"    {clip(line, WIDTH - 4)}", Style.GREEN if line.startswith("+") else Style.RED)
         if len(lines) > MOST_CHANGES:
-            self._line(f"    ... {len(lines) - MOST_CHANGES:,} more lines", Style.DIM)
+            self._line(f"    ... {count(len(lines) - MOST_CHANGES, 'more line')}", Style.DIM)
 
     def _end(self, result: Result) -> None:
         self._output.end_text()
@@ -155,10 +181,11 @@ class Screen:
             self._line("(interrupted)", Style.YELLOW)
         elif out.is_error:
             self._line(harmless(out.words), Style.RED)
-        parts = [f"{result.turns} turns" if result.turns > 1 else "1 turn", f"{result.duration / 1_000:.1f} s"]
-        parts.append(f"{result.usage.prompt:,} + {result.usage.output:,} tokens")
+        parts = [count(result.turns, "turn"), f"{result.duration / 1_000:.1f} s"]
+        roughly = "about " if result.estimated else ""
+        parts.append(f"{roughly}{result.usage.prompt:,} + {result.usage.output:,} tokens")
         if any(same_model(self._model.name, listed) for listed in MODELS):  # else nobody knows the price
-            parts.append(f"{'about ' if result.estimated else ''}${result.cost / NANOS_PER_USD:.4f}")
+            parts.append(f"{roughly}${result.cost / NANOS_PER_USD:.4f}")
         self._line(f"[{', '.join(parts)}]", Style.DIM)
 
 
@@ -166,7 +193,3 @@ def about(call: ToolCall) -> str:
     """A call in one line."""
     first = next((value for value in call.input.values() if isinstance(value, str)), "")
     return clip(harmless(f"{call.name} {' '.join(first.split())}".rstrip()), WIDTH)
-
-
-def clip(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: max(0, width - 3)]}..."

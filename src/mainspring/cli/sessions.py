@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from mainspring.sessions.loaded import Loaded
 
 NOT_STORED = "nothing of this session is stored"
+SHORTEST = 4  # characters of an id that may stand for all of it
+OF_IDS = frozenset("0123456789abcdef-")
+MOST_CANDIDATES = 5
 MOST_WARNINGS = 5  # of a damaged file; `mainspring sessions show` has them all
 
 
@@ -119,14 +122,39 @@ def wanted(options: Options, place: Place) -> str | None:
 
 
 def by_name(name: str, place: Place) -> str | None:
-    """By its id, from any folder; by its title only from this one."""
+    """By its id, from any folder; by its title only from this one; else by how its id begins."""
     assert place.home is not None
     if is_uuid(name):
         return find(place.home, name.lower(), place.cwd)
     from mainspring.sessions.listing import listed
 
-    found = [os.fspath(entry.file) for entry in listed(place.folder, None) if entry.title == name]
-    return found[0] if found else None
+    titled = [os.fspath(entry.file) for entry in listed(place.folder, None) if entry.title == name]
+    return titled[0] if titled else by_beginning(name.lower(), place)
+
+
+def by_beginning(name: str, place: Place) -> str | None:
+    """Sessions of this folder come before those of others. Of several, none is guessed."""
+    if len(name) < SHORTEST or not set(name) <= OF_IDS:
+        return None
+    from mainspring.sessions.listing import newest_first
+
+    projects = f"{place.home}/projects"
+    for folders in ((place.folder,), tuple([f"{projects}/{one}" for one in names_in(projects)])):
+        entries = [entry for folder in folders for entry in newest_first(folder) if entry.session_id.startswith(name)]
+        if len(entries) > 1:
+            told = ", ".join([f"'{entry.session_id}'" for entry in entries[:MOST_CANDIDATES]])
+            more = f" and {len(entries) - MOST_CANDIDATES} more" if len(entries) > MOST_CANDIDATES else ""
+            raise ResumeError(f"'{name}' is the beginning of {len(entries)} session IDs: {told}{more}. Give more of it")
+        if entries:
+            return os.fspath(entries[0].file)
+    return None
+
+
+def names_in(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return []
 
 
 def no_conversation(name: str) -> str:

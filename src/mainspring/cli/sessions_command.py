@@ -6,13 +6,16 @@ import os
 import time
 
 from mainspring.cli.flags import Options, StartError
+from mainspring.cli.harmless import harmless
 from mainspring.cli.output import is_terminal
 from mainspring.cli.sessions import by_name, new_place, no_conversation
+from mainspring.cli.words import clip, count
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.sessions.listing import MOST_LISTED, Entry, listed, shown
 
-AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (0, 1, "seconds"))
-HOW = "'mainspring --resume ID' goes on with one, 'mainspring sessions show ID' prints it"
+AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (2, 1, "seconds"))
+LEAST_TITLE = 10  # columns, however narrow the terminal is
+HOW = "'mainspring --resume ID' takes one up, 'mainspring sessions show ID' prints it"
 
 
 def sessions(options: Options) -> int:
@@ -36,15 +39,23 @@ def table(entries: list[Entry], folder: str) -> int:
     if not entries:
         print(f"no sessions in '{folder}'")
         return 0
-    now = time.time()
-    width = os.get_terminal_size().columns if is_terminal() else 10_000
+    now, width = time.time(), os.get_terminal_size().columns if is_terminal() else None
+    ids = [entry.session_id for entry in entries]
+    shown = unique(ids) if width is not None else len(ids[0])  # programs get what never becomes ambiguous
     for entry in entries:
-        head = f"{entry.session_id}  {age(now - entry.changed / 1_000):>10}  {entry.turns:>5} turns  {cost(entry):>9}  "
-        print(head + entry.title[: max(20, width - len(head))])
+        turns, old = count(entry.turns, "turn"), age(now - entry.changed / 1_000)
+        head = f"{entry.session_id[:shown]}  {old:>10}  {turns:>10}  {cost(entry):>9}  "
+        title = " ".join(harmless(entry.title).split())
+        print(head + (clip(title, max(LEAST_TITLE, width - len(head))) if width is not None else title))
     if len(entries) == MOST_LISTED:
         print(f"(the newest {MOST_LISTED}; older ones are in '{folder}')")
     print(HOW)
     return 0
+
+
+def unique(ids: list[str]) -> int:
+    """How much of each id tells it from the others, and 8 at least: the part before the first dash."""
+    return next(length for length in range(8, 37) if len({one[:length] for one in ids}) == len(ids) or length == 36)
 
 
 def age(seconds: float) -> str:

@@ -10,6 +10,7 @@ from mainspring.settings.load import Asked, load
 from mainspring.settings.values import ProblemKind, Settings, SettingsError
 
 MOST_TOLD = 10  # problems; 'mainspring config' has them all
+WAY_OUT = ". 'mainspring trust' trusts it"  # told once, after all files that need it
 
 
 def settings_of(options: Options, cwd: str, environment: Mapping[str, str]) -> Settings:
@@ -24,7 +25,7 @@ def tell(settings: Settings) -> None:
     """On standard error, so that the answer stays alone on standard output."""
     problems = settings.problems
     for problem in problems[:MOST_TOLD]:
-        print(f"mainspring: {problem}", file=sys.stderr)
+        print(f"mainspring: {str(problem).removesuffix(WAY_OUT)}", file=sys.stderr)
     if len(problems) > MOST_TOLD:
         print(f"mainspring: and {len(problems) - MOST_TOLD} more: see 'mainspring config'", file=sys.stderr)
     if any(problem.kind is ProblemKind.UNTRUSTED for problem in problems):

@@ -1,15 +1,20 @@
-"""`@path` in a memory file: which files it asks for. Nothing is looked up or read here.
+"""`@path` in a memory file or a prompt: which files it asks for. Nothing is read here.
 
 Not in code: what stands in backticks or in a fenced block is an example of how to write something, not a wish.
 """
 
 from __future__ import annotations
 
+import os
+
 MOST = 100  # in one file; a list of a thousand people's names should not cost a thousand looks at the disk
 
 _TICKS = r"(`+)"
 _MENTION = r"@(?<![^\s(]@)((?:\\ |[^\s`\\])+)"  # it begins with what is rare: that is searched for quickly
 _AFTER = ".,;:!?)]}'\"*"  # ends a sentence rather than a name
+_PLAIN = r"[\w./~ +-]+"  # no call, no pattern, no line number
+# 'notes.md', and neither 'app.route', 'pytest.mark.skip' nor 'types/node'
+_SUFFIX = r".*\w\.([A-Za-z][A-Za-z0-9]{0,2}|conf|docx|html|ipynb|java|jpeg|json|lock|scss|text|toml|xlsx|yaml)"
 
 
 def mentions(text: str) -> tuple[str, ...]:
@@ -25,6 +30,24 @@ def mentions(text: str) -> tuple[str, ...]:
         if plain := name.replace("\\ ", " ").rstrip(_AFTER):
             found[plain] = None
     return tuple(found)
+
+
+def absent(text: str, folder: str) -> tuple[str, ...]:
+    """What plainly means a file, and there is none; seen from a folder. People and packages are no files."""
+    import re
+
+    return tuple([name for name in mentions(text) if re.fullmatch(_PLAIN, name) and _is_absent(name, folder)])
+
+
+def _is_absent(name: str, folder: str) -> bool:
+    import re
+
+    path = os.path.join(folder, os.path.expanduser(name))  # noqa: PTH111, PTH118  # pathlib takes 8 ms to load
+    if os.path.lexists(path):
+        return False
+    first, slash, _ = name.partition("/")
+    is_in_a_folder = bool(slash) and os.path.isdir(os.path.join(folder, first or "/"))  # noqa: PTH112, PTH118
+    return is_in_a_folder or name.startswith("~/") or re.fullmatch(_SUFFIX, name) is not None
 
 
 def _without_code(text: str) -> str:

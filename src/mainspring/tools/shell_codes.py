@@ -22,6 +22,15 @@ _ENDS = frozenset((";", ";;", "&", "|", "|&", "\n", "(", ")", "{", "}"))
 _CHAINS = frozenset(("&&", "||"))
 _SIGNALLED = 128
 
+# A shell tells of a signal n as 128 + n, but a program may mean something of its own by such a code: git says 129 where
+# it was called wrongly. So a code is given a name only where the signal is a usual end, and the code a rare one.
+USUAL = frozenset(
+    (
+        signal.SIGINT, signal.SIGQUIT, signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL,
+        signal.SIGSEGV, signal.SIGPIPE, signal.SIGTERM, signal.SIGXCPU, signal.SIGXFSZ, signal.SIGSYS,
+    )
+)  # fmt: skip
+
 
 def meaning(command: str, code: int) -> str:
     """What a code means that is no failure; empty: it is one."""
@@ -34,12 +43,11 @@ def meaning(command: str, code: int) -> str:
 
 
 def named(code: int) -> str:
-    """As a line for the model. A negative code is a signal, as are those above 128 when a shell tells them."""
-    number = -code if code < 0 else code - _SIGNALLED
-    name = _signal(number) if code < 0 or number > 0 else ""
+    """As a line for the model. A negative code is the shell's own end, by a signal for certain."""
+    name = _signal(-code) if code < 0 else _signal(code - _SIGNALLED) if code - _SIGNALLED in USUAL else ""
     hint = ": the memory may have run out" if name == "SIGKILL" else ""
     if code < 0:
-        return f"Ended by signal {name or number}{hint}"
+        return f"Ended by signal {name or -code}{hint}"
     return f"Exit code {code} ({name}{hint})" if name else f"Exit code {code}"
 
 

@@ -1,0 +1,113 @@
+"""What somebody types or pastes at the prompt of a conversation.
+
+A paste of several lines is one prompt. Most terminals mark a paste if they are asked to (`ESC[?2004h`): readline asks
+them, takes what is between the marks as it is, and takes the wish back when it has a line, also if a signal or an
+exception ends the wait. Where nothing marks a paste, lines that come at once belong together.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from types import FrameType
+
+from mainspring.cli.flags import readable
+from mainspring.cli.half_pastes import never_deaf
+from mainspring.cli.output import Output, Style
+from mainspring.cli.signals import PATIENCE, Signals
+
+PROMPT, MORE = "> ", "  "
+LEAVE = ("/exit", "/quit", "exit", "quit")
+HOW_TO_LEAVE = "Ctrl-D leaves; so does '/exit', or Ctrl-C twice."
+
+AT_ONCE = 0.02  # seconds between two lines of a paste; nobody types a key so soon after Enter, or sees the delay
+REST = 0.05  # of silence, after which a paste that was broken off is over
+LONGEST_REST = 1.0  # is as long as we look away from the keyboard
+
+
+def load_line_editing() -> None:
+    """Arrow keys and a history: `input` uses it where the system has it."""
+    with suppress(ImportError):
+        readline = import_module("readline")
+        if "libedit" not in (readline.__doc__ or "") and os.environ.get("TERM") != "dumb":  # both know no marks
+            readline.parse_and_bind("set enable-bracketed-paste on")  # Python sets it to off
+            readline.parse_and_bind("set enable-active-region off")  # a paste would be shown twice, first inverted
+
+
+def ask(signals: Signals, output: Output) -> str | None:
+    """What was typed; None to leave."""
+    interrupted = False
+    while True:
+        try:
+            with signals.heard_at_once(), never_deaf(PATIENCE), resumed():
+                if interrupted:
+                    forget()
+                return whole()
+        except Resumed:
+            output.line()
+        except EOFError:
+            output.line()
+            return None
+        except KeyboardInterrupt:
+            output.line()
+            output.line(HOW_TO_LEAVE, Style.DIM)
+            interrupted = True
+
+
+class Resumed(Exception):  # noqa: N818  # nothing went wrong
+    """After Ctrl-Z and `fg` the terminal is as the shell left it: without a prompt, and with an echo of its own."""
+
+
+@contextmanager
+def resumed() -> Generator[None]:
+    """While a line is read. What was typed so far stands there again."""
+
+    def again(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # what a handler is given
+        if (readline := sys.modules.get("readline")) is not None:
+            typed = readline.get_line_buffer()
+            readline.set_startup_hook(lambda: (readline.insert_text(typed), readline.set_startup_hook(None)))
+        raise Resumed
+
+    before = signal.signal(signal.SIGCONT, again)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCONT, before)
+
+
+def whole() -> str | None:
+    """A backslash at the end of a line says that more is to come; so does a line that is there already."""
+    said = readable(input(PROMPT))
+    if said.strip() in LEAVE and not waits(AT_ONCE):  # the rest of a paste would go to the shell, and be done there
+        return None
+    while (pasted := waits(AT_ONCE)) or said.endswith("\\"):
+        said = said if pasted else said[:-1]
+        said += "\n" + readable(input(MORE))
+    return said
+
+
+def waits(seconds: float = 0.0) -> bool:
+    """Whether there is something to read, or comes within this time."""
+    return bool(select.select([0], [], [], seconds)[0])
+
+
+def forget() -> None:
+    """A Ctrl-C within a paste ends the wait for a line, and the rest of the paste is still coming: its lines are no
+    prompts."""
+    end = time.monotonic() + LONGEST_REST
+    while waits(REST) and time.monotonic() < end:
+        drop()
+    drop()
+
+
+def drop() -> None:
+    """What was typed and nobody has read."""
+    with suppress(termios.error):  # the terminal is gone
+        termios.tcflush(0, termios.TCIFLUSH)
