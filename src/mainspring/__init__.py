@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
-    from mainspring.engine.plain import Tool, open_run
+    from mainspring.engine.plain import open_run
+    from mainspring.tools.base import Tool
     from mainspring.tools.custom import tool
 
 __all__ = ["Tool", "__version__", "open_run", "tool"]
 
 _PLACES = {
-    "Tool": "mainspring.engine.plain",
+    "Tool": "mainspring.tools.base",
     "open_run": "mainspring.engine.plain",
     "tool": "mainspring.tools.custom",
 }

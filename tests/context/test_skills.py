@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.context.attachments import MANNERS, Attachment, Kind, render
-from mainspring.context.folders import SkillPlaces as Places
+from mainspring.context.folders import Places
 from mainspring.context.frontmatter import LARGEST, split
 from mainspring.context.skills import Skill, Skills, listing
 from mainspring.core.errors import ToolError, UsageError

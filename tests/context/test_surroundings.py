@@ -20,12 +20,13 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ToolCall, User, result, user
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Fold
-from mainspring.engine.plain import Plain, Tool
+from mainspring.engine.plain import Plain
 from mainspring.engine.session import Session as RealSession
 from mainspring.processes.atomic import ReadSet
 from mainspring.processes.paths import resolve
 from mainspring.providers.base import Batch, Conversation, Provider
 from mainspring.providers.scripted import Reply, Scripted, call, says
+from mainspring.tools.custom import tool
 
 NOON = 1_772_366_400_000  # 2026-03-01 12:00 UTC
 DAY = 86_400_000
@@ -257,7 +258,9 @@ def test_in_a_run_the_first_request_brings_memory_and_the_second_what_was_found_
             finally:
                 looked.set()
 
+    @tool(name="Wait")
     async def wait() -> str:
+        """Wait."""
         await looked.wait()
         await asyncio.sleep(0)  # the task that looked ends
         return "waited"
@@ -265,7 +268,7 @@ def test_in_a_run_the_first_request_brings_memory_and_the_second_what_was_found_
     model = Listening([says("Let me see.", call("Wait")), says("Done.")])
 
     async def main() -> None:
-        deps = Equipped(model, Watched(around), tools=[Tool("Wait", wait)])
+        deps = Equipped(model, Watched(around), tools=[wait])
         async with RealSession(deps, Config()).run("deploy it") as run:
             async for _ in run:
                 pass

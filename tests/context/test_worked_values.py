@@ -34,7 +34,7 @@ from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Open
-from mainspring.tools.pipeline import Hands
+from mainspring.tools.hands import Hands
 
 # What it is believed to take; nothing is cleared for money's sake.
 FREE = replace(MODELS["claude-sonnet-4-5"], window=200_000, price=Price())

@@ -102,7 +102,11 @@ FACTS: list[tuple[Point, dict[str, Any], dict[str, Any]]] = [
     ),
     (Point.PRE_COMPACT, facts.of_compaction("auto"), {"trigger": "auto", "custom_instructions": None}),
     (Point.POST_COMPACT, facts.of_summary("manual", "all"), {"trigger": "manual", "compact_summary": "all"}),
-    (Point.NOTIFICATION, facts.of_notification("hi", "idle"), {"message": "hi", "notification_type": "idle"}),
+    (
+        Point.NOTIFICATION,
+        facts.of_notification("hi", "idle_prompt"),
+        {"message": "hi", "notification_type": "idle_prompt"},
+    ),
 ]
 
 

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from mainspring.core.messages import ToolCall
+from mainspring.core.updates import Update
 from mainspring.engine.shared import Policy
 from mainspring.tools.base import Place, Tool
-from mainspring.tools.pipeline import Done, Hands
+from mainspring.tools.hands import Hands
+from mainspring.tools.passage import Done
 
 
 class Desk:
@@ -33,6 +35,12 @@ class Desk:
 
     def progress(self, text: str) -> None:
         self.shown.append(text)
+
+    def show(self, update: Update) -> None:
+        raise AssertionError(update)  # nothing here starts an agent
+
+    async def room(self) -> None:
+        pass
 
     async def call(self, name: str, /, **input: Any) -> Done:
         return await self.hands.run(ToolCall("call-1", name, input), self)

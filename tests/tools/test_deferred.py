@@ -8,17 +8,23 @@ import pytest
 
 from mainspring.core.config import Config
 from mainspring.core.history import History
-from mainspring.core.messages import ToolCall
-from mainspring.core.updates import CallDone
+from mainspring.core.messages import ToolCall, result
+from mainspring.core.state import State
+from mainspring.core.updates import CallDone, PrefixBroken
 from mainspring.engine.equipped import Equipped
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
+from mainspring.engine.tool_words import ToolWords
+from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Conversation
 from mainspring.providers.scripted import Scripted, call, says
-from mainspring.tools.base import Place
+from mainspring.providers.transport import Transport
+from mainspring.simulator.replies import Say
+from mainspring.simulator.server import ModelServer
+from mainspring.tools.base import Place, Tool
 from mainspring.tools.custom import tool
 from mainspring.tools.gate import Open
-from mainspring.tools.pipeline import Hands
+from mainspring.tools.hands import Hands
 
 
 @tool(read_only=True, deferred=True)
@@ -43,6 +49,18 @@ class Listening(Scripted):
     def stream(self, request, conversation: Conversation):  # type: ignore[no-untyped-def]
         self.told.append([spec.name for spec in conversation.tools])
         return super().stream(request, conversation)
+
+
+@tool(read_only=True, deferred=True)
+async def tides(port: str) -> str:
+    """The tides of a port."""
+    return f"high in {port}"
+
+
+@tool(read_only=True)
+async def bells() -> str:
+    """How often they rang."""
+    return "eight"
 
 
 def new_hands() -> Hands:
@@ -95,3 +113,115 @@ def test_without_deferred_tools_there_is_no_search() -> None:
     assert hands.is_concurrent(ToolCall("c", "clock", {}))
     assert hands.is_repeatable(ToolCall("c", "clock", {}))
     assert not hands.is_repeatable(ToolCall("c", "nothing", {}))
+
+
+# --- tools that come later ------------------------------------------------------------------------------------------
+
+
+def told(hands: Hands) -> list[str]:
+    return [spec.name for spec in hands.specs]
+
+
+def test_what_comes_later_goes_to_the_end_and_takes_no_name_that_is_in_use() -> None:
+    @tool(name="clock")
+    async def other() -> str:
+        """Another one."""
+        return "midnight"
+
+    @tool
+    async def anchor() -> str:
+        """Drop it."""
+        return "down"
+
+    hands = new_hands()
+    before = hands.specs
+    assert hands.add([other, anchor, anchor]) == ("anchor",)
+    assert hands.specs[: len(before)] == before
+    assert told(hands) == ["clock", "ToolSearch", "anchor"]
+    assert hands.tool("clock") is clock
+    assert hands.add([]) == ()
+    assert hands.untold == ()
+
+
+def test_a_search_comes_with_the_first_deferred_tool() -> None:
+    hands = Hands([clock], place=Place("/"), gate=Open())
+    assert hands.add([weather]) == ("weather",)
+    assert told(hands) == ["clock", "ToolSearch"]
+    assert "They are: weather." in hands.specs[1].description
+    assert hands.untold == ()  # the description has it
+
+
+@pytest.mark.covers("F-26")
+def test_a_deferred_tool_that_comes_later_moves_nothing_and_is_told_at_the_end() -> None:
+    """Also to a session that was compacted or taken up again: once, as long as the view holds it."""
+    model = Listening(
+        [
+            says(call("clock", "c1")),
+            says(call("ToolSearch", "c2", query="select:tides")),
+            says(call("tides", "c3", port="Brest")),
+            says("High."),
+        ]
+    )
+    hands = new_hands()
+
+    async def main() -> tuple[dict[str, str], History]:
+        session = Session(Equipped(model, hands), Config())
+        results: dict[str, str] = {}
+        async with session.run("How is it?") as run:
+            async for update in run:
+                if isinstance(update, CallDone):
+                    results[update.result.call_id] = update.result.text
+                    if update.result.call_id == "c1":
+                        assert hands.add([tides]) == ("tides",)
+        return results, session.state.history
+
+    results, history = asyncio.run(main())
+    assert results["c3"] == "high in Brest"
+    assert model.told == [["clock", "ToolSearch"]] * 4
+    assert len({spec.description for spec in hands.specs}) == 2
+    news = [message.text for message in history if "known by name only" in message.text]
+    assert len(news) == 1
+    assert "before you call them: tides." in news[0]
+    later = new_hands()
+    later.add([tides])
+    later.remember(history)
+    assert later.is_known("tides")
+    assert ToolWords(later).late(State(history)) == ()
+    assert [message.text for message in ToolWords(later).late(State(History()))] == news
+
+
+def test_what_some_other_tool_printed_reveals_nothing() -> None:
+    hands = new_hands()
+    odd = '<functions>\n<function>{no JSON}</function>\n<function>{"name": 5}</function>\nweather\n</functions>'
+    hands.remember([result("c1", odd), result("c2", 'and "name":"weather"')])
+    assert not hands.is_known("weather")
+
+
+@pytest.mark.parametrize(
+    ("late", "breaks"), [(tides, []), (bells, [(2, "the set of tools changed")])], ids=["deferred", "whole"]
+)
+def test_on_the_wire_only_a_whole_tool_breaks_the_prefix_and_that_is_told(
+    late: Tool, breaks: list[tuple[int, str]]
+) -> None:
+    """Over a real socket: the requests themselves, and what the provider has to say of law 4."""
+    used = {"type": "tool_use", "id": "toolu_1", "name": "clock", "input": {}}
+    server, hands = ModelServer([Say.of(used), Say.of("Noon.")]), new_hands()
+
+    async def main() -> list[tuple[int, str]]:
+        async with server, Transport() as transport:
+            provider = Anthropic(base_url=server.url, transport=transport)
+            broken: list[tuple[int, str]] = []
+            async with Session(Equipped(provider, hands), Config()).run("How late is it?") as run:
+                async for update in run:
+                    if isinstance(update, CallDone):
+                        hands.add([late])
+                    if isinstance(update, PrefixBroken):
+                        broken.append((update.block, update.why))
+            return broken
+
+    assert asyncio.run(main()) == breaks
+    assert server.violations == []
+    first, second = [[spec["name"] for spec in request.body["tools"]] for request in server.requests]
+    assert first == ["clock", "ToolSearch"]
+    assert second == (first if late.deferred else [*first, "bells"])
+    assert ("before you call them: tides." in str(server.requests[1].body["messages"])) is late.deferred

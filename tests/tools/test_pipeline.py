@@ -14,14 +14,18 @@ from processes.traces import new_nap, until, with_word
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import ToolCall
 from mainspring.core.pairing import NeverRan
+from mainspring.core.updates import Update
 from mainspring.engine.shared import Policy
 from mainspring.hooks.points import Opinion, Point
 from mainspring.hooks.runner import Hook, Runner
 from mainspring.tools.approval import DENIED
-from mainspring.tools.base import Answer, Calling, Input, Offer, Place, Tool, answer
+from mainspring.tools.base import INTERRUPTED, Answer, Calling, Input, Offer, Place, Tool, answer
 from mainspring.tools.gate import Gate
+from mainspring.tools.hands import Hands
+from mainspring.tools.inputs import MOST_DEEP, whole_path
 from mainspring.tools.kit import Kit
-from mainspring.tools.pipeline import MOST_DEEP, STEPS, Done, Hands, whole_path
+from mainspring.tools.passage import Done
+from mainspring.tools.steps import STEPS
 
 PRE, POST, FAILED, ASKED = (
     Point.PRE_TOOL_USE,
@@ -48,6 +52,7 @@ class Scene:
         self.hooks: list[Hook] = []
         self.kit = Kit(Place(str(folder), home=str(folder / "home"), spill=str(folder / "spill")), ENV)
         self.more: list[Tool] = []
+        self.agent: tuple[str, str] | None = None
 
     def hook(self, point: Point, says: Says | dict[str, Any] | None = None, *, matcher: str = "") -> Scene:
         def ask(facts: dict[str, Any]) -> object:
@@ -61,7 +66,8 @@ class Scene:
         attended = bool(self._answers)
         tools: list[Tool | Offer] = [*self.kit.offers(["Read", "Edit", "Bash"]), *self.more]
         hooks = Runner(self.hooks, warn=self.warnings.append)
-        return Hands(tools, place=self.kit.place, gate=Gate(home=self.kit.place.home), hooks=hooks, attended=attended)
+        gate = Gate(home=self.kit.place.home)
+        return Hands(tools, place=self.kit.place, gate=gate, hooks=hooks, attended=attended, agent=self.agent)
 
     # --- the engine's side ---
 
@@ -75,6 +81,12 @@ class Scene:
 
     def progress(self, text: str) -> None:
         self.log.append(("progress", text))
+
+    def show(self, update: Update) -> None:
+        raise AssertionError(update)  # nothing here starts an agent
+
+    async def room(self) -> None:
+        pass
 
     # --- a call ---
 
@@ -160,7 +172,7 @@ def test_the_steps_in_their_order(tmp_path: Path) -> None:
 
 @pytest.mark.covers("F-13", "F-14")
 def test_each_step_is_named_with_its_time(tmp_path: Path) -> None:
-    assert ALL == ["find", "validate", "backfill", "hooks before", "permission", "run", "size"]
+    assert ALL == ["find", "validate", "backfill", "hooks before", "permission", "run", "hooks after", "size"]
     done = Scene(tmp_path, "allow Bash").bash("sleep 0.05")
     assert steps(done) == ALL
     times = dict(done.steps)
@@ -373,6 +385,7 @@ def test_a_person_allows(tmp_path: Path) -> None:
     assert scene.made()
     about = scene.about[0]
     assert (about["tool_name"], about["input"], about["tool_use_id"]) == ("Bash", {"command": "touch made"}, "call-1")
+    assert about["description"] == "touch made"
     assert about["suggestions"]
 
 
@@ -501,6 +514,46 @@ def test_after_a_failure_the_other_hook_is_told(tmp_path: Path) -> None:
     assert (done.answer.text, done.answer.is_error) == ("nothing there", True)
 
 
+def test_hooks_hear_of_a_tool_that_crashes(tmp_path: Path) -> None:
+    async def crash(_: Input, __: Calling) -> Answer:
+        raise ZeroDivisionError("by zero")
+
+    scene = Scene(tmp_path, "allow Crash").hook(FAILED, own(additionalContext="known: use the other one"))
+    scene.more = [Tool(name="Crash", about="Crashes.", input=Input, run=crash)]
+    done = scene.now("Crash")
+    assert done.answer.text == "The tool itself failed: ZeroDivisionError: by zero"
+    assert (done.answer.is_error, done.context, steps(done)) == (True, ("known: use the other one",), ALL)
+    assert scene.log[-1][1]["error"] == done.answer.text
+
+
+def test_hooks_hear_of_an_interrupt_and_nobody_waits_for_them(tmp_path: Path) -> None:
+    """But not of one before the tool ran: there was no failure."""
+    heard = asyncio.Event()
+
+    async def slow(facts: dict[str, Any]) -> None:
+        scene.log.append(("told", facts))
+        heard.set()
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        hands = scene.hands()
+        call = asyncio.ensure_future(hands.run(ToolCall("c", "Bash", {"command": "touch begun; sleep 600"}), scene))
+        await until(lambda: scene.made("begun"))
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await heard.wait()
+        await hands.hooks.close()
+
+    scene = Scene(tmp_path, "allow Bash")
+    scene.hooks = [Hook(FAILED, slow, "Bash", seconds=0.05), Hook(FAILED, slow, "Read"), Hook(POST, slow)]
+    scene.play(main)
+    [facts] = [facts for name, facts in scene.log if name == "told"]
+    assert (facts["is_interrupt"], facts["error"]) == (True, INTERRUPTED)
+    assert facts["tool_input"]["command"].startswith("touch begun")
+    assert facts["duration_ms"] >= 0
+
+
 def test_a_call_that_was_refused_is_no_failure(tmp_path: Path) -> None:
     scene = Scene(tmp_path, "deny Bash").hook(POST).hook(FAILED)
     scene.bash("true")
@@ -604,7 +657,7 @@ def test_cancelled_while_a_person_is_asked_it_never_ran(tmp_path: Path) -> None:
 
 def test_cancelled_while_it_runs_nobody_knows_and_nothing_is_left(tmp_path: Path) -> None:
     nap = new_nap()
-    scene = Scene(tmp_path, "allow Bash").hook(POST).hook(FAILED)
+    scene = Scene(tmp_path, "allow Bash").hook(POST)
     with pytest.raises(asyncio.CancelledError):
         cancelled(scene, lambda: with_word(nap), "Bash", command=f"sleep {nap}; touch made")
     assert with_word(nap) == []
@@ -637,3 +690,53 @@ def test_tools_are_loaded_at_their_first_call(tmp_path: Path) -> None:
     assert [spec.name for spec in hands.specs] == ["Bash", "Read", "Edit"]
     assert hands.tool("Read") is hands.tool("Read")
     assert hands.tool("Nothing") is None
+
+
+@pytest.mark.parametrize("agent", [None, ("agent-7", "Explore")])
+def test_hooks_of_a_sub_agents_calls_know_whose_they_are(tmp_path: Path, agent: tuple[str, str] | None) -> None:
+    """At all four points that have a tool (stream-json 10); elsewhere the two facts are not there at all."""
+    scene = Scene(tmp_path, "ask Bash(touch *)", "allow Bash(exit *)", answers=("allow",))
+    scene.agent = agent
+    for point in (PRE, POST, FAILED, ASKED):
+        scene.hook(point)
+    scene.now("Bash", command="touch made")
+    scene.now("Bash", command="exit 3")
+    told = {name: facts for name, facts in scene.log if isinstance(facts, dict)}
+    assert set(told) == {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"}
+    expected = {"agent_id": agent[0], "agent_type": agent[1]} if agent is not None else {}
+    for facts in told.values():
+        assert {key: facts[key] for key in ("agent_id", "agent_type") if key in facts} == expected
+    assert scene.about[0].get("agent_id") == expected.get("agent_id")  # and who is asked knows it, too
+
+
+def test_who_looks_elsewhere_is_told_that_a_person_is_asked(tmp_path: Path) -> None:
+    """And only then: not where a rule, a hook or nobody at all answers. The question does not wait for it."""
+    notice = Point.NOTIFICATION
+
+    async def slow(facts: dict[str, Any]) -> None:
+        told.append(facts["message"])
+        await asyncio.Event().wait()
+
+    async def asked(scene: Scene) -> None:
+        hands = scene.hands()
+        done = await hands.run(ToolCall("c", "Bash", {"command": "touch made"}), scene)
+        assert not done.answer.is_error
+        await hands.hooks.close()
+
+    told: list[str] = []
+    scene = Scene(tmp_path, answers=("allow",))
+    scene.hooks.append(Hook(notice, slow, seconds=0.05))
+    scene.play(lambda: asked(scene))
+    assert scene.made()
+    assert told == ["mainspring needs your permission to use Bash"]
+
+    for other in (
+        Scene(tmp_path, "allow Bash", answers=("deny",)),
+        Scene(tmp_path, "deny Bash", answers=("allow",)),
+        Scene(tmp_path),
+    ):
+        other.hook(notice).bash("touch made")
+        assert "Notification" not in other.names
+    answered = Scene(tmp_path, answers=("allow",)).hook(ASKED, own(decision={"behavior": "allow"})).hook(notice)
+    answered.bash("touch made")
+    assert answered.names == ["ask", "PermissionRequest", "allow"]

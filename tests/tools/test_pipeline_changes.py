@@ -11,7 +11,8 @@ import pytest
 from mainspring.core.messages import ToolCall
 from mainspring.hooks.points import Opinion
 from mainspring.tools.gate import Gate
-from mainspring.tools.pipeline import Done, Hands
+from mainspring.tools.hands import Hands
+from mainspring.tools.passage import Done
 from tools.test_pipeline import ASKED, POST, PRE, Scene, cancelled, own
 
 

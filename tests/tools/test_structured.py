@@ -18,9 +18,9 @@ from mainspring.providers.scripted import Scripted, call, says
 from mainspring.testing.calling import Called
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate, Written
+from mainspring.tools.hands import Hands
 from mainspring.tools.json_keywords import KEYWORDS
 from mainspring.tools.json_schema import MOST_SAID, Schema
-from mainspring.tools.pipeline import Hands
 from mainspring.tools.structured import NAME, structured_tool
 from tools.desk import Desk
 

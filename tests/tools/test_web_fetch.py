@@ -15,7 +15,7 @@ from mainspring.core.reasons import Failure, Trouble
 from mainspring.engine.shared import Policy
 from mainspring.testing.calling import Called
 from mainspring.tools.base import Answer, Tool
-from mainspring.tools.pipeline import Done
+from mainspring.tools.passage import Done
 from mainspring.tools.web_fetch import web_fetch_tool
 from mainspring.web.asking import MOST_ASKED, Ask
 from mainspring.web.marking import WARNING
@@ -205,6 +205,48 @@ def test_in_bypass_mode_too() -> None:
     done, _, connected = call("", "http://near.test/", mode="bypassPermissions")
     assert "is not on the public internet" in done.answer.text
     assert connected == []
+
+
+def asked(url: str, answer: str = "allow", reply: bytes = page(b"hello")) -> tuple[Done, list[str], list[str]]:
+    """Without a rule, by somebody who is asked. The decisions, and what was connected to."""
+
+    async def main() -> tuple[Done, list[str], list[str]]:
+        async with serving(answering(reply)) as served:
+            names = ("localhost", "near_test", "here_localhost", "127_0_0_1")
+            net = Net(served.port, **dict.fromkeys(names, "127.0.0.1"))
+            desk = Desk([web_fetch_tool(Reader(fetcher(net), no_html), lambda _: False)], answers=(answer,))
+            desk.policy = Policy()
+            done = await desk.call("WebFetch", url=url)
+            return done, desk.decisions, net.connected
+
+    return run(main())
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "here.localhost"])
+def test_a_yes_to_an_address_that_is_visibly_near_is_enough(host: str) -> None:
+    done, decisions, connected = asked(f"http://{host}/page")
+    assert "hello" in done.answer.text
+    assert (decisions, connected) == (["ask", "allow"], ["127.0.0.1"])
+
+
+def test_a_yes_to_a_name_that_turns_out_to_be_near_is_not() -> None:
+    """Who was asked saw a name like any other: its owner may let it lead to this machine."""
+    done, decisions, connected = asked("http://near.test/")
+    assert "the rule 'WebFetch(domain:near.test)' would allow it" in done.answer.text
+    assert (decisions, connected) == (["ask", "allow"], [])
+
+
+def test_a_yes_is_for_this_host_alone() -> None:
+    moved = page(b"", "location: http://127.0.0.1/secret", status="302 Found")
+    done, _, connected = asked("http://localhost/", reply=moved)
+    assert "was moved to another host" in done.answer.text
+    assert len(connected) == 1
+
+
+def test_a_no_is_a_no() -> None:
+    done, decisions, connected = asked("http://localhost/", "deny")
+    assert done.denied
+    assert (decisions, connected) == (["ask", "deny"], [])
 
 
 @pytest.mark.parametrize("mode", ["default", "plan", "acceptEdits"])

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     CHANGED = "changed file"
     QUEUED = "queued command"
     HOOK = "hook"
+    KEPT = "kept"  # by tools, such as tasks
 
 
 class Manner(Bundle):
@@ -44,6 +45,7 @@ MANNERS: dict[Kind, Manner] = {
     Kind.CHANGED: Manner(8_000, "Files that you read have changed since, by the user or a program. That is intended."),
     Kind.QUEUED: Manner(100_000, "The user sent this while you were working. Take it into account."),
     Kind.HOOK: Manner(10_000, "What a hook of the user had to say."),
+    Kind.KEPT: Manner(40_000, "What your tools keep for this session, and you no longer see above."),
 }
 
 MARKER = "system-reminder"

@@ -16,6 +16,7 @@ from mainspring.engine.ledger import Ledger
 from mainspring.engine.shared import Policy
 from mainspring.providers.base import Batch
 from mainspring.sessions.records import Journal
+from mainspring.tools import base
 
 
 class Outcome(Value):
@@ -37,8 +38,8 @@ class Question(Value):
     about: Any = None  # what it is about, as JSON values, for whoever answers by program
 
 
-class Asking(Protocol):
-    """What a running call may ask of the engine."""
+class Asking(base.Asking, Protocol):
+    """What a running call may ask of the engine: what hands need, and its money."""
 
     @property
     def policy(self) -> Policy:
@@ -48,18 +49,6 @@ class Asking(Protocol):
     @property
     def ledger(self) -> Ledger:
         """A tool that spends, or runs an agent of its own, draws on this (law 5)."""
-        ...
-
-    async def ask(self, text: str, about: Any = None) -> str:
-        """Wait for a person. The call keeps its place; an abort withdraws the question."""
-        ...
-
-    async def decided(self, decision: str, reason: str) -> None:
-        """Put down in the journal who decided about this call, and how."""
-        ...
-
-    def progress(self, text: str) -> None:
-        """Show what the call has to say while it runs. Never waits; nothing of it is kept."""
         ...
 
 

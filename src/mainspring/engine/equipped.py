@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from mainspring.context.values import Prepared, Summary
 from mainspring.core.effects import Compact, RunStopHooks
 from mainspring.core.events import Verdict
-from mainspring.core.messages import Assistant, ToolCall, User
+from mainspring.core.messages import Assistant, User
 from mainspring.core.state import State
-from mainspring.engine.deps import Asking, Outcome, Question
+from mainspring.engine.deps import Question
 from mainspring.engine.mind import Mind
-from mainspring.engine.plain import Plain
+from mainspring.engine.plain import Plain, estimate
 from mainspring.hooks.points import Point
 from mainspring.providers.base import Provider
 from mainspring.sessions.records import Journal
-from mainspring.tools.pipeline import Hands
+from mainspring.tools.hands import Hands
+
+if TYPE_CHECKING:
+    from mainspring.engine.tool_words import ToolWords
 
 Answerer = Callable[[Question], Awaitable[str]]
 
@@ -32,27 +38,51 @@ class Equipped(Plain):
         system: tuple[str, ...] = (),
         answer: Answerer | None = None,
         mind: Mind | None = None,
+        before_turn: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Without a `mind`, nothing is ever taken out of the conversation, and nothing put into it."""
+        """Without a `mind`, nothing is ever taken out of the conversation, and nothing put into it. `before_turn`:
+        tools that come later may come now."""
         super().__init__(provider, journal=journal, system=system)
-        self.hands = hands
+        self._hands = hands
         self._mind = mind
         self._answer = answer
+        self._before_turn = before_turn
         self._expected: set[str] = set()
-        self._specs = hands.specs
+        self._tool_words: ToolWords | None = None
 
     def marks(self, state: State) -> tuple[str, ...]:
         return self._mind.marks(state) if self._mind is not None else super().marks(state)
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+        if self._before_turn is not None:
+            await self._before_turn()
+        words = self._words
+        late = words.late(state) if words is not None else ()
+        made = await self._shrunk(state, (*late, *queued))
+        kept = words.kept(state, made.edits) if words is not None else ()
+        if not late and not kept:
+            return made
+        return replace(made, tokens=made.tokens + estimate(kept), attachments=(*made.attachments, *late, *kept))
+
+    async def _shrunk(self, state: State, new: tuple[User, ...]) -> Prepared:
         if self._mind is None:
-            return await super().shrink(state, queued)
-        return await self._mind.shrink(state, queued, self.now())
+            return await super().shrink(state, new)
+        return await self._mind.shrink(state, new, self.now())
+
+    @property
+    def _words(self) -> ToolWords | None:
+        """None: most sessions have nothing of the kind."""
+        if self._tool_words is None and (self.hands.untold or self.hands.keeps):
+            from mainspring.engine.tool_words import ToolWords
+
+            self._tool_words = ToolWords(self.hands)
+        return self._tool_words
 
     async def summarize(self, state: State, effect: Compact) -> Summary:
         if self._mind is None:
             return await super().summarize(state, effect)
-        return await self._mind.summarize(state, effect)
+        made, words = await self._mind.summarize(state, effect), self._words
+        return words.in_summary(made, state) if made.edits and words is not None else made
 
     async def recall(self, state: State) -> tuple[User, ...]:
         return () if self._mind is None else await self._mind.recall(state)
@@ -67,14 +97,6 @@ class Equipped(Plain):
 
             self._expected.add(tool)
             warm(tool)
-
-    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
-        from mainspring.engine.outcomes import outcome_of  # with the first call
-
-        return outcome_of(await self.hands.run(call, asking), call)
-
-    def is_concurrent(self, call: ToolCall) -> bool:
-        return self.hands.is_concurrent(call)
 
     async def ask(self, question: Question) -> str:
         return await (self._answer(question) if self._answer is not None else super().ask(question))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mainspring.core.messages import Text, ToolCall, ToolResult
 from mainspring.engine.deps import Outcome
-from mainspring.tools.pipeline import Done
+from mainspring.tools.passage import Done
 
 
 def outcome_of(done: Done, call: ToolCall) -> Outcome:

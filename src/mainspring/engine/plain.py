@@ -1,6 +1,6 @@
-"""The plainest world that is real: a provider, functions as tools, the system's clock and ids, a journal in memory.
+"""The plainest world that is real: a provider, tools of the caller, the system's clock and ids, a journal in memory.
 
-No context layers, no permissions, no hooks: those come with the packages that bring them. A long conversation is not
+No context layers, no permissions, no hooks: those come with `equipped.py`. A long conversation is not
 compacted here; it runs into the model's window and says so.
 """
 
@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
-from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.errors import UsageError
 from mainspring.core.events import Verdict
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, Message, ToolCall, ToolResult, User, result
+from mainspring.core.messages import Assistant, Message, ToolCall, ToolResult, User
 from mainspring.core.state import State
-from mainspring.core.value import Bundle
 from mainspring.core.view import view
 from mainspring.engine.deps import Asking, Outcome, Question
 from mainspring.engine.ledger import Ledger
@@ -30,49 +29,45 @@ from mainspring.providers.base import Batch, Conversation, Provider, ToolSpec
 from mainspring.sessions.records import Journal, MemoryJournal
 
 if TYPE_CHECKING:
-    from mainspring.tools.base import Tool as FullTool
-    from mainspring.tools.pipeline import Hands
+    from mainspring.tools.base import Tool
+    from mainspring.tools.hands import Hands
 
 CHARS_PER_TOKEN = 3  # English has rather more, code about as many: the estimate errs on the high side (D-31)
 
-Act = Callable[..., Awaitable[object]]  # text, and nothing else: checked when it runs
-
-
-class Tool(Bundle):
-    """A function that the model may call. What it raises as `ToolError` the model sees as the result."""
-
-    name: str
-    run: Act
-    concurrent: bool | Callable[[ToolCall], bool] = False  # may run beside others, and while the model still talks
-    spec: ToolSpec | None = None  # what the model is told of it; a scripted model needs to be told nothing
-
 
 class Plain:
-    """`Deps` from a provider and some functions."""
+    """`Deps` from a provider and some tools."""
 
     def __init__(
         self,
         provider: Provider,
-        tools: Iterable[Tool | FullTool] = (),
+        tools: Iterable[Tool] = (),
         *,
         journal: Journal | None = None,
         system: tuple[str, ...] = (),
     ) -> None:
         self._provider = provider
-        given = tuple(tools)
-        self._tools = {tool.name: tool for tool in given if isinstance(tool, Tool)}
-        self._hands = own_hands([tool for tool in given if not isinstance(tool, Tool)])
+        self._tools = tuple(tools)
+        self._hands: Hands | None = None
         self._journal: Journal = journal or MemoryJournal()
-        self._system = system
-        self._specs = tuple([tool.spec for tool in self._tools.values() if tool.spec is not None])
-        if self._hands is not None:
-            self._specs += self._hands.specs
+        self.system = system  # may grow: see `cli/mcp.py`
+
+    @property
+    def hands(self) -> Hands:
+        if self._hands is None:
+            self._hands = own_hands(self._tools)
+        return self._hands
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told of, as it is now: the tools of a server come later."""
+        return () if self._hands is None and not self._tools else self.hands.specs
 
     def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
-        specs = self._specs
+        specs = self.specs
         if policy.tools is not None:
             specs = tuple([spec for spec in specs if spec.name in policy.tools])
-        conversation = Conversation(state.history, state.edits, self._system, specs, self.marks(state))
+        conversation = Conversation(state.history, state.edits, self.system, specs, self.marks(state))
         return self._provider.stream(request, conversation)
 
     def marks(self, state: State) -> tuple[str, ...]:
@@ -88,31 +83,15 @@ class Plain:
         return Summary(failed="there are no context layers in this run")
 
     async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
-        tool = self._tools.get(call.name)
-        if tool is None and self._hands is not None:
-            from mainspring.engine.outcomes import outcome_of
+        from mainspring.engine.outcomes import outcome_of  # with the first call
 
-            return outcome_of(await self._hands.run(call, asking), call)
-        if tool is None:
-            return refused(call, f"there is no tool '{call.name}'; there are {', '.join(self._tools) or 'none'}")
-        try:
-            text: object = await tool.run(**call.input)
-        except ToolError as error:
-            return refused(call, str(error))
-        if not isinstance(text, str):
-            return refused(call, f"'{call.name}' returned {type(text).__name__}, not text: mend the tool")
-        return Outcome(result(call.id, text))
+        return outcome_of(await self.hands.run(call, asking), call)
 
     def expect(self, tool: str) -> None:
-        pass  # functions are here already
+        pass  # the caller's tools are here already
 
     def is_concurrent(self, call: ToolCall) -> bool:
-        tool = self._tools.get(call.name)
-        if tool is None and self._hands is not None:
-            return self._hands.is_concurrent(call)
-        if tool is None:
-            return True  # it will only be told that there is no such tool
-        return tool.concurrent(call) if callable(tool.concurrent) else tool.concurrent
+        return self.hands.is_concurrent(call)
 
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:  # noqa: ARG002  # there are none
         return Verdict()
@@ -149,13 +128,11 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def own_hands(tools: list[FullTool]) -> Hands | None:
+def own_hands(tools: tuple[Tool, ...]) -> Hands:
     """The caller's own tools: nobody need be asked about them."""
-    if not tools:
-        return None
     from mainspring.tools.base import Place
     from mainspring.tools.gate import Open
-    from mainspring.tools.pipeline import Hands
+    from mainspring.tools.hands import Hands
 
     return Hands(tools, place=Place(os.getcwd()), gate=Open())  # noqa: PTH109  # pathlib takes 8 ms to load
 
@@ -176,10 +153,6 @@ def marks(history: History) -> tuple[str, ...]:
             if replied:
                 break
     return tuple(found)
-
-
-def refused(call: ToolCall, why: str) -> Outcome:
-    return Outcome(result(call.id, why, is_error=True), failed=True)
 
 
 def estimate(messages: Iterable[Message]) -> int:
@@ -207,7 +180,7 @@ def open_run(  # noqa: PLR0913  # keywords, all of them
     prompt: str,
     *,
     provider: Provider,
-    tools: Iterable[Tool | FullTool] = (),
+    tools: Iterable[Tool] = (),
     config: Config | None = None,
     journal: Journal | None = None,
     ledger: Ledger | None = None,

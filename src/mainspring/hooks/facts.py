@@ -1,6 +1,6 @@
 """What a hook is told at the points that are not about a tool: the names of section 10 of stream-json, in one place.
 
-What all points have in common is added by the runner; what a call is about is known to `tools/pipeline.py`.
+What all points have in common is added by the runner; what a call is about is known to `tools/passage.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ Facts = dict[str, Any]
 Source = Literal["startup", "resume", "clear", "compact"]
 Ending = Literal["clear", "logout", "prompt_input_exit", "other"]
 Trigger = Literal["manual", "auto"]
+Notice = Literal["permission_prompt", "idle_prompt"]
 
 
 def of_prompt(prompt: str) -> Facts:
@@ -61,5 +62,5 @@ def of_summary(trigger: Trigger, summary: str) -> Facts:
     return {"trigger": trigger, "compact_summary": summary}
 
 
-def of_notification(message: str, kind: str) -> Facts:
-    return {"message": message, "notification_type": kind}
+def of_notification(message: str, kind: Notice, title: str = "") -> Facts:
+    return {"message": message, "notification_type": kind, **({"title": title} if title else {})}

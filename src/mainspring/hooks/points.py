@@ -103,6 +103,10 @@ class Hooks(Protocol):
         """What they say together. Never raises: a hook that fails has an opinion, too."""
         ...
 
+    def tell(self, point: Point, facts: dict[str, Any], tool: str = "") -> None:
+        """The same, in the background: nobody waits for them, and what they say does not count."""
+        ...
+
     async def close(self) -> None:
         """End those that nobody waits for."""
         ...
@@ -116,6 +120,9 @@ class Nobody:
 
     async def ask(self, point: Point, facts: dict[str, Any], tool: str = "") -> Opinion:  # noqa: ARG002
         return NOTHING
+
+    def tell(self, point: Point, facts: dict[str, Any], tool: str = "") -> None:
+        pass
 
     async def close(self) -> None:
         pass

@@ -71,7 +71,7 @@ class Runner:
         return [hook for hook, matcher in standing if matcher is None or matcher.fullmatch(tool)]
 
     async def ask(self, point: Point, facts: dict[str, Any], tool: str = "") -> Opinion:
-        given = {**self._common(), "hook_event_name": str(point), **facts}
+        given = self._given(point, facts)
         waited: list[Hook] = []
         for hook in self._matching(point, tool):
             if hook.aside:
@@ -87,6 +87,14 @@ class Runner:
         if opinion.message:
             self._tell(self._say, opinion.message)
         return opinion
+
+    def tell(self, point: Point, facts: dict[str, Any], tool: str = "") -> None:
+        given = self._given(point, facts)
+        for hook in self._matching(point, tool):
+            self._keep(hook, self._told(hook, given))
+
+    def _given(self, point: Point, facts: dict[str, Any]) -> dict[str, Any]:
+        return {**self._common(), "hook_event_name": str(point), **facts}
 
     async def close(self, *, grace: float = GRACE) -> None:
         """End those that nobody waited for, after a moment in which they may end by themselves."""
@@ -128,6 +136,12 @@ class Runner:
             self._tell(
                 self._warn, f"{MOST_ASIDE} hooks are still under way, so '{called(hook)}' was not left to go on, too"
             )
+
+    async def _told(self, hook: Hook, facts: dict[str, Any]) -> Opinion:
+        opinion = await self._one(hook, facts)
+        if opinion.message:
+            self._tell(self._say, opinion.message)
+        return opinion
 
     async def _rest(self, hook: Hook, answer: GoesOn) -> Opinion:
         with contextlib.suppress(Exception):  # its word does not count any more, and it said so itself

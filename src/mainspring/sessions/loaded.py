@@ -40,6 +40,11 @@ class Loaded(NamedTuple):
     warnings: tuple[str, ...] = ()
 
     @property
+    def salvaged(self) -> tuple[Message, ...]:
+        """What the state does not have yet of a turn that was cut off."""
+        return (*(() if self.partial is None else (self.partial,)), *self.results)
+
+    @property
     def session_id(self) -> str:
         return self.file.stem
 

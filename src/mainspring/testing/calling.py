@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from mainspring.core.updates import Update
 from mainspring.tools.base import Answer, Calling, Place, Tool
 
 
@@ -24,6 +25,7 @@ class Called(Calling):
         self._answers = list(answers)
         self.shown: list[str] = []
         self.asked: list[str] = []
+        self.updates: list[Update] = []
 
     @property
     def id(self) -> str:
@@ -33,15 +35,25 @@ class Called(Calling):
     def place(self) -> Place:
         return self._place
 
+    @property
+    def approved(self) -> bool:
+        return False
+
     def may_read(self, path: str) -> bool:
         return self._may_read(path)
 
     def progress(self, text: str) -> None:
         self.shown.append(text)
 
-    async def ask(self, text: str) -> str:
+    async def ask(self, text: str, about: Any = None) -> str:  # noqa: ARG002  # the words are enough
         self.asked.append(text)
         return self._answers.pop(0)
+
+    def show(self, update: Update) -> None:
+        self.updates.append(update)
+
+    async def room(self) -> None:
+        pass
 
     async def use(self, tool: Tool, **input: Any) -> Answer:
         """One call, from the input as a model sends it. What the model should hear is raised as a `ToolError`."""

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Annotated, Literal
 
 from mainspring.core.errors import ToolError
+from mainspring.core.updates import Rendering
 from mainspring.processes.child import Child, Job, Limits
 from mainspring.processes.children import Children
 from mainspring.processes.ending import outlast
 from mainspring.processes.output import Stored
 from mainspring.processes.programs import find
-from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer, without_nul
+from mainspring.tools.base import Answer, Calling, Input, Tool, answer, without_nul
 from mainspring.tools.shell_codes import named
 
 MOST_RUNNING = 50
@@ -152,7 +153,7 @@ def output_tool(background: Background, children: Children) -> Tool:
             "exitCode": running.child.code,
         }
         words = f"[{running.id}: {status}]\n{shown or '(no new output)'}"
-        return answer(words, data, Shown(f"{running.id}: {status}", shown, "output"))
+        return answer(words, data, Rendering(f"{running.id}: {status}", shown, "output"))
 
     return Tool(
         name="BashOutput",

@@ -6,29 +6,31 @@ declares the rest. Tools raise `ToolError` for what the model should hear; every
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from mainspring.core.errors import ToolError
-from mainspring.core.messages import Content, Text
-from mainspring.core.updates import Rendering
+from mainspring.core.messages import Content, Message, Text
+from mainspring.core.updates import Rendering, Update
 from mainspring.core.value import Bundle, Value
 from mainspring.providers.base import ToolSpec
 
 if TYPE_CHECKING:
     from mainspring.processes.atomic import ReadSet
+    from mainspring.tools.gate import Standing
+
+# What a call came to that did not come to its end.
+INTERRUPTED = "The call was interrupted while it ran. What it did until then is not known."
+CRASHED = "The tool itself failed: {error}"
 
 MOST_SHOWN = 100_000  # characters of a result that the model gets: about 30,000 tokens
 
 
 class Input(Struct, frozen=True, forbid_unknown_fields=True):
     """What the model says. A field's words stand in its annotation: `file_path: Annotated[str, "The file."]`."""
-
-
-Shown = Rendering
 
 
 class Answer(Value):
@@ -38,14 +40,14 @@ class Answer(Value):
     data: Any = None  # in the tool's own shape, as JSON values: for hooks and for programs ('tool_use_result')
     is_error: bool = False
     failed: bool = False  # a shell command that failed, as opposed to one that found nothing: it takes others along
-    shown: Shown | None = None
+    shown: Rendering | None = None
 
     @property
     def text(self) -> str:
         return "".join([part.text for part in self.content if isinstance(part, Text)])
 
 
-def answer(text: str, data: Any = None, shown: Shown | None = None) -> Answer:
+def answer(text: str, data: Any = None, shown: Rendering | None = None) -> Answer:
     return Answer((Text(text),), data, shown=shown)
 
 
@@ -75,6 +77,35 @@ class Place:
         return self._read
 
 
+class Asking(Protocol):
+    """What the engine offers to a running call; `Calling` is what the tool sees of it."""
+
+    @property
+    def policy(self) -> Standing:
+        """As it is now: it may have changed since the run began."""
+        ...
+
+    async def ask(self, text: str, about: Any = None) -> str:
+        """Wait for a person. The call keeps its place; an abort withdraws the question."""
+        ...
+
+    async def decided(self, decision: str, reason: str) -> None:
+        """Put down in the journal who decided about this call, and how."""
+        ...
+
+    def progress(self, text: str) -> None:
+        """Show what the call has to say while it runs. Never waits; nothing of it is kept."""
+        ...
+
+    def show(self, update: Update) -> None:
+        """Pass on what an agent shows that the call has started. Never waits."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until whoever follows the run has caught up."""
+        ...
+
+
 class Calling(Protocol):
     """What a running call may ask of those who run it."""
 
@@ -84,6 +115,11 @@ class Calling(Protocol):
     @property
     def place(self) -> Place: ...
 
+    @property
+    def approved(self) -> bool:
+        """Whether somebody was asked about exactly this call, and said yes."""
+        ...
+
     def may_read(self, path: str) -> bool:
         """Whether the rules let a search look into this file (F6): an absolute path. Quick, and from any thread."""
         ...
@@ -92,8 +128,28 @@ class Calling(Protocol):
         """Show how far it is. Never waits."""
         ...
 
-    async def ask(self, text: str) -> str:
-        """Wait for a person."""
+    async def ask(self, text: str, about: Any = None) -> str:
+        """Wait for a person. `about` is for who answers by program."""
+        ...
+
+    def show(self, update: Update) -> None:
+        """For whoever follows the run: what an agent does that this call has started. Never waits."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until whoever follows the run has caught up."""
+        ...
+
+
+class Memory(Protocol):
+    """What a tool keeps for a session. It lives in the conversation, so that it is still there in another process."""
+
+    def recall(self, seen: Iterable[Message]) -> None:
+        """A session is taken up again, and this is what the model sees of it."""
+        ...
+
+    def unsaid(self, seen: Iterable[Message]) -> str:
+        """What is kept, if this no longer tells it; else nothing."""
         ...
 
 
@@ -115,6 +171,7 @@ class Tool(Bundle, kw_only=True):
     paths: tuple[str, ...] = ()  # fields that hold a path: made absolute before anybody decides about them
     summary: Callable[[Any], str] | None = None  # one line about a call
     deferred: bool = False  # the model is told its name only, until it asks for more (ToolSearch)
+    memory: Memory | None = None
 
     @property
     def spec(self) -> ToolSpec:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from mainspring.tools.base import MOST_SHOWN, Answer, Shown, answer
+from mainspring.core.updates import Rendering
+from mainspring.tools.base import MOST_SHOWN, Answer, answer
 from mainspring.tools.coding import showable
 from mainspring.tools.newest import newest_first
 from mainspring.tools.search import SECONDS
@@ -177,4 +178,4 @@ def _answered(lines: list[str], notes: list[str], facts: dict[str, Any], page: P
     if page.offset:
         facts["appliedOffset"] = page.offset
     text = "\n".join([*lines, *[f"[{note}]" for note in notes]]) + "\n"
-    return answer(text, facts, Shown(summary, "\n".join(lines)))
+    return answer(text, facts, Rendering(summary, "\n".join(lines)))

@@ -6,8 +6,8 @@ feed and nowhere else.
 
 `bytes.count` is the fastest that Python has, and far from the 5 ms that we would like for the middle of 100 MB that
 nobody has counted yet: 50 MB take 6 to 12 ms to be read, and 15 at least to be counted (0.3 ns a byte in cache, Python
-3.11 to 3.13). `wc -l` takes 33 to 55 for all, ripgrep 150, and neither says where a line begins; a copy out of `mmap`
-is no faster, and two threads gain a third.
+3.11 to 3.13). A copy out of `mmap` is no faster, two threads gain a third, and what two `wc -l` gain is not enough
+(`docs/decisions/0014-hands.md`).
 """
 
 import os

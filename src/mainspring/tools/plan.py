@@ -10,7 +10,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.core.updates import Rendering
+from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 
 PLAN, DEFAULT = "plan", "default"
 LONGEST = 50_000  # characters of a plan: more than anybody reads
@@ -42,7 +43,7 @@ class Plan:
             raise ToolError("The mode is 'plan' already: explore, then call ExitPlanMode with the plan.")
         await self._change(PLAN)
         self._before = now
-        return answer(ENTERED, {"mode": PLAN}, Shown("Plan mode"))
+        return answer(ENTERED, {"mode": PLAN}, Rendering("Plan mode"))
 
     async def leave(self, given: ExitInput, calling: Calling) -> Answer:
         if self._mode() != PLAN:
@@ -53,7 +54,7 @@ class Plan:
         said = (await calling.ask(asked(given.plan, back))).strip()
         if not approved(said):
             facts = {"plan": given.plan, "approved": False, "said": said}
-            return answer(refusal(said), facts, Shown("The plan was not approved", said))
+            return answer(refusal(said), facts, Rendering("The plan was not approved", said))
         if self._mode() == PLAN:  # else the person has chosen a mode meanwhile, and keeps it
             await self._change(back)
         self._before = DEFAULT  # once: what holds next time is known then
@@ -79,7 +80,7 @@ ENTERED = (
     "The mode is now 'plan': nothing may be changed until the user approves a plan. Explore with tools that only read, "
     "ask what you must know, then call ExitPlanMode with the plan."
 )
-APPROVED = Shown("The plan was approved")
+APPROVED = Rendering("The plan was approved")
 
 
 def plan_tools(mode: Mode, change: Change) -> tuple[Tool, ...]:

@@ -14,11 +14,12 @@ from msgspec import Meta
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Document, Image, Text
+from mainspring.core.updates import Rendering
 from mainspring.processes.opening import read_all
 from mainspring.processes.paths import Resolved
 from mainspring.tools import images, pdf
 from mainspring.tools.aside import SMALL, Halt, aside
-from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Place, Shown, Tool, answer, without_nul
+from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Place, Tool, answer, without_nul
 from mainspring.tools.coding import HEAD, Coding, coding_of
 from mainspring.tools.files import WHOLE, find, opened
 from mainspring.tools.lines import Descriptor, Index, Line, Memory, Source, Wanted, Window, index_of, window
@@ -89,7 +90,7 @@ def _image(path: Resolved, data: bytes) -> Answer:
     facts = {"type": found.media_type, "originalSize": len(data)}
     summary = f"Read {found.media_type.partition('/')[2].upper()} image ({len(data):,} bytes{size})"
     content = (Image(found.media_type, _base64(data)),)
-    return Answer(content, {"type": "image", "file": facts}, shown=Shown(summary))
+    return Answer(content, {"type": "image", "file": facts}, shown=Rendering(summary))
 
 
 def _document(path: Resolved, data: bytes) -> Answer:
@@ -97,7 +98,9 @@ def _document(path: Resolved, data: bytes) -> Answer:
     pdf.refuse_if_long(pages, path.asked)
     facts = {"filePath": path.real, "originalSize": len(data), "pages": pages}
     summary = f"Read PDF ({len(data):,} bytes" + (f", {_counted(pages, 'page')})" if pages else ")")
-    return Answer((Document("application/pdf", _base64(data)),), {"type": "pdf", "file": facts}, shown=Shown(summary))
+    return Answer(
+        (Document("application/pdf", _base64(data)),), {"type": "pdf", "file": facts}, shown=Rendering(summary)
+    )
 
 
 def _span(given: ReadInput, path: Resolved, head: bytes) -> pdf.Span:
@@ -110,7 +113,7 @@ def _pages(path: Resolved, found: pdf.Pages) -> Answer:
     facts = {"filePath": path.real, "originalSize": len(found.data), "pages": found.total, "shown": str(found.span)}
     said = f"[Pages {found.span} of {found.total:,} of '{path.asked}'.]"
     content = (Text(said), Document("application/pdf", _base64(found.data)))
-    return Answer(content, {"type": "pdf", "file": facts}, shown=Shown(f"Read PDF pages {found.span}"))
+    return Answer(content, {"type": "pdf", "file": facts}, shown=Rendering(f"Read PDF pages {found.span}"))
 
 
 def _notebook(path: Resolved, data: bytes) -> Answer:
@@ -121,7 +124,7 @@ def _notebook(path: Resolved, data: bytes) -> Answer:
         {"cell_id": cell.id, "cellType": cell.kind, "source": cell.source, "outputs": cell.output} for cell in found
     ]
     kept: Any = {"type": "notebook", "file": {"filePath": path.real, "cells": facts}}
-    return Answer(cells.shown(found, MOST_TEXT), kept, shown=Shown(f"Read {_counted(len(found), 'cell')}"))
+    return Answer(cells.shown(found, MOST_TEXT), kept, shown=Rendering(f"Read {_counted(len(found), 'cell')}"))
 
 
 def _base64(data: bytes) -> str:
@@ -141,7 +144,7 @@ def _small(given: ReadInput, path: Resolved, data: bytes, coding: Coding, halt: 
         broken = "\ufffd" in text
         body = text.encode("utf-8", "replace")
     if not body:
-        return answer(f"['{path.asked}' is empty.]", _facts(path, "", 1, 0, 0), Shown("Read 0 lines"))
+        return answer(f"['{path.asked}' is empty.]", _facts(path, "", 1, 0, 0), Rendering("Read 0 lines"))
     return _text(given, path, _seen(given, Memory(body), Index(), halt), broken=broken)
 
 
@@ -182,7 +185,7 @@ def _text(given: ReadInput, path: Resolved, seen: Window, *, broken: bool = Fals
     shown = "".join([f"{number}\t{text}\n" for number, text in enumerate(rows.texts, first)])
     notes = _notes(rows, seen, first, broken)
     facts = _facts(path, "\n".join(rows.texts), first, len(rows.texts), seen.total)
-    return answer(shown + "".join([f"[{note}]\n" for note in notes]), facts, Shown(f"Read {len(rows.texts)} lines"))
+    return answer(shown + "".join([f"[{note}]\n" for note in notes]), facts, Rendering(f"Read {len(rows.texts)} lines"))
 
 
 def _rows(lines: list[Line], first: int) -> _Rows:
@@ -256,8 +259,8 @@ READ = Tool(
         f"of the file. At most {MOST_LINES} lines at once, and lines over {LONGEST} characters are cut; choose others "
         "with 'offset' and 'limit'. Images (PNG, JPEG, GIF, WebP), PDF documents of up to "
         f"{pdf.MOST_PAGES} pages (of longer ones, some 'pages') and notebooks (.ipynb, with outputs) are shown as "
-        "such. Not for folders: use Glob, or ls in Bash. Read several files at once by several calls in one reply. A "
-        "file must be read before Edit or Write can change it."
+        "such. Not for folders: use Glob, or ls in Bash. A file "
+        "must be read before Edit or Write can change it."
     ),
     input=ReadInput,
     run=run,

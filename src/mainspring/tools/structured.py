@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.updates import Rendering
 from mainspring.providers.base import ToolSpec
-from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 from mainspring.tools.json_schema import Schema, TooLargeError
 
 NAME = "StructuredOutput"
@@ -73,4 +74,4 @@ def check_top(root: dict[str, Any]) -> None:
 
 
 async def run(given: dict[str, Any], calling: Calling) -> Answer:  # noqa: ARG001  # every tool gets it
-    return answer("The output was taken.", given, Shown("Structured output"))
+    return answer("The output was taken.", given, Rendering("Structured output"))

@@ -5,14 +5,15 @@ the reply is complete: tasks are numbered in the order in which the model wrote 
 leaves none behind.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.core.updates import Rendering
+from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 
 MOST_TASKS = 1_000
 LONGEST_SUBJECT = 200  # characters: a line on a screen, and some
@@ -39,7 +40,12 @@ class Tasks:
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
-        self._given = 0
+        self.given = 0  # numbers
+
+    def set(self, tasks: Iterable[Task], given: int) -> None:
+        """As they were when the session was left."""
+        self._tasks = {task.id: task if task.active_form else named_so(task) for task in tasks}
+        self.given = given
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self._tasks.values())
@@ -51,8 +57,8 @@ class Tasks:
         if len(self._tasks) >= MOST_TASKS:
             raise ToolError(f"There are {MOST_TASKS:,} tasks already: delete some with TaskUpdate first.")
         line = named(subject)
-        made = Task(str(self._given + 1), line, description, one_line(active_form) or line)
-        self._given += 1
+        made = Task(str(self.given + 1), line, description, one_line(active_form) or line)
+        self.given += 1
         self._tasks[made.id] = made
         return made
 
@@ -70,6 +76,11 @@ class Tasks:
 
     def with_status(self, status: Status) -> list[Task]:
         return [task for task in self._tasks.values() if task.status == status]
+
+
+def named_so(task: Task) -> Task:
+    """Under way, it is called what it is called, unless the model has other words."""
+    return msgspec.structs.replace(task, active_form=task.subject)
 
 
 def one_line(text: str) -> str:
@@ -162,7 +173,7 @@ def told(tasks: Tasks, text: str) -> Answer:
     counts = [f"{len(found)} {status}" for status in STATUSES if (found := tasks.with_status(status))]
     body = "\n".join([f"{MARKS[task.status]} {task.subject}" for task in tasks])
     return answer(
-        text, {"tasks": msgspec.to_builtins(list(tasks))}, Shown(f"Tasks: {', '.join(counts) or 'none'}", body)
+        text, {"tasks": msgspec.to_builtins(list(tasks))}, Rendering(f"Tasks: {', '.join(counts) or 'none'}", body)
     )
 
 
@@ -170,6 +181,10 @@ MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 def task_tools(tasks: Tasks) -> tuple[Tool, ...]:
+    from mainspring.tools.task_memory import TaskMemory
+
+    memory = TaskMemory(tasks)
+
     async def run_create(given: CreateInput, calling: Calling) -> Answer:  # noqa: ARG001  # every tool gets it
         return create(tasks, given)
 
@@ -182,13 +197,11 @@ def task_tools(tasks: Tasks) -> tuple[Tool, ...]:
     return (
         Tool(
             name="TaskCreate",
-            about=(
-                "Note a task of your own, so that you and the user see what is left. For work of three steps or more. "
-                "A new task is pending."
-            ),
+            about=("Note a task of your own, so that you and the user see what is left. A new task is pending."),
             input=CreateInput,
             run=run_create,
             summary=lambda given: f"New task: {given.subject}",
+            memory=memory,
         ),
         Tool(
             name="TaskUpdate",
@@ -200,6 +213,7 @@ def task_tools(tasks: Tasks) -> tuple[Tool, ...]:
             run=run_update,
             repeatable=True,  # the same once more changes nothing
             summary=lambda given: f"Task {given.task_id}: {given.status or 'changed'}",
+            memory=memory,
         ),
         Tool(
             name="TaskList",
@@ -208,5 +222,6 @@ def task_tools(tasks: Tasks) -> tuple[Tool, ...]:
             run=run_list,
             read_only=True,
             summary=lambda _: "Tasks",
+            memory=memory,
         ),
     )

@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Meta
 
 from mainspring.core.errors import ToolError
+from mainspring.core.updates import Rendering
 from mainspring.providers.base import ToolSpec
-from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Shown, Tool, answer
+from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Tool, answer
 
 FEW, MOST = 5, 50  # results
 MOST_NAMED = 300  # tools that the description names: at some eight tokens each
@@ -48,7 +49,7 @@ def search_tool(deferred: Iterable[Tool | ToolSpec], reveal: Reveal) -> Tool:
         if not names and not given_words(given):
             raise ToolError("\n".join(said))
         lines = ["<functions>", *blocks, "</functions>", *said] if blocks else said
-        return answer("\n".join(lines), facts, Shown(summary(given), ", ".join(names)))
+        return answer("\n".join(lines), facts, Rendering(summary(given), ", ".join(names)))
 
     return Tool(
         name="ToolSearch",

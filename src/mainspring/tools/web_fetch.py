@@ -13,11 +13,14 @@ from msgspec import Meta
 
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text
-from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer, without_nul
+from mainspring.core.updates import Rendering
+from mainspring.permissions.hosts import host_of
+from mainspring.tools.base import Answer, Calling, Input, Tool, answer, without_nul
 from mainspring.web.asking import Ask, question
 from mainspring.web.fetching import Near
 from mainspring.web.marking import marked
 from mainspring.web.page import Page
+from mainspring.web.reach import is_visibly_near
 from mainspring.web.reader import Reader
 
 MOST_OF_AN_ERROR = 2_000  # characters of a page that says why there is none
@@ -32,14 +35,14 @@ def web_fetch_tool(reader: Reader, near: Near, ask: Ask | None = None) -> Tool:
     async def run(given: WebFetchInput, calling: Calling) -> Answer:
         began = perf_counter_ns()
         calling.progress(f"Fetching {given.url[:200]}")
-        page = await reader.read(given.url, near)
+        page = await reader.read(given.url, _or_approved(near, given.url) if calling.approved else near)
         result = await _told(page, given.prompt, ask)
         took = (perf_counter_ns() - began) // 1_000_000
         facts = {"url": page.url, "code": page.status, "codeText": _phrase(page.status), "bytes": page.size}
         data: dict[str, Any] = {**facts, "result": result, "durationMs": took}
         if page.status >= 400:
             return Answer((Text(result),), data, is_error=True)
-        return answer(result, data, Shown(f"Received {page.size:,} bytes ({page.status} {_phrase(page.status)})"))
+        return answer(result, data, Rendering(f"Received {page.size:,} bytes ({page.status} {_phrase(page.status)})"))
 
     return Tool(
         name="WebFetch",
@@ -53,6 +56,12 @@ def web_fetch_tool(reader: Reader, near: Near, ask: Ask | None = None) -> Tool:
         repeatable=True,  # not "read only": plan mode would allow it unasked, and what is sent can carry data
         summary=lambda given: f"Fetch {given.url}",
     )
+
+
+def _or_approved(near: Near, url: str) -> Near:
+    """Somebody said yes to this very address (N1): its host may be near, if that is what the address says. A name that
+    could be anybody's may lead anywhere, which who was asked could not see: that takes a rule. No other host gains."""
+    return lambda host: near(host) or (is_visibly_near(host) and host == host_of(url))
 
 
 async def _told(page: Page, prompt: str, ask: Ask | None) -> str:

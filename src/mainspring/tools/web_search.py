@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer, without_nul
+from mainspring.core.updates import Rendering
+from mainspring.tools.base import Answer, Calling, Input, Tool, answer, without_nul
 from mainspring.web.marking import marked
 from mainspring.web.searching import Found, Query, Search, fitting
 
@@ -39,7 +40,7 @@ def web_search_tool(search: Search | None) -> Tool:
         pages = [{"title": hit.title, "url": hit.url} for hit in found.hits]
         results: list[Any] = [{"tool_use_id": calling.id, "content": pages}, *([found.says] if found.says else [])]
         data: dict[str, Any] = {"query": given.query, "results": results, "durationSeconds": perf_counter() - began}
-        return answer(_told(found, given.query), data, Shown(f"Found {len(pages)} pages"))
+        return answer(_told(found, given.query), data, Rendering(f"Found {len(pages)} pages"))
 
     return Tool(
         name="WebSearch",

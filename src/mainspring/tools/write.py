@@ -8,11 +8,12 @@ mixed ends gets what was sent.
 from typing import Annotated, Any
 
 from mainspring.core.errors import ToolError
+from mainspring.core.updates import Rendering
 from mainspring.processes.atomic import digest, write_atomically
 from mainspring.processes.paths import Resolved
 from mainspring.tools import patch
 from mainspring.tools.aside import settled
-from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 from mainspring.tools.coding import UTF_8, Coding, all_crlf, decode, encode, plain, refuse_half_characters, showable
 from mainspring.tools.edit import MOST_DIFF, MOST_ORIGINAL
 from mainspring.tools.files import WHOLE, as_read, changed, find, whole, written
@@ -69,7 +70,7 @@ def _created(given: WriteInput, path: Resolved) -> Answer:
     return answer(
         f"File created successfully at: {path.asked}",
         _facts("create", given, path, None, []),
-        Shown(f"Wrote {len(lines)} lines to {path.asked}", around(lines, 0, min(len(lines), 20))),
+        Rendering(f"Wrote {len(lines)} lines to {path.asked}", around(lines, 0, min(len(lines), 20))),
     )
 
 
@@ -82,7 +83,7 @@ def _updated(given: WriteInput, path: Resolved, old_text: str) -> Answer:
     if ranges and new:
         words += f" The first change is here:\n{around(new, ranges[0].new, ranges[0].new_end)}"
     plus, minus = patch.counted(hunks)
-    shown = Shown(f"Wrote {path.asked} (+{plus} -{minus})", patch.diff(hunks, path.asked, MOST_DIFF), "diff")
+    shown = Rendering(f"Wrote {path.asked} (+{plus} -{minus})", patch.diff(hunks, path.asked, MOST_DIFF), "diff")
     return answer(words, _facts("update", given, path, before, hunks), shown)
 
 

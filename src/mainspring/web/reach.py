@@ -15,8 +15,11 @@ from mainspring.permissions.decide import decide
 from mainspring.permissions.hosts import AddressError, domain_pattern, host_of
 from mainspring.permissions.policy import Asked, Mode, Policy
 from mainspring.permissions.rules import Rules, Source, parse
+from mainspring.processes.addresses import is_public
 from mainspring.processes.paths import resolve
 from mainspring.processes.proxy_connect import Gate, Pass, Refusal
+
+NEAR_ENDS = (".localhost", ".local", ".internal", ".home.arpa", ".lan")  # of names that nobody can register
 
 
 def names_host(rules: Rules, host: str) -> bool:
@@ -25,6 +28,14 @@ def names_host(rules: Rules, host: str) -> bool:
         rule.tool == "WebFetch" and rule.specifier is not None and _is_exactly(rule.specifier, host)
         for rule in rules.allow
     )
+
+
+def is_visibly_near(host: str) -> bool:
+    """Whether whoever reads this host sees that it is on this machine or near it."""
+    bare = host.strip("[]")
+    if ":" in bare or bare.replace(".", "").isdigit():
+        return not is_public(bare)
+    return "." not in bare or bare.endswith(NEAR_ENDS)
 
 
 def _is_exactly(specifier: str, host: str) -> bool:

@@ -1,0 +1,59 @@
+"""What the model has to be told of its tools in the conversation itself: of tools that came late, and what tools keep
+for the session when the messages that told of it have left. Loaded only where there is something of the kind.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mainspring.context.attachments import Attachment, Kind, missing
+from mainspring.context.values import Summary
+from mainspring.core.messages import Text, User
+from mainspring.core.state import State
+from mainspring.core.view import Edit, Fold, view
+from mainspring.engine.plain import CHARS_PER_TOKEN
+from mainspring.tools.hands import Hands
+
+
+class ToolWords:
+    """Looks at the conversation only when something has changed: at its edits, and at the tools that came."""
+
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+        self._edits: tuple[Edit, ...] = ()  # those under which all that tools keep is told,
+        self._told: object = None  # and those under which all late tools are
+
+    def late(self, state: State) -> tuple[User, ...]:
+        """Tools known by name only that came after the model was told of such: at the end, where nothing moves."""
+        now = (self._hands.untold, state.edits)
+        if now == self._told:
+            return ()
+        words = "More tools are known by name only. Get their schemas with ToolSearch before you call them"
+        told = [Attachment(Kind.ENVIRONMENT, "tools", f"{words}: {', '.join(names)}.") for names in now[0]]
+        late = missing(told, view(state.history, state.edits))
+        if not late:
+            self._told = now
+        return late
+
+    def kept(self, state: State, edits: tuple[Edit, ...]) -> tuple[User, ...]:
+        """What tools keep for the session, such as tasks, if edits took it out of the conversation; `edits` are new."""
+        if not edits and state.edits is self._edits:
+            return ()
+        seen = view(state.history, (*state.edits, *edits))
+        words = self._hands.unsaid(seen)
+        kept = missing([Attachment(Kind.KEPT, "", words)], seen) if words else ()
+        if not kept and not edits:
+            self._edits = state.edits
+        return kept
+
+    def in_summary(self, made: Summary, state: State) -> Summary:
+        """The same in the summary itself: the process may end before there is another request to put it into."""
+        *others, last = made.edits
+        if not isinstance(last, Fold):
+            return made
+        words = self._hands.unsaid(view(state.history, (*state.edits, *made.edits)))
+        if not words:
+            return made
+        told = replace(last.summary, content=(*last.summary.content, Text(f"\n\n{words}")))
+        edits = (*others, replace(last, summary=told))
+        return replace(made, edits=edits, after=made.after + len(words) // CHARS_PER_TOKEN)

@@ -1,0 +1,137 @@
+"""The tools of a session, and everything that a call meets on its way. How it goes is in `steps.py`, which is loaded
+with the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from mainspring.core.errors import ToolError
+from mainspring.core.messages import Message, ToolCall
+from mainspring.hooks.points import Hooks, Nobody
+from mainspring.providers.base import ToolSpec
+from mainspring.tools.base import Asking, Memory, Offer, Place, Tool, offer
+from mainspring.tools.gate import Gate
+
+if TYPE_CHECKING:
+    from mainspring.tools.passage import Done
+
+SEARCH = "ToolSearch"
+
+
+class Hands:
+    def __init__(  # noqa: PLR0913  # keywords, nearly all of them
+        self,
+        tools: Iterable[Tool | Offer],
+        *,
+        place: Place,
+        gate: Gate | None = None,
+        hooks: Hooks | None = None,
+        attended: bool = False,
+        agent: tuple[str, str] | None = None,
+    ) -> None:
+        """`attended`: whether somebody can be asked. `agent`: the id and the type of the sub-agent whose hands these
+        are, for hooks to know."""
+        self.offers: dict[str, Offer] = {}
+        self.revealed: set[str] = set()  # of the deferred ones, those that the model has seen
+        self.untold: tuple[tuple[str, ...], ...] = ()  # deferred ones that came too late for the words of ToolSearch
+        self._loaded: dict[str, Tool] = {}
+        self.place = place
+        self.gate = gate or Gate()
+        self.hooks: Hooks = hooks or Nobody()
+        self.attended = attended
+        self.agent = agent
+        self.specs: tuple[ToolSpec, ...] = ()  # what the model is told from the beginning
+        self.add(tools)
+
+    def add(self, tools: Iterable[Tool | Offer]) -> tuple[str, ...]:
+        """Tools that come at the start, or later, as those of a server do; the names of those that were taken in. One
+        whose name is in use is left out: the model has been told what that name means.
+
+        They go to the end of what the model is told. To add to it in mid-session makes everything after it cost its
+        full price once (law 4); deferred ones do not, if there are such already.
+        """
+        offers = [offer(tool) if isinstance(tool, Tool) else tool for tool in tools]
+        added = {one.spec.name: one for one in reversed(offers) if one.spec.name not in self.offers}
+        names = tuple([name for name in dict.fromkeys([one.spec.name for one in offers]) if name in added])
+        self.offers |= {name: added[name] for name in names}
+        if deferred := tuple([name for name in names if added[name].deferred]):
+            self._offer_search(deferred)
+        self.specs = tuple([one.spec for one in self.offers.values() if not one.deferred])
+        return names
+
+    def _offer_search(self, new: tuple[str, ...]) -> None:
+        """The words of the first ToolSearch stay as they are, so that nothing moves; the tool itself knows all."""
+        from mainspring.tools.tool_search import search_tool
+
+        deferred = [one.spec for one in self.offers.values() if one.deferred]
+        search = self._loaded[SEARCH] = search_tool(deferred, self.revealed.update)
+        if SEARCH in self.offers:
+            self.untold += (new,)
+        else:
+            self.offers[SEARCH] = offer(search)
+
+    def is_known(self, name: str) -> bool:
+        return not self.offers[name].deferred or name in self.revealed
+
+    # --- what is kept in the conversation ---
+
+    def remember(self, seen: Iterable[Message]) -> None:
+        """A session is taken up again, and this is what the model sees of it: what it knew, it still knows."""
+        from mainspring.tools.past import WITH_TASKS, has_tasks, names_shown
+
+        seen = tuple(seen)
+        self.revealed |= names_shown(seen)
+        if has_tasks(seen):
+            for name in WITH_TASKS:
+                self.tool(name)
+            for memory in self._memories:
+                memory.recall(seen)
+
+    def unsaid(self, seen: Iterable[Message]) -> str:
+        """What tools keep for the session, and the model is no longer told by what it sees."""
+        seen = tuple(seen)
+        return "\n\n".join([words for memory in self._memories if (words := memory.unsaid(seen))])
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there is anything of the kind: a tool that has been used keeps something."""
+        return bool(self._memories)
+
+    @property
+    def _memories(self) -> list[Memory]:
+        """Each once: tools that belong together share theirs."""
+        return list(
+            {id(tool.memory): tool.memory for tool in self._loaded.values() if tool.memory is not None}.values()
+        )
+
+    # --- calls ---
+
+    def tool(self, name: str) -> Tool | None:
+        found = self._loaded.get(name)
+        if found is None and name in self.offers:
+            found = self._loaded[name] = self.offers[name].load()
+        return found
+
+    async def run(self, call: ToolCall, asking: Asking) -> Done:
+        from mainspring.tools.passage import Passage
+        from mainspring.tools.steps import walk
+
+        return await walk(Passage(call, asking, self))
+
+    def is_concurrent(self, call: ToolCall) -> bool:
+        tool = self.tool(call.name)
+        return True if tool is None else _known(tool, tool.is_concurrent, call)
+
+    def is_repeatable(self, call: ToolCall) -> bool:
+        tool = self.tool(call.name)
+        return False if tool is None else _known(tool, tool.is_repeatable, call)
+
+
+def _known(tool: Tool, trait: Callable[[Any], bool], call: ToolCall) -> bool:
+    """Not of an input that cannot even be read: a session with such a call must still be taken up again."""
+    try:
+        return trait(tool.parse(call.input))
+    except ToolError:
+        return False

@@ -1,0 +1,112 @@
+"""One call on its way (F-13): what is known of it so far, and what its steps and its tool may ask.
+
+The steps are in `steps.py`; who walks them, and with which tools, in `hands.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mainspring.core.errors import ToolError
+from mainspring.core.messages import Text, ToolCall
+from mainspring.core.updates import Update
+from mainspring.core.value import Value
+from mainspring.hooks.facts import of_agent
+from mainspring.hooks.points import NOTHING, Opinion
+from mainspring.tools.base import Answer, Asking, Tool
+
+if TYPE_CHECKING:
+    from mainspring.tools.hands import Hands
+
+
+class Done(Value):
+    """A call that has come to its end."""
+
+    answer: Answer
+    denied: bool = False
+    stop: str | None = None  # the run ends, and why
+    context: tuple[str, ...] = ()  # of hooks, for the model
+    steps: tuple[tuple[str, int], ...] = ()  # how long each took, in microseconds
+
+
+class Passage:
+    """One call on its way. Tools see it as their `Calling`."""
+
+    def __init__(self, call: ToolCall, asking: Asking, hands: Hands) -> None:
+        self.call = call
+        self.asking = asking
+        self.hands = hands
+        self.place = hands.place
+        self._tool: Tool | None = None
+        self.input = call.input  # as it is now: paths whole, changed by hooks
+        self.sent = call.input  # as the model meant it, paths whole
+        self.given: Any = None  # the same, typed
+        self.opinion = NOTHING  # of the hooks
+        self.answer: Answer | None = None
+        self.began = False  # the tool itself,
+        self.took = 0  # and how long it ran, in milliseconds
+        self.denied = False
+        self.approved = False  # by somebody who was asked about exactly this call
+        self.stop: str | None = None
+        self.context: tuple[str, ...] = ()
+        self._may_read: Callable[[str], bool] | None = None
+
+    @property
+    def tool(self) -> Tool:
+        assert self._tool is not None  # the first step has found it
+        return self._tool
+
+    def found(self, tool: Tool) -> None:
+        self._tool = tool
+
+    # --- what a tool may ask ---
+
+    @property
+    def id(self) -> str:
+        return self.call.id
+
+    def may_read(self, path: str) -> bool:
+        if self._may_read is None:
+            self._may_read = self.hands.gate.readable(self.place.root, self.asking.policy)
+        return self._may_read(path)
+
+    def progress(self, text: str) -> None:
+        self.asking.progress(text)
+
+    async def ask(self, text: str, about: Any = None) -> str:
+        if not self.hands.attended:
+            raise ToolError("Nobody can be asked here: go on without an answer, and say what you assumed.")
+        return await self.asking.ask(text, about)
+
+    def show(self, update: Update) -> None:
+        self.asking.show(update)
+
+    async def room(self) -> None:
+        await self.asking.room()
+
+    # --- what steps say ---
+
+    def refuse(self, why: str) -> Answer:
+        self.denied = True
+        return wrong(why)
+
+    def heed(self, opinion: Opinion) -> None:
+        self.context += opinion.context
+        if self.stop is None:
+            self.stop = opinion.stop
+
+    def facts(self, **more: Any) -> dict[str, Any]:
+        agent = self.hands.agent
+        return {
+            **(of_agent(*agent) if agent is not None else {}),
+            "tool_name": self.call.name,
+            "tool_input": self.input,
+            "tool_use_id": self.call.id,
+            "permission_mode": self.asking.policy.mode,
+            **more,
+        }
+
+
+def wrong(text: str, data: Any = None) -> Answer:
+    return Answer((Text(text),), data, is_error=True)

@@ -1,0 +1,119 @@
+"""The tasks of a session in its conversation: found there again when the session is taken up, and put there again when
+the messages that told of them have left.
+
+So they need no file of their own, and a fork has them, too. What the model no longer sees of its tasks, it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from mainspring.core.errors import ToolError
+from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User
+from mainspring.tools.base import parsed
+from mainspring.tools.past import TASKS_BEGIN, TASKS_END
+from mainspring.tools.tasks import CreateInput, Task, Tasks, UpdateInput, create, update
+
+MOST_TOLD = 30_000  # characters: some 10,000 tokens; less is told of more tasks
+BRACKET = "\\u003c"  # JSON can do without '<', so that no task can end the tag
+
+OURS = frozenset({Origin.ATTACHMENT, Origin.SUMMARY})  # nobody else's words are taken for a list of ours
+
+
+class Told(Struct):
+    """A list as it stands in the conversation."""
+
+    given: int  # numbers so far
+    tasks: list[Task]
+
+
+class TaskMemory:
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+
+    def recall(self, seen: Iterable[Message]) -> None:
+        found = found_in(seen)
+        self._tasks.set(found, found.given)
+
+    def unsaid(self, seen: Iterable[Message]) -> str:
+        tasks, found = self._tasks, found_in(seen)
+        if (tasks.given, list(tasks)) == (found.given, list(found)):
+            return ""
+        return f"Your tasks, as they stand now:\n{TASKS_BEGIN}{shortest_that_fits(tasks)}{TASKS_END}"
+
+
+# --- from the conversation ----------------------------------------------------------------------------------------
+
+
+def found_in(seen: Iterable[Message]) -> Tasks:
+    """The last list that was told, and what calls have made of it since."""
+    tasks, calls = Tasks(), dict[str, ToolCall]()
+    for message in seen:
+        match message:
+            case Assistant():
+                calls |= {call.id: call for call in message.calls}
+            case ToolResult():
+                call = calls.pop(message.call_id, None)
+                if call is not None and not message.is_error:
+                    repeat(call, tasks)
+            case User():
+                if message.origin in OURS and (told := told_in(message.text)) is not None:
+                    tasks.set(told.tasks, told.given)
+    return tasks
+
+
+def repeat(call: ToolCall, tasks: Tasks) -> None:
+    try:
+        if call.name == "TaskCreate":
+            create(tasks, parsed(CreateInput, call.input, call.name))
+        elif call.name == "TaskUpdate":
+            update(tasks, parsed(UpdateInput, call.input, call.name))
+    except ToolError:
+        pass  # a hook had changed its input, and what it was changed to nobody knows
+
+
+def told_in(text: str) -> Told | None:
+    """The last one: a model that sums up may have copied an earlier list."""
+    begin = text.rfind(TASKS_BEGIN)
+    end = text.find(TASKS_END, begin)
+    if begin < 0 or end < 0:
+        return None
+    try:
+        return msgspec.json.decode(text[begin + len(TASKS_BEGIN) : end], type=Told)
+    except msgspec.MsgspecError:
+        return None
+
+
+# --- and back into it ---------------------------------------------------------------------------------------------
+
+
+def shortest_that_fits(tasks: Tasks) -> str:
+    """The whole list, if there is room; else without descriptions, else without what is done, else its beginning."""
+    everything = list(tasks)
+    bare = [Task(task.id, task.subject, "", task.subject, task.status) for task in everything]
+    left = [task for task in bare if task.status != "completed"]
+    for some in (everything, bare, left):
+        text = as_json(some, tasks.given)
+        if len(text) <= MOST_TOLD:
+            return text
+    while len(text) > MOST_TOLD:
+        left = left[: len(left) * MOST_TOLD // len(text)]
+        text = as_json(left, tasks.given)
+    return text
+
+
+def as_json(tasks: list[Task], given: int) -> str:
+    data = {"given": given, "tasks": [short(task) for task in tasks]}
+    return msgspec.json.encode(data).decode().replace("<", BRACKET)
+
+
+def short(task: Task) -> dict[str, Any]:
+    """Without what goes without saying."""
+    fields: dict[str, Any] = msgspec.to_builtins(task)
+    if task.active_form == task.subject:
+        del fields["activeForm"]
+    return {name: value for name, value in fields.items() if value and (name, value) != ("status", "pending")}
