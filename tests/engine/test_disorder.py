@@ -26,6 +26,7 @@ from mainspring.core.messages import (
     result,
     user,
 )
+from mainspring.core.money import Usage
 from mainspring.core.pairing import unpaired
 from mainspring.core.reasons import AbortReason, Failure, Terminal, Trouble
 from mainspring.core.state import State
@@ -536,9 +537,12 @@ def test_leaving_at_the_result_completes_the_commands_and_a_failing_sync_does_no
 
 
 def test_an_interrupted_request_is_paid_for_by_estimate() -> None:
+    """Before anything of a reply came: see `test_cut_off.py`."""
+
     async def main() -> None:
         ledger = Ledger(limit=10**12)
-        session = Session(World([says(Pause(10_000), "never")], contexts=[Prepared(100_000)]), CONFIG, ledger=ledger)
+        silent = says(Started(Usage(input=100_000)), Pause(10_000), "never")
+        session = Session(World([silent], contexts=[Prepared(100_000)]), CONFIG, ledger=ledger)
         run = session.run("go")
         asyncio.get_running_loop().call_later(5, run.interrupt)
         async with run:

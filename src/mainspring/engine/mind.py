@@ -22,6 +22,7 @@ from mainspring.core.value import Bundle, as_json
 from mainspring.core.view import Fold, view
 from mainspring.engine.plain import CHARS_PER_TOKEN, estimate, marks, since_the_last_reply
 from mainspring.engine.plain import size_of as size_of_call
+from mainspring.engine.sampling import CutOffError
 from mainspring.hooks.points import Hooks, Nobody, Point
 from mainspring.providers.base import ToolSpec
 
@@ -171,11 +172,17 @@ class Mind:
         if effect.how is not How.SUMMARY:
             return await context.summarize(state, effect)
         trigger: Trigger = "auto" if effect.asked is None else "manual"
-        wishes, refused = await self._before(trigger, effect.asked)
-        if refused:
-            return Summary(failed=refused)
-        made = await context.summarize(state, effect, "\n".join([effect.asked or "", wishes]).strip())
-        await self._after(trigger, made)
+        made = Summary()
+        try:
+            wishes, refused = await self._before(trigger, effect.asked)
+            if refused:
+                return Summary(failed=refused)
+            made = await context.summarize(state, effect, "\n".join([effect.asked or "", wishes]).strip())
+            await self._after(trigger, made)
+        except CutOffError:
+            raise
+        except asyncio.CancelledError:  # the run was interrupted while a hook was asked
+            raise CutOffError(made.usage, made.cost) from None
         return made
 
     async def _before(self, trigger: Trigger, asked: str | None) -> tuple[str, str]:

@@ -39,6 +39,15 @@ NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
 NO_FUNDS = Failure(Trouble.FUNDS, "the ledger refused the reservation")
 
 
+class CutOffError(asyncio.CancelledError):
+    """Somebody interrupted a question beside the conversation: a cancellation that tells what was spent until then."""
+
+    def __init__(self, usage: Usage, cost: int) -> None:
+        super().__init__()
+        self.usage = usage
+        self.cost = cost  # nano-dollars
+
+
 class Draft:
     """A reply as it arrives."""
 
@@ -82,11 +91,13 @@ class Draft:
         return Assistant(tuple(self.blocks), model or self.model, stop, usage, id=self.reply_id, at=self.at)
 
     @property
-    def estimate(self) -> Usage:
-        """What a call that has no end cost, as far as can be told (settled 14)."""
+    def spent(self) -> Usage:
+        """What a call that has no end cost, as far as can be told (settled 14). One that nobody answered is free."""
+        if not (self.begun or self.handed_on):
+            return Usage()
         written = sum(map(len, self.open_text)) + sum(map(size, self.blocks))
         output = max(self.usage.output, min(written // CHARS_PER_TOKEN, self.request.max_output))
-        return replace(self.usage, output=output)
+        return replace(self.usage, output=output, estimated=True)
 
 
 def size(block: Block) -> int:
@@ -117,7 +128,6 @@ class Sampler:
         self._show = show
         self._deltas = deltas
         self._draft: Draft | None = None
-        self._cleared = 0  # tokens, as the last reply had it
 
     async def call(self, effect: CallModel, state: State) -> Event:
         request, ledger = effect.request, self._shared.ledger
@@ -127,7 +137,7 @@ class Sampler:
         try:
             event = await self._stream(effect, state, draft)
         except BaseException:
-            self._settle(draft, draft.estimate, state)
+            self._settle(draft, draft.spent, state)
             raise
         self._settle(draft, event.reply.usage if isinstance(event, Replied) else event.usage, state)
         self._draft = None
@@ -144,7 +154,7 @@ class Sampler:
             async with aclosing(self._deps.stream(effect.request, state, self._shared.policy)) as stream:
                 async for batch in stream:
                     if ended := await self._take(batch, draft):
-                        self._cleared = draft.cleared
+                        self._shared.cleared = draft.cleared
                         return Replied(draft.reply(ended.stop, ended.usage, ended.model))
         except ProviderError as error:
             return await self._failed(error.failure, draft)
@@ -153,9 +163,8 @@ class Sampler:
     async def _failed(self, failure: Failure, draft: Draft) -> CallFailed:
         inside_call = failure.inside_call or draft.open_kind is Kind.INPUT
         await self._close_text(draft)
-        usage = draft.estimate if draft.begun else Usage()
-        kept = draft.reply(Stop.UNFINISHED, usage) if draft.handed_on or draft.begun else None
-        return CallFailed(replace(failure, inside_call=inside_call), kept, usage)
+        kept = draft.reply(Stop.UNFINISHED, draft.spent) if draft.handed_on or draft.begun else None
+        return CallFailed(replace(failure, inside_call=inside_call), kept, draft.spent)
 
     async def _close_text(self, draft: Draft) -> None:
         """Text that was being written when a reply broke off was shown, so it becomes a block like any other."""
@@ -227,7 +236,7 @@ class Sampler:
     async def _left_out(self, item: Cleared, draft: Draft) -> None:
         """The service is sent the whole history each time, and each time says how much of it the model did not see.
         Only what came to that since the last reply is news."""
-        draft.cleared, more = item.tokens, item.tokens - self._cleared
+        draft.cleared, more = item.tokens, item.tokens - self._shared.cleared
         if more > 0:
             words = f"{more} tokens; {item.tokens} in {item.results} results so far"
             await self._journal.append(NoteRecord("cleared by the service", words, self._deps.now()))
@@ -248,16 +257,16 @@ class Sampler:
         draft, self._draft = self._draft, None
         if draft is None:
             return None, Usage()
-        self._settle(draft, draft.estimate, state)
+        self._settle(draft, draft.spent, state)
         if not draft.handed_on:
-            return None, draft.estimate
+            return None, draft.spent
         await self._close_text(draft)
-        return draft.reply(Stop.UNFINISHED, draft.estimate), draft.estimate
+        return draft.reply(Stop.UNFINISHED, draft.spent), draft.spent
 
     def salvage(self) -> Assistant | None:
         """The finished blocks of a reply that a crash cut off; nothing more can be journaled."""
         draft, self._draft = self._draft, None
-        return draft.reply(Stop.UNFINISHED, draft.estimate) if draft is not None else None
+        return draft.reply(Stop.UNFINISHED, draft.spent) if draft is not None else None
 
 
 def unique(call: ToolCall, taken: set[str], new_id: Callable[[], str]) -> ToolCall:

@@ -2,11 +2,13 @@
 
 A summary is asked as the conversation itself is, with the same model, system text, tools and thinking, so that what is
 cached of it is read and not paid for anew. Money for it was set aside by the core; the small model's is set aside here
-(law 5). Nothing here raises because of the provider: what was spent is known, and why there is no answer.
+(law 5). Nothing here raises because of the provider: what was spent is known, and why there is no answer. A question
+that nobody has begun to answer costs nothing; one that broke off or was interrupted, what it had come to by then.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
@@ -24,7 +26,7 @@ from mainspring.core.models import Model
 from mainspring.core.money import Usage, cost, grant
 from mainspring.core.moves import thinking_budget
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.sampling import CHARS_PER_TOKEN
+from mainspring.engine.sampling import CHARS_PER_TOKEN, CutOffError
 from mainspring.providers.base import Conversation, Ended, Finished, Piece, Provider, Started, ToolSpec
 
 COLLAPSE, SEARCH = "collapse", "search"  # who asks, for the provider: each source has its own line of requests
@@ -79,18 +81,23 @@ class SideQuestions:
             adaptive=config.thinking and model.adaptive_thinking,
             effort=config.effort,
         )
-        history = History(question.messages)
-        beyond = extra  # if it does not come to an end, nobody knows better
+        asked = Conversation(History(question.messages), (), self._system, self._tools(), question.marks)
+        beyond = extra  # should we fail, nobody knows better
         try:
-            asked = Conversation(history, (), self._system, self._tools(), question.marks)
             answer = await self._answer(request, asked, model)
-            over = max(0, answer.usage.output - question.max_output)
-            beyond = min(extra, over * model.price.at(answer.usage.prompt).output)
+            beyond = self._beyond(answer.usage, question.max_output, extra)
+        except CutOffError as cut:
+            beyond = self._beyond(cut.usage, question.max_output, extra)
+            raise CutOffError(cut.usage, cut.cost - beyond) from None
         finally:
             if extra:  # what was thought is booked here, and told with the next request; the rest is the core's
                 self._ledger().settle(extra, beyond)
                 self._cost += beyond
         return replace(answer, cost=answer.cost - beyond)
+
+    def _beyond(self, used: Usage, granted: int, extra: int) -> int:
+        """What was written beyond what the core set money aside for."""
+        return min(extra, max(0, used.output - granted) * self.model.price.at(used.prompt).output)
 
     async def _ask_small(self, question: Question) -> Answered:
         model, ledger = self._small, self._ledger()
@@ -101,10 +108,13 @@ class SideQuestions:
                 return Answered("", failed=NO_MONEY)
             reserve = granted.reserve
         request = Request(model.name, question.max_output, 0, COLLAPSE, self._config.chain, self._config.depth, 0)
-        spent, used = reserve, Usage()  # if it does not come to an end, nobody knows better
+        spent, used = reserve, Usage()  # should we fail, nobody knows better
         try:
             answer = await self._answer(request, Conversation(History(question.messages)), model)
             spent, used = answer.cost, answer.usage
+        except CutOffError as cut:  # each run ends some of these in the middle, so with a limit all of it counts
+            spent, used = max(reserve, cut.cost), cut.usage
+            raise
         finally:
             ledger.settle(reserve, spent)
             self._usage, self._cost = self._usage + used, self._cost + spent
@@ -127,6 +137,9 @@ class SideQuestions:
             answer = await self._answer(request, asked, model, blocks)
             searches = sum([isinstance(b, ServerBlock) and b.kind == "server_tool_use" for b in blocks])
             spent, used = answer.cost + searches * A_SEARCH, answer.usage
+        except CutOffError as cut:
+            spent, used = max(spent, cut.cost), cut.usage  # how often it had searched, nobody says
+            raise
         finally:
             ledger.settle(reserve if limited else 0, spent)
             self._usage, self._cost = self._usage + used, self._cost + spent
@@ -159,10 +172,14 @@ class SideQuestions:
         except ProviderError as error:
             used = cut_off(used, written, request)
             return Answered("", used, cost(used, model.price), failed=f"the model could not be asked: {error}")
+        except asyncio.CancelledError:  # by whoever ends the run
+            used = cut_off(used, written, request)
+            raise CutOffError(used, cost(used, model.price)) from None
         used = used if stop is not Stop.UNFINISHED else cut_off(used, written, request)
         return Answered("".join(texts), used, cost(used, model.price), stop)
 
 
 def cut_off(used: Usage, written: int, request: Request) -> Usage:
     """What an answer cost that broke off: nobody says, so that is estimated, and rather high (settled 14)."""
-    return replace(used, output=max(used.output, min(written // CHARS_PER_TOKEN, request.max_output)))
+    output = max(used.output, min(written // CHARS_PER_TOKEN, request.max_output))
+    return replace(used, output=output, estimated=True) if used.total or output else used

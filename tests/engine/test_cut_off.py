@@ -1,0 +1,244 @@
+"""What a request costs that somebody interrupts: nothing if nobody had begun to answer, else an estimate, marked so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainspring.context.asking import Question
+from mainspring.core.config import Config
+from mainspring.core.effects import Compact, How, Request
+from mainspring.core.history import History
+from mainspring.core.messages import user
+from mainspring.core.models import MODELS
+from mainspring.core.money import Usage, cost
+from mainspring.core.reasons import Terminal, Trouble
+from mainspring.core.state import State
+from mainspring.core.updates import Delta, RequestStarted, Result, Retrying
+from mainspring.engine.equipped import Equipped
+from mainspring.engine.ledger import Ledger
+from mainspring.engine.mind import Mind, Sight
+from mainspring.engine.plain import new_id
+from mainspring.engine.run import Run
+from mainspring.engine.sampling import CutOffError
+from mainspring.engine.session import Session
+from mainspring.engine.side_questions import SideQuestions
+from mainspring.hooks.points import Nobody, Opinion, Point
+from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.base import Batch, Conversation, Piece
+from mainspring.providers.transport import Deadlines, Transport
+from mainspring.simulator.faults import Faults, Planned
+from mainspring.simulator.replies import Say
+from mainspring.simulator.server import ModelServer
+from mainspring.tools.base import Place
+from mainspring.tools.gate import Open
+from mainspring.tools.hands import Hands
+
+MODEL = MODELS["claude-sonnet-4-5"]
+CONFIG = Config(model=MODEL, thinking=False)
+PATIENT = Deadlines(connect=30, first_byte=30, idle=30)
+USED = Usage(input=700, output=90)
+LIMITS = pytest.mark.parametrize("limit", [None, 10**12])
+WORDS = "These are the first words of an answer that never comes to its end."
+
+
+class Heard:
+    """A provider through which one hears when a reply has begun."""
+
+    def __init__(self, provider: Anthropic) -> None:
+        self._provider = provider
+        self.words = asyncio.Event()
+
+    async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
+        async for batch in self._provider.stream(request, conversation):
+            if any(isinstance(item, Piece) for item in batch):
+                asyncio.get_running_loop().call_soon(self.words.set)  # when whoever asked has it
+            yield batch
+
+
+def serving(fault: str) -> ModelServer:
+    return ModelServer([Say.of(WORDS, usage=USED)], faults=Faults(Planned(fault, None)))
+
+
+def interrupted(fault: str, folder: Path, limit: int | None) -> tuple[Result, Ledger]:
+    """One prompt; Ctrl-C when the server has the request, or when the first words are there."""
+
+    async def main() -> tuple[Result, Ledger]:
+        ledger = Ledger(limit)
+        async with serving(fault) as server, Transport(deadlines=PATIENT) as transport:
+            provider = Anthropic(base_url=server.url, transport=transport)
+            deps = Equipped(provider, Hands([], place=Place(str(folder)), gate=Open()))
+            session = Session(deps, CONFIG, ledger=ledger)
+            async with session.run("go") as run:
+                async for update in run:
+                    if isinstance(update, Delta):
+                        run.interrupt()
+                    elif isinstance(update, RequestStarted) and fault == "silence":
+                        await server.until(lambda: len(server.requests) == 1)
+                        run.interrupt()
+            return run.result, ledger
+
+    return asyncio.run(main())
+
+
+@pytest.mark.covers("J-01", "H-14")
+@LIMITS
+def test_a_request_that_nobody_answers_costs_nothing(tmp_path: Path, limit: int | None) -> None:
+    result, ledger = interrupted("silence", tmp_path, limit)
+    assert result.terminal is Terminal.ABORTED_STREAMING
+    assert (result.usage, result.cost, result.estimated) == (Usage(), 0, False)
+    assert (ledger.account.spent, ledger.account.reserved) == (0, 0)
+
+
+@pytest.mark.covers("J-01", "H-14")
+@LIMITS
+def test_a_reply_that_had_begun_is_charged_by_estimate_and_marked(tmp_path: Path, limit: int | None) -> None:
+    result, ledger = interrupted("stall", tmp_path, limit)
+    assert result.usage.input == USED.input
+    assert 0 < result.usage.output < USED.output
+    assert result.estimated
+    assert result.usage.estimated
+    assert result.cost == ledger.account.spent == cost(result.usage, MODEL.price)
+
+
+def test_a_port_where_nobody_listens_costs_nothing(tmp_path: Path) -> None:
+    async def main() -> Result:
+        async with serving("silence") as server:
+            url = server.url
+        async with Transport(deadlines=PATIENT) as transport:
+            provider = Anthropic(base_url=url, transport=transport)
+            session = Session(Equipped(provider, Hands([], place=Place(str(tmp_path)), gate=Open())), CONFIG)
+            async with session.run("go") as run:
+                async for update in run:
+                    if isinstance(update, Retrying):
+                        assert update.failure.kind is Trouble.NETWORK
+                        run.interrupt()
+            return run.result
+
+    result = asyncio.run(main())
+    assert (result.usage, result.cost, result.estimated) == (Usage(), 0, False)
+
+
+# --- questions beside the conversation ------------------------------------------------------------------
+
+
+def cut_off(fault: str, limit: int | None, *, small: bool = False) -> tuple[CutOffError, Ledger, tuple[Usage, int]]:
+    """What an interrupted question tells, the ledger, and what is told with the next request."""
+
+    async def main() -> tuple[CutOffError, Ledger, tuple[Usage, int]]:
+        ledger = Ledger(limit)
+        async with serving(fault) as server, Transport(deadlines=PATIENT) as transport:
+            heard = Heard(Anthropic(base_url=server.url, transport=transport))
+            side = SideQuestions(heard, CONFIG, small=MODEL, ledger=lambda: ledger)
+            asking = asyncio.create_task(side(Question((user("sum up"),), 2_000, small=small)))
+            await server.until(lambda: len(server.requests) == 1)
+            if fault != "silence":
+                await heard.words.wait()
+            asking.cancel()
+            with pytest.raises(CutOffError) as caught:
+                await asking
+            return caught.value, ledger, side.taken()
+
+    return asyncio.run(main())
+
+
+def test_a_summary_that_nobody_begins_costs_nothing() -> None:
+    cut, _, later = cut_off("silence", None)
+    assert (cut.usage, cut.cost) == (Usage(), 0)
+    assert later == (Usage(), 0)
+
+
+def test_a_summary_that_is_interrupted_tells_what_it_came_to() -> None:
+    cut, _, later = cut_off("stall", None)
+    assert cut.usage.estimated
+    assert (cut.usage.input, cut.cost) == (USED.input, cost(cut.usage, MODEL.price))
+    assert cut.usage.output > 0
+    assert later == (Usage(), 0)
+
+
+def test_without_a_limit_an_interrupted_question_of_the_small_model_is_told_too() -> None:
+    cut, _, later = cut_off("stall", None, small=True)
+    assert later == (cut.usage, cut.cost)
+    assert cut.cost > 0
+
+
+def test_with_a_limit_all_that_was_set_aside_for_it_counts() -> None:
+    """A run ends such questions itself, in the middle: the limit holds whatever the server makes of that."""
+    cut, ledger, (_, spent) = cut_off("stall", 10**12, small=True)
+    assert spent == ledger.account.spent > cut.cost
+    assert ledger.account.reserved == 0
+
+
+class Waits(Nobody):
+    """A hook before a summary that takes its time."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    def any_at(self, point: Point, tool: str = "") -> bool:
+        return point is Point.PRE_COMPACT
+
+    async def ask(self, point: Point, facts: dict[str, Any], tool: str = "") -> Opinion:
+        self.asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def test_a_summary_that_a_hook_holds_up_costs_nothing() -> None:
+    async def main() -> None:
+        hooks = Waits()
+        mind = Mind(Sight(CONFIG, new_id, hooks=hooks))
+        state = State(History([user("go")]), model=MODEL)
+        effect = Compact(How.SUMMARY, Trouble.NEAR_LIMIT, 5_000, None)
+        asking = asyncio.create_task(mind.summarize(state, effect))
+        await hooks.asked.wait()
+        asking.cancel()
+        with pytest.raises(CutOffError) as caught:
+            await asking
+        assert (caught.value.usage, caught.value.cost) == (Usage(), 0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.covers("D-36", "H-14")
+@LIMITS
+@pytest.mark.parametrize("fault", ["silence", "stall"])
+def test_a_compaction_that_somebody_interrupts(tmp_path: Path, fault: str, limit: int | None) -> None:
+    """Ctrl-C during `/compact`: the money shown is the money booked, whether there is a limit or not."""
+
+    async def main() -> None:
+        ledger = Ledger(limit)
+        planned = Faults(Planned(fault, None, after=1))
+        talk = [Say.of("Yes. " * 2_000, usage=USED), Say.of(WORDS, usage=USED)]
+        async with ModelServer(talk, faults=planned) as server, Transport(deadlines=PATIENT) as transport:
+            heard = Heard(Anthropic(base_url=server.url, transport=transport))
+            hands = Hands([], place=Place(str(tmp_path)), gate=Open())
+            sight = Sight(CONFIG, new_id, ask=lambda: SideQuestions(heard, CONFIG, small=MODEL, ledger=lambda: ledger))
+            session = Session(Equipped(heard, hands, mind=Mind(sight)), CONFIG, ledger=ledger)
+            async with session.run("go") as run:
+                assert [update async for update in run]
+            first, heard.words = ledger.account.spent, asyncio.Event()
+            async with session.compact() as run:
+                reading = asyncio.create_task(to_its_end(run))
+                await server.until(lambda: len(server.requests) == 2)
+                if fault == "stall":
+                    await heard.words.wait()
+                run.interrupt()
+                await reading
+            shown = run.result
+            assert shown.terminal is Terminal.ABORTED_STREAMING
+            assert shown.cost == ledger.account.spent - first == cost(shown.usage, MODEL.price)
+            assert ledger.account.reserved == 0
+            assert shown.estimated is (fault == "stall")
+            assert (shown.usage.input, shown.cost > 0) == ((USED.input, True) if fault == "stall" else (0, False))
+
+    asyncio.run(main())
+
+
+async def to_its_end(run: Run) -> None:
+    async for _ in run:
+        pass
