@@ -22,6 +22,7 @@ from mainspring.settings.shown import origins
 from mainspring.settings.values import (
     Entry,
     Hook,
+    McpEntry,
     ModelEntry,
     Origin,
     ProblemKind,
@@ -71,6 +72,7 @@ def test_a_whole_file(stage: Stage) -> None:
             "model": "opus",
             "fallbackModel": "sonnet",
             "models": {"mine": {"window": 8_000, "maxOutput": 1_000, "input_usd": 0.5, "outputUsd": 1}},
+            "mcpServers": {"shop": {"command": "shop"}},
             "effortLevel": "high",
             "alwaysThinkingEnabled": False,
             "autoCompactEnabled": False,
@@ -114,6 +116,7 @@ def test_a_whole_file(stage: Stage) -> None:
     assert settings.sandbox.auto_allow
     assert not settings.sandbox.may_be_left
     assert (settings.sandbox.excluded, settings.sandbox.domains) == (("docker",), ("example.org",))
+    assert settings.mcp.servers == (McpEntry("shop", {"command": "shop"}, origin),)
     assert (settings.mcp.enable_all, settings.mcp.enabled, settings.mcp.disabled) == (True, ("a",), ("b",))
     assert (settings.model, settings.effort, settings.thinking, settings.max_thinking_tokens) == (
         "opus",
@@ -130,6 +133,7 @@ def test_a_whole_file(stage: Stage) -> None:
         "hooks",
         "env",
         "models",
+        "mcpServers",
     }
 
 
@@ -196,6 +200,9 @@ WRONG = [
     ("env", {"A": "a\0b"}),
     ("model", 5),
     ("model", "x" * 20_000),
+    ("mcpServers", []),
+    ("mcpServers", {"m": {"type": "http"}}),
+    ("mcpServers", {"m": {"command": "x", "args": [5]}}),
     ("models", {"m": {"window": 0}}),
     ("models", {"m": {"windou": 5}}),
     ("models", {"m": 5}),

@@ -18,6 +18,7 @@ usage: mainspring                  a conversation, line by line
        mainspring config           what is set, and where it came from
        mainspring trust [FOLDER]   let a folder's own settings take effect
        mainspring permissions explain TOOL INPUT
+       mainspring mcp              MCP servers of this folder, with their tools
        mainspring doctor           is all there that a run needs? and if not?
        mainspring demo [--keep]    watch the loop repair a small project
        mainspring simulate         a model server that can misbehave, for tests

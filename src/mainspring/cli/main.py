@@ -141,6 +141,7 @@ SHORT: dict[str, tuple[str, tuple[str, ...] | None, int | None]] = {
     "config": ("settings_command", OF_SETTINGS, None),
     "trust": ("settings_command", ("--list", "--remove"), 1),
     "permissions": ("settings_command", (*OF_SETTINGS, *OF_RIGHTS, "--batch"), 3),
+    "mcp": ("mcp_command", (*OF_SETTINGS, "--mcp-config", "--strict-mcp-config", "--disallowedTools", "--json"), None),
     "doctor": ("doctor", (*OF_SETTINGS, "--online", "--json"), None),
 }
 

@@ -20,6 +20,7 @@ from mainspring.settings.values import (
     Hook,
     Limits,
     Mcp,
+    McpEntry,
     ModelEntry,
     Origin,
     Permissions,
@@ -227,6 +228,14 @@ def _models(held: _Held) -> tuple[ModelEntry, ...]:
     return tuple(found.values())
 
 
+def _mcp_servers(held: _Held) -> tuple[McpEntry, ...]:
+    found: dict[str, McpEntry] = {}
+    for said in held.all("mcpServers"):
+        entries = cast("dict[str, dict[str, object]]", said.value)
+        found |= {name: McpEntry(name, entry, said.origin) for name, entry in entries.items()}
+    return tuple(found.values())
+
+
 def _permissions(held: _Held) -> Permissions:
     allow = held.entries("permissions.allow")
     if held.is_set("allowManagedPermissionRulesOnly"):
@@ -276,6 +285,7 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...
             auto_memory=held.is_set("autoMemoryEnabled", default=True),
         ),
         mcp=Mcp(
+            servers=_mcp_servers(held),
             enable_all=held.is_set("enableAllProjectMcpServers"),
             enabled=held.texts("enabledMcpjsonServers"),
             disabled=held.texts("disabledMcpjsonServers"),

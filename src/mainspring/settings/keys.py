@@ -258,6 +258,12 @@ def _model(name: str, entry: dict[str, object]) -> ModelEntry:
     return ModelEntry(name, **fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # checked above
 
 
+def mcp_servers(value: object) -> Checked:
+    from mainspring.settings.mcp import entries  # who has none does not pay for it
+
+    return entries(value)
+
+
 # --- the table --------------------------------------------------------------------------------------
 
 KEYS: tuple[Key, ...] = (
@@ -304,6 +310,7 @@ KEYS: tuple[Key, ...] = (
     Key("features.collapse", yes_or_no),
     Key("features.streamingTools", yes_or_no),
     Key("features.serverClearing", yes_or_no),
+    Key("mcpServers", mcp_servers, By.USER, Merge.BY_NAME),  # a project has '.mcp.json' for its own
     Key("enableAllProjectMcpServers", yes_or_no, By.USER),
     Key("enabledMcpjsonServers", texts, By.USER, Merge.ADD),
     Key("disabledMcpjsonServers", texts, By.PROJECT, Merge.ADD),

@@ -136,9 +136,33 @@ class Features(Value):
     auto_memory: bool = True  # notes for later sessions, in conversations
 
 
+class McpEntry(Value):
+    """A server as it was written down; its shape was checked (`settings/mcp.py`)."""
+
+    name: str
+    entry: dict[str, object]
+    origin: Origin
+
+
+class McpServer(Value):
+    """A server that can be started: its variables are filled in."""
+
+    name: str
+    kind: str  # stdio, http or sse
+    origin: Origin
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    url: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
 class Mcp(Value):
+    """Servers of the user's side, and which of a project's own (`.mcp.json`) may start where it is trusted."""
+
+    servers: tuple[McpEntry, ...] = ()
     enable_all: bool = False
-    enabled: tuple[str, ...] = ()
+    enabled: tuple[str, ...] = ()  # if there are any: these alone
     disabled: tuple[str, ...] = ()
 
 

@@ -1,0 +1,95 @@
+"""`mainspring mcp`: the servers that a session here would have, started once to see whether they come up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from mainspring.cli import rights
+from mainspring.cli.flags import Options
+from mainspring.cli.harmless import harmless
+from mainspring.cli.mcp import Found, Place, configured, new_servers, taken_away
+from mainspring.cli.settings import settings_of, tell
+from mainspring.secrets.redaction import redact
+from mainspring.settings.home import TRUSTED, home_folder
+from mainspring.settings.values import Settings
+from mainspring.tools.base import Place as Site
+from mainspring.tools.kit import Kit
+
+FEW = 12  # tools that are named in a line
+NONE = (
+    "there are no MCP servers: name some in '.mcp.json', in 'mcpServers' of your settings, or with '--mcp-config'. See "
+    "docs/mcp.md"
+)
+
+
+def mcp(options: Options) -> int:
+    """0 if all of them are there."""
+    cwd = os.getcwd()  # noqa: PTH109  # pathlib takes 8 ms to load
+    settings = settings_of(options, cwd, os.environ)
+    tell(settings)
+    environ = {**os.environ, **settings.own_env}
+    found = configured(Place(options, settings, environ, cwd, lambda: is_trusted(environ, cwd)))
+    states = asyncio.run(look(found, options, settings, environ, cwd)) if found.servers else []
+    states += [{"name": name, "status": "disabled"} for name in found.off]
+    if options.json:
+        import json
+
+        print(json.dumps({"mcpServers": states, "problems": list(found.problems)}, indent=2))
+    else:
+        shown = [line for state in states for line in lines(state)]
+        print(harmless(redact("\n".join([*shown, *[f"! {problem}" for problem in found.problems]]) or NONE)))
+    fine = all(state["status"] in ("connected", "disabled") for state in states)
+    return 0 if fine and not found.problems else 1
+
+
+def is_trusted(environ: dict[str, str], cwd: str) -> bool:
+    home = home_folder(environ)
+    if home is None or not os.path.lexists(f"{home}/{TRUSTED}"):
+        return False
+    from mainspring.settings import trust
+
+    return trust.is_trusted(home, cwd)
+
+
+async def look(
+    found: Found, options: Options, settings: Settings, environ: dict[str, str], cwd: str
+) -> list[dict[str, Any]]:
+    from mainspring.processes.environment import for_programs
+
+    kit = Kit(Site(cwd), for_programs(environ, settings=settings.env), adopt=True)
+    said: list[str] = []
+    is_away = taken_away(rights.taken_away(options, settings))
+    servers = new_servers(found, kit, environ, window=200_000, is_away=is_away, warn=said.append)
+    servers.start()
+    try:
+        await servers.ready(servers.host.limits.start + 1)
+        await servers.settle()
+        states = servers.status()
+    finally:
+        await servers.close()
+        await kit.close()
+    left_out = [one.name for one in found.servers if one.name not in {state["name"] for state in states}]
+    states += [{"name": name, "status": "failed", "error": "its name cannot be used"} for name in left_out]
+    return with_notes(states, said)
+
+
+def with_notes(states: list[dict[str, Any]], said: list[str]) -> list[dict[str, Any]]:
+    """What was told of one server stands with it."""
+    for state in states:
+        notes = [words for words in said if f"the MCP server '{state['name']}'" in words and "error" not in state]
+        if notes:
+            state["notes"] = notes
+    return states
+
+
+def lines(state: dict[str, Any]) -> list[str]:
+    about = state.get("serverInfo", {})
+    version = f" ({about['name']} {about['version']})".replace(" )", ")") if about else ""
+    found = [f"{state['name']}: {state['status']}{version}{': ' + state['error'] if 'error' in state else ''}"]
+    names = [tool["name"] for tool in state.get("tools", [])]
+    if names:
+        more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+        found.append(f"  {len(names)} tools: {', '.join(names[:FEW])}{more}")
+    return [*found, *[f"  ! {note}" for note in state.get("notes", [])]]

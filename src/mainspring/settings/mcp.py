@@ -1,0 +1,183 @@
+"""MCP servers as people write them down: entries of `mcpServers`, in settings, in `.mcp.json` and on the command line.
+
+An entry is checked when it is read, and its `${VAR}` are filled in when the servers are about to start. Keys of ours
+are filled in nowhere, whoever asks: a server is somebody else's program (K2). Who may bring servers is not decided
+here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from mainspring.processes.environment import ours
+from mainspring.secrets.held import is_in
+from mainspring.settings.keys import Checked, Wrong, environment, table, text, texts
+from mainspring.settings.near import near
+from mainspring.settings.values import McpEntry, McpServer
+
+FILE = ".mcp.json"  # of a project
+KEY = "mcpServers"
+
+# What an entry of each kind takes, and what it must have.
+FIELDS: dict[str, tuple[str, ...]] = {
+    "stdio": ("command", "args", "env"),
+    "http": ("url", "headers"),
+    "sse": ("url", "headers"),
+}
+NEEDED = {"stdio": "command", "http": "url", "sse": "url"}
+OTHER_NAMES = {"streamable-http": "http", "streamableHttp": "http"}  # that other programs write
+# What other programs know and we do not: no mistake, so nobody is told.
+PASSED_OVER = frozenset({"name", "description", "disabled", "alwaysAllow", "autoApprove"})
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,64}")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def entries(value: object) -> Checked:
+    """The table itself. An entry that is wrong is left out, and the others hold; so does one with odd fields."""
+    good: dict[str, dict[str, object]] = {}
+    wrong: list[Wrong] = []
+    for name, item in table(value).items():
+        try:
+            good[name] = entry(name, item)
+            wrong += [Wrong(odd.says, name, *odd.path) for odd in odd_fields(good[name])]
+        except Wrong as error:
+            wrong.append(Wrong(error.says, name, *error.path))
+    return Checked(good, tuple(wrong))
+
+
+def entry(name: str, value: object) -> dict[str, object]:
+    """As it is, once its shape is right."""
+    if not _NAME.fullmatch(name):
+        raise Wrong("a server's name has 1 to 64 characters, and none that control a terminal: give it another")
+    given = table(value)
+    kind = kind_of(given)
+    if not given.get(NEEDED[kind]):
+        raise Wrong(f"a server of the type '{kind}' needs '{NEEDED[kind]}': {EXAMPLES[kind]}", NEEDED[kind])
+    for field in CHECKS:
+        if field in given and field not in FIELDS[kind]:
+            raise Wrong(f"a server of the type '{kind}' takes none: leave it out, or give another 'type'", field)
+        if field in given:
+            checked(field, given[field])
+    return given
+
+
+def odd_fields(given: Mapping[str, object]) -> list[Wrong]:
+    known = ("type", *FIELDS[kind_of(given)])
+    return [
+        Wrong(
+            f"nobody knows it, and the server starts without it; there are {', '.join(known)}{near(name, known)}",
+            name,
+        )
+        for name in given
+        if name not in known and name not in PASSED_OVER
+    ]
+
+
+EXAMPLES = {
+    "stdio": '{"command": "npx", "args": ["-y", "some-server"]}',
+    "http": '{"type": "http", "url": "https://example.com/mcp"}',
+    "sse": '{"type": "sse", "url": "https://example.com/sse"}',
+}
+
+
+def kind_of(given: Mapping[str, object]) -> str:
+    kind = given.get("type")
+    if kind is None:
+        if "command" not in given and "url" in given:
+            raise Wrong("a server with a 'url' needs a 'type': \"http\", or \"sse\" for an old one")
+        return "stdio"
+    if kind == "sdk":
+        raise Wrong(
+            "servers of the type 'sdk' live in a program that drives us, and come with the pipe to an SDK", "type"
+        )
+    found = OTHER_NAMES.get(str(kind), str(kind))
+    if found not in FIELDS:
+        raise Wrong(f"it must be one of {', '.join(FIELDS)}{near(str(kind), tuple(FIELDS))}", "type")
+    return found
+
+
+def checked(field: str, value: object) -> object:
+    try:
+        found = CHECKS[field](value)
+    except Wrong as error:
+        raise Wrong(error.says, field, *error.path) from None
+    if found.wrong:
+        raise Wrong(found.wrong[0].says, field, *found.wrong[0].path)
+    return found.value
+
+
+def headers(value: object) -> Checked:
+    for name, item in table(value).items():
+        if not _HEADER.fullmatch(name):
+            raise Wrong("it is no name for a header", name)
+        if not isinstance(item, str) or any(ord(c) < 32 and c != "\t" for c in item):
+            raise Wrong("it must be a text in one line", name)
+    return Checked(value)
+
+
+CHECKS: dict[str, Callable[[object], Checked]] = {
+    "command": text,
+    "args": texts,
+    "env": environment,
+    "url": text,
+    "headers": headers,
+}
+
+
+# --- ready to be started --------------------------------------------------------------------------------------------
+
+
+def server(found: McpEntry, environ: Mapping[str, str]) -> McpServer:
+    """With everything filled in. Raises `Wrong`."""
+    given = found.entry
+    kind = kind_of(given)
+
+    def filled(value: str, *path: str | int) -> str:
+        return expanded(value, environ, *path)
+
+    def each(field: str) -> dict[str, str]:
+        if field not in given:
+            return {}
+        items = cast("dict[str, str]", checked(field, given[field]))
+        return {name: filled(value, field, name) for name, value in items.items()}
+
+    args = cast("tuple[str, ...]", checked("args", given.get("args", [])))
+    made = McpServer(
+        found.name,
+        kind,
+        found.origin,
+        command=filled(str(given.get("command", "")), "command"),
+        args=tuple([filled(word, "args", at) for at, word in enumerate(args)]),
+        env=each("env"),
+        url=filled(str(given.get("url", "")), "url"),
+        headers=each("headers"),
+    )
+    if made.url and not made.url.startswith(("http://", "https://")):
+        raise Wrong("it must begin with 'http://' or 'https://'", "url")
+    if is_in([made.command, made.args, made.env, made.url, made.headers]):
+        raise Wrong("it holds a key of this program, and such keys go to nobody: leave it out")
+    return made
+
+
+def expanded(value: str, environ: Mapping[str, str], *path: str | int) -> str:
+    """`${VAR}` and `${VAR:-what stands for a missing one}`."""
+
+    def one(found: re.Match[str]) -> str:
+        name, instead = found[1], found[2]
+        if ours(name) and name not in SHARED:
+            raise Wrong(
+                f"'${{{name}}}' is this program's own and goes to nobody: give the server one of its own", *path
+            )
+        said = environ.get(name)
+        if said is None and instead is None:
+            raise Wrong(f"the variable '{name}' is not set: set it, or write '${{{name}:-something}}'", *path)
+        return said or (instead or "") if instead is not None else said or ""
+
+    return _VARIABLE.sub(one, value)
+
+
+SHARED = frozenset({"CLAUDE_PROJECT_DIR"})  # where it works is no secret

@@ -1,0 +1,159 @@
+"""Starts a server and keeps it: when we are gone, however that came about, nothing of the server is left.
+
+A program by itself, started with `python -I -S`: it imports nothing of ours. Its arguments: two descriptors that become
+the server's standard input and output, whether LC_CTYPE was set, and the command. It holds the reading end of the
+input, which says when nobody writes to it any more: a server whose input has ended is given a moment to end by itself,
+then asked (TERM), then killed, with everything that it started. A signal for our death would reach the server alone,
+and would come already when the thread ends that started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+
+SET_DEATH_SIGNAL, SET_CHILD_SUBREAPER = 1, 36
+FAILED = 126
+PATIENCE = (1.0, 1.0)  # seconds until TERM, and from there until KILL
+PAUSE = 0.01
+ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def become(given: int, taken: int, command: list[str]) -> None:
+    """In the new process: from here on it is the server."""
+    try:
+        prctl(SET_DEATH_SIGNAL, signal.SIGKILL)
+        os.dup2(given, 0)
+        os.dup2(taken, 1)
+        os.closerange(3, max(given, taken) + 1)
+        for number in (*ASKED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        os.execv(command[0], command)  # noqa: S606  # there is to be no shell
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error.strerror}\n".encode(errors="replace"))
+    os._exit(FAILED)
+
+
+def descent(pid: int) -> list[int]:
+    """Everything that descends from a process, as far as the system tells."""
+    found: list[int] = []
+    left = [pid]
+    while left:
+        for one in children(left.pop()):
+            found.append(one)
+            left.append(one)
+    return found
+
+
+def children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  # nothing more is loaded
+            with open(f"/proc/{pid}/task/{task}/children", "rb") as file:  # noqa: PTH123
+                found += [int(word) for word in file.read().split()]
+    except OSError:  # it is gone
+        pass
+    return found
+
+
+def send(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it is gone, or another user's
+            os.kill(pid, number)
+
+
+class Keeper:
+    def __init__(self, server: int, given: int) -> None:
+        self.server, self.given = server, given
+        self.code: int | None = None
+        self.wanted = False  # somebody asked us to end
+        self.woken, waking = os.pipe()
+        os.set_blocking(waking, False)
+        os.set_blocking(self.woken, False)
+        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+
+    def wake(self, *_: object) -> None:
+        """Python writes to the pipe for us."""
+
+    def ask(self, *_: object) -> None:
+        self.wanted = True
+
+    def reap(self) -> None:
+        """The server, and whatever came to us because its own parent is gone."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self.server:
+                self.code = os.waitstatus_to_exitcode(status)
+
+    def watch(self) -> None:
+        """Until the server has ended, or is to end."""
+        poll = select.poll()
+        poll.register(self.given, 0)  # nothing but its end
+        poll.register(self.woken, select.POLLIN)
+        while True:
+            self.reap()
+            if self.code is not None or self.wanted:
+                return
+            for fd, what in poll.poll():
+                if fd == self.given and what:
+                    return
+                if fd == self.woken:
+                    os.read(self.woken, 4096)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether nothing is left of it."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self.reap()
+            if self.code is not None and not descent(os.getpid()):
+                return True
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(PAUSE)
+
+    def end(self) -> None:
+        by_itself, when_asked = PATIENCE
+        if self.code is None and not self.wanted and self.wait(by_itself):
+            return
+        send(descent(os.getpid()) or [self.server], signal.SIGTERM)
+        if self.wait(when_asked):
+            return
+        while not self.wait(PAUSE):
+            send(descent(os.getpid()) or [self.server], signal.SIGKILL)
+
+
+def main(given: str, taken: str, language: str, *command: str) -> int:
+    if not language:
+        os.environ.pop("LC_CTYPE", None)  # Python sets it, where nobody did
+    prctl(SET_CHILD_SUBREAPER, 1)
+    server = os.fork()
+    if server == 0:
+        become(int(given), int(taken), list(command))
+    os.close(int(taken))  # it is the server's alone, and ends with it
+    keeper = Keeper(server, int(given))
+    for number in ASKED:
+        signal.signal(number, keeper.ask)
+    signal.signal(signal.SIGCHLD, keeper.wake)
+    keeper.watch()
+    keeper.end()
+    code = keeper.code or 0
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    os._exit(main(*sys.argv[1:]))

@@ -1,0 +1,198 @@
+"""The official client, and all that is known of it here: a session with a server, values in and out.
+
+Loading this takes half a second, so it is done in a thread while the servers start. What is opened here is closed by
+the task that opened it, which anyio wants; calls may come from any task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+import anyio
+import mcp_types as types
+from mcp.client.session import ClientSession, IncomingMessage
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from mainspring.tools.mcp.values import DamagedError, GoneError, LateError, LostError, RefusedError
+from mainspring.version import __version__
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from mcp.client._transport import ReadStream
+
+    from mainspring.tools.mcp.ways import Heard, Streams
+
+MOST_PAGES = 100  # of a list of tools
+MOST_TOOLS = 2_000  # of one server
+NOT_FOUND = 404
+BROKEN = "SSE stream"  # how the client's words begin for an answer that broke off
+
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it logs is no concern of who sits at the terminal
+
+T = TypeVar("T")
+
+
+class Progress(Protocol):
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
+
+
+class Watched:
+    """A stream of messages that says when it has ended."""
+
+    def __init__(self, inner: ReadStream[SessionMessage | Exception], ended: Callable[[], None]) -> None:
+        self._inner, self._ended = inner, ended
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        return await self._inner.receive()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def __aiter__(self) -> ReadStream[SessionMessage | Exception]:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self._inner.__anext__()
+        except (StopAsyncIteration, anyio.ClosedResourceError):
+            self._ended()
+            raise
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        self._ended()
+        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
+
+
+class Link:
+    """A session with a server."""
+
+    def __init__(self, session: ClientSession, news: Callable[[], None], heard: Heard | None = None) -> None:
+        """`news` is called when it is lost. `heard`: it goes over HTTP."""
+        self._session, self._news, self._heard = session, news, heard
+        self.lost = False
+
+    def drop(self) -> None:
+        self.lost = True
+        self._news()
+
+    @property
+    def instructions(self) -> str:
+        return self._session.instructions or ""
+
+    @property
+    def info(self) -> dict[str, str]:
+        found = self._session.server_info
+        return {"name": found.name, "version": found.version or ""} if found is not None else {}
+
+    async def tools(self) -> list[dict[str, Any]]:
+        """All of them, page by page, as JSON."""
+        capabilities = self._session.server_capabilities
+        if capabilities is not None and capabilities.tools is None:
+            return []
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            asked = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+            page = await self._told(self._session.list_tools(params=asked))
+            found += [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools]
+            if not page.next_cursor or page.next_cursor == cursor or len(found) >= MOST_TOOLS:
+                break
+            cursor = page.next_cursor
+        return found[:MOST_TOOLS]
+
+    async def call(self, name: str, arguments: dict[str, Any], seconds: float, progress: Progress) -> dict[str, Any]:
+        """The result as JSON. Who cancels this cancels the call at the server.
+
+        Not by `call_tool`: that drops a result which does not fit the server's own word about it, and what was done was
+        done.
+        """
+        asked = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
+        result = await self._told(
+            self._session.send_request(
+                asked, types.CallToolResult, request_read_timeout_seconds=seconds, progress_callback=progress
+            )
+        )
+        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    async def _told(self, asking: Awaitable[T]) -> T:
+        """In our own words, whatever goes wrong."""
+        try:
+            return await asking
+        except MCPError as error:
+            raise self._meant(error) from None
+        except (ValidationError, RecursionError) as error:
+            raise DamagedError(str(error).partition("\n")[0]) from None
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            raise LostError from None
+
+    def _meant(self, error: MCPError) -> Exception:
+        if self._heard is not None and self._heard.status == NOT_FOUND:  # by the protocol: the session is
+            self.drop()
+            return GoneError()
+        if self._heard is not None and error.code == types.CONNECTION_CLOSED and BROKEN in str(error):
+            self.drop()
+        if self.lost:
+            return LostError()
+        if error.code == types.REQUEST_TIMEOUT and "timed out" in str(error):
+            return LateError()
+        return RefusedError(str(error))
+
+
+class News(Protocol):
+    """What a session has to tell, beside answers."""
+
+    def lost(self) -> None: ...
+
+    def changed(self) -> None:
+        """It has other tools."""
+        ...
+
+
+@asynccontextmanager
+async def linked(streams: Streams, news: News, heard: Heard | None = None) -> AsyncGenerator[Link, None]:
+    read, write = streams
+
+    async def hear_of(message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            news.changed()
+
+    def ended() -> None:
+        link.drop()
+
+    us = types.Implementation(name="mainspring", version=__version__)
+    session = ClientSession(Watched(read, ended), write, message_handler=hear_of, client_info=us)
+    link = Link(session, news.lost, heard)
+    async with session:
+        await handshake(session, link)
+        yield link
+
+
+async def handshake(session: ClientSession, link: Link) -> None:
+    """Servers of today are greeted, those of tomorrow are asked; a server that is asked first may take it amiss."""
+    try:
+        await session.initialize()
+    except MCPError as error:
+        if link.lost:
+            raise LostError from None
+        if error.code not in (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION):
+            raise RefusedError(str(error)) from None
+        try:
+            await session.discover()
+        except MCPError:
+            raise RefusedError(str(error)) from None

@@ -1,0 +1,113 @@
+"""A server that is a program of ours: its two pipes, what it says on standard error, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+
+from mainspring.core.errors import UsageError
+from mainspring.processes.child import Child, Job, Limits
+from mainspring.processes.children import Children
+from mainspring.processes.output import Sizes
+from mainspring.settings.values import McpServer
+
+KEEPER = f"{os.path.dirname(__file__)}/keeper.py"  # noqa: PTH120  # a name, not a file that is looked at
+SAID = Sizes(head=1_000, tail=4_000)  # bytes of standard error that are kept
+MOST_TOLD = 600  # characters of it that are told when something fails
+GRACE = 1.0  # seconds for it to end when its input has: most take a tenth
+
+
+class Program:
+    def __init__(self, children: Children, server: McpServer, env: Mapping[str, str], cwd: str) -> None:
+        """Starts it. Raises `UsageError` if that cannot be."""
+        self._children = children
+        whole = {**env, "CLAUDE_PROJECT_DIR": cwd, **server.env}
+        command = find(server, whole.get("PATH", ""), cwd)
+        with ExitStack() as theirs, ExitStack() as mine:
+            read, self.into = os.pipe()
+            self.out, write = os.pipe()
+            for fd in (read, write):
+                theirs.callback(os.close, fd)
+            for fd in (self.into, self.out):
+                mine.callback(os.close, fd)
+            language = "1" if "LC_CTYPE" in whole else ""
+            keeper = (sys.executable, "-I", "-S", KEEPER, str(read), str(write), language)
+            job = Job(
+                (*keeper, command, *server.args), cwd, whole, Limits(output=SAID), passed=(read, write), keeper=True
+            )
+            try:
+                self.child: Child = children.start(job)
+            except (OSError, ValueError) as error:
+                raise UsageError(f"'{server.command}' cannot be started: {error}") from None
+            mine.pop_all()
+
+    async def pipes(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """From it, and to it. Who takes them closes the second one; `close` does the rest."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        self._reading, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), fdopen(self.out, "rb")
+        )
+        self.out = -1
+        writing, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, fdopen(self.into, "wb"))
+        self.into = -1
+        return reader, asyncio.StreamWriter(writing, protocol, None, loop)
+
+    _reading: asyncio.ReadTransport | None = None
+
+    async def close(self) -> None:
+        """Its input has ended, or ends now. However often this is cancelled, it is over then."""
+        for fd in (self.into, self.out):
+            if fd >= 0:
+                os.close(fd)
+        self.into = self.out = -1
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GRACE):
+                    await self.child.exited.wait()
+        finally:
+            try:
+                await self._children.end(self.child)
+            finally:
+                if self._reading is not None:
+                    self._reading.close()
+
+    @property
+    def ended(self) -> str:
+        """How it ended by itself, in words; empty if it did not, or nobody knows."""
+        code = self.child.code
+        if code is None:
+            return ""
+        return (
+            f"it was ended by signal {-code if code < 0 else code - 128}"
+            if code < 0 or code > 128
+            else f"it ended with exit code {code}"
+        )
+
+    @property
+    def last_words(self) -> str:
+        """The end of what it said on standard error, for a message."""
+        said = self.child.stderr.end(4 * MOST_TOLD).strip()[-MOST_TOLD:]
+        return f"; its last words: {said}" if said else ""
+
+
+def find(server: McpServer, path: str, cwd: str) -> str:
+    """The program itself. A name is looked for along PATH, anything else is a path."""
+    name = server.command
+    if "/" in name:
+        place = os.path.join(cwd, os.path.expanduser(name))  # noqa: PTH111, PTH118
+        if os.access(place, os.X_OK):
+            return place
+        raise UsageError(f"there is no program '{place}': mend 'command'")
+    for folder in path.split(":"):
+        place = f"{folder}/{name}"
+        if folder.startswith("/") and os.access(place, os.X_OK) and not os.path.isdir(place):  # noqa: PTH112
+            return place
+    raise UsageError(f"there is no program '{name}' on PATH: install it, or give its whole path as 'command'")
+
+
+def fdopen(fd: int, mode: str) -> object:
+    return os.fdopen(fd, mode, buffering=0)

@@ -1,0 +1,105 @@
+"""What a server answered to a call, as the model gets it. The answer is somebody else's: nothing in it is believed."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from mainspring.core.messages import Content, Document, Image, Text
+from mainspring.core.updates import Rendering
+from mainspring.providers.media import DOCUMENTS, IMAGES, fitting
+from mainspring.tools.base import Answer, without_nul
+
+NOTHING = "(nothing)"
+MOST_PARTS = 200  # of one answer
+MOST_MEDIA = 20  # images and documents of one answer
+MOST_DATA = 100_000  # characters of structured content that are kept beside the text
+MOST_NAMED = 300  # characters of an address or a name
+
+
+def answered(result: dict[str, Any], line: str) -> Answer:
+    parts: list[Content] = [part for given in objects(result.get("content"))[:MOST_PARTS] for part in content(given)]
+    media = [part for part in parts if not isinstance(part, Text)]
+    if len(media) > MOST_MEDIA:
+        parts = [part for part in parts if isinstance(part, Text) or part in media[:MOST_MEDIA]]
+        parts.append(Text(f"[{len(media) - MOST_MEDIA} more images and documents were left out.]"))
+    structured = result.get("structuredContent")
+    if not parts and structured is not None:
+        parts = [Text(as_json(structured))]
+    data = structured if structured is not None and len(as_json(structured)) <= MOST_DATA else None
+    return Answer(
+        tuple(spaced(parts)) or (Text(NOTHING),), data, is_error=result.get("isError") is True, shown=Rendering(line)
+    )
+
+
+def spaced(parts: list[Content]) -> list[Content]:
+    """Texts that follow each other are told apart: for the model they are one."""
+    found: list[Content] = []
+    for part in parts:
+        if found and isinstance(part, Text) and isinstance(found[-1], Text):
+            found[-1] = Text(f"{found[-1].text}\n{part.text}")
+        else:
+            found.append(part)
+    return found
+
+
+def content(given: dict[str, Any]) -> list[Content]:
+    match given.get("type"):
+        case "text":
+            return [Text(clean(given.get("text")))]
+        case "image":
+            return [fitting(Image(text(given.get("mimeType")), text(given.get("data"))))]
+        case "audio":
+            return [Text(f"[Sound of the type '{named(given.get('mimeType'))}' stood here: it cannot be shown.]")]
+        case "resource":
+            return resource(given.get("resource"))
+        case "resource_link":
+            words = [named(given.get(key)) for key in ("name", "title", "description") if given.get(key)]
+            return [Text(f"[A resource: {named(given.get('uri'))}{''.join([f'; {word}' for word in words])}]")]
+        case kind:
+            return [Text(f"[Content of the type '{named(kind)}' stood here: it cannot be shown.]")]
+
+
+def resource(given: Any) -> list[Content]:
+    if not isinstance(given, dict):
+        return [Text("[A resource stood here: it is damaged.]")]
+    found = cast("dict[str, Any]", given)
+    head = f"[The resource {named(found.get('uri'))}]"
+    if isinstance(found.get("text"), str):
+        return [Text(f"{head}\n{clean(found['text'])}")]
+    kind, data = text(found.get("mimeType")), text(found.get("blob"))
+    if kind in IMAGES:
+        return [Text(head), fitting(Image(kind, data))]
+    if kind in DOCUMENTS:
+        return [Text(head), fitting(Document(kind, data))]
+    return [Text(f"{head[:-1]}, of the type '{named(kind)}' and {len(data) // 4 * 3:,} bytes: it cannot be shown]")]
+
+
+# --- small things ---------------------------------------------------------------------------------------------------
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
+
+
+def text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def clean(value: Any) -> str:
+    """Without NUL, as all tools have it, and without half characters, which no request can hold."""
+    return without_nul(text(value)).encode(errors="replace").decode()
+
+
+def named(value: Any) -> str:
+    """In one line, and not long: for what stands within our own words."""
+    return " ".join(clean(value).split())[:MOST_NAMED]
+
+
+def as_json(value: Any) -> str:
+    try:
+        return clean(msgspec.json.encode(value).decode())
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)[:MOST_DATA]

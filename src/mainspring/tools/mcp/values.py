@@ -1,0 +1,64 @@
+"""What is known of a server and its tools, and what can go wrong with them. Nothing here needs the official client."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from mainspring.core.value import Value
+
+
+class Status(StrEnum):
+    """In the words of stream-json 4."""
+
+    PENDING = "pending"
+    CONNECTED = "connected"
+    FAILED = "failed"
+    NEEDS_AUTH = "needs-auth"
+    DISABLED = "disabled"
+
+
+class Listed(Value):
+    """A tool as its server tells of it."""
+
+    name: str  # with the server
+    about: str
+    schema: dict[str, Any]
+    annotations: dict[str, Any]
+    meta: dict[str, Any]
+
+    @property
+    def only_reads(self) -> bool:
+        """By the server's own word, which grants no right to anybody."""
+        return self.annotations.get("readOnlyHint") is True
+
+
+class Limits(Value):
+    """In seconds."""
+
+    start: float = 30.0  # until a server has told its tools
+    call: float = 600.0  # builds and long searches take minutes; who needs more says so (MCP_TOOL_TIMEOUT)
+    first_turn: float = 5.0  # that the first turn waits for servers
+
+
+UNAUTHORIZED = (401, 403)  # HTTP
+
+
+class RefusedError(Exception):
+    """The server answered, and its answer is an error."""
+
+
+class LostError(Exception):
+    """The server is gone: nobody knows what became of the call."""
+
+
+class GoneError(Exception):
+    """The server knows nothing of us any more, so it did nothing: it was started anew, or has forgotten us."""
+
+
+class LateError(Exception):
+    """The time for an answer is over. The server was told so."""
+
+
+class DamagedError(Exception):
+    """The server answered what is none."""

@@ -1,0 +1,86 @@
+"""Servers for a test, real ones, and hands that hold their tools."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tools.desk import Desk
+
+from mainspring.engine.shared import Policy
+from mainspring.processes.children import Children
+from mainspring.processes.environment import for_programs
+from mainspring.settings.values import McpServer, Origin, Source
+from mainspring.tools.base import Place
+from mainspring.tools.hands import Hands
+from mainspring.tools.mcp.server import Host
+from mainspring.tools.mcp.servers import Servers
+from mainspring.tools.mcp.values import Limits
+
+SHOP = str(Path(__file__).with_name("shop.py"))
+HERE = Origin(Source.COMMAND_LINE, "a test")
+PATIENCE = 60.0
+
+
+def stdio(name: str = "shop", *args: str, command: str = sys.executable, **env: str) -> McpServer:
+    return McpServer(name, "stdio", HERE, command=command, args=args or (SHOP,), env=env)
+
+
+def program(name: str, code: str) -> McpServer:
+    """A server that was written by hand, to misbehave."""
+    return stdio(name, "-c", code)
+
+
+class Counter(Desk):
+    """Servers, hands that hold their tools, and the engine's side of a call. Who is asked says no."""
+
+    def __init__(self, servers: Servers, folder: str, rules: tuple[str, ...]) -> None:
+        super().__init__([], answers=('{"behavior": "deny", "message": "no"}',) * 10)
+        self.servers = servers
+        self.hands = Hands([], place=Place(folder, spill=f"{folder}/spill"), attended=True)
+        self.policy = Policy(rules=rules)
+        self.warned: list[str] = []
+
+    async def settle(self) -> tuple[str, ...]:
+        return self.hands.add(await self.servers.settle())
+
+    async def text(self, name: str, /, **input: Any) -> str:
+        return (await self.call(name, **input)).answer.text
+
+
+@asynccontextmanager
+async def counter(
+    folder: Path,
+    wanted: Sequence[McpServer],
+    *,
+    limits: Limits = Limits(first_turn=PATIENCE),  # noqa: B008  # a frozen value
+    rules: tuple[str, ...] = ("allow mcp__shop",),
+    window: int = 200_000,
+    is_away: Callable[[str], bool] = lambda _: False,
+) -> AsyncGenerator[Counter, None]:
+    """Started and ended. All that the servers were is gone afterwards."""
+    children = Children()
+    host = Host(lambda: children, lambda: for_programs(os.environ), str(folder))
+    host.limits = limits
+    warned: list[str] = []
+    servers = Servers(wanted, host, window=window, is_away=is_away, warn=warned.append)
+    made = Counter(servers, str(folder), rules)
+    made.warned = warned
+    servers.start()
+    try:
+        yield made
+    finally:
+        await servers.close()
+        await children.close()
+
+
+async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """Wait for a state that tells nobody."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)

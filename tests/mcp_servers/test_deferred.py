@@ -1,0 +1,74 @@
+"""Many tools are offered by name only (N-19)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mainspring.tools.mcp.values import Limits, Status
+from mcp_servers.by_hand import by_hand
+from mcp_servers.stage import SHOP, Counter, counter, program, stdio, until
+
+RULES = ("allow mcp__shop", "allow mcp__odd")
+
+
+def specs(shop: Counter) -> list[str]:
+    return [spec.name for spec in shop.hands.specs]
+
+
+@pytest.mark.covers("N-19", "D-40")
+def test_three_hundred_tools_are_offered_by_name(tmp_path: Path) -> None:
+    """Whole they would take 20,000 tokens of each request, and their names take 2,200: a ninth."""
+
+    async def main() -> None:
+        async with counter(tmp_path, [stdio("shop", SHOP, "stdio", "--tools", "300")]) as shop:
+            assert len(await shop.settle()) == 311
+            assert specs(shop) == ["ToolSearch"]
+            (search,) = shop.hands.specs
+            assert "mcp__shop__tool_123" in search.description
+            whole = sum(len(str(offer.spec)) for offer in shop.hands.offers.values())
+            assert len(search.description) < 7_000 < 60_000 < whole
+            unseen = await shop.text("mcp__shop__tool_123", a=1, b=2)
+            assert unseen.startswith("You have not seen what 'mcp__shop__tool_123' takes: call ToolSearch")
+            found = await shop.text("ToolSearch", query="number 123")
+            assert '"name":"mcp__shop__tool_123"' in found
+            assert await shop.text("mcp__shop__tool_123", a=1, b=2) == "3"
+
+    asyncio.run(main())
+
+
+@pytest.mark.covers("N-19")
+@pytest.mark.parametrize(("window", "whole"), [(200_000, True), (4_000, False)])
+def test_how_many_are_many_depends_on_the_window(tmp_path: Path, window: int, whole: bool) -> None:
+    """Eleven tools have some 450 tokens: little of a large window, more than a tenth of a small one."""
+
+    async def main() -> None:
+        async with counter(tmp_path, [stdio()], window=window) as shop:
+            names = await shop.settle()
+            assert len(names) == 11
+            assert specs(shop) == (list(names) if whole else ["ToolSearch"])
+
+    asyncio.run(main())
+
+
+def test_what_comes_later_is_told_by_name_when_the_room_is_full(tmp_path: Path) -> None:
+    """Those that were told whole stay so: nothing moves in what the model has seen."""
+    go = tmp_path / "go"
+    tools = '[{"name": f"t{n}", "description": "x" * 1000, "inputSchema": {"type": "object"}} for n in range(20)]'
+    slow = by_hand(f"while not os.path.exists({str(go)!r}): time.sleep(0.01)\nserve(tools={tools})")
+
+    async def main() -> None:
+        async with counter(tmp_path, [stdio(), program("odd", slow)], rules=RULES) as shop:
+            shop.servers.host.limits = Limits(first_turn=0.01)
+            await until(lambda: shop.servers.servers["shop"].status is Status.CONNECTED)
+            first = await shop.settle()
+            assert specs(shop) == list(first)
+            assert len(first) == 11
+            go.touch()
+            await until(lambda: shop.servers.servers["odd"].status is Status.CONNECTED)
+            assert len(await shop.settle()) == 20
+            assert specs(shop) == [*first, "ToolSearch"]
+
+    asyncio.run(main())
