@@ -15,7 +15,7 @@ from pathlib import Path
 # In the order in which the model sees them. The kit imports the catalog, which may not be there yet.
 NAMES = (
     "Bash", "BashOutput", "KillShell", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "WebFetch",
-    "WebSearch", "Recall", "Sleep",
+    "WebSearch", "Agent", "Recall", "Sleep",
     "TaskCreate", "TaskUpdate", "TaskList", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "Skill",
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.stage import Serve, Stage, serving
+from mainspring.simulator.choosing import Choose
 from mainspring.simulator.replies import Reply
 
 
@@ -17,7 +18,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     """Starts a server with these replies, for the time of the test."""
     with ExitStack() as stack:
 
-        def start(*replies: Reply, api_key: str | None = None) -> Stage:
-            return stack.enter_context(serving(replies, tmp_path / "work", api_key))
+        def start(*replies: Reply, api_key: str | None = None, choose: Choose | None = None) -> Stage:
+            return stack.enter_context(serving(replies, tmp_path / "work", api_key, choose))
 
         yield start

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mainspring.simulator.choosing import Choose
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Reply
 from mainspring.simulator.server import ModelServer
@@ -86,13 +87,15 @@ Serve = Callable[..., Stage]  # the fixture `serve`
 
 
 @contextmanager
-def serving(replies: Iterable[Reply], folder: Path, api_key: str | None = None) -> Iterator[Stage]:
+def serving(
+    replies: Iterable[Reply], folder: Path, api_key: str | None = None, choose: Choose | None = None
+) -> Iterator[Stage]:
     """The requests that come are held to the rules of the API, all of them."""
     folder.mkdir(parents=True, exist_ok=True)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    server = ModelServer(replies, api_key=api_key)
+    server = ModelServer(replies, api_key=api_key, choose=choose)
 
     def run(work: Any) -> None:
         asyncio.run_coroutine_threadsafe(work, loop).result(PATIENCE)

@@ -19,7 +19,7 @@ from mainspring.core.events import Verdict
 from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, User
 from mainspring.core.models import MODELS
 from mainspring.core.reasons import AbortReason, Cause, Failure, Subtype, Terminal, Trouble
-from mainspring.core.updates import Result
+from mainspring.core.updates import Boundary, Result
 from mainspring.engine.deps import Asking, Outcome
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import Session
@@ -472,3 +472,15 @@ def check_events(frames: list[Frame]) -> None:
                 shown += 1
             case _:
                 pass
+
+
+@pytest.mark.covers("D-35")
+def test_a_boundary_tells_its_sizes_and_what_was_freed() -> None:
+    """A layer knows only what it freed; a summary knows both sizes."""
+    frames = Frames(ABOUT, new_id=lambda: "id", now=lambda: 0)
+    told = [frames.of(update)[0] for update in (Boundary("snip", freed=900), Boundary("summary", 5_000, 1_000, 4_000))]
+    assert [frame["subtype"] for frame in told] == ["compact_boundary"] * 2
+    assert [frame["compact_metadata"] for frame in told] == [
+        {"trigger": "auto", "pre_tokens": 0, "post_tokens": 0, "freed": 900},
+        {"trigger": "auto", "pre_tokens": 5_000, "post_tokens": 1_000, "freed": 4_000},
+    ]

@@ -67,7 +67,7 @@ def test_a_line_for_each_thing_that_happens(serve: Serve) -> None:
     shown = frames(done.stdout)
     assert (done.returncode, done.stderr) == (0, b"")
     assert [frame["type"] for frame in shown] == ["system", "assistant", "assistant", "user", "assistant", "result"]
-    assert shown[0]["tools"] == ALL
+    assert shown[0]["tools"] == ["Task" if name == "Agent" else name for name in ALL]
     assert shown[0]["cwd"] == str(stage.folder)
     assert shown[3]["message"]["content"][0]["is_error"] is True  # there is no such file
     assert {frame["session_id"] for frame in shown} == {shown[0]["session_id"]}

@@ -101,7 +101,7 @@ def test_every_decision_is_in_the_journal_and_how_long_each_step_took(serve: Ser
     ]
     steps = [line["record"]["steps"] for line in lines if line.get("record", {}).get("type") == "StepsRecord"]
     assert [name for name, _ in steps[0]] == ["find", "validate", "backfill", "hooks before", "permission"]
-    assert [name for name, _ in steps[1]][-2:] == ["run", "size"]
+    assert [name for name, _ in steps[1]][-3:] == ["run", "hooks after", "size"]
 
 
 # --- settings and trust ---------------------------------------------------------------------------------------

@@ -15,6 +15,9 @@ from mainspring.core.pairing import unpaired
 from mainspring.core.state import State
 from mainspring.core.step import step
 from mainspring.core.updates import (
+    AgentDone,
+    AgentStarted,
+    AgentUpdate,
     Answered,
     Appended,
     Asked,
@@ -147,6 +150,8 @@ def short(update: Update) -> str:
             return f"tombstone {update.why}"
         case MaxTurnsReached():
             return f"max turns {update.limit}"
+        case AgentStarted() | AgentUpdate() | AgentDone():
+            return f"agent {update.agent_id}"
         case Failed():
             return f"failed {update.failure.kind}"
         case Result():

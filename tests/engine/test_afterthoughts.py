@@ -39,7 +39,7 @@ from mainspring.simulator.replies import Refuse, Reply, Say, Stream
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Open
-from mainspring.tools.pipeline import Hands
+from mainspring.tools.hands import Hands
 
 MODEL, SMALL = MODELS["claude-sonnet-4-5"], MODELS["claude-haiku-4-5"]
 FILLED_IN = """\

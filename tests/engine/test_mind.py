@@ -33,7 +33,7 @@ from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Answer, Calling, Input, Place, Tool, answer
 from mainspring.tools.gate import Open
-from mainspring.tools.pipeline import Hands
+from mainspring.tools.hands import Hands
 
 MODEL = replace(MODELS["claude-sonnet-4-5"], window=40_000)
 SMALL = MODELS["claude-haiku-4-5"]

@@ -23,13 +23,14 @@ from mainspring.engine.channel import Channel
 from mainspring.engine.deps import Deps, Question
 from mainspring.engine.executor import Executor
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.plain import Plain, Tool
+from mainspring.engine.plain import Plain
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Shared
 from mainspring.providers.base import Provider
 from mainspring.providers.scripted import Reply
 from mainspring.testing import Scripted, World, call, fails, says, virtually
 from mainspring.testing.conformance import ProviderConformance
+from mainspring.tools.custom import tool
 
 
 class TestScripted(ProviderConformance):
@@ -116,18 +117,18 @@ def test_the_ledger_of_a_tree() -> None:
 # --- the plain world and the public door ------------------------------------------------------------
 
 
+@tool(name="Shout", concurrent=True)
 async def shout(text: str) -> str:
+    """Shout."""
     if not text:
         raise ToolError("'text' is empty; give a word to shout")
     return text.upper()
 
 
+@tool(name="Count", concurrent=lambda given: len(given.text) < 10)
 async def count(text: str) -> int:
+    """Count the letters."""
     return len(text)
-
-
-SHOUT = Tool("Shout", shout, concurrent=True)
-COUNT = Tool("Count", count, concurrent=lambda call: len(call.input["text"]) < 10)
 
 
 @pytest.mark.covers("A-02", "A-04")
@@ -135,7 +136,7 @@ def test_open_run_is_all_it_takes() -> None:
     async def main() -> None:
         model = Scripted([says("Listen.", call("Shout", text="hey")), says("Done.")])
         updates: list[Update] = []
-        async with mainspring.open_run("go", provider=model, tools=[SHOUT], max_turns=3) as run:
+        async with mainspring.open_run("go", provider=model, tools=[shout], max_turns=3) as run:
             async for update in run:
                 updates.append(update)
         assert [update.result.text for update in updates if isinstance(update, CallDone)] == ["HEY"]
@@ -151,7 +152,7 @@ def test_no_descriptor_and_no_task_is_left_on_a_real_loop() -> None:
 
     async def one(how: str) -> None:
         model = Scripted([says("Listen.", call("Shout", text="hey"), pace=1), says("Done.", pace=1)])
-        async with mainspring.open_run("go", provider=model, tools=[SHOUT]) as run:
+        async with mainspring.open_run("go", provider=model, tools=[shout]) as run:
             async for update in run:
                 if isinstance(update, CallDone) and how == "left":
                     break
@@ -182,15 +183,15 @@ def test_wrong_calls_are_results_that_name_the_way_out() -> None:
     async def main() -> None:
         calls = call("Whisper", text="hey"), call("Shout", text=""), call("Shout", loud=True), call("Count", text="abc")
         model = Scripted([says(*calls), says("Oh.")])
-        session = Session(Plain(model, [SHOUT, COUNT]), CONFIG)
+        session = Session(Plain(model, [shout, count]), CONFIG)
         async with session.run("go") as run:
             async for _ in run:
                 pass
         texts = [message.text for message in session.state.history]
-        assert texts[2] == "there is no tool 'Whisper'; there are Shout, Count"
+        assert texts[2] == "There is no tool 'Whisper'. There are: Shout, Count."
         assert texts[3] == "'text' is empty; give a word to shout"
-        assert "unexpected keyword argument 'loud'" in texts[4]
-        assert texts[5] == "'Count' returned int, not text: mend the tool"
+        assert "unknown field `loud`. It takes text." in texts[4]
+        assert texts[5] == "3"
 
     asyncio.run(main())
 
@@ -199,7 +200,7 @@ def test_the_plain_world_estimates_tokens_from_the_last_count_and_says_when_the_
     async def main() -> None:
         model = Scripted([says("x", call("Shout", text="a" * 90_000)), fails(Trouble.PROMPT_TOO_LONG)])
         config = Config(model=Model("small", 50_000, 8_000))
-        session = Session(Plain(model, [SHOUT]), config)
+        session = Session(Plain(model, [shout]), config)
         async with session.run("go") as run:
             async for _ in run:
                 pass
@@ -245,7 +246,7 @@ def test_the_states_of_a_call() -> None:
                     seen.append(job.slot.status)
 
         world.answers = ["yes"]
-        executor = Executor(world, CONFIG, Shared(History()), look, crashes.append)
+        executor = Executor(world, CONFIG, Shared(History()), look, crashes.append, Channel[Update]().room)
         calls = (call("Read", "r", ms=5, ask="?"), call("Edit", "w", ms=5))
         for offered in calls:
             executor.offer(offered)

@@ -21,7 +21,7 @@ from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Answer, Calling, Input, Place, Tool, answer
 from mainspring.tools.gate import Open
-from mainspring.tools.pipeline import Hands
+from mainspring.tools.hands import Hands
 
 CONFIG = Config(model=MODELS["claude-sonnet-4-5"], thinking=False)
 CLEARING = Clearing(trigger=1_000, keep=1, at_least=100)
@@ -49,9 +49,12 @@ def done(cleared: tuple[int, int] | None = None) -> Say:
 
 
 class Told:
-    """What came of one run with these replies."""
+    """What came of one session with these replies."""
 
-    def __init__(self, folder: Path, *replies: Reply, clearing: Clearing | None = CLEARING) -> None:
+    def __init__(
+        self, folder: Path, *replies: Reply, clearing: Clearing | None = CLEARING, prompts: tuple[str, ...] = ("go",)
+    ) -> None:
+        self.prompts = prompts
         self.updates: list[Update] = []
         self.journal = MemoryJournal()
         self.server = ModelServer(replies)
@@ -62,8 +65,9 @@ class Told:
             provider = Anthropic(base_url=server.url, transport=transport, clearing=clearing)
             hands = Hands([LOOK], place=Place(str(folder)), gate=Open())
             self.session = Session(Equipped(provider, hands, journal=self.journal), CONFIG)
-            async with self.session.run("go") as run:
-                self.updates = [update async for update in run]
+            for prompt in self.prompts:
+                async with self.session.run(prompt) as run:
+                    self.updates += [update async for update in run]
         assert self.server.violations == []
         last = self.updates[-1]
         assert isinstance(last, Result)
@@ -106,6 +110,13 @@ def test_only_what_was_cleared_since_the_last_reply_is_news(tmp_path: Path) -> N
     figures = [(1, 500), (1, 500), (3, 1_700), (2, 900), None, (3, 1_700)]
     told = Told(tmp_path, *[looks(at, cleared) for at, cleared in enumerate(figures)], done((3, 1_700)))
     assert [boundary.freed for boundary in told.boundaries] == [500, 1_200, 1_700]
+
+
+@pytest.mark.covers("D-14")
+def test_the_next_prompt_does_not_tell_it_again(tmp_path: Path) -> None:
+    replies = (looks(1), looks(2, (1, 4_321)), done((1, 4_321)), done((1, 4_321)), done((2, 5_000)))
+    told = Told(tmp_path, *replies, prompts=("go", "and now?", "and now?"))
+    assert [boundary.freed for boundary in told.boundaries] == [4_321, 679]
 
 
 @pytest.mark.covers("D-14")

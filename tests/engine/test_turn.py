@@ -32,8 +32,8 @@ from mainspring.sessions.records import (
 )
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate
+from mainspring.tools.hands import Hands
 from mainspring.tools.kit import Kit
-from mainspring.tools.pipeline import Hands
 
 FULL = 990_000
 
@@ -93,7 +93,7 @@ def test_the_eleven_steps_of_a_turn(tmp_path: Path) -> None:
         "RetryRecord",  # the request is built and sent; the provider recovers below the loop
         "IntentRecord",  # the call is taken from the stream while it goes on
         "allow: it only reads, where reading is free",
-        "find > validate > backfill > hooks before > permission > run > size",
+        "find > validate > backfill > hooks before > permission > run > hooks after > size",
         "OutcomeRecord",
         "Replied",
         "ToolsDone",  # injected

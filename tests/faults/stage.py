@@ -52,7 +52,7 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.core.view import Fold, view
-from mainspring.engine.plain import Plain, Tool
+from mainspring.engine.plain import Plain
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.providers.anthropic import Anthropic, Key
@@ -63,6 +63,7 @@ from mainspring.simulator.faults import Faults
 from mainspring.simulator.received import Json, Received
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer, Wrong
+from mainspring.tools.custom import tool
 
 PRIMARY = model_named("claude-sonnet-5-5")
 SECOND = model_named("claude-opus-5")
@@ -167,12 +168,12 @@ class Stage:
     def session(self, transport: Transport, config: Config, ran: Counter[int], key: Key | str = "key") -> Session:
         provider = Anthropic(key, base_url=self.server.url, transport=transport, patience=self.patience)
 
+        @tool(name="Look", about=LOOK.description, concurrent=True)
         async def act(part: int) -> str:
             ran[part] += 1
             return f"Part {part} is fine."
 
-        tools = [Tool("Look", act, concurrent=True, spec=LOOK)]
-        return Session(Hands(provider, tools, system=("You look.",)), config)
+        return Session(Hands(provider, [act], system=("You look.",)), config)
 
     async def play(
         self,

@@ -46,10 +46,10 @@ def test_tools_of_servers(given: dict[str, Any], wanted: str) -> None:
 
 
 NAMED = [
-    ("Agent", {"subagent_type": "x"}, {}, "ask"),
+    ("Agent", {"subagent_type": "x"}, {}, "allow"),
     ("Agent", {"subagent_type": "x"}, {"allow": ["Agent(x)"]}, "allow"),
-    ("Agent", {"subagent_type": "xy"}, {"allow": ["Agent(x)"]}, "ask"),
-    ("Agent", {}, {"allow": ["Agent(x)"]}, "ask"),
+    ("Agent", {"subagent_type": "xy"}, {"allow": ["Agent(x)"]}, "allow"),
+    ("Agent", {}, {"allow": ["Agent(x)"], "ask": ["Agent"]}, "ask"),
     ("Agent", {"subagent_type": "x"}, {"allow": ["Agent"], "ask": ["Agent(x)"]}, "ask"),
     ("Agent", {"subagent_type": "y"}, {"allow": ["Agent"], "ask": ["Agent(x)"]}, "allow"),
     ("Agent", {"subagent_type": "x"}, {"allow": ["Agent"], "deny": ["Task(x)"]}, "deny"),
@@ -69,7 +69,7 @@ NAMED = [
     ("Skill", {"skill": "a b"}, {"allow": ["Skill(a *)"]}, "allow"),
     ("Skill", {"skill": "ab"}, {"allow": ["Skill(a:*)"]}, "ask"),
     ("Skill", {"skill": "a"}, {"allow": ["Skill"], "ask": ["Skill(a:*)"]}, "ask"),
-    ("Agent", {"subagent_type": "a"}, {"allow": ["Agent(a:*)"]}, "ask"),
+    ("Task", {"subagent_type": "a"}, {"ask": ["Agent(a)"]}, "ask"),
     ("Other", {}, {"allow": ["Other"]}, "allow"),
     ("Other", {"name": "x"}, {"allow": ["Other(x)"]}, "ask"),
     ("TodoWrite", {}, {}, "allow"),

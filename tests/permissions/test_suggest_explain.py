@@ -69,8 +69,8 @@ def test_s10_the_rules_that_are_offered(command: str, rules: list[str]) -> None:
     assert for_command(command) == rules
 
 
-def test_a_former_name_is_offered_the_same_rule() -> None:
-    assert offered("Task", {"subagent_type": "Explore"}) == ["Agent(Explore)"]
+def test_no_rule_is_offered_for_what_only_a_rule_asks_about() -> None:
+    assert offered("Task", {"subagent_type": "Explore"}, ask=["Agent"]) == []
 
 
 def test_nothing_is_offered_that_would_not_help() -> None:
@@ -92,9 +92,9 @@ def test_files_hosts_and_other_tools(tmp_path: Path) -> None:
     assert offered("WebFetch", {"url": "https://Docs.Python.org/3"}) == ["WebFetch(domain:docs.python.org)"]
     assert offered("WebFetch", {"url": "x"}) == []
     assert offered("mcp__a__b", {"x": 1}) == ["mcp__a__b"]
-    assert offered("Agent", {"subagent_type": "Explore"}) == ["Agent(Explore)"]
+    assert offered("Skill", {"skill": "x"}) == ["Skill(x)"]
     assert offered("Skill", {"skill": "x)y"}) == ["Skill(x)y)"]
-    assert offered("Agent", {"subagent_type": "a\x1fb"}) == []
+    assert offered("Skill", {"skill": "a\x1fb"}) == []
     folder = suggestions(Asked("Grep", {"path": str(root / "folder")}, CWD), policy(), PATHS)
     assert folder[0].covers == f"reading everything in the folder '{root}/folder'"
     assert (

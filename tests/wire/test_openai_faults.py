@@ -16,7 +16,6 @@ from faults.stage import ARGUMENTS, HURRIED, LOOK, SILENT, SUMMARY, USAGE, Hands
 from faults.test_recovery import BROKEN_OFF, CASES, CONFIGS, HALF, ROWS, Case, Row, in_any_order
 
 from mainspring.core.config import Config
-from mainspring.engine.plain import Tool
 from mainspring.engine.session import Session
 from mainspring.providers.asking import Key
 from mainspring.providers.openai import OPENAI, PLAIN, Manners, OpenAI
@@ -29,6 +28,7 @@ from mainspring.simulator.oddities import AS_TEXT, CHAT, ODDITIES, RESPONSES
 from mainspring.simulator.received import Json, Received
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
+from mainspring.tools.custom import tool
 
 Kind = type[OpenAI]
 
@@ -68,12 +68,12 @@ class OpenAIStage(Stage):
         url = self.server.url
         provider = self.kind(key, base_url=url, transport=transport, patience=self.patience, manners=self.manners)
 
+        @tool(name="Look", about=LOOK.description, concurrent=True)
         async def act(part: int) -> str:
             ran[part] += 1
             return f"Part {part} is fine."
 
-        tools = [Tool("Look", act, concurrent=True, spec=LOOK)]
-        return Session(Hands(provider, tools, system=("You look.",)), config)
+        return Session(Hands(provider, [act], system=("You look.",)), config)
 
 
 async def play_all(kind: Kind, cases: list[Case]) -> dict[Case, Played]:
@@ -154,5 +154,6 @@ def test_the_manners_of_odd_servers_change_nothing(kind: str, manner: str) -> No
         assert [line for line in seen.lines if line.startswith(("ask", "wait", "withdrawn", "completed"))] == ANSWERED
         assert seen.ran == {1: 1, 2: 1}
         assert seen.result.usage.output > 0
+        assert seen.result.estimated is (manner == "no_usage")
 
     asyncio.run(main())

@@ -23,7 +23,7 @@ NEEDED = "asyncio, httptools, msgspec"  # what these load in turn is theirs, and
 # Our own modules on the path, one by one. A new name here is a decision: it is loaded at every start.
 OURS = {
     "mainspring": "version",
-    "mainspring.cli": "about flags harmless headless main mind model outcomes rights sandbox sessions settings "
+    "mainspring.cli": "about agents flags harmless headless main mind model outcomes rights sandbox sessions settings "
     "signals stdin stdout system_prompt world",
     "mainspring.context": "attachments environment folders memory prompt surroundings texts values",
     "mainspring.core": "bound compaction config effects errors events history ladder limits messages models money "
@@ -37,7 +37,7 @@ OURS = {
     "mainspring.secrets": "hardening held sources",
     "mainspring.sessions": "forms journal lines places records scribe",
     "mainspring.settings": "home load places values",
-    "mainspring.tools": "base catalog gate kit pipeline",
+    "mainspring.tools": "base catalog gate hands kit",
 }
 
 # What else is loaded, and who asks for it. This list may only shrink.

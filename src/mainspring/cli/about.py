@@ -15,6 +15,9 @@ class About(Bundle):
     cwd: str
     model: Model
     tools: tuple[str, ...] = ()
+    later: Callable[[], tuple[str, ...]] = tuple  # tools that came since, of MCP servers
+    servers: Callable[[], list[dict[str, str]]] = list  # and these, with their states
+    agents: tuple[str, ...] = ()  # the kinds of them
     mode: str = "default"
     key_source: str = "none"
     betas: tuple[str, ...] = ()

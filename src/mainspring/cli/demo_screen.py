@@ -13,6 +13,9 @@ from mainspring.cli.wrap import WIDTH
 from mainspring.core.messages import ToolCall, ToolResult
 from mainspring.core.reasons import Transition
 from mainspring.core.updates import (
+    AgentDone,
+    AgentStarted,
+    AgentUpdate,
     Answered,
     Appended,
     Asked,
@@ -101,7 +104,16 @@ class Screen:
                 self._line(f"Nothing helped against: {update.failure.kind}", Style.RED)
             case Result():
                 self._end(update)
-            case Tombstone() | Boundary() | MaxTurnsReached() | Asked() | Answered() | Injected() | ToolSummary():
+            case (
+                Tombstone()
+                | Boundary()
+                | MaxTurnsReached()
+                | Asked()
+                | Answered()
+                | Injected()
+                | ToolSummary()
+                | (AgentStarted() | AgentUpdate() | AgentDone())
+            ):
                 self._line(f"({type(update).__name__})", Style.DIM)  # not with this script
             case Appended() | ReplyStarted() | BlockStarted() | PrefixBroken() | CallProgress():
                 pass  # a result that was shown when its call was done; what this screen has no use for

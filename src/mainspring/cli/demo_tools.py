@@ -12,8 +12,8 @@ from mainspring.processes.child import Job, Limits
 from mainspring.processes.programs import find
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate
+from mainspring.tools.hands import Hands
 from mainspring.tools.kit import Kit
-from mainspring.tools.pipeline import Hands
 
 SECONDS = 60  # the tests take a tenth of one, on a busy machine a few
 BYPASS = "bypassPermissions"

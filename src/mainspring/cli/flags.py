@@ -26,6 +26,7 @@ class Takes(Enum):
     LIST = "A,B"
     FILE = "FILE"
     EACH = "FOLDER"  # one value, but the flag may stand several times
+    SOURCE = "FILE|JSON"  # the same
 
 
 class Flag(NamedTuple):
@@ -97,8 +98,9 @@ class Options:
     json_schema: str | None = None
     settings: str | None = None
     setting_sources: tuple[str, ...] | None = None
-    mcp_config: str | None = None
+    mcp_config: tuple[str, ...] = ()
     strict_mcp_config: bool = False
+    agents: str | None = None
     plugin_dir: tuple[str, ...] = ()
     debug_to_stderr: bool = False
     keep: bool = False
@@ -186,7 +188,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--add-dir", Takes.EACH, "one more folder that tools may touch; may stand several times"),
     Flag("--session-id", Takes.UUID, "the id of the new session"),
     Flag("--continue", Takes.NOTHING, "go on with the newest session of this folder, if there is one", also=("-c",)),
-    Flag("--resume", Takes.TEXT, "go on with this session; its id, or its title", also=("-r",)),
+    Flag("--resume", Takes.TEXT, "go on with this session; its id, the beginning of it, or its title", also=("-r",)),
     Flag("--fork-session", Takes.NOTHING, "with either: under a new id, the old session stays as it is"),
     Flag("--resume-session-at", Takes.UUID, "with either: only up to this message"),
     Flag("--resume-drops-turn", Takes.UUID, "only if nothing but this turn is dropped", later=PIPE, refused=True),
@@ -200,13 +202,14 @@ FLAGS: tuple[Flag, ...] = (
     ),
     Flag("--settings", Takes.TEXT, "a file with settings, or JSON"),
     Flag("--setting-sources", Takes.LIST, "which settings files are read: user,project,local; empty: none"),
-    Flag("--mcp-config", Takes.TEXT, "MCP servers, a file or JSON", later="MCP"),
-    Flag("--strict-mcp-config", Takes.NOTHING, "no MCP servers but these", later="MCP"),
+    Flag("--mcp-config", Takes.SOURCE, "MCP servers, a file or JSON; may stand several times"),
+    Flag("--strict-mcp-config", Takes.NOTHING, "no MCP servers but these"),
+    Flag("--agents", Takes.TEXT, 'kinds of agents, as JSON: {"name": {"description", "prompt", ...}}'),
     Flag("--plugin-dir", Takes.EACH, "a folder with a plugin", later="plugins"),
     Flag("--debug-to-stderr", Takes.NOTHING, "what happens inside", later="logging"),
     Flag("--keep", Takes.NOTHING, "with demo: keep the project, and say where it is"),
     Flag("--ask", Takes.NOTHING, "with models: also what the configured servers offer"),
-    Flag("--json", Takes.NOTHING, "with models, context and doctor: as JSON, for programs"),
+    Flag("--json", Takes.NOTHING, "with models, context, mcp and doctor: as JSON, for programs"),
     Flag("--online", Takes.NOTHING, "with doctor: also ask the server whether it takes the key"),
     Flag("--list", Takes.NOTHING, "with trust: the folders that are trusted"),
     Flag("--remove", Takes.NOTHING, "with trust: take it back"),
@@ -270,7 +273,7 @@ def convert(flag: Flag, name: str, value: str) -> object:
             return split(readable(value))
         case Takes.TEXT:
             return readable(value)
-        case Takes.EACH:
+        case Takes.EACH | Takes.SOURCE:
             return (value,)
         case _:
             return value

@@ -24,13 +24,15 @@ def framed(world: World, options: Options, write: Write) -> Framed:
         partial=options.include_partial_messages,
         replay=options.replay_user_messages,
     )
-    return Framed(frames, write, None if options.output_format == "stream-json" else "result")
+    wanted = None if options.output_format == "stream-json" else "result"
+    return Framed(frames, write, wanted, lambda: world.has_more)
 
 
 class Framed:
     """Frames, all of them or only the result."""
 
-    def __init__(self, frames: Frames, write: Write, wanted: str | None) -> None:
+    def __init__(self, frames: Frames, write: Write, wanted: str | None, more: Callable[[], bool]) -> None:
+        self._more = more  # whether another result will follow: who wants one alone gets the last
         self._frames = frames
         self._write = write
         self._wanted = wanted
@@ -51,5 +53,6 @@ class Framed:
     async def _put(self, frames: list[Object]) -> None:
         for frame in frames:
             self.failed = bool(frame.get("is_error"))
-            if self._wanted in (None, frame["type"]):
+            last = self.failed or not self._more()
+            if self._wanted is None or (frame["type"] == self._wanted and last):
                 await self._write(line(frame))

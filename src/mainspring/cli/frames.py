@@ -13,6 +13,7 @@ from typing import assert_never
 
 from mainspring import __version__
 from mainspring.cli.about import About
+from mainspring.cli.agent_frames import AgentFrames
 from mainspring.cli.outcomes import error_name, outcome, prose_of
 from mainspring.cli.tally import Tally
 from mainspring.cli.wire import Object, begun, block, block_id, content, delta, message, tool_result, usage
@@ -20,6 +21,9 @@ from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolCall, Too
 from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.core.reasons import Failure, Subtype
 from mainspring.core.updates import (
+    AgentDone,
+    AgentStarted,
+    AgentUpdate,
     Answered,
     Appended,
     Asked,
@@ -70,14 +74,16 @@ class Frames:
         self._failure: Failure | None = None
         self._calls: dict[str, ToolCall] = {}  # under way
         self._denials: list[Object] = []  # of this run
+        self._agents = AgentFrames(self._frame, self._tally, now)
 
     def opening(self, prompt: User) -> list[Object]:
         """Of each run, before anything else of it."""
         about = self._about
         init: Object = {
             "cwd": about.cwd,
-            "tools": list(about.tools),
-            "mcp_servers": [],
+            # As its clients know them (8).
+            "tools": ["Task" if name == "Agent" else name for name in (*about.tools, *about.later())],
+            "mcp_servers": about.servers(),
             "model": about.model.name,
             "permissionMode": about.mode,
             "apiKeySource": about.key_source,
@@ -85,7 +91,7 @@ class Frames:
             "mainspring_version": __version__,
             "output_style": "default",
             "slash_commands": [],
-            "agents": [],
+            "agents": list(about.agents),
             "skills": [],
             "plugins": [],
             "betas": list(about.betas),
@@ -143,22 +149,28 @@ class Frames:
                 return [self._appended(update.message)]
             case Injected():
                 return self._injected(update.message)
-            case RequestStarted():
-                self._tally.asked(update.model)
-                return []
             case Retrying() | Tombstone() | Boundary():
                 return [self._aside(update)]
             case Failed():
                 return self._failed(update.failure)
             case Result():
                 return [self._result(update)]
-            case CallStarted():
-                self._calls[update.call.id] = update.call
-                return []
+            case RequestStarted() | CallStarted():
+                return self._noted(update)
+            case AgentStarted() | AgentUpdate() | AgentDone():
+                return self._agents.of(update)
             case CallProgress() | MaxTurnsReached() | Asked() | Answered() | PrefixBroken() | ToolSummary():
                 return []  # the spec has no frame for them, or the result says it
             case _:
                 assert_never(update)
+
+    def _noted(self, update: RequestStarted | CallStarted) -> list[Object]:
+        """No frame of its own: its end has one."""
+        if isinstance(update, CallStarted):
+            self._calls[update.call.id] = update.call
+        else:
+            self._tally.asked(update.model)
+        return []
 
     # --- every frame ---
 
@@ -276,8 +288,8 @@ class Frames:
                 told = {"content": words, "level": "warning", "withdrawn": update.id}
                 return self._system("informational", told)
             case Boundary():
-                told = {"trigger": "auto", "pre_tokens": update.before, "post_tokens": update.after}
-                return self._system("compact_boundary", {"compact_metadata": told})
+                sizes = {"pre_tokens": update.before, "post_tokens": update.after, "freed": update.freed}
+                return self._system("compact_boundary", {"compact_metadata": {"trigger": "auto"} | sizes})
             case _:
                 assert_never(update)
 
@@ -315,7 +327,7 @@ class Frames:
         if out.status is not None:
             fields["api_error_status"] = out.status
         if result.estimated:
-            fields["estimated"] = True  # settled 14: a call was interrupted, and nobody told what it cost
+            fields["estimated"] = True  # settled 14: nobody told what a call cost
         if result.output is not None:
             fields["structured_output"] = result.output
         return self._frame("result", fields)

@@ -20,6 +20,7 @@ from mainspring.core.messages import Text, User
 from mainspring.core.reasons import Cause, Failure
 from mainspring.core.updates import Failed, Result, Retrying, Update
 from mainspring.engine.prompts import Blocked
+from mainspring.engine.run import Run
 
 NO_PIPE = (
     "'--input-format stream-json' is not there yet: it comes with the SDK. Give the prompt as an argument, or as text "
@@ -69,18 +70,31 @@ async def drive(world: World, text: str, options: Options, signals: Signals) -> 
 
 
 async def answer(world: World, text: str, options: Options, signals: Signals) -> int:
-    deps, loop = world.session.deps, asyncio.get_running_loop()
+    deps = world.session.deps
     said = User((Text(text),), id=deps.new_id(), at=deps.now())
     await world.open()
     door = new_door(world, options, Pipe().write)
+    deltas = options.include_partial_messages
     await door.open(said)
     heard = await world.prompts.said(said)
     if isinstance(heard, Blocked):
         await door.refused(heard.reason)
         return 0
     wish = options.words[0] if options.words else text  # what is piped in beside an argument is data
-    async with world.run(wish, heard, deltas=options.include_partial_messages) as run:
-        signals.during(signals.ending(loop, run.interrupt))
+    code = await followed(world.run(wish, heard, deltas=deltas), door, signals)
+    while not code and world.has_more:
+        from mainspring.cli.waiting import waited  # few have agents in the background
+
+        if not await waited(world, signals):
+            break
+        code = await followed(world.session.run(deltas=deltas), door, signals)
+    return code or signals.code
+
+
+async def followed(run: Run, door: Door, signals: Signals) -> int:
+    """To its end. The exit code, if nothing more comes."""
+    async with run:
+        signals.during(signals.ending(asyncio.get_running_loop(), run.interrupt))
         if signals.code:
             return signals.code  # it was heard before there was anything to interrupt
         try:
@@ -113,7 +127,7 @@ class Door(Protocol):
 
 def new_door(world: World, options: Options, write: Write) -> Door:
     if options.output_format == "text":
-        return Bare(write)
+        return Bare(write, lambda: world.has_more)
     from mainspring.cli.framed import framed  # who asks for text does not pay for frames
 
     return framed(world, options, write)
@@ -125,8 +139,9 @@ LONG_WAIT = 4_000  # milliseconds; from the fourth try on
 class Bare:
     """The answer alone (settled 33); what went wrong goes to standard error."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, more: Callable[[], bool]) -> None:
         self._write = write
+        self._more = more  # whether another answer will follow, which is then the one
         self._failure: Failure | None = None
         self.failed = False
 
@@ -153,7 +168,7 @@ class Bare:
         if out.is_error:
             complain(out.words)
             return
-        if out.text:
+        if out.text and not self._more():
             text = harmless(out.text) if os.isatty(1) else out.text
             await self._write(text.rstrip("\n").encode(errors="replace") + b"\n")
         if result.cause in WORTH_KNOWING:

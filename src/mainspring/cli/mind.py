@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mainspring.cli.flags import Options
@@ -28,8 +28,8 @@ from mainspring.sessions.places import folder_of
 from mainspring.settings.home import TRUSTED, home_folder
 from mainspring.settings.values import Features
 from mainspring.tools.gate import Gate
+from mainspring.tools.hands import Hands
 from mainspring.tools.kit import Kit
-from mainspring.tools.pipeline import Hands
 
 if TYPE_CHECKING:
     from mainspring.context.layers import Limits
@@ -109,16 +109,11 @@ class Thinking(Bundle):
     features: Features = Features()
 
 
-def new_mind(  # noqa: PLR0913  # what a mind is made of
-    asked: Thinking,
-    found: Surroundings,
-    hands: Hands,
-    system: tuple[str, ...],
-    kit: Kit,
-    *,
-    afterthoughts: bool = False,
+def mind_for(
+    asked: Thinking, found: Surroundings, hands: Hands, system: Callable[[], tuple[str, ...]], *, notes: str = ""
 ) -> Mind:
-    """`afterthoughts`: notes are written after a turn, for which the small model is asked."""
+    """`system` as it is when somebody asks: MCP servers add to it. `notes` is the folder for those that are written
+    after a turn; empty: none are."""
 
     def specs() -> tuple[ToolSpec, ...]:
         return hands.specs
@@ -129,7 +124,7 @@ def new_mind(  # noqa: PLR0913  # what a mind is made of
         config = asked.config
         small = small_model(config.model, asked.environment)
         return SideQuestions(
-            asked.provider, config, small=small, ledger=lambda: asked.ledger, system=system, tools=specs
+            asked.provider, config, small=small, ledger=lambda: asked.ledger, system=system(), tools=specs
         )
 
     def limits() -> Limits:
@@ -144,20 +139,35 @@ def new_mind(  # noqa: PLR0913  # what a mind is made of
 
         return recent(hands.place.read)
 
-    mind = Mind(
+    return Mind(
         Sight(
             asked.config,
             new_id,
             surroundings=found,
             ask=side_questions,
             folder=hands.place.spill,
-            fixed=lambda: size_of(system, hands.specs),
+            fixed=lambda: size_of(system(), hands.specs),
             files=files,
             hooks=hands.hooks,
-            notes=notes_folder(found.memory.where.home, found.memory.where.cwd) if afterthoughts else "",
+            notes=notes,
             limits=limits,
         )
     )
+
+
+def new_mind(  # noqa: PLR0913  # what a mind is made of
+    asked: Thinking,
+    found: Surroundings,
+    hands: Hands,
+    system: Callable[[], tuple[str, ...]],
+    kit: Kit,
+    *,
+    afterthoughts: bool = False,
+) -> Mind:
+    """That of a session, which its tools may ask. `afterthoughts`: notes are written after a turn, for which the small
+    model is asked."""
+    where = found.memory.where
+    mind = mind_for(asked, found, hands, system, notes=notes_folder(where.home, where.cwd) if afterthoughts else "")
 
     async def ask_small(text: str) -> str:
         from mainspring.context.asking import Question

@@ -87,4 +87,4 @@ def taken_away(options: Options, settings: Settings) -> set[str]:
     """Tools that the model is not even told of: denied as a whole (N-10)."""
     denied = [*options.disallowed_tools, *[entry.text for entry in settings.permissions.deny]]
     bare = [rule.removesuffix("()").removesuffix("(*)") for rule in denied]
-    return {rule for rule in bare if "(" not in rule and "*" not in rule}
+    return {"Agent" if rule == "Task" else rule for rule in bare if "(" not in rule and "*" not in rule}

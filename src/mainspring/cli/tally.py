@@ -39,6 +39,13 @@ class Tally:
         self._stop_clock()
         self._book(used, cost(used, self._known(self._model).price))
 
+    def agent_replied(self, model: str, used: Usage) -> None:
+        """What agents use is not in the usage of a run, but in its cost (6.4)."""
+        spent = cost(used, self._known(model).price)
+        self._used[model] = self._used.get(model, Usage()) + used
+        self._cost[model] = self._cost.get(model, 0) + spent
+        self._run_cost += spent
+
     def ended(self, result: Result) -> None:
         """What no reply accounts for (attempts that failed, summaries) is booked on the model that was asked last."""
         self._stop_clock()

@@ -7,15 +7,16 @@ import gc
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from mainspring.cli import rights
 from mainspring.cli.about import About
+from mainspring.cli.agents import OURS, AgentsOf, Household, kinds_of, told
 from mainspring.cli.flags import BY_NAME, Options, StartError
-from mainspring.cli.mind import Site, Thinking, around, new_mind, system_text
+from mainspring.cli.mind import Site, Thinking, around, new_mind, system_text, trusts
 from mainspring.cli.model import Close, Environment, Reached, least, new_config, new_provider
 from mainspring.cli.sandbox import Ground, Sandboxing
 from mainspring.cli.sessions import Opened, new_place, open_session
@@ -27,6 +28,7 @@ from mainspring.core.messages import Assistant, User
 from mainspring.core.models import same_model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.value import Bundle
+from mainspring.core.view import view
 from mainspring.engine.equipped import Answerer, Equipped
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.plain import new_id
@@ -45,8 +47,11 @@ from mainspring.settings.values import Settings
 from mainspring.tools.base import Offer, Place, offer
 from mainspring.tools.catalog import SPECS
 from mainspring.tools.gate import Gate
+from mainspring.tools.hands import Hands
 from mainspring.tools.kit import FOR_PEOPLE, Kit
-from mainspring.tools.pipeline import Hands
+
+if TYPE_CHECKING:
+    from mainspring.cli.mcp import Found, Wired
 
 
 class Parts(Bundle):
@@ -65,6 +70,7 @@ class Parts(Bundle):
     schema: Offer | None  # for an answer of a given shape
     model: Reached
     sandboxing: Sandboxing
+    servers: Found | None = None  # of MCP
 
 
 class World(Bundle):
@@ -75,6 +81,7 @@ class World(Bundle):
     open: Close  # what takes the event loop, before the first prompt
     close: Close
     skill: Callable[[str, str], str]  # the text of one, by its name; raises `ToolError`
+    agents: AgentsOf
 
     def run(self, said: str, heard: tuple[User, ...], *, deltas: bool = True) -> Run:
         """What was said may be a wish to the loop itself."""
@@ -84,6 +91,15 @@ class World(Bundle):
         tokens = token_budget(said)
         config = replace(session.config, token_budget=tokens) if tokens is not None else session.config
         return session.run(heard, config=config, deltas=deltas)
+
+    @property
+    def has_more(self) -> bool:
+        """Agents in the background still work, or have reported: the conversation goes on by itself."""
+        return bool(self.agents.away or self.session.shared.inbox.waiting())
+
+    async def wait_for_more(self) -> None:
+        if not self.session.shared.inbox.waiting():
+            await self.agents.next_report()
 
 
 def prepare(options: Options, environment: Environment) -> Parts:
@@ -114,6 +130,7 @@ def prepare(options: Options, environment: Environment) -> Parts:
             options, settings, environment, cwd, (config.model.name, *[m.name for m in config.fallbacks])
         ),
         sandboxing=sandboxing,
+        servers=named_servers(options, settings, environment, cwd),
     )
     tell(settings)
     return parts
@@ -127,6 +144,8 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
     hooks, attended = new_hooks(parts, opened), answer is not None
     surroundings = around(Site(options, parts.environment, parts.cwd, parts.gate, parts.kit))
     stored = opened.journal is not None
+    kinds = kinds_of(options, surroundings)
+    parts.kit.kinds = told(kinds)
     hands = new_hands(parts, hooks, attended=attended, skills=surroundings.has_skills, stored=stored)
     loaded = opened.loaded
     spent = loaded.spent if loaded is not None else 0
@@ -136,13 +155,25 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
     features = parts.settings.features
     asked = Thinking(parts.model.provider, parts.config, ledger, parts.environment, searches, features)
     takes_notes = attended and stored and features.auto_memory
-    mind = new_mind(asked, surroundings, hands, system, parts.kit, afterthoughts=takes_notes)
-    deps = Equipped(parts.model.provider, hands, journal=opened.journal, system=system, answer=answer, mind=mind)
+    servers = wired(parts, hands, lambda words: setattr(deps, "system", (*system, words)))
+    mind = new_mind(asked, surroundings, hands, lambda: deps.system, parts.kit, afterthoughts=takes_notes)
+    deps = Equipped(
+        parts.model.provider,
+        hands,
+        journal=opened.journal,
+        system=system,
+        answer=answer,
+        mind=mind,
+        before_turn=servers.settle,
+    )
     about = About(
         session_id=opened.session_id,
         cwd=parts.cwd,
         model=parts.config.model,
         tools=tuple(hands.offers),
+        later=lambda: servers.tools,
+        servers=servers.states,
+        agents=tuple(kinds) or OURS,
         mode=parts.mode,
         key_source=parts.model.key_source,
         betas=options.betas,
@@ -157,22 +188,32 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
         session = Session.resumed(deps, parts.config, loaded, ledger=ledger, repeatable=hands.is_repeatable)
         go_on_with(session, parts)
         tell_of_another_model(session, parts.config)
-        hands.remember(session.state.history)
+        hands.remember((*view(session.state.history, session.state.edits), *loaded.salvaged))
     connect(parts, session, opened.journal)
+    agents = AgentsOf(Household(parts, opened, kinds, surroundings, asked, hands, session))
+    parts.kit.send_agent = agents.send
     gc.freeze()  # all is loaded, and stays: the collector need not look at it again
     gc.enable()
 
     prompts = Prompts(hands.hooks, "startup" if loaded is None else "resume")
 
+    async def start() -> None:
+        await parts.sandboxing.open()
+        await servers.open(wait=not attended)
+        if loaded is not None:
+            await agents.tell_of_lost()
+
     async def close() -> None:
+        await agents.close()
         await prompts.ended("other")
         await mind.close()
         await hands.hooks.close()
+        await servers.close()
         await parts.kit.close()
         await parts.sandboxing.close()
         await parts.model.close()
 
-    return World(session, about, hands, prompts, parts.sandboxing.open, close, parts.kit.load_skill)
+    return World(session, about, hands, prompts, start, close, parts.kit.load_skill, agents)
 
 
 def new_hands(parts: Parts, hooks: Hooks | None, *, attended: bool, skills: bool, stored: bool) -> Hands:
@@ -180,6 +221,48 @@ def new_hands(parts: Parts, hooks: Hooks | None, *, attended: bool, skills: bool
     names = [name for name in parts.tools if name not in idle]
     offers = [*parts.kit.offers(names), *([parts.schema] if parts.schema is not None else [])]
     return Hands(offers, place=parts.kit.place, gate=parts.gate, hooks=hooks, attended=attended)
+
+
+def named_servers(options: Options, settings: Settings, environment: Environment, cwd: str) -> Found | None:
+    """Who names none does not pay for them."""
+    if not (options.mcp_config or settings.mcp.servers or os.path.lexists(f"{cwd}/.mcp.json")):
+        return None
+    from mainspring.cli.mcp import Place as Asked
+    from mainspring.cli.mcp import configured, warn
+
+    found = configured(Asked(options, settings, environment, cwd, lambda: trusts(home_folder(environment), cwd)))
+    for problem in found.problems:
+        warn(problem)
+    return found if found.servers else None
+
+
+class NoServers:
+    """Where nobody named any, which is most often."""
+
+    tools: tuple[str, ...] = ()
+
+    async def open(self, *, wait: bool) -> None:
+        pass
+
+    async def settle(self) -> None:
+        pass
+
+    def states(self) -> list[dict[str, str]]:
+        return []
+
+    async def close(self) -> None:
+        pass
+
+
+def wired(parts: Parts, hands: Hands, instruct: Callable[[str], object]) -> Wired | NoServers:
+    if parts.servers is None:
+        return NoServers()
+    from mainspring.cli.mcp import Wired, new_servers, taken_away, warn
+
+    is_away = taken_away(rights.taken_away(parts.options, parts.settings))
+    window = parts.config.model.window
+    servers = new_servers(parts.servers, parts.kit, parts.environment, window=window, is_away=is_away, warn=warn)
+    return Wired(servers, hands, instruct)
 
 
 def connect(parts: Parts, session: Session, journal: FileJournal | None) -> None:

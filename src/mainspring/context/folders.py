@@ -1,4 +1,4 @@
-"""Which folders belong to a project, from its root down to the working folder, and where skills lie."""
+"""Which folders belong to a project, from its root down to the working folder, and where skills and agents lie."""
 
 # ruff: noqa: PTH112, PTH116, PTH120  # pathlib takes 8 ms to load
 
@@ -47,24 +47,27 @@ def _upwards(cwd: str) -> list[str]:
     return found
 
 
-class SkillPlaces(Bundle):
+class Places(Bundle):
+    """Where the user and the project keep files of one sort, such as skills."""
+
     user: str = ""  # the user's home folder
     home: str | None = None  # our own in it
     project: tuple[str, ...] = ()  # the working folder first, then the root of its repository
     trusted: bool = False
     sources: tuple[str, ...] | None = None
+    sort: str = "skills"
 
     def are_there(self) -> bool:
         return any(os.path.isdir(folder) for folder, _ in self.folders())
 
     def folders(self) -> Iterator[tuple[str, bool]]:
-        """Where skills lie, and whether that is the project's. Of two with one name, the first one counts."""
+        """All of them, and whether each is the project's. Of two things with one name, the first one counts."""
         if self.sources is None or "user" in self.sources:
             if self.home:
-                yield f"{self.home}/skills", False
+                yield f"{self.home}/{self.sort}", False
             if self.user and self.home != f"{self.user}/.claude":
-                yield f"{self.user}/.claude/skills", False
+                yield f"{self.user}/.claude/{self.sort}", False
         if self.trusted and (self.sources is None or "project" in self.sources):
             for folder in dict.fromkeys(self.project):
-                yield f"{folder}/.mainspring/skills", True
-                yield f"{folder}/.claude/skills", True
+                yield f"{folder}/.mainspring/{self.sort}", True
+                yield f"{folder}/.claude/{self.sort}", True

@@ -10,7 +10,7 @@ import os
 import re
 
 from mainspring.context.attachments import MANNERS, Attachment, Kind, cut
-from mainspring.context.folders import SkillPlaces
+from mainspring.context.folders import Places
 from mainspring.context.frontmatter import split
 from mainspring.context.texts import Mark, look, read_text, steady
 from mainspring.core.errors import ToolError, UsageError
@@ -47,7 +47,7 @@ class Loaded(Value):
 class Skills:
     """The skills of a session."""
 
-    def __init__(self, places: SkillPlaces) -> None:
+    def __init__(self, places: Places) -> None:
         self._places = places
         self._read: dict[str, tuple[Mark, Skill | None]] = {}
         self.by_name: dict[str, Skill] = {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mainspring.context.attachments import Attachment, missing, render
 from mainspring.context.environment import date, repository, today
-from mainspring.context.folders import SkillPlaces
+from mainspring.context.folders import Places
 from mainspring.context.memory import Memory, Where
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, User
 from mainspring.core.state import State
@@ -44,6 +44,7 @@ class Around(Bundle):
     environ: Mapping[str, str] = {}  # for git alone
     read: Callable[[], ReadSet] | None = None  # what the tools have read; asked for at the first file
     children: Callable[[], Children] | None = None  # who starts programs; asked for at the first one
+    skills: bool = True  # whether the model can load one
 
 
 class Surroundings:
@@ -69,7 +70,7 @@ class Surroundings:
 
     @property
     def has_skills(self) -> bool:
-        return self._skill_places().are_there()
+        return self._around.skills and self._skill_places().are_there()
 
     @property
     def skills(self) -> Skills:
@@ -106,9 +107,9 @@ class Surroundings:
         standing = (*self.memory.attachments, self._index, skills, date(now), self._git)
         return [attachment for attachment in standing if attachment is not None]
 
-    def _skill_places(self) -> SkillPlaces:
+    def _skill_places(self) -> Places:
         where, project = self.memory.where, self.memory.project
-        return SkillPlaces(where.user, where.home, (where.cwd, project.root), where.trusted, where.sources)
+        return Places(where.user, where.home, (where.cwd, project.root), where.trusted, where.sources)
 
     # --- what the model touched -------------------------------------------------------------------
 

@@ -72,6 +72,7 @@ class Compacted(Happened):
 class ToolsDone(Happened):
     results: tuple[ToolResult, ...]  # of every call that was started
     stopped: str | None = None  # a hook or a denial ended the run, and why
+    cost: int = 0  # what agents have spent that the calls ran; what they used is told by their own sessions
 
 
 class Verdict(Value):
@@ -91,6 +92,7 @@ class Aborted(Happened):
     results: tuple[ToolResult, ...] = ()  # of every call that was started, whether it finished or not
     usage: Usage = Usage()  # an estimate (settled 14)
     cost: int | None = None  # in place of what the usage would cost: a summary that was being written
+    agents: int = 0  # what agents have spent that the calls ran
 
 
 Event = Submitted | ContextReady | Replied | CallFailed | Compacted | ToolsDone | HooksDone | Aborted

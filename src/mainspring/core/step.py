@@ -32,6 +32,7 @@ from mainspring.core.history import History
 from mainspring.core.ladder import LADDER, after_progress, climb, use
 from mainspring.core.limits import ADVICE, budget_goes_on, continued, nudge, watch
 from mainspring.core.messages import Assistant, Origin, RedactedThinking, Stop, Thinking, ToolCall, ToolResult, user
+from mainspring.core.money import Usage
 from mainspring.core.moves import call_model, compact, finish, give_up, prepare
 from mainspring.core.pairing import NeverRan, answer, open_calls
 from mainspring.core.reasons import (
@@ -243,6 +244,7 @@ def recover(state: State, failure: Failure, trouble: Trouble, config: Config) ->
 
 
 def on_tools(state: State, done: ToolsDone, config: Config) -> Step:
+    state = account(state, Usage(), spent=done.cost)
     reply = last_reply(state)
     ran, ends = reply.runnable, state.ending is not None or done.stopped is not None
     if len(done.results) < len(ran) and not ends:
@@ -354,6 +356,7 @@ def on_abort(state: State, event: Aborted) -> Step:
     state = account(state, event.usage, spent=event.cost)
     if event.usage.total or event.cost:
         state = replace(state, totals=replace(state.totals, estimated=True))
+    state = account(state, Usage(), spent=event.agents)
     in_tools = isinstance(state.waiting_for, RunTools)
     calls: tuple[ToolCall, ...] = ()
     if in_tools:

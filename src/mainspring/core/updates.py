@@ -135,6 +135,32 @@ class ToolSummary(Value):
     call_ids: tuple[str, ...]
 
 
+class AgentStarted(Value):
+    """A call has an agent work for it. The agent's own session begins with `prompt`."""
+
+    call_id: str
+    agent_id: str
+    kind: str  # the name of its definition
+    description: str
+    prompt: User
+    background: bool = False  # the call is over at once, and the agent goes on
+
+
+class AgentUpdate(Value):
+    """Something that an agent shows. Pieces of text are not passed on."""
+
+    call_id: str
+    agent_id: str
+    update: Update
+
+
+class AgentDone(Value):
+    call_id: str
+    agent_id: str
+    result: Result | None  # None: it did not come to its end
+    file: str = ""  # its session; empty: none was written
+
+
 # --- decided by the core ----------------------------------------------------------------------------
 
 
@@ -194,7 +220,7 @@ class Result(Value):
     messages: int = 0  # user-role messages of this run, the prompt not counted: see `num_turns`
     usage: Usage = Usage()
     cost: int = 0  # nano-dollars
-    estimated: bool = False  # usage and cost hold an estimate: a call was interrupted
+    estimated: bool = False  # usage and cost hold an estimate: a call was interrupted, or a server told nothing
     duration: int = 0  # milliseconds
 
     @property
@@ -222,6 +248,9 @@ Shown = (
     | PrefixBroken
     | Retrying
     | ToolSummary
+    | AgentStarted
+    | AgentUpdate
+    | AgentDone
 )
 Decided = RequestStarted | Appended | Boundary | Tombstone | MaxTurnsReached | Failed | Result
 Update = Shown | Decided

@@ -1,4 +1,4 @@
-"""A bounded way from one producer to one consumer, closable from both ends."""
+"""A bounded way from a run, and the agents below it, to one consumer; closable from both ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Channel(Generic[T]):
         self._closed = False  # by the producer: nothing more will come
         self._left = False  # by the consumer: nobody listens
         self._reader: asyncio.Future[None] | None = None
-        self._writer: asyncio.Future[None] | None = None
+        self._writers: list[asyncio.Future[None]] = []  # the loop itself, and agents whose updates come this way
 
     # --- the producer's end ---
 
@@ -37,8 +37,9 @@ class Channel(Generic[T]):
     async def room(self) -> None:
         """Wait until the consumer has caught up, or has left."""
         while len(self._items) >= self._capacity and not self._left:
-            self._writer = asyncio.get_running_loop().create_future()
-            await self._writer
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._writers.append(waiting)
+            await waiting
 
     def close(self) -> None:
         self._closed = True
@@ -49,7 +50,7 @@ class Channel(Generic[T]):
     def leave(self) -> None:
         self._left = True
         self._items.clear()
-        _wake(self._writer)
+        self._wake_writers()
         _wake(self._reader)
 
     def __aiter__(self) -> Channel[T]:
@@ -70,9 +71,14 @@ class Channel(Generic[T]):
 
     def pop(self) -> T:
         item = self._items.popleft()
-        if self._writer is not None and len(self._items) <= self._capacity // 2:
-            _wake(self._writer)
+        if self._writers and len(self._items) <= self._capacity // 2:
+            self._wake_writers()
         return item
+
+    def _wake_writers(self) -> None:
+        writers, self._writers = self._writers, []
+        for writer in writers:
+            _wake(writer)
 
 
 def _wake(waiter: asyncio.Future[None] | None) -> None:

@@ -27,6 +27,7 @@ from mainspring.core.events import (
     ToolsDone,
 )
 from mainspring.core.messages import Assistant, ToolCall, ToolResult, User
+from mainspring.core.money import Usage
 from mainspring.core.reasons import AbortReason
 from mainspring.core.state import State, checkpoint
 from mainspring.core.step import step
@@ -38,7 +39,7 @@ from mainspring.engine.channel import Channel
 from mainspring.engine.deps import Deps
 from mainspring.engine.endings import GRACE, end_all, look_at, regardless
 from mainspring.engine.executor import Executor
-from mainspring.engine.sampling import Sampler
+from mainspring.engine.sampling import CutOffError, Sampler
 from mainspring.engine.shared import Command, Shared
 from mainspring.sessions.records import (
     CheckpointRecord,
@@ -70,7 +71,7 @@ class Driver:
         self._shared = shared
         self._channel = channel
         self._background = Background()
-        self._executor = Executor(deps, config, shared, channel.push, self._crashed)
+        self._executor = Executor(deps, config, shared, channel.push, self._crashed, channel.room)
         self._sampler = Sampler(deps, shared, self._executor, channel.push, deltas=deltas)
         self._memory: asyncio.Task[tuple[User, ...]] | None = None
         self._taken: tuple[Command, ...] = ()  # into the context that is being prepared
@@ -80,9 +81,10 @@ class Driver:
         self._over: asyncio.Future[None] | None = None  # the work is done, or no longer waited for
         self._patience: asyncio.TimerHandle | None = None
         self._undecided: Event | None = None  # happened, but is not in the state yet
-        self._lost_summary = 0  # nano-dollars set aside for a summary that did not come to its end
+        self._lost_summary = (Usage(), 0)  # what one came to that did not come to its end, in nano-dollars
 
     async def run(self, submitted: Submitted) -> None:
+        self._shared.follow(self._channel.push)
         try:
             effect = await self._decide(submitted)
             while not isinstance(effect, Finish):
@@ -92,6 +94,7 @@ class Driver:
 
     async def _end(self) -> None:
         """Nothing that this run started outlives it, however it ends."""
+        self._shared.follow(None)
         try:
             partial, results = unsaid(self._undecided)
             partial = self._sampler.salvage() or partial
@@ -211,7 +214,8 @@ class Driver:
     async def _aborted(self, reason: AbortReason) -> Aborted:
         results = await self._executor.stop()
         partial, usage = await self._sampler.interrupted(self.state)
-        event = self._undecided = Aborted(reason, partial, results, usage, self._lost_summary or None)
+        (used, spent), agents = self._lost_summary, self._shared.take_agents_cost()
+        event = self._undecided = Aborted(reason, partial, results, usage + used, spent or None, agents)
         if self._crash is not None:
             raise self._crash
         return event
@@ -255,7 +259,7 @@ class Driver:
             staged=prepared.staged,
             media=prepared.media,
             usage=prepared.usage,
-            cost=prepared.cost,
+            cost=prepared.cost + self._shared.take_agents_cost(),
             model=self._shared.policy.model or self._config.model,
         )
 
@@ -265,16 +269,20 @@ class Driver:
         results, why = await self._executor.finish(effect.calls, start=effect.start)
         if effect.start and why is None:
             self._background.start(self._sum_up(effect.calls, results))
-        return ToolsDone(results, why)
+        return ToolsDone(results, why, self._shared.take_agents_cost())
 
     async def _compact(self, effect: Compact) -> Compacted:
         ledger = self._shared.ledger
         if not ledger.reserve(effect.reserve):
             return Compacted(failed="the ledger refused the reservation", funds=ledger.funds)
-        spent = self._lost_summary = effect.reserve  # if it does not come to an end, nobody knows better
+        spent = effect.reserve  # should it fail in any other way, nobody knows better
+        self._lost_summary = (Usage(), spent)
         try:
             made = await self._deps.summarize(self.state, effect)
-            spent, self._lost_summary = made.cost, 0
+            spent, self._lost_summary = made.cost, (Usage(), 0)
+        except CutOffError as cut:
+            spent, self._lost_summary = cut.cost, (cut.usage, cut.cost)
+            raise
         finally:
             ledger.settle(effect.reserve, spent)
         edits = from_the_front(self.state.history, self.state.edits, made.edits)

@@ -7,7 +7,7 @@ It spans two effects, `CallModel` and `RunTools` (settled 10). When a call may s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -30,11 +30,10 @@ from mainspring.sessions.records import (
     OutcomeRecord,
     StepsRecord,
 )
+from mainspring.tools.base import CRASHED, INTERRUPTED
 
 CANCELLED = "Not run: an earlier command of the same reply failed."
-INTERRUPTED = "The call was interrupted while it ran. What it did until then is not known."
 ABANDONED = "The call was interrupted and did not end. It may still be running."
-CRASHED = "The tool itself failed: {error}"
 
 
 class Job:
@@ -48,6 +47,7 @@ class Job:
         self.cancelled = False  # by us: the tool did not end by itself
         self.recording = False  # the tool is done and its outcome is being written: too late to cancel
         self.abandoned = False  # we no longer wait for it
+        self.questions = 0  # that wait for a person; an agent may have several
         self.result: ToolResult | None = None
 
     @property
@@ -67,6 +67,12 @@ class Job:
     def progress(self, text: str) -> None:
         self._executor.progress(self, text)
 
+    def show(self, update: Update) -> None:
+        self._executor.pass_on(self, update)
+
+    async def room(self) -> None:
+        await self._executor.room()
+
     def set(self, status: Status, *, failed: bool = False) -> None:
         self.slot = replace(self.slot, status=status, failed=failed)
 
@@ -77,14 +83,16 @@ class Job:
 
 
 class Executor:
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  # what it is made of
         self,
         deps: Deps,
         config: Config,
         shared: Shared,
         show: Callable[[Update], None],
         on_crash: Callable[[BaseException], None],
+        room: Callable[[], Awaitable[None]],
     ) -> None:
+        self.room = room  # waits until whoever looks has caught up
         self._deps = deps
         self._config = config
         self.shared = shared
@@ -254,13 +262,18 @@ class Executor:
     async def ask(self, job: Job, text: str, about: Any = None) -> str:
         question = Question(self._deps.new_id(), job.call.id, text, about)
         await self._deps.journal.append(AskedRecord(question.id, job.call.id, text, self._deps.now()))
+        job.questions += 1
         job.set(Status.WAITING)
-        if self._halted:
-            job.cancel()  # too late to ask
-        self._show(Asked(question.id, job.call.id, text, about))
-        answer = await self._deps.ask(question)
-        await self._deps.journal.append(AnsweredRecord(question.id, answer, self._deps.now()))
-        job.set(Status.EXECUTING)
+        try:
+            if self._halted:
+                job.cancel()  # too late to ask
+            self._show(Asked(question.id, job.call.id, text, about))
+            answer = await self._deps.ask(question)
+            await self._deps.journal.append(AnsweredRecord(question.id, answer, self._deps.now()))
+        finally:
+            job.questions -= 1
+        if not job.questions:
+            job.set(Status.EXECUTING)
         self._show(Answered(question.id, answer))
         return answer
 
@@ -272,6 +285,10 @@ class Executor:
     def progress(self, job: Job, text: str) -> None:
         if job.task is not None and not job.abandoned and not job.recording:
             self._show(CallProgress(job.call.id, text))
+
+    def pass_on(self, job: Job, update: Update) -> None:
+        if job.task is not None and not job.abandoned:
+            self._show(update)
 
 
 def stamped(outcome: Outcome, call: ToolCall, deps: Deps) -> Outcome:

@@ -33,11 +33,20 @@ if TYPE_CHECKING:
 
 
 class Session:
-    def __init__(self, deps: Deps, config: Config, *, state: State | None = None, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self,
+        deps: Deps,
+        config: Config,
+        *,
+        state: State | None = None,
+        ledger: Ledger | None = None,
+        above: Shared | None = None,
+    ) -> None:
+        """`above`: what the session shares for which this one's agent works."""
         self.deps = deps
         self.config = config
         self.state = state or State(History())
-        self.shared = Shared(self.state.history, ledger)
+        self.shared = Shared(self.state.history, ledger, above)
         self.completed_commands: list[Command] = []
         self._under_way: Driver | None = None
         self._salvaged: tuple[Assistant | None, tuple[ToolResult, ...]] = (None, ())

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
 from mainspring.core.effects import Priority
 from mainspring.core.errors import UsageError
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, User, user
 from mainspring.core.models import Model
+from mainspring.core.updates import AgentDone, Update
 from mainspring.core.value import Value
 from mainspring.engine.ledger import Ledger
 from mainspring.sessions.records import CommandRecord, CommandState
@@ -60,8 +65,48 @@ class Inbox:
 
 
 class Shared:
-    def __init__(self, history: History, ledger: Ledger | None = None, policy: Policy = Policy()) -> None:  # noqa: B008  # frozen
+    def __init__(self, history: History, ledger: Ledger | None = None, above: Shared | None = None) -> None:
+        """`above`: of the session for which this one's agent works. What it may do is what that one may do, at any
+        time; model and tools are its own."""
         self.ledger = ledger or Ledger()
-        self.policy = policy
+        self._policy = Policy()
+        self._above = above
         self.inbox = Inbox()
+        self.cleared = 0  # tokens that the service left out of the prompt of the last reply (D-14)
+        self._spent_by_agents = 0  # nano-dollars that no event has told of
+        self._show: Callable[[Update], None] | None = None  # to whoever follows the run under way
+        self._unseen: list[AgentDone] = []
         self.call_ids = {call.id for message in history if isinstance(message, Assistant) for call in message.calls}
+
+    @property
+    def policy(self) -> Policy:
+        if self._above is None:
+            return self._policy
+        return replace(self._policy, mode=self._above.policy.mode, rules=self._above.policy.rules)
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def follow(self, show: Callable[[Update], None] | None) -> None:
+        """A run begins, and shows what it has to show there; None: it is over."""
+        self._show = show
+        if show is not None:
+            unseen, self._unseen = self._unseen, []
+            for update in unseen:
+                show(update)
+
+    def show(self, update: Update) -> None:
+        """What an agent in the background does. Between two runs nobody looks; that it has ended is shown later."""
+        if self._show is not None:
+            self._show(update)
+        elif isinstance(update, AgentDone):
+            self._unseen.append(update)
+
+    def agent_spent(self, cost: int) -> None:
+        self._spent_by_agents += cost
+
+    def take_agents_cost(self) -> int:
+        """What agents have cost since the last time: the next event tells of it."""
+        cost, self._spent_by_agents = self._spent_by_agents, 0
+        return cost

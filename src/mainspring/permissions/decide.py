@@ -19,10 +19,11 @@ from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shown import shown, visible
 from mainspring.permissions.sorted_rules import READERS, WRITERS, FieldRule, Sorted
 
-# Nothing to protect in them: they touch the session itself, or speak with the person.
+# Nothing to protect in them: they touch the session itself, speak with the person, or send out an agent, each of whose
+# calls is decided about.
 FREE_TOOLS = names(
     """TodoWrite TaskCreate TaskUpdate TaskList TaskGet EnterPlanMode ExitPlanMode AskUserQuestion StructuredOutput
-    ToolSearch BashOutput TaskOutput KillShell Sleep Recall"""
+    ToolSearch BashOutput TaskOutput KillShell Sleep Recall Agent"""
 )
 _WILD = re.compile(r"[*?\[{]")
 _LISTED = re.compile(r"[{,]")

@@ -104,7 +104,7 @@ class FileJournal:
         self.file = os.fspath(file)
         self.stored = False  # whether what is appended still reaches the disk
         self._scribe = scribe
-        self._options = options
+        self.options = options
         hold(*options.secrets)
         self._write_to = options.disk.write
         self._fd = self._live = -1
@@ -195,7 +195,7 @@ class FileJournal:
 
     async def sync(self) -> None:
         """Return when everything appended would survive a loss of power."""
-        if self._options.durability is not Durability.NONE and self.stored:
+        if self.options.durability is not Durability.NONE and self.stored:
             if self._syncing is not None:
                 await self._syncing
             await asyncio.get_running_loop().run_in_executor(None, self._sync)
@@ -276,21 +276,21 @@ class FileJournal:
     def _failed(self, error: OSError) -> None:
         """Nothing more is written; what the disk took stays, and its last line may be torn."""
         self.stored = False
-        self._options.on_trouble(
+        self.options.on_trouble(
             f"'{self.file}' cannot be written ({error.strerror or error}): "
-            + ("the run ends" if self._options.require else "from here on nothing of this session is stored")
+            + ("the run ends" if self.options.require else "from here on nothing of this session is stored")
         )
         self._check_required()
 
     def _check_required(self) -> None:
-        if self._options.require and not self.stored:
+        if self.options.require and not self.stored:
             raise NotStored(f"'{self.file}' cannot be written, and '--require-journal' was given")
 
     def _write_payloads(self) -> None:
         payloads, self._scribe.payloads = self._scribe.payloads, []
         try:
             for payload in payloads:
-                self._payloads_to_sync.append(write_payload(self.file, payload, self._options.disk))
+                self._payloads_to_sync.append(write_payload(self.file, payload, self.options.disk))
         except OSError as error:
             self._failed(error)
 
@@ -303,7 +303,7 @@ class FileJournal:
                 make_folder_for(live)
                 self._live = os.open(live, _OPEN, FILE)
             if reply_id != self._live_reply:
-                self._options.disk.truncate(self._live)
+                self.options.disk.truncate(self._live)
                 self._live_reply = reply_id
         except OSError as error:
             self._failed(error)
@@ -314,9 +314,9 @@ class FileJournal:
     # --- syncing ---
 
     async def _turn_ends(self) -> None:
-        if self._options.durability is Durability.POWER:
+        if self.options.durability is Durability.POWER:
             await self.sync()
-        elif self._options.durability is Durability.PROCESS and (self._syncing is None or self._syncing.done()):
+        elif self.options.durability is Durability.PROCESS and (self._syncing is None or self._syncing.done()):
             self._syncing = asyncio.get_running_loop().run_in_executor(None, self._sync)
 
     def _sync(self) -> None:

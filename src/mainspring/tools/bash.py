@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Text
+from mainspring.core.updates import Rendering
 from mainspring.processes.bubblewrap import SandboxError
 from mainspring.processes.child import Job, Limits, Walls
 from mainspring.processes.children import Children, Ended
@@ -24,7 +25,7 @@ from mainspring.processes.output import DISK, Sizes, Stored
 from mainspring.processes.programs import find
 from mainspring.secrets.held import Covering
 from mainspring.tools.background import Background
-from mainspring.tools.base import Answer, Calling, Input, Place, Shown, Tool, Trait, without_nul
+from mainspring.tools.base import Answer, Calling, Input, Place, Tool, Trait, without_nul
 from mainspring.tools.shell_codes import meaning, named
 from mainspring.tools.shell_live import Live
 from mainspring.tools.shell_script import answered, arguments, move
@@ -35,9 +36,9 @@ ABOUT = """\
 Run a command in bash and see what it prints. Each call is a fresh shell: the working folder stays from call to call, \
 variables do not. There is no terminal and no standard input, so commands that ask something fail: use flags such as \
 '-y' or '--no-edit'. Nothing that a command starts outlives the call, except with 'run_in_background'.
-- To read, search, edit or write files use Read, Grep, Glob, Edit and Write, not cat, grep, find, sed or echo.
+- For files use Read, Grep, Glob, Edit and Write, not cat, grep, find, sed or echo.
 - Quote paths that hold spaces. Use absolute paths rather than cd.
-- Commands that need each other: join them with '&&' in one call. Independent ones: several calls in one reply.
+- Join commands that need each other with '&&'; independent ones are several calls in one reply.
 - Long output is cut in the middle and stored whole; the result says where.
 - What goes on without an end (servers, watchers): 'run_in_background', then BashOutput and KillShell."""
 
@@ -125,7 +126,7 @@ class Bash:
         )
         data = {**DATA, "backgroundTaskId": running.id}
         lines = "\n".join([part for part in (note, text) if part])
-        return Answer((Text(lines),), data, shown=Shown(summary(given), f"in the background: {running.id}"))
+        return Answer((Text(lines),), data, shown=Rendering(summary(given), f"in the background: {running.id}"))
 
     def _job(self, given: BashInput, place: Place, answer: int | None) -> Job:
         command, mark = given.command, new_mark()
@@ -264,5 +265,5 @@ def told(given: BashInput, ended: Ended, notes: list[str]) -> Answer:
         {**DATA, "stdout": output, "interrupted": ended.timed_out, "exitCode": ended.code},
         is_error=wrong,
         failed=wrong,
-        shown=Shown(summary(given), text, "output"),
+        shown=Rendering(summary(given), text, "output"),
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 SPECS: dict[str, tuple[str, dict[str, Any]]] = {
     "Bash": (
-        "Run a command in bash and see what it prints. Each call is a fresh shell: the working folder stays from call to call, variables do not. There is no terminal and no standard input, so commands that ask something fail: use flags such as '-y' or '--no-edit'. Nothing that a command starts outlives the call, except with 'run_in_background'.\n- To read, search, edit or write files use Read, Grep, Glob, Edit and Write, not cat, grep, find, sed or echo.\n- Quote paths that hold spaces. Use absolute paths rather than cd.\n- Commands that need each other: join them with '&&' in one call. Independent ones: several calls in one reply.\n- Long output is cut in the middle and stored whole; the result says where.\n- What goes on without an end (servers, watchers): 'run_in_background', then BashOutput and KillShell.",
+        "Run a command in bash and see what it prints. Each call is a fresh shell: the working folder stays from call to call, variables do not. There is no terminal and no standard input, so commands that ask something fail: use flags such as '-y' or '--no-edit'. Nothing that a command starts outlives the call, except with 'run_in_background'.\n- For files use Read, Grep, Glob, Edit and Write, not cat, grep, find, sed or echo.\n- Quote paths that hold spaces. Use absolute paths rather than cd.\n- Join commands that need each other with '&&'; independent ones are several calls in one reply.\n- Long output is cut in the middle and stored whole; the result says where.\n- What goes on without an end (servers, watchers): 'run_in_background', then BashOutput and KillShell.",
         {
             "type": "object",
             "properties": {
@@ -26,7 +26,6 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 },
             },
             "required": ["command"],
-            "additionalProperties": False,
         },
     ),
     "BashOutput": (
@@ -41,7 +40,6 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 },
             },
             "required": ["bash_id"],
-            "additionalProperties": False,
         },
     ),
     "KillShell": (
@@ -50,11 +48,10 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
             "type": "object",
             "properties": {"shell_id": {"type": "string", "description": "The id."}},
             "required": ["shell_id"],
-            "additionalProperties": False,
         },
     ),
     "Read": (
-        "Read a file. Each line of text comes as its number, a tab, and the line as it is: number and tab are no part of the file. At most 2000 lines at once, and lines over 2000 characters are cut; choose others with 'offset' and 'limit'. Images (PNG, JPEG, GIF, WebP), PDF documents of up to 100 pages (of longer ones, some 'pages') and notebooks (.ipynb, with outputs) are shown as such. Not for folders: use Glob, or ls in Bash. Read several files at once by several calls in one reply. A file must be read before Edit or Write can change it.",
+        "Read a file. Each line of text comes as its number, a tab, and the line as it is: number and tab are no part of the file. At most 2000 lines at once, and lines over 2000 characters are cut; choose others with 'offset' and 'limit'. Images (PNG, JPEG, GIF, WebP), PDF documents of up to 100 pages (of longer ones, some 'pages') and notebooks (.ipynb, with outputs) are shown as such. Not for folders: use Glob, or ls in Bash. A file must be read before Edit or Write can change it.",
         {
             "type": "object",
             "properties": {
@@ -64,11 +61,10 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 "pages": {"type": "string", "description": "Of a PDF: '3' or '1-5'; 20 at most."},
             },
             "required": ["file_path"],
-            "additionalProperties": False,
         },
     ),
     "Edit": (
-        "Replace a text in a file by another. Read the file first; an edit fails if it changed since. 'old_string' must match exactly, with its indentation and without the line numbers that Read shows, and occur once: add lines around it until it does, or set 'replace_all'. Line ends and encoding are kept. An empty 'old_string' makes a new file.",
+        "Replace a text in a file by another. Read the file first; an edit fails if it changed since. 'old_string' must match exactly, with its indentation and without the line numbers that Read shows, and occur once: add lines around it until it does, or set 'replace_all'. Line ends and encoding are kept.",
         {
             "type": "object",
             "properties": {
@@ -81,7 +77,6 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 "replace_all": {"type": "boolean", "description": "Wherever it occurs."},
             },
             "required": ["file_path", "old_string", "new_string"],
-            "additionalProperties": False,
         },
     ),
     "Write": (
@@ -93,11 +88,10 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 "content": {"type": "string", "description": "All of it."},
             },
             "required": ["file_path", "content"],
-            "additionalProperties": False,
         },
     ),
     "NotebookEdit": (
-        "Replace, insert or delete one cell of a Jupyter notebook. Read the notebook first: it shows the cells' ids. A replaced code cell loses its outputs.",
+        "Replace, insert or delete one cell of a Jupyter notebook. Read the notebook first: it shows the cells' ids.",
         {
             "type": "object",
             "properties": {
@@ -115,11 +109,10 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 },
             },
             "required": ["notebook_path", "new_source"],
-            "additionalProperties": False,
         },
     ),
     "Glob": (
-        "Find files by name, the last changed first, at most 100. '**' stands for any folders; a pattern without a slash is about names at any depth. What .gitignore lists is left out, and links are not followed.",
+        "Find files by name, the last changed first, at most 100. '**' stands for any folders; a pattern without a slash is about names at any depth. What .gitignore lists is left out.",
         {
             "type": "object",
             "properties": {
@@ -127,11 +120,10 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 "path": {"type": "string", "description": "The folder to look in; the working folder unless given."},
             },
             "required": ["pattern"],
-            "additionalProperties": False,
         },
     ),
     "Grep": (
-        "Search the contents of files with ripgrep. What .gitignore lists, binary files and files over 100 MB are left out unless 'path' names the file; links are not followed.",
+        "Search the contents of files with ripgrep. What .gitignore lists, binary files and files over 100 MB are left out unless 'path' names the file.",
         {
             "type": "object",
             "properties": {
@@ -169,7 +161,6 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 "offset": {"type": "integer", "minimum": 0, "description": "Lines or files to skip."},
             },
             "required": ["pattern"],
-            "additionalProperties": False,
         },
     ),
     "WebFetch": (
@@ -185,7 +176,6 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 },
             },
             "required": ["url"],
-            "additionalProperties": False,
         },
     ),
     "WebSearch": (
@@ -208,11 +198,24 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 },
             },
             "required": ["query"],
-            "additionalProperties": False,
+        },
+    ),
+    "Agent": (
+        "Have an agent do a part of the work in a conversation of its own; you get its report. For long searches and side work; look up a name or file that you know yourself. It sees nothing of this conversation: say all it needs, and what to report. Several at once: several calls in one reply. The user does not see its report; check what it claims. Kinds:\n- general-purpose: work of many steps, with all tools.\n- Explore: answers questions about code, and changes nothing. Say how thorough it shall be.",
+        {
+            "type": "object",
+            "properties": {
+                "description": {"type": "string", "description": "The task in three to five words."},
+                "prompt": {"type": "string", "description": "The whole task."},
+                "subagent_type": {"type": "string", "description": "The kind."},
+                "model": {"type": "string", "description": "If not the usual one."},
+                "run_in_background": {"type": "boolean", "description": "Return at once; its report comes later."},
+            },
+            "required": ["description", "prompt"],
         },
     ),
     "Recall": (
-        "Search all that was said, called and returned in this session, also what was cleared or summarized since and is out of your view. Look here before you ask the user again, or repeat work.",
+        "Search all that was said, called and returned in this session, also what was cleared or summarized since and is out of your view. Look here before you ask or work again.",
         {
             "type": "object",
             "properties": {
@@ -225,22 +228,20 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 },
             },
             "required": ["query"],
-            "additionalProperties": False,
         },
     ),
     "Sleep": (
-        "Wait. Use it rather than the command 'sleep', for instance before you look again at a background command. It ends early when the user interrupts.",
+        "Wait. Use it rather than the command 'sleep', for instance before you look again at a background command.",
         {
             "type": "object",
             "properties": {
                 "seconds": {"type": "number", "maximum": 600, "exclusiveMinimum": 0, "description": "How long."}
             },
             "required": ["seconds"],
-            "additionalProperties": False,
         },
     ),
     "TaskCreate": (
-        "Note a task of your own, so that you and the user see what is left. For work of three steps or more. A new task is pending.",
+        "Note a task of your own, so that you and the user see what is left. A new task is pending.",
         {
             "type": "object",
             "properties": {
@@ -262,7 +263,6 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 },
             },
             "required": ["subject"],
-            "additionalProperties": False,
         },
     ),
     "TaskUpdate": (
@@ -280,15 +280,14 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 "description": {"type": "string", "maxLength": 2000, "description": "A better one."},
             },
             "required": ["taskId"],
-            "additionalProperties": False,
         },
     ),
     "TaskList": (
         "List the tasks: number, status, subject, description.",
-        {"type": "object", "properties": {}, "required": [], "additionalProperties": False},
+        {"type": "object", "properties": {}, "required": []},
     ),
     "AskUserQuestion": (
-        "Ask the user, and wait for the answer. For choices that neither their words nor the files settle; not whether you may go on, nor whether a plan is good (ExitPlanMode). Put the option that you advise first and add '(Recommended)' to its label. The user can always answer in words of their own.",
+        "Ask the user, and wait for the answer. For choices that neither their words nor the files settle; not whether you may go on, nor whether a plan is good (ExitPlanMode). Put the option that you advise first and add '(Recommended)' to its label.",
         {
             "type": "object",
             "properties": {
@@ -321,7 +320,6 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                                         },
                                     },
                                     "required": ["label"],
-                                    "additionalProperties": False,
                                 },
                                 "minItems": 2,
                                 "maxItems": 4,
@@ -331,7 +329,6 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                             "multiSelect": {"type": "boolean", "description": "More than one may be chosen."},
                         },
                         "required": ["question", "options"],
-                        "additionalProperties": False,
                     },
                     "minItems": 1,
                     "maxItems": 4,
@@ -339,12 +336,11 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 }
             },
             "required": ["questions"],
-            "additionalProperties": False,
         },
     ),
     "EnterPlanMode": (
         "Begin with a plan: until the user approves one, nothing can be changed. For work with several ways to do it, or with many files; not for small or clear tasks.",
-        {"type": "object", "properties": {}, "required": [], "additionalProperties": False},
+        {"type": "object", "properties": {}, "required": []},
     ),
     "ExitPlanMode": (
         "In plan mode only: show the finished plan to the user and ask for approval. Not for answers that need no changes to files.",
@@ -359,7 +355,6 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 }
             },
             "required": ["plan"],
-            "additionalProperties": False,
         },
     ),
     "Skill": (
@@ -371,7 +366,6 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 "args": {"type": "string", "description": "What it is to be applied to, if anything."},
             },
             "required": ["skill"],
-            "additionalProperties": False,
         },
     ),
 }

@@ -3,11 +3,12 @@
 from typing import Annotated, Any
 
 from mainspring.core.errors import ToolError
+from mainspring.core.updates import Rendering
 from mainspring.processes.atomic import digest, write_atomically
 from mainspring.processes.paths import Resolved
 from mainspring.tools import near_miss, patch
 from mainspring.tools.aside import settled
-from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 from mainspring.tools.coding import decode, encode, plain, refuse_half_characters, showable
 from mainspring.tools.files import WHOLE, as_read, changed, find, missing, whole, written
 from mainspring.tools.replacing import Replaced, Span, found_in, replace
@@ -106,7 +107,7 @@ def _answered(given: EditInput, path: Resolved, text: str, made: Replaced) -> An
     }
     words = _words(path, made, new, ranges)
     plus, minus = patch.counted(hunks)
-    shown = Shown(f"Edited {path.asked} (+{plus} -{minus})", patch.diff(hunks, path.asked, MOST_DIFF), "diff")
+    shown = Rendering(f"Edited {path.asked} (+{plus} -{minus})", patch.diff(hunks, path.asked, MOST_DIFF), "diff")
     return answer(words, facts, shown)
 
 
@@ -156,8 +157,7 @@ EDIT = Tool(
     about=(
         "Replace a text in a file by another. Read the file first; an edit fails if it changed since. 'old_string' "
         "must match exactly, with its indentation and without the line numbers that Read shows, and occur once: add "
-        "lines around it until it does, or set 'replace_all'. Line ends and encoding are kept. An empty 'old_string' "
-        "makes a new file."
+        "lines around it until it does, or set 'replace_all'. Line ends and encoding are kept."
     ),
     input=EditInput,
     run=run,

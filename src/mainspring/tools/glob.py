@@ -8,9 +8,10 @@ from time import monotonic
 from typing import Annotated, NamedTuple
 
 from mainspring.core.errors import ToolError
+from mainspring.core.updates import Rendering
 from mainspring.processes.paths import Resolved, resolve
 from mainspring.tools.aside import Halt, aside
-from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 from mainspring.tools.coding import showable
 from mainspring.tools.files import find
 from mainspring.tools.glob_pattern import chooser, split
@@ -124,7 +125,7 @@ def _answered(found: Found, output: Output | None, began: float) -> Answer:
         "truncated": bool(found.others),
     }
     count = len(files) + found.others
-    return answer("\n".join(lines) + "\n", facts, Shown(f"Found {count:,} files", "\n".join(files)))
+    return answer("\n".join(lines) + "\n", facts, Rendering(f"Found {count:,} files", "\n".join(files)))
 
 
 def _summary(given: GlobInput) -> str:
@@ -135,7 +136,7 @@ GLOB = Tool(
     name="Glob",
     about=(
         f"Find files by name, the last changed first, at most {MOST_FILES}. '**' stands for any folders; a pattern "
-        "without a slash is about names at any depth. What .gitignore lists is left out, and links are not followed."
+        "without a slash is about names at any depth. What .gitignore lists is left out."
     ),
     input=GlobInput,
     run=run,

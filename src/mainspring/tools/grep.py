@@ -95,8 +95,7 @@ GREP = Tool(
     name="Grep",
     about=(
         "Search the contents of files with ripgrep. What .gitignore lists, "
-        f"binary files and files over {LARGEST // 1_000_000} MB are left out unless 'path' names the file; links are "
-        "not followed."
+        f"binary files and files over {LARGEST // 1_000_000} MB are left out unless 'path' names the file."
     ),
     input=GrepInput,
     run=run,

@@ -17,6 +17,7 @@ from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
     from mainspring.processes.children import Around, Children
+    from mainspring.tools.agent import Send
     from mainspring.tools.background import Background
     from mainspring.tools.shell_walls import WallsOf
     from mainspring.web.asking import Ask
@@ -76,6 +77,8 @@ class Kit:
         self.mode: Callable[[], str] = lambda: "default"  # the permission mode in force,
         self.change_mode: Callable[[str], Awaitable[None]] = _nobody  # and who sets another
         self.past: Callable[[], tuple[str, ...] | None] = lambda: None  # the program that searches this session's file
+        self.kinds = ""  # of agents, as the model is told of them; empty: ours alone,
+        self.send_agent: Send | None = None  # and who sends one out
         self.load_skill: Callable[[str, str], str] = _no_skills
         self.names_host: Callable[[str], bool] = _never  # whether a rule names a host, so that it may be near
         self.ask_small: Ask | None = None  # a small model that reads pages
@@ -87,11 +90,12 @@ class Kit:
         wanted = set(names)
         if unknown := wanted - SPECS.keys():
             raise UsageError(f"there is no tool '{min(unknown)}'; there are {', '.join(SPECS)}")
-        return [
-            Offer(ToolSpec(name, about, schema), self._loader(name))
-            for name, (about, schema) in SPECS.items()
-            if name in wanted
-        ]
+        return [Offer(self._spec(name), self._loader(name)) for name in SPECS if name in wanted]
+
+    def _spec(self, name: str) -> ToolSpec:
+        if name == "Agent" and self.kinds:
+            return self.tool(name).spec
+        return ToolSpec(name, *SPECS[name])
 
     def _loader(self, name: str) -> Callable[[], Tool]:
         return lambda: self.tool(name)
@@ -114,6 +118,8 @@ class Kit:
             from mainspring.tools.plan import plan_tools
 
             return plan_tools(self.mode, self.change_mode)
+        if name == "Agent":
+            return (self._agent(),)
         if name == "Recall":
             from mainspring.tools.recall import recall_tool
 
@@ -125,6 +131,11 @@ class Kit:
         if name.startswith("Web"):
             return (self._of_the_web(name),)
         return (self._of_shells(name),)
+
+    def _agent(self) -> Tool:
+        from mainspring.tools.agent import KINDS, agent_tool, nobody
+
+        return agent_tool(self.kinds or KINDS, lambda: self.send_agent or nobody)
 
     def _of_shells(self, name: str) -> Tool:
         from mainspring.tools.background import kill_tool, output_tool

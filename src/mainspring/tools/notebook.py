@@ -4,10 +4,11 @@ import os
 from typing import Annotated, Any, Literal
 
 from mainspring.core.errors import ToolError
+from mainspring.core.updates import Rendering
 from mainspring.processes.atomic import digest, write_atomically
 from mainspring.processes.paths import Resolved
 from mainspring.tools.aside import settled
-from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 from mainspring.tools.coding import decode, encode, refuse_half_characters
 from mainspring.tools.files import as_read, changed, find, whole, written
 
@@ -80,7 +81,7 @@ def _answered(given: NotebookInput, path: Resolved, id: str) -> Answer:
         "edit_mode": given.edit_mode,
         "new_source": given.new_source,
     }
-    return answer(f"{done} in '{path.asked}'.", facts, Shown(f"{done} in {path.asked}", given.new_source))
+    return answer(f"{done} in '{path.asked}'.", facts, Rendering(f"{done} in {path.asked}", given.new_source))
 
 
 def _summary(given: NotebookInput) -> str:
@@ -90,8 +91,7 @@ def _summary(given: NotebookInput) -> str:
 NOTEBOOK_EDIT = Tool(
     name="NotebookEdit",
     about=(
-        "Replace, insert or delete one cell of a Jupyter notebook. Read the notebook first: it shows the cells' ids. A "
-        "replaced code cell loses its outputs."
+        "Replace, insert or delete one cell of a Jupyter notebook. Read the notebook first: it shows the cells' ids."
     ),
     input=NotebookInput,
     run=run,

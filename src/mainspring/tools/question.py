@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.base import Answer, Calling, Input, Shown, Tool, answer
+from mainspring.core.updates import Rendering
+from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 
 LONGEST = 2_000  # characters of a question or of what an option means
 LABEL = 200  # characters of a label
@@ -42,7 +43,7 @@ async def run(given: QuestionInput, calling: Calling) -> Answer:
     pairs = ", ".join([f'"{question}"="{said}"' for question, said in answers.items()])
     facts = {"questions": msgspec.to_builtins(given.questions), "answers": answers}
     body = "\n".join([f"{question} {said}" for question, said in answers.items()])
-    return answer(f"User has answered your questions: {pairs}", facts, Shown(summary(given), body))
+    return answer(f"User has answered your questions: {pairs}", facts, Rendering(summary(given), body))
 
 
 def check(given: QuestionInput) -> None:
@@ -101,7 +102,7 @@ ASK_USER_QUESTION = Tool(
     about=(
         "Ask the user, and wait for the answer. For choices that neither their words nor the files settle; not "
         "whether you may go on, nor whether a plan is good (ExitPlanMode). Put the option that "
-        "you advise first and add '(Recommended)' to its label. The user can always answer in words of their own."
+        "you advise first and add '(Recommended)' to its label."
     ),
     input=QuestionInput,
     run=run,

@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from mainspring.core.errors import ToolError
+from mainspring.core.updates import Rendering
 from mainspring.tools.aside import Halt, aside
-from mainspring.tools.base import Answer, Calling, Input, Place, Shown, Tool, answer, without_nul
+from mainspring.tools.base import Answer, Calling, Input, Place, Tool, answer, without_nul
 
 NAME = "Recall"
 LIMIT, MOST = 10, 50
@@ -62,7 +63,7 @@ def recall_tool(search: Search) -> Tool:
         name=NAME,
         about=(
             "Search all that was said, called and returned in this session, also what was cleared or summarized since "
-            "and is out of your view. Look here before you ask the user again, or repeat work."
+            "and is out of your view. Look here before you ask or work again."
         ),
         input=RecallInput,
         run=run,
@@ -89,14 +90,14 @@ def _told(found: Found, query: str) -> Answer:
     facts = msgspec.to_builtins(found)
     if not found.hits:
         said = f"Nothing in this session fits '{query}'. Try fewer or other words."
-        return answer(said, facts, Shown("Nothing found"))
+        return answer(said, facts, Rendering("Nothing found"))
     count = f"{len(found.hits)} of {found.total:,}" if found.total > len(found.hits) else f"{found.total}"
     how = " (all words, not next to each other)" if found.loose else ""
     rows = [f"{count} found{how}, newest first."]
     rows += [f"[{_where(hit)}]\n{without_nul(hit.text)}" for hit in found.hits]
     if found.total > len(found.hits):
         rows.append("[There are more: ask with a higher 'limit', or for other words.]")
-    return answer("\n\n".join(rows) + "\n", facts, Shown(f"Found {found.total}"))
+    return answer("\n\n".join(rows) + "\n", facts, Rendering(f"Found {found.total}"))
 
 
 def _where(hit: Hit) -> str:

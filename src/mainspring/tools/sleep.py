@@ -26,8 +26,7 @@ def summary(given: SleepInput) -> str:
 
 SLEEP = Tool(
     name="Sleep",
-    about="Wait. Use it rather than the command 'sleep', for instance before you look again at a background command. "
-    "It ends early when the user interrupts.",
+    about="Wait. Use it rather than the command 'sleep', for instance before you look again at a background command.",
     input=SleepInput,
     run=sleep,
     read_only=True,

@@ -1,0 +1,215 @@
+"""The agents of a session of the command: which kinds there are, and what each is made of.
+
+Ours are known without a look at the disk, and everything else is loaded when the first one is sent out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mainspring.cli.flags import Options, StartError
+from mainspring.cli.harmless import harmless
+from mainspring.context.folders import Places
+from mainspring.core.errors import UsageError
+from mainspring.core.messages import Assistant
+from mainspring.core.value import Bundle
+from mainspring.sessions.lines import Envelope
+from mainspring.version import __version__
+
+if TYPE_CHECKING:
+    from mainspring.cli.mind import Thinking
+    from mainspring.cli.sessions import Opened
+    from mainspring.cli.world import Parts
+    from mainspring.context.agents import AgentKind
+    from mainspring.context.surroundings import Surroundings
+    from mainspring.core.config import Config
+    from mainspring.core.models import Model
+    from mainspring.engine.agents import Agents
+    from mainspring.engine.errand import Kept
+    from mainspring.engine.ledger import Ledger
+    from mainspring.engine.mind import Mind
+    from mainspring.engine.session import Session
+    from mainspring.providers.base import Provider
+    from mainspring.providers.router import Router
+    from mainspring.tools.agent import AgentInput
+    from mainspring.tools.base import Answer, Calling
+    from mainspring.tools.hands import Hands
+
+OURS = ("general-purpose", "Explore")  # as `context/agents.py` has them
+
+
+def kinds_of(options: Options, found: Surroundings) -> Mapping[str, AgentKind]:
+    """Empty: ours alone. What is left out is told, once."""
+    where, project = found.memory.where, found.memory.project
+    places = Places(where.user, where.home, (where.cwd, project.root), where.trusted, where.sources, "agents")
+    if options.agents is None and not places.are_there():
+        return {}
+    from mainspring.context.agents import described, find
+
+    try:
+        given = described(options.agents) if options.agents is not None else {}
+    except UsageError as error:
+        raise StartError(f"'--agents' cannot be understood: {error}") from None
+    made = find(places, given)
+    for problem in made.problems:
+        print(f"mainspring: {harmless(problem)}", file=sys.stderr)
+    return made.kinds
+
+
+def told(kinds: Mapping[str, AgentKind]) -> str:
+    """As the model is told of them; empty: ours alone."""
+    if not kinds:
+        return ""
+    from mainspring.context.agents import listing
+
+    return listing(kinds.values())
+
+
+class Household(Bundle):
+    """What there is in a session for its agents."""
+
+    parts: Parts
+    opened: Opened
+    kinds: Mapping[str, AgentKind]
+    found: Surroundings
+    asked: Thinking
+    hands: Hands
+    session: Session
+
+
+class AgentsOf:
+    """The agents of one session, made with the first one that is sent out."""
+
+    def __init__(self, household: Household) -> None:
+        self._household = household
+        self._made: Agents | None = None
+
+    async def send(self, given: AgentInput, calling: Calling) -> Answer:
+        return await self.agents.send(given, calling)
+
+    @property
+    def agents(self) -> Agents:
+        if self._made is None:
+            self._made = new_agents(self._household)
+        return self._made
+
+    async def tell_of_lost(self) -> None:
+        """When a session is taken up again."""
+        history = self._household.session.state.history
+        said = [message for message in history if isinstance(message, Assistant)]
+        if any(call.name == "Agent" for message in said for call in message.calls):
+            await self.agents.tell_of_lost(history)
+
+    @property
+    def away(self) -> int:
+        return self._made.away if self._made is not None else 0
+
+    async def next_report(self) -> None:
+        if self._made is not None:
+            await self._made.next_report()
+
+    async def close(self) -> None:
+        if self._made is not None:
+            await self._made.close()
+
+
+def new_agents(household: Household) -> Agents:
+    from mainspring.context import agents
+    from mainspring.engine.agents import Agents
+    from mainspring.engine.errand import Home
+
+    parts, session, ways = household.parts, household.session, Ways(household.parts)
+    home = Home(
+        kinds=household.kinds or agents.OURS,
+        provider=ways.provider,
+        config=parts.config,
+        hands=household.hands,
+        system=lambda kind, hands: system_of(kind, hands, household),
+        mind=lambda config, hands, system, ledger: mind_of(config, hands, system, ledger, household),
+        journal=lambda agent_id, about: journal_of(agent_id, about, household),
+        model=ways.model,
+        shared=lambda: household.session.shared,
+    )
+    return Agents(home, session.submit)
+
+
+# --- what one is made of ----------------------------------------------------------------------------
+
+
+def system_of(kind: AgentKind, hands: Hands, household: Household) -> tuple[str, ...]:
+    from mainspring.context import environment
+
+    return kind.prompt, environment.place(hands.place.cwd, git=household.found.memory.project.git)
+
+
+def mind_of(config: Config, hands: Hands, system: tuple[str, ...], ledger: Ledger, household: Household) -> Mind:
+    """What the user and the project want to be known counts for agents, too; notes are taken by the session alone."""
+    from mainspring.cli.mind import mind_for
+    from mainspring.context.surroundings import Around, Surroundings
+
+    kit = household.parts.kit
+    around = Around(
+        household.found.memory.where,
+        environ=household.parts.environment,
+        read=lambda: hands.place.read,
+        children=lambda: kit.children,
+        skills="Skill" in hands.offers,
+    )
+    return mind_for(replace(household.asked, config=config, ledger=ledger), Surroundings(around), hands, lambda: system)
+
+
+def journal_of(agent_id: str, about: dict[str, str], household: Household) -> Kept:
+    """A file beside the session's, and one that says whose it is (stream-json 14.4)."""
+    from mainspring.engine.errand import Kept
+    from mainspring.sessions.records import MemoryJournal
+
+    above = household.opened.journal
+    if above is None or not above.stored:
+        return Kept(MemoryJournal())
+    from mainspring.sessions.agents import open_journal
+
+    journal = open_journal(
+        above, Envelope(household.opened.session_id, household.parts.cwd, __version__), agent_id, about
+    )
+    return Kept(journal, journal.file, journal.close)
+
+
+class Ways:
+    """To the models of agents: that of the session, where it reaches one; else to the model's own server."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._router: Router | None = None
+
+    def model(self, name: str) -> Model:
+        """Raises `UsageError` for one that cannot be asked."""
+        from mainspring.cli.model import chosen_model
+
+        model = chosen_model(name, self._parts.options, self._parts.settings)
+        self.provider(model.name)
+        return model
+
+    def provider(self, name: str) -> Provider:
+        from mainspring.cli.model import is_elsewhere
+
+        reached, settings, environment = self._parts.model, self._parts.settings, self._parts.environment
+        if not is_elsewhere(name, settings, environment):
+            if reached.key_source == "none" and not settings.api.base_url:
+                raise UsageError("there is no key for Anthropic's models")
+            return reached.provider
+        from mainspring.cli.routes import routes
+        from mainspring.providers.router import Router
+
+        if self._router is None:
+            known = reached.provider
+            made = routes(settings, environment, reached.transport, lambda: known)
+            self._router = known if isinstance(known, Router) else made
+        try:
+            self._router.provider(name)  # what is wrong with it is told now
+        except StartError as error:
+            raise UsageError(str(error)) from None
+        return self._router

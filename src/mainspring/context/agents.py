@@ -1,0 +1,212 @@
+"""Kinds of agents that a session may send out: what they are for, how they work, what they may use (stream-json 12).
+
+Ours, and those that the user and the project describe in `agents/*.md`: a head with `name` and `description`, and below
+it the agent's system prompt. A project's are not there before the project is trusted (T1), and cannot take the place of
+the user's. Of what a head says about permissions nothing is heeded: an agent may do what its session may do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from mainspring.context.folders import Places
+from mainspring.context.frontmatter import split
+from mainspring.context.texts import read_text
+from mainspring.core.config import Effort
+from mainspring.core.errors import UsageError
+from mainspring.core.value import Value
+from mainspring.processes.paths import PathRefused, resolve
+
+MOST = 100  # kinds
+LONGEST_ABOUT = 500  # characters that the model is told of each
+LARGEST_PROMPT = 60_000  # characters
+MOST_TURNS = 10_000
+INHERIT = "inherit"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+
+
+class AgentKind(Value):
+    name: str
+    about: str  # when to use it, for the model that sends it out
+    prompt: str  # its system prompt
+    tools: tuple[str, ...] | None = None  # None: all that its session has
+    without: tuple[str, ...] = ()
+    model: str = ""  # an alias or a name; empty: that of its session
+    effort: Effort | None = None
+    max_turns: int | None = None
+    background: bool = False  # it never keeps who sends it out waiting
+    path: str = ""  # empty: it is ours, or from the command line
+    project: bool = False
+
+
+REPORT = (
+    "You work for another agent, which sees nothing of what you do but your last message. Do what it asks, completely "
+    "and nothing beyond it; you cannot ask back, so take the plainest reading and say which it was. End with a report: "
+    "what you found or did, with paths and lines (path:line), what you could not do, what is doubtful. Say it in full "
+    "in that last message, and leave out how you got there."
+)
+
+GENERAL = AgentKind(
+    "general-purpose",
+    "work of many steps, with all tools.",
+    f"You are mainspring, an agent for coding and research.\n\n{REPORT}",
+)
+EXPLORE = AgentKind(
+    "Explore",
+    "answers questions about code, and changes nothing. Say how thorough it shall be.",
+    "You are mainspring, an agent that reads code. You change nothing.\n\n"
+    "Search broadly before you read: several patterns in one reply, other spellings, other places. Read what decides "
+    f"the question, and no whole large files.\n\n{REPORT}",
+    tools=("Read", "Glob", "Grep"),
+)
+OURS = {kind.name: kind for kind in (GENERAL, EXPLORE)}
+
+
+class Found(Value):
+    kinds: dict[str, AgentKind]
+    problems: tuple[str, ...] = ()  # for the user: what was left out, and why
+
+
+def find(places: Places, given: Mapping[str, AgentKind] = {}) -> Found:
+    """All kinds by name: those `given` on the command line, then the user's, the project's, and ours."""
+    found, problems = dict(given), list[str]()
+    for folder, project in places.folders():
+        for path in _files(folder):
+            try:
+                kind = read_kind(path, project=project)
+            except (PathRefused, UsageError, OSError) as error:
+                why = error.strerror if isinstance(error, OSError) else str(error)
+                problems.append(f"the agent '{path}' is left out: {why}")
+                continue
+            if len(found) < MOST:
+                found.setdefault(kind.name, kind)
+    return Found({**found, **{name: kind for name, kind in OURS.items() if name not in found}}, tuple(problems))
+
+
+def read_kind(path: str, *, project: bool = False) -> AgentKind:
+    head = split(read_text(resolve(path, "/")).text)
+    fields = head.fields
+    stem = path.rsplit("/", 1)[-1].removesuffix(".md")
+    kind = AgentKind(
+        checked_name(fields.get("name") or stem),
+        one_line(fields.get("description", "")),
+        head.body.strip(),
+        named(fields.get("tools")),
+        words(fields.get("disallowedtools", "")),
+        fields.get("model", ""),
+        effort(fields.get("effort", "")),
+        turns(fields["maxturns"]) if fields.get("maxturns") else None,
+        fields.get("background", "").lower() == "true",
+        path,
+        project,
+    )
+    return checked(kind)
+
+
+class Described(msgspec.Struct, rename="camel"):
+    """As `--agents` has them, and as an SDK sends them. What we do not know is passed over."""
+
+    description: str
+    prompt: str
+    tools: list[str] | None = None
+    disallowed_tools: list[str] = []
+    model: str | None = None
+    effort: str | None = None
+    max_turns: int | None = None
+    background: bool = False
+
+
+def described(text: str) -> dict[str, AgentKind]:
+    """Raises `UsageError` that names the agent and what is wrong with it."""
+    try:
+        given = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"it is no object of agents by name: {error}") from None
+    return {name: _described(name, fields) for name, fields in given.items()}
+
+
+def _described(name: str, fields: Any) -> AgentKind:
+    try:
+        said = msgspec.convert(fields, Described)
+        kind = AgentKind(
+            checked_name(name),
+            one_line(said.description),
+            said.prompt.strip(),
+            None if said.tools is None else named(",".join(said.tools)),
+            words(",".join(said.disallowed_tools)),
+            said.model or "",
+            effort(said.effort or ""),
+            None if said.max_turns is None else turns(str(said.max_turns)),
+            said.background,
+        )
+        return checked(kind)
+    except (msgspec.ValidationError, UsageError) as error:
+        raise UsageError(f"the agent '{name}': {error}") from None
+
+
+def checked(kind: AgentKind) -> AgentKind:
+    if not kind.about:
+        raise UsageError("it has no 'description', so no model would know when to use it")
+    if not kind.prompt:
+        raise UsageError("it has no text that says how it shall work")
+    if len(kind.prompt) > LARGEST_PROMPT:
+        raise UsageError(f"its text has more than {LARGEST_PROMPT:,} characters, and is sent with each of its requests")
+    return kind
+
+
+def checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"its name '{name[:80]}' is not made of letters, digits, '-', '_', '.' and ':', 64 at most")
+    return name
+
+
+def effort(said: str) -> Effort | None:
+    if not said:
+        return None
+    try:
+        return Effort(said.lower())
+    except ValueError:
+        raise UsageError(f"its effort is one of {', '.join(Effort)}, not '{said}'") from None
+
+
+def turns(said: str) -> int:
+    if not said.isdecimal() or not 0 < int(said) <= MOST_TURNS:
+        raise UsageError(f"'maxTurns' is a number from 1 to {MOST_TURNS:,}, not '{said[:20]}'")
+    return int(said)
+
+
+def named(said: str | None) -> tuple[str, ...] | None:
+    return None if said is None or said.strip() == "*" else words(said)
+
+
+def words(said: str) -> tuple[str, ...]:
+    """Names of tools. A pattern behind one (`Bash(git *)`) cannot be kept to, so the tool counts as not named."""
+    return tuple([name for name in (part.strip() for part in _PARTS.split(said)) if name and "(" not in name])
+
+
+_PARTS = re.compile(r",(?![^(]*\))")  # not within parentheses
+
+
+def one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_ABOUT else f"{line[:LONGEST_ABOUT]}..."
+
+
+def listing(kinds: Iterable[AgentKind]) -> str:
+    """For the description of the tool that sends them out."""
+    return "\n".join([f"- {kind.name}: {kind.about}" for kind in kinds])
+
+
+def _files(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry, _ in zip(entries, range(MOST * 10), strict=False)]
+    except OSError:  # as with most of them
+        return []
+    return [f"{folder}/{name}" for name in sorted(names) if name.endswith(".md")]

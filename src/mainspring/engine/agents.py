@@ -1,0 +1,140 @@
+"""The agents that a session sends out, while it waits for them or in the background.
+
+Whatever ends the call for which one works ends it, too. One in the background goes on when its call is over: its report
+comes into the conversation as if somebody had said it, and it ends with the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from mainspring.context.agents import INHERIT, AgentKind
+from mainspring.core.config import Config
+from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.messages import Message, ToolResult, User
+from mainspring.core.updates import Update
+from mainspring.engine.endings import end_all
+from mainspring.engine.errand import Errand, Home
+from mainspring.tools.agent import AgentInput
+from mainspring.tools.base import Answer, Calling, answer
+
+MOST_TURNS = 200  # of one whose kind says nothing of them
+MOST_AWAY = 50  # in the background, at a time
+SENT = "Agent '{id}' ({kind}) works in the background. Its report will come into this conversation; go on meanwhile."
+REPORT = '<task-notification agent="{id}" status="{status}">\n{text}\n</task-notification>'
+GONE = "It ended with the program that ran it, before it came to a report. Send another one if you still need it."
+
+Deliver = Callable[[str], Awaitable[object]]  # into the session's inbox
+
+
+class Agents:
+    """One for a session."""
+
+    def __init__(self, home: Home, deliver: Deliver) -> None:
+        self._home = home
+        self._deliver = deliver
+        self._away: set[asyncio.Task[None]] = set()
+
+    async def send(self, given: AgentInput, calling: Calling) -> Answer:
+        """Raises `ToolError`, in words for the model that sends it."""
+        kind = self._home.kinds.get(given.subagent_type)
+        if kind is None:
+            known = ", ".join(self._home.kinds)
+            raise ToolError(f"There is no kind of agent '{given.subagent_type}'. There are: {known}.")
+        config = self._config(given, kind)
+        if not (given.run_in_background or kind.background):
+            return await Errand(self._home, kind, config, given, calling, background=False).run()
+        if len(self._away) >= MOST_AWAY:
+            raise ToolError(f"{MOST_AWAY} agents work in the background already: wait for their reports.")
+        errand = Errand(self._home, kind, config, given, Away(calling, self._home), background=True)
+        task = asyncio.get_running_loop().create_task(self._go(errand))
+        self._away.add(task)
+        task.add_done_callback(self._away.discard)
+        data = {"status": "async_launched", "agentId": errand.id, "description": given.description}
+        return answer(SENT.format(id=errand.id, kind=kind.name), data)
+
+    async def _go(self, errand: Errand) -> None:
+        try:
+            report = await errand.run()
+            status, text = "failed" if report.is_error else "completed", report.text
+        except Exception as error:  # noqa: BLE001  # whatever it was, its session must hear of it
+            status, text = "failed", f"The agent failed: {type(error).__name__}: {error}"
+        await self._deliver(REPORT.format(id=errand.id, status=status, text=text))
+
+    # --- in the background ---
+
+    @property
+    def away(self) -> int:
+        return len(self._away)
+
+    async def next_report(self) -> None:
+        """Return when one of those in the background is done, or none is left."""
+        if self._away:
+            await asyncio.wait(self._away, return_when=asyncio.FIRST_COMPLETED)
+
+    async def close(self) -> None:
+        await end_all(tuple(self._away))
+
+    async def tell_of_lost(self, past: Iterable[Message]) -> None:
+        """When a session is taken up again: of those that were away, and have not reported, nothing will come."""
+        sent, heard = list[str](), ""
+        for message in past:
+            if isinstance(message, ToolResult) and message.text.startswith("Agent '") and "' (" in message.text[:40]:
+                sent.append(message.text.split("'", 2)[1])
+            elif isinstance(message, User) and "<task-notification" in message.text:
+                heard += message.text
+        for agent in [agent for agent in sent if f'agent="{agent}"' not in heard]:
+            await self._deliver(REPORT.format(id=agent, status="failed", text=GONE))
+
+    def _config(self, given: AgentInput, kind: AgentKind) -> Config:
+        home = self._home
+        named = given.model or kind.model
+        model = home.shared().policy.model or home.config.model
+        if named and named != INHERIT:
+            try:
+                model = home.model(named)
+            except UsageError as error:
+                if given.model:
+                    raise ToolError(f"The model '{named}' cannot be asked: {error}. Leave 'model' out.") from None
+                # a description that was written for other models serves with ours, too
+        return replace(
+            home.config,
+            model=model,
+            fallbacks=tuple([one for one in home.config.fallbacks if one.name != model.name]),
+            depth=home.config.depth + 1,
+            max_turns=kind.max_turns or MOST_TURNS,
+            effort=kind.effort or home.config.effort,
+            max_tokens=None,
+            token_budget=None,
+            task_budget=None,
+            structured_output=False,
+        )
+
+
+class Away:
+    """What an agent in the background may ask: its call is over, and nobody is there."""
+
+    def __init__(self, calling: Calling, home: Home) -> None:
+        self.id, self.place = calling.id, calling.place
+        self._shared = home.shared()
+        self.approved = False
+
+    def may_read(self, path: str) -> bool:  # noqa: ARG002  # its own hands know
+        return False
+
+    def progress(self, text: str) -> None:
+        pass
+
+    async def ask(self, text: str, about: Any = None) -> str:  # noqa: ARG002
+        raise ToolError("Nobody can be asked in the background.")
+
+    def show(self, update: Update) -> None:
+        """To whoever follows the run that is under way, if there is one."""
+        self._shared.show(update)
+
+    async def room(self) -> None:
+        pass

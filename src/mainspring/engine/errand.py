@@ -1,0 +1,209 @@
+"""One agent on its errand: a session of its own over the same loop, from its start to its report (N-17, N-18).
+
+An agent has its own conversation, set of files that it read, file and limits. What it may do is what its session may
+do, at any time; what it spends is spent by its session.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
+
+from mainspring.context.agents import AgentKind
+from mainspring.core.config import Config
+from mainspring.core.events import Verdict
+from mainspring.core.messages import Assistant, Origin, Text, User, user
+from mainspring.core.models import Model
+from mainspring.core.reasons import Cause, Failure
+from mainspring.core.state import State
+from mainspring.core.updates import AgentDone, AgentStarted, AgentUpdate, CallDone, Failed, Result, Update
+from mainspring.core.value import Bundle
+from mainspring.engine.deps import Question
+from mainspring.engine.equipped import Equipped
+from mainspring.engine.mind import Mind
+from mainspring.engine.session import Session
+from mainspring.hooks.facts import of_agent, of_agent_stop
+from mainspring.hooks.points import Point
+from mainspring.sessions.records import Journal
+from mainspring.tools.base import Answer, Place
+from mainspring.tools.hands import SEARCH, Hands
+
+if TYPE_CHECKING:
+    from mainspring.core.effects import RunStopHooks
+    from mainspring.engine.ledger import Ledger
+    from mainspring.engine.shared import Shared
+    from mainspring.providers.base import Provider
+    from mainspring.tools.agent import AgentInput
+    from mainspring.tools.base import Calling
+
+# What an agent has no use for: it sends out nobody, asks nobody, and the list of tasks and the plan are its session's.
+NOT_FOR_AGENTS = frozenset(
+    {
+        "Agent", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "TaskCreate", "TaskUpdate", "TaskList", "Recall",
+        "StructuredOutput", SEARCH,
+    }
+)  # fmt: skip
+NO_REPORT = "The agent came to its end without a report."
+
+
+class Kept(Bundle):
+    """Where an agent's conversation is written down."""
+
+    journal: Journal
+    file: str = ""  # empty: it is in memory only
+    close: Callable[[], None] = lambda: None
+
+
+System = Callable[[AgentKind, Hands], tuple[str, ...]]
+NewMind = Callable[[Config, Hands, tuple[str, ...], "Ledger"], Mind]
+NewJournal = Callable[[str, dict[str, str]], Kept]  # by the agent's id, and what is to be known of it
+
+
+class Home(Bundle):
+    """What agents have from the session that sends them out."""
+
+    kinds: Mapping[str, AgentKind]
+    provider: Callable[[str], Provider]  # by the name of a model
+    config: Config
+    hands: Hands
+    system: System
+    mind: NewMind
+    journal: NewJournal
+    model: Callable[[str], Model]  # by its name or alias; raises `UsageError`
+    shared: Callable[[], Shared]
+
+
+class Errand:
+    """One agent, from its start to its report."""
+
+    def __init__(  # noqa: PLR0913  # what an errand is made of
+        self, home: Home, kind: AgentKind, config: Config, given: AgentInput, calling: Calling, *, background: bool
+    ) -> None:
+        self.id = new_agent_id()
+        self._home, self._kind, self._given, self._calling = home, kind, given, calling
+        self._background = background  # nobody can be asked then
+        self._config = replace(config, source=f"agent:{self.id}")
+        self._shared = home.shared()
+        self._ledger = self._shared.ledger.child()
+        self._failure: Failure | None = None
+        self._calls = 0
+        self._began = monotonic()
+        about = {"agentType": kind.name, "description": given.description, "toolUseId": calling.id}
+        self._kept = home.journal(self.id, about)
+        self._hands = self._new_hands()
+        system = home.system(kind, self._hands)
+        self._mind = home.mind(self._config, self._hands, system, self._ledger)
+        answer = self._ask if self._hands.attended else None
+        self._deps = AgentWorld(home.provider(config.model.name), self._hands, self._kept, system, answer, self._mind)
+
+    def _new_hands(self) -> Hands:
+        above, agent = self._home.hands, (self.id, self._kind.name)
+        place = Place(above.place.cwd, home=above.place.home, folders=above.place.folders, spill=above.place.spill)
+        place.root = above.place.root
+        offers = [one for name, one in above.offers.items() if self._may_have(name)]
+        attended = above.attended and not self._background
+        return Hands(offers, place=place, gate=above.gate, hooks=above.hooks, attended=attended, agent=agent)
+
+    def _may_have(self, name: str) -> bool:
+        kind = self._kind
+        if name in NOT_FOR_AGENTS or name in kind.without:
+            return False
+        return kind.tools is None or any(name == one or name.startswith(f"{one}__") for one in kind.tools)
+
+    # --- from its start to its end ---
+
+    async def run(self) -> Answer:
+        result: Result | None = None
+        given, calling, deps = self._given, self._calling, self._deps
+        prompt = replace(user(given.prompt), id=deps.new_id(), at=deps.now())
+        calling.show(AgentStarted(calling.id, self.id, self._kind.name, given.description, prompt, self._background))
+        try:
+            session = Session(deps, self._config, ledger=self._ledger, above=self._shared)
+            async with session.run((prompt, *await self._hooks_at_the_start()), deltas=False) as run:
+                async for update in run:
+                    self._look_at(update)
+                    await calling.room()
+            result = run.result
+            return self._report(result)
+        finally:
+            self._shared.agent_spent(self._ledger.account.spent)
+            calling.show(AgentDone(calling.id, self.id, result, self._kept.file))
+            self._kept.close()
+            await self._mind.close()
+
+    async def _hooks_at_the_start(self) -> tuple[User, ...]:
+        hooks = self._hands.hooks
+        if not hooks.any_at(Point.SUBAGENT_START):
+            return ()
+        opinion = await hooks.ask(Point.SUBAGENT_START, of_agent(self.id, self._kind.name))
+        return tuple([user(text, Origin.ATTACHMENT) for text in opinion.context])
+
+    def _look_at(self, update: Update) -> None:
+        if isinstance(update, Failed):
+            self._failure = update.failure
+        if isinstance(update, CallDone):
+            self._calls += 1
+        self._calling.show(AgentUpdate(self._calling.id, self.id, update))
+
+    async def _ask(self, question: Question) -> str:
+        """By whoever is asked in its session, and told who asks."""
+        about: Any = question.about
+        if isinstance(about, dict):
+            known = cast("dict[str, Any]", about)
+            about = {**known, "agent_id": self.id, "agent_type": self._kind.name}
+        return await self._calling.ask(f"{self._kind.name}: {question.text}", about)
+
+    # --- its report ---
+
+    def _report(self, result: Result) -> Answer:
+        text, done = result.text.strip(), result.cause is Cause.END_TURN
+        data = {
+            "status": "completed" if done else "failed",
+            "agentId": self.id,
+            "agentType": self._kind.name,
+            "prompt": self._given.prompt,
+            "content": [{"type": "text", "text": text}],
+            "totalDurationMs": round((monotonic() - self._began) * 1_000),
+            "totalTokens": result.usage.total,
+            "totalToolUseCount": self._calls,
+        }
+        if done:
+            return Answer((Text(text or NO_REPORT),), data)
+        why = self._failure.detail if self._failure is not None else result.detail
+        words = f"The agent did not come to its end ({result.cause}{f': {why}' if why else ''})."
+        return Answer((Text(f"{words} Its last words:\n\n{text}" if text else words),), data, is_error=True)
+
+
+class AgentWorld(Equipped):
+    """`Deps` of an agent. Its end is not that of a session, so other hooks hear of it."""
+
+    def __init__(  # noqa: PLR0913, PLR0917  # what an agent is made of
+        self,
+        provider: Provider,
+        hands: Hands,
+        kept: Kept,
+        system: tuple[str, ...],
+        answer: Callable[[Question], Awaitable[str]] | None,
+        mind: Mind,
+    ) -> None:
+        super().__init__(provider, hands, journal=kept.journal, system=system, answer=answer, mind=mind)
+        self._file = kept.file
+
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:
+        hooks, agent = self.hands.hooks, self.hands.agent
+        if agent is None or not hooks.any_at(Point.SUBAGENT_STOP):
+            return Verdict()
+        last = next((m.text for m in state.history.newest_first() if isinstance(m, Assistant)), "")
+        facts = of_agent_stop(*agent, transcript=self._file, active=effect.active, last=last)
+        opinion = await hooks.ask(Point.SUBAGENT_STOP, facts)
+        if opinion.stop is not None:
+            return Verdict(prevent=opinion.stop)
+        return Verdict((opinion.reason or "A hook wants you to go on.",)) if opinion.block else Verdict()
+
+
+def new_agent_id() -> str:
+    return f"a{os.urandom(8).hex()}"

@@ -1,0 +1,29 @@
+"""The file of an agent: beside that of its session, with another that says whose it is (stream-json 14.4)."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from mainspring.core.value import as_json
+from mainspring.sessions.journal import FileJournal
+from mainspring.sessions.lines import Envelope
+from mainspring.sessions.places import FILE, agent_file
+
+
+def open_journal(above: FileJournal, envelope: Envelope, agent_id: str, about: dict[str, str]) -> FileJournal:
+    """As safe as that of its session. `envelope` is the session's."""
+    file = agent_file(above.file, agent_id)
+    journal = FileJournal.create(file, replace(envelope, agent_id=agent_id), above.options)
+    if journal.stored:
+        with suppress(OSError):  # who reads it can do without
+            fd = os.open(meta_file(file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE)
+            with open(fd, "wb") as meta:  # noqa: PTH123  # see places.py
+                meta.write(as_json(about))
+    return journal
+
+
+def meta_file(file: str) -> str:
+    return f"{file.removesuffix('.jsonl')}.meta.json"

@@ -1,0 +1,61 @@
+"""`Agent`: has another agent do a part of the work, in a conversation of its own (N-17).
+
+Only what it reports at its end comes back. Who makes the session knows which kinds there are and how one is sent out
+(`engine/agents.py`); this is what the model sees of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from mainspring.core.errors import ToolError
+from mainspring.tools.base import Answer, Calling, Input, Tool
+
+ABOUT = """\
+Have an agent do a part of the work in a conversation of its own; you get its report. For long searches and side work; \
+look up a name or file that you know yourself. It sees nothing of this conversation: say all it needs, and what to \
+report. Several at once: several calls in one reply. The user does not see its report; check what it claims. Kinds:
+"""
+# Ours, as `context/agents.py` has them: in the catalog, so that a start need not look for others where there are none.
+KINDS = """\
+- general-purpose: work of many steps, with all tools.
+- Explore: answers questions about code, and changes nothing. Say how thorough it shall be."""
+
+
+class AgentInput(Input, frozen=True):
+    description: Annotated[str, "The task in three to five words."]
+    prompt: Annotated[str, "The whole task."]
+    subagent_type: Annotated[str, "The kind."] = "general-purpose"
+    model: Annotated[str, "If not the usual one."] = ""
+    run_in_background: Annotated[bool, "Return at once; its report comes later."] = False
+
+
+Send = Callable[[AgentInput, Calling], Awaitable[Answer]]  # raises `ToolError` for what the model should hear
+
+
+async def nobody(given: AgentInput, calling: Calling) -> Answer:  # noqa: ARG001  # as all of them
+    raise ToolError("No agents can be sent out here.")
+
+
+def summary(given: AgentInput) -> str:
+    return f"Agent ({given.subagent_type}): {given.description}"
+
+
+def agent_tool(kinds: str, send: Callable[[], Send]) -> Tool:
+    """`kinds` lists them with their descriptions. To send one out needs no permission: each of its own calls does."""
+
+    async def run(given: AgentInput, calling: Calling) -> Answer:
+        if not given.prompt.strip():
+            raise ToolError("'prompt' is empty: say what the agent shall do.")
+        return await send()(given, calling)
+
+    return Tool(
+        name="Agent",
+        about=ABOUT + kinds,
+        input=AgentInput,
+        run=run,
+        read_only=True,
+        repeatable=False,
+        summary=summary,
+    )

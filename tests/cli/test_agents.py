@@ -1,0 +1,577 @@
+"""Agents that a session sends out: the real command, its files, its hooks, and a server that tells who asks."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import get_subagent_messages, list_subagents
+from claude_agent_sdk._internal.message_parser import parse_message
+
+from cli.stage import Done, Frame, Serve, Stage, frames, until
+from cli.terminal import CTRL_C, SitAt, sit_at
+from mainspring.core.money import Usage
+from mainspring.sessions.resume import load
+from mainspring.simulator.received import Received
+from mainspring.simulator.replies import Reply, Say
+
+__all__ = ["sit_at"]  # a fixture
+
+FILE = "some words in a file\n"
+
+
+def tool_use(name: str, id: str = "", **input: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": id or f"toolu_{name}", "name": name, "input": input}
+
+
+def agent(prompt: str, id: str = "toolu_agent", **more: Any) -> dict[str, Any]:
+    return tool_use("Agent", id, description=f"do {prompt}"[:30], prompt=prompt, **more)
+
+
+def first_words(received: Received) -> str:
+    """Of the conversation: the prompt, behind what stands before it."""
+    said = received.body["messages"][0]["content"]
+    return said if isinstance(said, str) else "\n".join([part.get("text", "") for part in said])
+
+
+class Cast:
+    """Who says what: the session and each agent have their own lines, told apart by their prompts."""
+
+    def __init__(self, **lines: list[Reply]) -> None:
+        self.lines = lines
+        self.asked: list[tuple[str, Received]] = []
+
+    def __call__(self, received: Received) -> Reply:
+        who = next(name for name in self.lines if name in first_words(received))
+        self.asked.append((who, received))
+        return self.lines[who].pop(0)
+
+    def of(self, who: str) -> list[Received]:
+        return [received for name, received in self.asked if name == who]
+
+    @property
+    def order(self) -> list[str]:
+        return [name for name, _ in self.asked]
+
+
+def told(received: Received) -> list[str]:
+    """What the model was told of its calls."""
+    blocks = [b for m in received.body["messages"] if m["role"] == "user" for b in m["content"] if isinstance(b, dict)]
+    return ["".join(part["text"] for part in b["content"]) for b in blocks if b["type"] == "tool_result"]
+
+
+def run(stage: Stage, *flags: str, code: int = 0, **env: str) -> Done:
+    done = stage.run("-p", "MAIN", *flags, env=env)
+    assert done.returncode == code, (done.stderr, done.stdout)
+    return done
+
+
+def staged(serve: Serve, **lines: list[Reply]) -> tuple[Stage, Cast]:
+    cast = Cast(**lines)
+    stage = serve(choose=cast)
+    (stage.folder / "a.txt").write_text(FILE)
+    return stage, cast
+
+
+def settings(stage: Stage, **said: Any) -> None:
+    stage.home.mkdir(parents=True, exist_ok=True)
+    (stage.home / "settings.json").write_text(json.dumps(said))
+
+
+def kind_of(frame: Frame) -> str:
+    if frame["type"] == "system":
+        return str(frame["subtype"])
+    inner = "inner " if frame.get("parent_tool_use_id") else ""
+    if frame["type"] in ("assistant", "user"):
+        content = frame["message"]["content"]
+        return inner + (content[0]["type"] if isinstance(content, list) else "prompt")
+    return str(frame["type"])
+
+
+# --- one agent ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("N-06", "N-17", "N-18", "A-01", "D-40")
+def test_an_agent_works_in_a_conversation_of_its_own_and_reports(serve: Serve) -> None:
+    used = Usage(input=1_000, output=100)
+    stage, cast = staged(
+        serve,
+        MAIN=[
+            Say.of("Off you go.", agent("EXPLORE", subagent_type="Explore"), usage=used),
+            Say.of("So it is.", usage=used),
+        ],
+        EXPLORE=[
+            Say.of("I look.", tool_use("Read", file_path="a.txt"), usage=used),
+            Say.of("It holds some words.", usage=used),
+        ],
+    )
+    shown = frames(run(stage, "--output-format=stream-json", "--verbose").stdout)
+    assert cast.order == ["MAIN", "EXPLORE", "EXPLORE", "MAIN"]
+
+    first = cast.of("EXPLORE")[0].body
+    assert "You change nothing" in first["system"][0]["text"]
+    assert str(stage.folder) in first["system"][-1]["text"]
+    assert [tool["name"] for tool in first["tools"]] == ["Read", "Glob", "Grep"]
+    assert len(first["messages"]) == 1, "nothing of the session's conversation"
+    assert "Off you go" not in json.dumps(first)
+    assert told(cast.of("EXPLORE")[1]) == [f"1\t{FILE}"]
+    assert told(cast.of("MAIN")[1]) == ["It holds some words."]
+
+    assert [kind_of(frame) for frame in shown] == [
+        *("init", "text", "tool_use"),
+        *("task_started", "inner text", "inner tool_use", "task_progress", "inner tool_result"),
+        *("task_updated", "task_notification", "tool_result", "text", "result"),
+    ]
+    for frame in shown:
+        assert parse_message(frame) is not None, frame
+    by_kind = {kind_of(frame): frame for frame in shown}
+    assert "Task" in by_kind["init"]["tools"]
+    assert by_kind["init"]["agents"] == ["general-purpose", "Explore"]
+    started, noted = by_kind["task_started"], by_kind["task_notification"]
+    assert (started["subagent_type"], started["tool_use_id"], started["task_type"]) == (
+        "Explore",
+        "toolu_agent",
+        "local_agent",
+    )
+    assert (noted["status"], noted["summary"]) == ("completed", "It holds some words.")
+    assert by_kind["inner tool_use"]["parent_tool_use_id"] == "toolu_agent"
+    assert by_kind["inner tool_use"]["agent_id"] == started["task_id"]
+    own = by_kind["tool_result"]["tool_use_result"]
+    assert (own["status"], own["agentType"], own["totalToolUseCount"]) == ("completed", "Explore", 1)
+
+    result = shown[-1]
+    assert (result["result"], result["usage"]["input_tokens"]) == ("So it is.", 2_000), "its own calls only"
+    (row,) = result["modelUsage"].values()
+    assert (row["inputTokens"], row["costUSD"]) == (4_000, result["total_cost_usd"]), "those of its agents, too"
+    assert result["total_cost_usd"] > 0
+
+
+@pytest.mark.covers("N-17")
+def test_agents_of_one_reply_run_at_once(serve: Serve) -> None:
+    stage, _cast = staged(
+        serve,
+        MAIN=[Say.of(agent("ONE", "toolu_1"), agent("TWO", "toolu_2")), Say.of("Both.")],
+        ONE=[Say.of("one", pace_ms=30)],
+        TWO=[Say.of("two", pace_ms=30)],
+    )
+    shown = frames(run(stage, "--output-format=stream-json", "--verbose").stdout)
+    kinds = [kind_of(frame) for frame in shown if frame["type"] == "system"]
+    assert kinds[:3] == ["init", "task_started", "task_started"]
+    assert kinds[3:] == ["task_updated", "task_notification"] * 2
+    results = [frame["tool_use_result"] for frame in shown if kind_of(frame) == "tool_result"]
+    assert sorted(own["content"][0]["text"] for own in results) == ["one", "two"]
+
+
+def test_it_has_the_tools_of_its_session_but_those_that_are_the_sessions_own(serve: Serve) -> None:
+    stage, cast = staged(serve, MAIN=[Say.of(agent("GENERAL")), Say.of("ok")], GENERAL=[Say.of("done")])
+    run(stage, "--disallowedTools", "WebFetch")
+    offered = {who: {tool["name"] for tool in cast.of(who)[0].body["tools"]} for who in ("MAIN", "GENERAL")}
+    gone = {"Agent", "TaskCreate", "TaskUpdate", "TaskList", "Recall"}
+    assert offered["MAIN"] - offered["GENERAL"] == gone
+    assert "WebFetch" not in offered["MAIN"] | offered["GENERAL"]
+    assert {"Bash", "Edit", "Write"} <= offered["GENERAL"]
+
+
+def test_what_it_reads_and_where_it_goes_is_its_own(serve: Serve) -> None:
+    """The session has not read the file that its agent read, and stays where it was."""
+    stage, cast = staged(
+        serve,
+        MAIN=[
+            Say.of(agent("GO")),
+            Say.of(
+                tool_use("Edit", "e", file_path="a.txt", old_string="some", new_string="many"),
+                tool_use("Bash", "p", command="pwd"),
+            ),
+            Say.of("ok"),
+        ],
+        GO=[
+            Say.of(tool_use("Bash", "c", command="cd sub && pwd"), tool_use("Read", "r", file_path="a.txt")),
+            Say.of(tool_use("Bash", "d", command="pwd")),
+            Say.of("done"),
+        ],
+    )
+    (stage.folder / "sub").mkdir()
+    run(stage, "--allowedTools", "Bash,Edit")
+    assert told(cast.of("GO")[2])[-1].strip() == f"{stage.folder}/sub"
+    edit, pwd = told(cast.of("MAIN")[2])[-2:]
+    assert "read" in edit
+    assert pwd.strip() == str(stage.folder)
+    assert (stage.folder / "a.txt").read_text() == FILE
+
+
+# --- what it may do -------------------------------------------------------------------------------------------
+
+
+def test_rules_and_modes_of_its_session_hold(serve: Serve) -> None:
+    stage, cast = staged(
+        serve,
+        MAIN=[Say.of(agent("WORK")), Say.of("ok")],
+        WORK=[
+            Say.of(tool_use("Bash", "rm", command="rm a.txt"), tool_use("Write", "w", file_path="b.txt", content="b")),
+            Say.of(tool_use("Bash", "x", command="touch c.txt")),
+            Say.of("done"),
+        ],
+    )
+    shown = frames(
+        run(stage, "--output-format=json", "--disallowedTools", "Bash(rm *)", "--permission-mode", "acceptEdits").stdout
+    )
+    denied, written, asked = [*told(cast.of("WORK")[1]), *told(cast.of("WORK")[2])[-1:]]
+    assert denied.startswith("Not allowed")
+    assert "b.txt" in written
+    assert (stage.folder / "b.txt").read_text() == "b"
+    assert (stage.folder / "a.txt").exists()
+    assert "c.txt" in asked or (stage.folder / "c.txt").exists()
+    assert shown[-1]["result"] == "ok"
+
+
+def test_a_kind_can_be_denied_and_the_tool_as_a_whole(serve: Serve) -> None:
+    stage, cast = staged(serve, MAIN=[Say.of(agent("X", subagent_type="Explore")), Say.of("ok")])
+    run(stage, "--disallowedTools", "Task(Explore)")
+    assert told(cast.of("MAIN")[1])[0].startswith("Not allowed")
+    stage, cast = staged(serve, MAIN=[Say.of("ok")])
+    run(stage, "--disallowedTools", "Task")
+    assert "Agent" not in [tool["name"] for tool in cast.of("MAIN")[0].body["tools"]]
+
+
+@pytest.mark.covers("I-01")
+def test_hooks_hear_of_it_and_of_its_calls(serve: Serve) -> None:
+    stage, cast = staged(
+        serve,
+        MAIN=[Say.of(agent("LOOK", subagent_type="Explore")), Say.of("ok")],
+        LOOK=[Say.of(tool_use("Read", file_path="a.txt")), Say.of("first"), Say.of("second")],
+    )
+    log = stage.folder / "log"
+    note = f"cat >> {log}; echo >> {log}"
+    once = f"{note}; test -e {log}.once || {{ touch {log}.once; echo 'look again' >&2; exit 2; }}"
+    context = json.dumps(
+        {"hookSpecificOutput": {"hookEventName": "SubagentStart", "additionalContext": "MIND THE GAP"}}
+    )
+    hooks = {
+        "SubagentStart": [{"hooks": [{"type": "command", "command": f"{note}; echo '{context}'"}]}],
+        "SubagentStop": [{"hooks": [{"type": "command", "command": once}]}],
+        "PreToolUse": [{"matcher": "Read", "hooks": [{"type": "command", "command": note}]}],
+        "Stop": [{"hooks": [{"type": "command", "command": note}]}],
+    }
+    settings(stage, hooks=hooks)
+    run(stage)
+    heard = [json.loads(line) for line in log.read_text().splitlines() if line]
+    # without progress the hooks of an end are not asked again (Z-11): one objection, one more reply
+    assert [facts["hook_event_name"] for facts in heard] == ["SubagentStart", "PreToolUse", "SubagentStop", "Stop"]
+    start, call, stop, end = heard
+    assert start["agent_type"] == call["agent_type"] == stop["agent_type"] == "Explore"
+    assert start["agent_id"] == call["agent_id"] == stop["agent_id"]
+    assert "agent_id" not in end
+    assert (stop["last_assistant_message"], stop["stop_hook_active"]) == ("first", False)
+    assert Path(stop["agent_transcript_path"]).is_file()
+    assert "MIND THE GAP" in json.dumps(cast.of("LOOK")[0].body)
+    assert "look again" in json.dumps(cast.of("LOOK")[2].body)
+    assert told(cast.of("MAIN")[1]) == ["second"]
+
+
+# --- kinds ----------------------------------------------------------------------------------------------------
+
+REVIEWER = """---
+name: reviewer
+description: Reads changes, and says what is wrong with them.
+tools: Read, Grep
+model: haiku
+maxTurns: 1
+---
+You review changes. Be strict.
+"""
+
+
+def described(stage: Stage, name: str, text: str, *, project: bool = False) -> None:
+    folder = (stage.folder / ".claude" if project else stage.home) / "agents"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(text)
+
+
+def test_the_users_own_kind(serve: Serve) -> None:
+    stage, cast = staged(
+        serve, MAIN=[Say.of(agent("CHECK", subagent_type="reviewer")), Say.of("ok")], CHECK=[Say.of("fine")]
+    )
+    described(stage, "reviewer", REVIEWER)
+    described(stage, "bad", "---\nname: bad\n---\nwords")
+    done = run(stage)
+    assert f"the agent '{stage.home}/agents/bad.md' is left out: it has no 'description'" in done.stderr.decode()
+    (main, *_), (asked,) = cast.of("MAIN"), cast.of("CHECK")
+    about = next(tool["description"] for tool in main.body["tools"] if tool["name"] == "Agent")
+    assert about.endswith(
+        "- reviewer: Reads changes, and says what is wrong with them.\n" + about[about.index("- general-purpose") :]
+    )
+    assert asked.body["system"][0]["text"] == "You review changes. Be strict."
+    assert [tool["name"] for tool in asked.body["tools"]] == ["Read", "Grep"]
+    assert "haiku" in asked.body["model"]
+    assert "haiku" not in main.body["model"]
+
+
+def test_a_projects_kind_is_not_there_before_the_project_is_trusted(serve: Serve) -> None:
+    stage, cast = staged(serve, MAIN=[Say.of(agent("A", subagent_type="reviewer")), Say.of("ok")], A=[Say.of("fine")])
+    described(stage, "reviewer", REVIEWER, project=True)
+    run(stage)
+    assert told(cast.of("MAIN")[1]) == ["There is no kind of agent 'reviewer'. There are: general-purpose, Explore."]
+    cast.lines["MAIN"] = [Say.of(agent("A", subagent_type="reviewer")), Say.of("ok")]
+    assert stage.run("trust").returncode == 0
+    run(stage)
+    assert told(cast.of("MAIN")[3]) == ["fine"]
+
+
+def test_kinds_from_the_command_line(serve: Serve) -> None:
+    stage, cast = staged(serve, MAIN=[Say.of(agent("B", subagent_type="poet")), Say.of("ok")], B=[Say.of("a rose")])
+    run(stage, "--agents", json.dumps({"poet": {"description": "Writes verse.", "prompt": "You rhyme."}}))
+    assert cast.of("B")[0].body["system"][0]["text"] == "You rhyme."
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("{", "it is no object of agents by name"),
+        ('{"a b": {"description": "x", "prompt": "y"}}', "the agent 'a b': its name 'a b' is not made of letters"),
+        ('{"a": {"description": "x"}}', "the agent 'a': Object missing required field `prompt`"),
+        ('{"a": {"description": "x", "prompt": " "}}', "the agent 'a': it has no text"),
+        ('{"a": {"description": "x", "prompt": "y", "effort": "huge"}}', "its effort is one of low, medium"),
+        ('{"a": {"description": "x", "prompt": "y", "maxTurns": 0}}', "'maxTurns' is a number from 1"),
+        ('{"a": 3}', "the agent 'a': Expected `object`"),
+    ],
+)
+def test_a_kind_that_cannot_be_understood_is_told_before_anything_begins(serve: Serve, given: str, words: str) -> None:
+    stage, cast = staged(serve, MAIN=[])
+    done = run(stage, "--agents", given, code=1)
+    assert "'--agents' cannot be understood: " in done.stderr.decode()
+    assert words in done.stderr.decode()
+    assert cast.asked == []
+
+
+# --- when it does not go well -----------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_sent_out_is_told(serve: Serve) -> None:
+    calls = (
+        agent("X", "a", subagent_type="nobody"),
+        agent("X", "b", model="openai/gpt-none"),
+        agent(" ", "c"),
+        tool_use("Agent", "d", prompt="X"),
+    )
+    stage, cast = staged(serve, MAIN=[Say.of(*calls), Say.of("ok")])
+    run(stage)
+    first, second, third, fourth = told(cast.of("MAIN")[1])
+    assert first == "There is no kind of agent 'nobody'. There are: general-purpose, Explore."
+    assert second.startswith("The model 'openai/gpt-none' cannot be asked: there is no key")
+    assert third == "'prompt' is empty: say what the agent shall do."
+    assert "missing required field `description`" in fourth
+
+
+def test_one_that_runs_out_of_turns_says_what_it_had(serve: Serve) -> None:
+    stage, cast = staged(
+        serve,
+        MAIN=[Say.of(agent("LONG", subagent_type="reviewer")), Say.of("ok")],
+        LONG=[Say.of("Half of it.", tool_use("Read", file_path="a.txt"))],
+    )
+    described(stage, "reviewer", REVIEWER)
+    shown = frames(run(stage, "--output-format=stream-json", "--verbose").stdout)
+    assert told(cast.of("MAIN")[1]) == ["The agent did not come to its end (limit). Its last words:\n\nHalf of it."]
+    noted = next(frame for frame in shown if kind_of(frame) == "task_notification")
+    assert (noted["status"], shown[-1]["is_error"]) == ("failed", False), "the session goes on"
+
+
+@pytest.mark.covers("H-03")
+def test_what_it_spends_its_session_spends(serve: Serve) -> None:
+    """The agent's reply costs all that there is, so that nobody can ask again."""
+    dear = Usage(input=1_000, output=60_000)
+    stage, cast = staged(
+        serve,
+        MAIN=[Say.of(agent("SPEND")), Say.of("ok")],
+        SPEND=[Say.of("first", tool_use("Read", file_path="a.txt"), usage=dear), Say.of("second")],
+    )
+    shown = frames(run(stage, "--output-format=json", "--max-budget-usd", "0.3", code=1).stdout)
+    assert shown[-1]["subtype"] == "error_max_budget_usd"
+    assert cast.order[:2] == ["MAIN", "SPEND"]
+    assert len(cast.order) <= 3
+    assert shown[-1]["total_cost_usd"] > 0.3
+
+
+# --- its file -----------------------------------------------------------------------------------------------
+
+
+def test_the_sdk_reads_its_conversation(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, _ = staged(
+        serve,
+        MAIN=[Say.of(agent("READ", subagent_type="Explore")), Say.of("ok")],
+        READ=[Say.of("I look.", tool_use("Read", file_path="a.txt")), Say.of("It holds words.")],
+    )
+    run(stage)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(stage.home))
+    (session,) = stage.sessions()
+    (found,) = list_subagents(session.stem, str(stage.folder))
+    messages = get_subagent_messages(session.stem, found, str(stage.folder))
+    assert [message.type for message in messages] == ["user", "user", "assistant", "assistant", "user", "assistant"]
+    file = session.with_suffix("") / "subagents" / f"agent-{found}.jsonl"
+    first = next(line for line in map(json.loads, file.read_text().splitlines()) if line["type"] == "user")
+    assert (first["isSidechain"], first["agentId"], first["sessionId"]) == (True, found, session.stem)
+    about = json.loads(file.with_suffix("").with_suffix(".meta.json").read_text())
+    assert about == {"agentType": "Explore", "description": "do READ", "toolUseId": "toolu_agent"}
+    assert [entry.stem for entry in stage.sessions()] == [session.stem], "it is no session that one could resume"
+
+
+@pytest.mark.covers("L-05")
+def test_a_kill_loses_nothing_and_the_session_goes_on(serve: Serve) -> None:
+    stage, cast = staged(
+        serve,
+        MAIN=[Say.of(agent("DIE")), Say.of("Then without.")],
+        DIE=[Say.of("I work.", tool_use("Bash", command="echo begun; sleep 60"))],
+    )
+    process = stage.start("-p", "MAIN", "--allowedTools", "Bash", "--output-format=stream-json", "--verbose")
+    until(lambda: bool(list(stage.home.glob("projects/*/*/subagents/*.jsonl"))) and len(cast.asked) == 2)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if b"task_progress" in line:
+            break
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert process.stderr is not None
+    process.stderr.close()
+    (session,) = stage.sessions()
+    (file,) = session.with_suffix("").glob("subagents/*.jsonl")
+    assert [type(message).__name__ for message in load(file).state.history] == ["User", "User", "Assistant"]
+    done = stage.run("-p", "MAIN again", "--resume", session.stem)
+    assert (done.returncode, done.stdout) == (0, b"Then without.\n")
+    assert "nobody knows" in json.dumps(cast.of("MAIN")[1].body) or "not known" in json.dumps(cast.of("MAIN")[1].body)
+
+
+def test_an_interrupt_ends_it_with_its_session(serve: Serve) -> None:
+    stage, cast = staged(
+        serve,
+        MAIN=[Say.of(agent("WAIT"))],
+        WAIT=[Say.of(tool_use("Bash", command="echo $$ > pid; sleep 60"))],
+    )
+    process = stage.start("-p", "MAIN", "--allowedTools", "Bash", "--output-format=stream-json", "--verbose")
+    until((stage.folder / "pid").exists)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    shown = frames(out)
+    assert process.returncode == 130
+    noted = next(frame for frame in shown if kind_of(frame) == "task_notification")
+    assert (noted["status"], shown[-1]["type"]) == ("stopped", "result")
+    assert cast.order == ["MAIN", "WAIT"]
+
+
+# --- in the background ----------------------------------------------------------------------------------------
+
+
+def test_one_in_the_background_reports_later(serve: Serve) -> None:
+    stage, cast = staged(
+        serve,
+        MAIN=[Say.of(agent("AWAY", run_in_background=True)), Say.of("I wait."), Say.of("It said rain.")],
+        AWAY=[Say.of("Rain.", pace_ms=100)],
+    )
+    done = run(stage)
+    assert done.stdout == b"It said rain.\n", "the last answer alone"
+    sent = told(cast.of("MAIN")[1])[0]
+    assert sent.endswith("works in the background. Its report will come into this conversation; go on meanwhile.")
+    last = json.dumps(cast.of("MAIN")[-1].body["messages"][-1])
+    assert "task-notification" in last
+    assert "Rain." in last
+
+    cast.lines |= {
+        "MAIN": [Say.of(agent("AWAY", run_in_background=True)), Say.of("I wait."), Say.of("Rain again.")],
+        "AWAY": [Say.of("Rain.", pace_ms=100)],
+    }
+    (only,) = frames(run(stage, "--output-format=json").stdout)
+    assert only["result"] == "Rain again."
+
+    cast.lines |= {
+        "MAIN": [Say.of(agent("AWAY", run_in_background=True)), Say.of("I wait."), Say.of("Rain again.")],
+        "AWAY": [Say.of("Rain.", pace_ms=100)],
+    }
+    shown = frames(run(stage, "--output-format=stream-json", "--verbose").stdout)
+    kinds = [kind_of(frame) for frame in shown]
+    assert kinds.count("task_started") == kinds.count("task_notification") == 1
+    assert kinds.count("result") == 2
+    assert shown[-1]["total_cost_usd"] == pytest.approx(sum(row["costUSD"] for row in shown[-1]["modelUsage"].values()))
+
+
+def test_of_one_that_was_lost_in_the_background_the_session_hears(serve: Serve) -> None:
+    stage, cast = staged(
+        serve,
+        MAIN=[Say.of(agent("LOST", run_in_background=True)), Say.of("I wait."), Say.of("A pity.")],
+        LOST=[Say.of(tool_use("Bash", command="touch begun; sleep 60"))],
+    )
+    process = stage.start("-p", "MAIN", "--allowedTools", "Bash")
+    until(lambda: (stage.folder / "begun").exists() and cast.order.count("MAIN") == 2)
+    (session,) = stage.sessions()
+    until(lambda: b"I wait." in session.read_bytes())
+    process.kill()
+    process.communicate()
+    done = stage.run("-p", "MAIN again", "--resume", session.stem)
+    assert (done.returncode, done.stdout) == (0, b"A pity.\n")
+    assert "It ended with the program that ran it" in json.dumps(cast.of("MAIN")[-1].body)
+
+
+# --- in a conversation ----------------------------------------------------------------------------------------
+
+
+def test_two_agents_ask_one_person_one_after_the_other(serve: Serve, sit_at: SitAt) -> None:
+    stage, cast = staged(
+        serve,
+        MAIN=[Say.of(agent("ONE", "toolu_1"), agent("TWO", "toolu_2")), Say.of("Both are back.")],
+        ONE=[Say.of(tool_use("Bash", "b1", command="touch one")), Say.of("one")],
+        TWO=[Say.of(tool_use("Bash", "b2", command="touch two")), Say.of("two")],
+    )
+    settings(stage, autoMemoryEnabled=False)
+    terminal = sit_at(stage)
+    terminal.say("MAIN")
+    first = terminal.see("Do it? [y/a/n] ")
+    assert "(for the agent general-purpose; no rule covers 'touch " in first
+    assert "    general-purpose: Bash touch " in first
+    terminal.type("y\r")
+    terminal.see("Do it? [y/a/n] ")
+    terminal.type("n\r")
+    terminal.see("Both are back.")
+    made = [name for name in ("one", "two") if (stage.folder / name).exists()]
+    assert len(made) == 1, "one yes, for one call"
+    results = [told(cast.of(who)[1])[0] for who in ("ONE", "TWO")]
+    assert sum("does not want" in text for text in results) == 1
+
+
+def test_a_rule_that_is_added_for_one_agent_holds_for_its_session(serve: Serve, sit_at: SitAt) -> None:
+    stage, _cast = staged(
+        serve,
+        MAIN=[Say.of(agent("ONE")), Say.of(tool_use("Bash", "m", command="touch a")), Say.of("Done.")],
+        ONE=[Say.of(tool_use("Bash", "b", command="touch a")), Say.of("one")],
+    )
+    settings(stage, autoMemoryEnabled=False)
+    terminal = sit_at(stage)
+    terminal.say("MAIN")
+    terminal.see("Do it? [y/a/n] ")
+    (stage.folder / "a").unlink(missing_ok=True)
+    terminal.type("a\r")
+    assert "Do it?" not in terminal.see("Done.")
+    assert (stage.folder / "a").exists()
+
+
+def test_a_conversation_waits_for_those_in_the_background_or_leaves_them(serve: Serve, sit_at: SitAt) -> None:
+    stage, cast = staged(
+        serve,
+        MAIN=[Say.of(agent("AWAY", run_in_background=True)), Say.of("I wait."), Say.of("It rains.")],
+        AWAY=[Say.of("Rain.", pace_ms=100)],
+    )
+    settings(stage, autoMemoryEnabled=False)
+    terminal = sit_at(stage)
+    terminal.say("MAIN")
+    terminal.see("(1 agent at work in the background; Ctrl-C stops waiting)")
+    terminal.see("It rains.")
+    cast.lines |= {
+        "MAIN": [Say.of(agent("AWAY", "toolu_2", run_in_background=True)), Say.of("I wait."), Say.of("Never mind.")],
+        "AWAY": [Say.of("Rain.", pace_ms=60_000)],
+    }
+    terminal.say("again")
+    terminal.see("(1 agent at work in the background; Ctrl-C stops waiting)")
+    terminal.type(CTRL_C)
+    terminal.say("leave it")
+    terminal.see("Never mind.")
+    terminal.type(CTRL_C)
