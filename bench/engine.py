@@ -23,14 +23,15 @@ from typing import Any
 from mainspring.context.values import Prepared
 from mainspring.core.config import Config
 from mainspring.core.effects import Request
-from mainspring.core.messages import Stop, Text, ToolCall, User
+from mainspring.core.messages import Stop, Text, ToolCall, User, result
 from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.updates import Delta, Kind, RequestStarted
 from mainspring.engine.channel import CAPACITY, Channel
-from mainspring.engine.plain import Plain, Tool
+from mainspring.engine.deps import Asking, Outcome
+from mainspring.engine.plain import Plain
 from mainspring.engine.session import Session
-from mainspring.providers.base import Batch, Conversation, Ended, Finished, Piece, Started
+from mainspring.providers.base import Batch, Conversation, Ended, Finished, Piece, Provider, Started
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
 from bench.figures import Figure, best_time, import_figures, scaled, show, yardstick
@@ -61,22 +62,33 @@ class Ready:
             yield batch
 
 
-class Roomy(Plain):
-    """A context that is never full, and costs nothing to look at."""
-
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:  # noqa: ARG002  # it always fits
-        return Prepared(100)
+Act = Callable[..., Awaitable[str]]
 
 
 async def nothing(**_: Any) -> str:
     return "ok"
 
 
-def session(
-    replies: Iterable[Reply], *, breathe: bool = False, act: Callable[..., Awaitable[str]] = nothing
-) -> Session:
-    tools = [Tool("Read", act, concurrent=True)]
-    return Session(Roomy(Ready(replies, breathe=breathe), tools), Config(max_turns=2 * LONG))
+class Roomy(Plain):
+    """A context that is never full, and tools that are functions: neither costs anything to look at. What a call meets
+    on its way to a real tool is in `bench/tools_files.py`."""
+
+    def __init__(self, provider: Provider, act: Act) -> None:
+        super().__init__(provider)
+        self._act = act
+
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:  # noqa: ARG002  # it always fits
+        return Prepared(100)
+
+    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:  # noqa: ARG002  # it asks nothing
+        return Outcome(result(call.id, await self._act(**call.input)))
+
+    def is_concurrent(self, call: ToolCall) -> bool:  # noqa: ARG002  # all of them
+        return True
+
+
+def session(replies: Iterable[Reply], *, breathe: bool = False, act: Act = nothing) -> Session:
+    return Session(Roomy(Ready(replies, breathe=breathe), act), Config(max_turns=2 * LONG))
 
 
 def looks(turn: int) -> Reply:

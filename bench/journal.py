@@ -54,7 +54,7 @@ from mainspring.sessions.records import (
 from mainspring.sessions.resume import load
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
-from bench.figures import Figure, best_time, scaled, show, yardstick
+from bench.figures import Figure, best_speed, best_time, scaled, show
 
 CONFIG = Config(max_turns=1_000_000)
 OPTIONS = Options(Durability.NONE)  # syncs run in a thread of their own, and are the disk's business
@@ -306,7 +306,7 @@ def grow(what: str, file: Path) -> None:
 
 
 def figures() -> Iterator[Figure]:
-    speed = best_time(yardstick)
+    speed = best_speed()
     yield Figure("yardstick: a thousand additions", speed, "us")
     with TemporaryDirectory() as name:
         folder = Path(name)

@@ -19,7 +19,7 @@ from mainspring.permissions.shell.read import read
 from mainspring.processes.paths import resolve
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
-from bench.figures import Figure, best_time, import_figures, scaled, show, yardstick
+from bench.figures import Figure, best_speed, import_figures, scaled, show
 
 # What agents send all day, in the proportions of a working session.
 COMMANDS = (
@@ -95,7 +95,7 @@ HOSTILE_READ: dict[str, str] = {
 
 
 def figures(folder: Path) -> Iterator[Figure]:
-    speed = best_time(yardstick)
+    speed = best_speed()
     yield Figure("yardstick", speed, "us")
     yield from import_figures("mainspring.core.value", "mainspring.permissions")
     policy = Policy(parse(allow=ALLOW, deny=DENY, ask=ASK), folders=(str(folder),), home=str(folder.parent))

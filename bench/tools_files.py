@@ -39,14 +39,14 @@ from mainspring.tools.edit import EDIT
 from mainspring.tools.gate import Gate
 from mainspring.tools.glob import GLOB
 from mainspring.tools.grep import GREP
+from mainspring.tools.hands import Hands
 from mainspring.tools.kit import Kit
 from mainspring.tools.lines import SETTLED
-from mainspring.tools.pipeline import Hands
 from mainspring.tools.read import READ
 from mainspring.tools.search_child import ripgrep
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
-from bench.figures import Figure, best_time, import_figures, scaled, show, yardstick
+from bench.figures import Figure, best_speed, import_figures, scaled, show
 
 MODULES = ("read", "write", "edit", "notebook", "glob", "grep")
 FILES, FOLDERS = 3_000, 150
@@ -336,7 +336,7 @@ async def edit_figures(root: Path) -> list[Figure]:
 
 
 def figures(root: Path, big: Path) -> Iterator[Figure]:
-    speed = best_time(yardstick)
+    speed = best_speed()
     yield Figure("yardstick", speed, "us")
     yield from import_figures(
         "asyncio, mainspring.tools.base", "mainspring.tools." + ", mainspring.tools.".join(MODULES)
