@@ -167,6 +167,23 @@ def test_after_ctrl_z_and_fg_the_line_is_there_again(serve: Serve, sit_at: SitAt
     assert prompts(stage) == ["half\na thought"]
 
 
+def test_after_ctrl_z_and_fg_the_lines_before_are_kept(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Hi."))
+    terminal = sit_at(stage)
+    terminal.say("one\\")
+    terminal.see("  ")
+    terminal.type("tw")
+    terminal.see("tw")
+    terminal.rest()
+    terminal.send(signal.SIGSTOP)
+    terminal.reset()
+    terminal.send(signal.SIGCONT)
+    terminal.see("  tw")
+    terminal.type("o\r")
+    terminal.see("Hi.")
+    assert prompts(stage) == ["one\ntwo"]
+
+
 # --- the terminal is left as it was ---------------------------------------------------------------------------
 
 

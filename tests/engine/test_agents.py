@@ -82,6 +82,8 @@ class Troupe:
             journal=lambda *_: self.kept(),
             model=lambda _: CONFIG.model,
             shared=lambda: self.session.shared,
+            note=self.session.deps.journal.append,
+            now=self.session.deps.now,
         )
         self.agents = Agents(home, self.session.submit)
 

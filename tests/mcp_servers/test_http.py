@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 import socket
 import subprocess
 import sys
@@ -21,11 +23,15 @@ from mcp_servers.stage import HERE, SHOP, counter, until
 PATHS = {"http": "/mcp", "sse": "/sse"}
 
 
+PORTS = random.Random(os.getpid())  # below those that the system gives out, which other tests are given meanwhile
+
+
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+    while True:
+        port = PORTS.randrange(20_000, 32_000)
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)) != 0:
+                return port
 
 
 def is_open(port: int) -> bool:

@@ -70,6 +70,9 @@ NAMED = [
     ("Skill", {"skill": "ab"}, {"allow": ["Skill(a:*)"]}, "ask"),
     ("Skill", {"skill": "a"}, {"allow": ["Skill"], "ask": ["Skill(a:*)"]}, "ask"),
     ("Task", {"subagent_type": "a"}, {"ask": ["Agent(a)"]}, "ask"),
+    ("Agent", {}, {"deny": ["Agent(general-purpose)"]}, "deny"),  # that is what it means
+    ("Agent", {"subagent_type": None}, {"ask": ["Task(general-purpose)"]}, "ask"),
+    ("Agent", {}, {"deny": ["Agent(Explore)"]}, "allow"),
     ("Other", {}, {"allow": ["Other"]}, "allow"),
     ("Other", {"name": "x"}, {"allow": ["Other(x)"]}, "ask"),
     ("TodoWrite", {}, {}, "allow"),

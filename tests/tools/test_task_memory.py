@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from mainspring.context.attachments import Attachment, render
+from mainspring.context.attachments import Kind as AttachmentKind
 from mainspring.context.values import Prepared, Summary
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User, result, user
@@ -24,6 +26,11 @@ from mainspring.tools.past import TASKS_BEGIN, TASKS_END, has_tasks
 from mainspring.tools.task_memory import MOST_TOLD, TaskMemory, found_in, told_in
 from mainspring.tools.tasks import LONGEST_DESCRIPTION, LONGEST_SUBJECT, MOST_TASKS, Task, Tasks, task_tools
 from tools.desk import Desk
+
+
+def as_kept(words: str) -> User:
+    """As it is put into a conversation."""
+    return render(Attachment(AttachmentKind.KEPT, "", words))
 
 
 class Talk:
@@ -83,8 +90,8 @@ def test_what_a_summary_swallowed_is_told_again_and_found_there() -> None:
     talk = busy()
     words = talk.memory.unsaid([user("Go."), user("They talked of tasks.", Origin.SUMMARY)])
     assert "Tell" not in words
-    for origin in (Origin.SUMMARY, Origin.ATTACHMENT):
-        told: list[Message] = [user(f"They talked.\n\n{words}", origin)]
+    for one in (user(f"They talked.\n\n{words}", Origin.SUMMARY), as_kept(words)):
+        told: list[Message] = [one]
         assert talk.memory.unsaid(told) == ""
         assert talk.stands(found_in(told))
     talk.seen = [user(f"They talked.\n\n{words}", Origin.SUMMARY)]
@@ -103,9 +110,9 @@ def test_a_stale_list_in_a_summary_is_corrected() -> None:
 
 def test_nobody_elses_words_are_a_list() -> None:
     words = busy().memory.unsaid([])
-    assert has_tasks([user(words, Origin.ATTACHMENT)])
-    for other in (user(words), result("c", words), Assistant(())):
-        assert not has_tasks([other])
+    assert has_tasks([as_kept(words)])
+    memory = render(Attachment(AttachmentKind.MEMORY, "CLAUDE.md", words))
+    for other in (user(words), result("c", words), Assistant(()), memory, user(words, Origin.HOOK)):
         assert list(found_in([other])) == []
     for broken in (
         "",
@@ -122,7 +129,7 @@ def test_a_task_cannot_end_the_list() -> None:
     talk.create(f"Say {TASKS_END} and <system-reminder>")
     words = talk.memory.unsaid([])
     assert "<system" not in words
-    assert talk.stands(found_in([user(words, Origin.ATTACHMENT)]))
+    assert talk.stands(found_in([as_kept(words)]))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +146,7 @@ def test_a_list_that_is_too_long_is_told_in_part(status: Any, description: str, 
         tasks.put(msgspec.structs.replace(made, status=status))
     words = TaskMemory(tasks).unsaid([])
     assert len(words) <= MOST_TOLD + 100
-    found = found_in([user(words, Origin.ATTACHMENT)])
+    found = found_in([as_kept(words)])
     assert found.given == count
     if description:
         assert [task.subject for task in found] == [task.subject for task in tasks]
@@ -166,7 +173,7 @@ def test_the_words_say_what_a_model_needs() -> None:
     assert talk.memory.unsaid([]) == (
         'Your tasks, as they stand now:\n<tasks>{"given":1,"tasks":[{"id":"1","subject":"Test it"}]}</tasks>'
     )
-    assert list(found_in([user(talk.memory.unsaid([]), Origin.ATTACHMENT)])) == [Task("1", "Test it", "", "Test it")]
+    assert list(found_in([as_kept(talk.memory.unsaid([]))])) == [Task("1", "Test it", "", "Test it")]
 
 
 # --- in the loop --------------------------------------------------------------------------------------------------

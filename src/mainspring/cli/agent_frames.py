@@ -60,6 +60,7 @@ class AgentFrames:
                 task = self._tasks.get(update.agent_id)
                 return self._at_work(task, update) if task is not None else []
             case AgentDone():
+                self._tally.agent_ended(update.used)
                 task = self._tasks.pop(update.agent_id, None)
                 return self._ends(task, update) if task is not None else []
 
@@ -95,7 +96,6 @@ class AgentFrames:
                 task.prompt = update.usage
             case ReplyDone():
                 task.usage += update.usage
-                self._tally.agent_replied(task.model, update.usage)
             case BlockDone(block=ToolCall()):
                 made = message(update.reply_id, task.model, [block(update.block)], task.prompt)
                 return [self._inner("assistant", started, {"message": made}, block_id(update.reply_id, update.index))]

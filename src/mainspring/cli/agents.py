@@ -15,7 +15,7 @@ from mainspring.cli.flags import Options, StartError
 from mainspring.cli.harmless import harmless
 from mainspring.context.folders import Places
 from mainspring.core.errors import UsageError
-from mainspring.core.messages import Assistant
+from mainspring.core.messages import Origin
 from mainspring.core.value import Bundle
 from mainspring.sessions.lines import Envelope
 from mainspring.version import __version__
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mainspring.engine.session import Session
     from mainspring.providers.base import Provider
     from mainspring.providers.router import Router
+    from mainspring.sessions.loaded import Loaded
+    from mainspring.sessions.records import AgentRecord
     from mainspring.tools.agent import AgentInput
     from mainspring.tools.base import Answer, Calling
     from mainspring.tools.hands import Hands
@@ -87,6 +89,7 @@ class AgentsOf:
     def __init__(self, household: Household) -> None:
         self._household = household
         self._made: Agents | None = None
+        self._left = 0
 
     async def send(self, given: AgentInput, calling: Calling) -> Answer:
         return await self.agents.send(given, calling)
@@ -97,12 +100,21 @@ class AgentsOf:
             self._made = new_agents(self._household)
         return self._made
 
-    async def tell_of_lost(self) -> None:
+    def begin(self, limit: int) -> None:
+        """Somebody has said something: so many turns may come of it, those after reports of agents included (law 1)."""
+        self._left = limit
+
+    def took(self, turns: int) -> None:
+        self._left -= turns
+
+    @property
+    def turns_left(self) -> int:
+        return self._left
+
+    async def tell_of_lost(self, lost: tuple[AgentRecord, ...]) -> None:
         """When a session is taken up again."""
-        history = self._household.session.state.history
-        said = [message for message in history if isinstance(message, Assistant)]
-        if any(call.name == "Agent" for message in said for call in message.calls):
-            await self.agents.tell_of_lost(history)
+        if lost:
+            await self.agents.tell_of_lost(lost)
 
     @property
     def away(self) -> int:
@@ -117,6 +129,36 @@ class AgentsOf:
             await self._made.close()
 
 
+class Before(Bundle):
+    """What a session that is taken up has spent, in nano-dollars."""
+
+    spent: int = 0  # as its events tell,
+    by_agents: int = 0  # and of which none has told
+    lost: tuple[AgentRecord, ...] = ()  # agents that were at work when the program ended
+
+
+def spent_before(loaded: Loaded | None) -> Before:
+    if loaded is None:
+        return Before()
+    lost = lost_agents(loaded) if loaded.standing.away else ()
+    return Before(loaded.spent, loaded.standing.unbooked + sum([one.cost for one in lost]), lost)
+
+
+def lost_agents(loaded: Loaded) -> tuple[AgentRecord, ...]:
+    """With what each had spent by then."""
+    from mainspring.sessions.places import agent_file
+    from mainspring.sessions.resume import load
+
+    found: list[AgentRecord] = []
+    for one in loaded.standing.away:
+        try:
+            spent = load(agent_file(loaded.file, one.agent_id)).spent
+        except (OSError, UsageError):
+            spent = 0  # it had not begun to write
+        found.append(replace(one, ended=True, cost=spent))
+    return tuple(found)
+
+
 def new_agents(household: Household) -> Agents:
     from mainspring.context import agents
     from mainspring.engine.agents import Agents
@@ -129,12 +171,18 @@ def new_agents(household: Household) -> Agents:
         config=parts.config,
         hands=household.hands,
         system=lambda kind, hands: system_of(kind, hands, household),
-        mind=lambda config, hands, system, ledger: mind_of(config, hands, system, ledger, household),
+        mind=lambda config, hands, system, ledger: mind_of(ways, config, hands, system, ledger, household),
         journal=lambda agent_id, about: journal_of(agent_id, about, household),
         model=ways.model,
         shared=lambda: household.session.shared,
+        note=session.deps.journal.append,
+        now=session.deps.now,
     )
-    return Agents(home, session.submit)
+
+    async def deliver(text: str) -> None:
+        await session.submit(text, origin=Origin.REPORT)
+
+    return Agents(home, deliver)
 
 
 # --- what one is made of ----------------------------------------------------------------------------
@@ -146,7 +194,9 @@ def system_of(kind: AgentKind, hands: Hands, household: Household) -> tuple[str,
     return kind.prompt, environment.place(hands.place.cwd, git=household.found.memory.project.git)
 
 
-def mind_of(config: Config, hands: Hands, system: tuple[str, ...], ledger: Ledger, household: Household) -> Mind:
+def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
+    ways: Ways, config: Config, hands: Hands, system: tuple[str, ...], ledger: Ledger, household: Household
+) -> Mind:
     """What the user and the project want to be known counts for agents, too; notes are taken by the session alone."""
     from mainspring.cli.mind import mind_for
     from mainspring.context.surroundings import Around, Surroundings
@@ -159,7 +209,9 @@ def mind_of(config: Config, hands: Hands, system: tuple[str, ...], ledger: Ledge
         children=lambda: kit.children,
         skills="Skill" in hands.offers,
     )
-    return mind_for(replace(household.asked, config=config, ledger=ledger), Surroundings(around), hands, lambda: system)
+    provider = ways.provider(config.model.name)  # its summaries go where its conversation goes, and nowhere else
+    asked = replace(household.asked, provider=provider, config=config, ledger=ledger)
+    return mind_for(asked, Surroundings(around), hands, lambda: system)
 
 
 def journal_of(agent_id: str, about: dict[str, str], household: Household) -> Kept:

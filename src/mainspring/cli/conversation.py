@@ -20,7 +20,7 @@ from mainspring.cli.world import World, begin, prepare
 from mainspring.cli.wrap import AsItIs
 from mainspring.core.errors import MainspringError, ToolError
 from mainspring.core.messages import Assistant, Message, user
-from mainspring.core.updates import Asked
+from mainspring.core.updates import Asked, Result
 from mainspring.engine.prompts import Blocked
 from mainspring.engine.run import Run
 from mainspring.engine.wishes import compaction
@@ -117,28 +117,33 @@ async def turn(world: World, said: str, screen: Screen, signals: Signals, keyboa
     if isinstance(heard, Blocked):
         screen.broke_off(heard.reason)
         return
-    await followed(world.run(said, heard), screen, signals, keyboard)
-    while world.has_more and not signals.code:
+    whole = await followed(world.run(said, heard), world, screen, signals, keyboard)
+    while whole and world.has_more and not signals.code:
         from mainspring.cli.waiting import waited  # few have agents in the background
 
         screen.waits_for(world.agents.away)
         if await waited(world, signals):
-            await followed(world.session.run(), screen, signals, keyboard)
+            whole = await followed(world.go_on(), world, screen, signals, keyboard)
 
 
-async def followed(run: Run, screen: Screen, signals: Signals, keyboard: Keyboard) -> None:
+async def followed(run: Run, world: World, screen: Screen, signals: Signals, keyboard: Keyboard) -> bool:
+    """Whether it came to its end."""
     async with run:
         signals.during(signals.ending(asyncio.get_running_loop(), run.interrupt))
         if signals.code:
-            return  # it was heard before there was anything to interrupt
+            return False  # it was heard before there was anything to interrupt
         try:
             async for update in run:
                 screen.show(update)
+                if isinstance(update, Result):
+                    world.agents.took(update.turns)
                 if isinstance(update, Asked):
                     keyboard.may_ask(update.id)
         except BrokenPipeError:
             raise
         except (MainspringError, OSError) as error:
             screen.broke_off(str(error))
+            return False
         finally:
             signals.during(nothing)
+    return True

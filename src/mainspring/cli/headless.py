@@ -81,17 +81,17 @@ async def answer(world: World, text: str, options: Options, signals: Signals) ->
         await door.refused(heard.reason)
         return 0
     wish = options.words[0] if options.words else text  # what is piped in beside an argument is data
-    code = await followed(world.run(wish, heard, deltas=deltas), door, signals)
+    code = await followed(world.run(wish, heard, deltas=deltas), world, door, signals)
     while not code and world.has_more:
         from mainspring.cli.waiting import waited  # few have agents in the background
 
         if not await waited(world, signals):
             break
-        code = await followed(world.session.run(deltas=deltas), door, signals)
+        code = await followed(world.go_on(deltas=deltas), world, door, signals)
     return code or signals.code
 
 
-async def followed(run: Run, door: Door, signals: Signals) -> int:
+async def followed(run: Run, world: World, door: Door, signals: Signals) -> int:
     """To its end. The exit code, if nothing more comes."""
     async with run:
         signals.during(signals.ending(asyncio.get_running_loop(), run.interrupt))
@@ -99,6 +99,8 @@ async def followed(run: Run, door: Door, signals: Signals) -> int:
             return signals.code  # it was heard before there was anything to interrupt
         try:
             async for update in run:
+                if isinstance(update, Result):
+                    world.agents.took(update.turns)
                 await door.show(update)
         except BrokenPipeError:
             raise

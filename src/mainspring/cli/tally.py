@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mainspring.core.models import Model, model_named
@@ -22,6 +22,7 @@ class Tally:
         self._used: dict[str, Usage] = {}
         self._cost: dict[str, int] = {}
         self._run_used, self._run_cost = Usage(), 0
+        self._ahead = 0  # what agents have spent that no result has told of
         self.api_ms = 0
 
     @property
@@ -39,19 +40,23 @@ class Tally:
         self._stop_clock()
         self._book(used, cost(used, self._known(self._model).price))
 
-    def agent_replied(self, model: str, used: Usage) -> None:
-        """What agents use is not in the usage of a run, but in its cost (6.4)."""
-        spent = cost(used, self._known(model).price)
-        self._used[model] = self._used.get(model, Usage()) + used
-        self._cost[model] = self._cost.get(model, 0) + spent
-        self._run_cost += spent
+    def agent_ended(self, used: Iterable[tuple[str, Usage]]) -> None:
+        """What agents use is not in the usage of a run, but in the cost of this one or, in the background, of a later
+        one (6.4)."""
+        for model, one in used:
+            spent = cost(one, self._known(model).price)
+            self._used[model] = self._used.get(model, Usage()) + one
+            self._cost[model] = self._cost.get(model, 0) + spent
+            self._ahead += spent
 
     def ended(self, result: Result) -> None:
         """What no reply accounts for (attempts that failed, summaries) is booked on the model that was asked last."""
         self._stop_clock()
-        rest = minus(result.usage, self._run_used)
-        if rest.total or result.cost != self._run_cost:
-            self._book(rest, result.cost - self._run_cost)
+        rest, spent = minus(result.usage, self._run_used), result.cost - self._run_cost
+        by_agents = min(self._ahead, max(0, spent))
+        self._ahead -= by_agents
+        if rest.total or spent != by_agents:
+            self._book(rest, spent - by_agents)
 
     def by_model(self) -> dict[str, dict[str, Any]]:
         return {name: self._row(name, used) for name, used in self._used.items()}

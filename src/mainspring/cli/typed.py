@@ -43,13 +43,14 @@ def load_line_editing() -> None:
 
 def ask(signals: Signals, output: Output) -> str | None:
     """What was typed; None to leave."""
-    interrupted = False
+    interrupted, lines = False, list[str]()
     while True:
         try:
             with signals.heard_at_once(), never_deaf(PATIENCE), resumed():
                 if interrupted:
                     forget()
-                return whole()
+                    lines.clear()
+                return whole(lines)
         except Resumed:
             output.line()
         except EOFError:
@@ -82,15 +83,17 @@ def resumed() -> Generator[None]:
         signal.signal(signal.SIGCONT, before)
 
 
-def whole() -> str | None:
-    """A backslash at the end of a line says that more is to come; so does a line that is there already."""
-    said = readable(input(PROMPT))
-    if said.strip() in LEAVE and not waits(AT_ONCE):  # the rest of a paste would go to the shell, and be done there
-        return None
-    while (pasted := waits(AT_ONCE)) or said.endswith("\\"):
-        said = said if pasted else said[:-1]
-        said += "\n" + readable(input(MORE))
-    return said
+def whole(lines: list[str]) -> str | None:
+    """A backslash at the end of a line says that more is to come; so does a line that is there already. Those that are
+    complete are in `lines`, also when somebody leaves in the middle and comes back."""
+    while True:
+        said = readable(input(MORE if lines else PROMPT))
+        pasted = waits(AT_ONCE)
+        if not lines and said.strip() in LEAVE and not pasted:  # the rest of a paste would go to the shell, and be done
+            return None
+        if not pasted and not said.endswith("\\"):
+            return "\n".join([*lines, said])
+        lines.append(said if pasted else said[:-1])
 
 
 def waits(seconds: float = 0.0) -> bool:

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from mainspring.cli import rights
 from mainspring.cli.about import About
-from mainspring.cli.agents import OURS, AgentsOf, Household, kinds_of, told
+from mainspring.cli.agents import OURS, AgentsOf, Household, kinds_of, spent_before, told
 from mainspring.cli.flags import BY_NAME, Options, StartError
-from mainspring.cli.mind import Site, Thinking, around, new_mind, system_text, trusts
+from mainspring.cli.mcp_wiring import named_servers, wired
+from mainspring.cli.mind import Site, Thinking, around, new_mind, system_text
 from mainspring.cli.model import Close, Environment, Reached, least, new_config, new_provider
 from mainspring.cli.sandbox import Ground, Sandboxing
 from mainspring.cli.sessions import Opened, new_place, open_session
@@ -51,7 +52,7 @@ from mainspring.tools.hands import Hands
 from mainspring.tools.kit import FOR_PEOPLE, Kit
 
 if TYPE_CHECKING:
-    from mainspring.cli.mcp import Found, Wired
+    from mainspring.cli.mcp import Found
 
 
 class Parts(Bundle):
@@ -86,6 +87,7 @@ class World(Bundle):
     def run(self, said: str, heard: tuple[User, ...], *, deltas: bool = True) -> Run:
         """What was said may be a wish to the loop itself."""
         session = self.session
+        self.agents.begin(session.config.max_turns)
         if (words := compaction(said)) is not None:
             return session.compact(words)
         tokens = token_budget(said)
@@ -95,11 +97,16 @@ class World(Bundle):
     @property
     def has_more(self) -> bool:
         """Agents in the background still work, or have reported: the conversation goes on by itself."""
-        return bool(self.agents.away or self.session.shared.inbox.waiting())
+        waits = self.agents.away or self.session.shared.inbox.waiting()
+        return bool(waits) and self.agents.turns_left > 0
 
     async def wait_for_more(self) -> None:
         if not self.session.shared.inbox.waiting():
             await self.agents.next_report()
+
+    def go_on(self, *, deltas: bool = True) -> Run:
+        config = replace(self.session.config, max_turns=self.agents.turns_left)
+        return self.session.run(config=config, deltas=deltas)
 
 
 def prepare(options: Options, environment: Environment) -> Parts:
@@ -148,8 +155,8 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
     parts.kit.kinds = told(kinds)
     hands = new_hands(parts, hooks, attended=attended, skills=surroundings.has_skills, stored=stored)
     loaded = opened.loaded
-    spent = loaded.spent if loaded is not None else 0
-    ledger = Ledger(money(options, parts.settings), spent=spent)
+    before = spent_before(loaded)
+    ledger = Ledger(money(options, parts.settings), spent=before.spent + before.by_agents)
     system = system_text(parts.system, surroundings, hands.offers, attended=attended)
     searches = service_searches(parts.config, parts.settings)
     features = parts.settings.features
@@ -179,7 +186,7 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
         betas=options.betas,
         ignored=tuple([name for name in options.given if BY_NAME[name].later]),
         sandbox=lambda: parts.sandboxing.words,
-        spent=spent,
+        spent=before.spent,
     )
     if loaded is None:
         session = Session(deps, parts.config, ledger=ledger)
@@ -189,6 +196,7 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
         go_on_with(session, parts)
         tell_of_another_model(session, parts.config)
         hands.remember((*view(session.state.history, session.state.edits), *loaded.salvaged))
+    session.shared.agent_spent(before.by_agents)  # the first event tells of it
     connect(parts, session, opened.journal)
     agents = AgentsOf(Household(parts, opened, kinds, surroundings, asked, hands, session))
     parts.kit.send_agent = agents.send
@@ -200,8 +208,7 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
     async def start() -> None:
         await parts.sandboxing.open()
         await servers.open(wait=not attended)
-        if loaded is not None:
-            await agents.tell_of_lost()
+        await agents.tell_of_lost(before.lost)
 
     async def close() -> None:
         await agents.close()
@@ -221,48 +228,6 @@ def new_hands(parts: Parts, hooks: Hooks | None, *, attended: bool, skills: bool
     names = [name for name in parts.tools if name not in idle]
     offers = [*parts.kit.offers(names), *([parts.schema] if parts.schema is not None else [])]
     return Hands(offers, place=parts.kit.place, gate=parts.gate, hooks=hooks, attended=attended)
-
-
-def named_servers(options: Options, settings: Settings, environment: Environment, cwd: str) -> Found | None:
-    """Who names none does not pay for them."""
-    if not (options.mcp_config or settings.mcp.servers or os.path.lexists(f"{cwd}/.mcp.json")):
-        return None
-    from mainspring.cli.mcp import Place as Asked
-    from mainspring.cli.mcp import configured, warn
-
-    found = configured(Asked(options, settings, environment, cwd, lambda: trusts(home_folder(environment), cwd)))
-    for problem in found.problems:
-        warn(problem)
-    return found if found.servers else None
-
-
-class NoServers:
-    """Where nobody named any, which is most often."""
-
-    tools: tuple[str, ...] = ()
-
-    async def open(self, *, wait: bool) -> None:
-        pass
-
-    async def settle(self) -> None:
-        pass
-
-    def states(self) -> list[dict[str, str]]:
-        return []
-
-    async def close(self) -> None:
-        pass
-
-
-def wired(parts: Parts, hands: Hands, instruct: Callable[[str], object]) -> Wired | NoServers:
-    if parts.servers is None:
-        return NoServers()
-    from mainspring.cli.mcp import Wired, new_servers, taken_away, warn
-
-    is_away = taken_away(rights.taken_away(parts.options, parts.settings))
-    window = parts.config.model.window
-    servers = new_servers(parts.servers, parts.kit, parts.environment, window=window, is_away=is_away, warn=warn)
-    return Wired(servers, hands, instruct)
 
 
 def connect(parts: Parts, session: Session, journal: FileJournal | None) -> None:

@@ -98,7 +98,7 @@ def read_kind(path: str, *, project: bool = False) -> AgentKind:
         one_line(fields.get("description", "")),
         head.body.strip(),
         named(fields.get("tools")),
-        words(fields.get("disallowedtools", "")),
+        taken(fields.get("disallowedtools", "")),
         fields.get("model", ""),
         effort(fields.get("effort", "")),
         turns(fields["maxturns"]) if fields.get("maxturns") else None,
@@ -139,7 +139,7 @@ def _described(name: str, fields: Any) -> AgentKind:
             one_line(said.description),
             said.prompt.strip(),
             None if said.tools is None else named(",".join(said.tools)),
-            words(",".join(said.disallowed_tools)),
+            taken(",".join(said.disallowed_tools)),
             said.model or "",
             effort(said.effort or ""),
             None if said.max_turns is None else turns(str(said.max_turns)),
@@ -188,6 +188,16 @@ def named(said: str | None) -> tuple[str, ...] | None:
 def words(said: str) -> tuple[str, ...]:
     """Names of tools. A pattern behind one (`Bash(git *)`) cannot be kept to, so the tool counts as not named."""
     return tuple([name for name in (part.strip() for part in _PARTS.split(said)) if name and "(" not in name])
+
+
+def taken(said: str) -> tuple[str, ...]:
+    """Names of tools that it shall not have. A pattern cannot be kept to here either: all of the tool is taken away."""
+    return tuple([name.partition("(")[0].strip() for part in _PARTS.split(said) if (name := part.strip())])
+
+
+def covers(name: str, tool: str) -> bool:
+    """`mcp__server` stands for all of a server's."""
+    return tool == name or tool.startswith(f"{name}__")
 
 
 _PARTS = re.compile(r",(?![^(]*\))")  # not within parentheses

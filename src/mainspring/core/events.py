@@ -44,6 +44,7 @@ class ContextReady(Happened):
     media: int = 0  # images and documents in view
     usage: Usage = Usage()  # of models that were asked beside the conversation since the last turn,
     cost: int = 0  # and what that came to
+    agents: int = 0  # what agents have spent that nobody has told of
     model: Model | None = None  # the one the user chose, if not the configuration's
 
 

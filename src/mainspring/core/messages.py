@@ -80,6 +80,7 @@ class Origin(StrEnum):
     BUDGET = "budget"  # how much of the asked-for budget is left
     ADVICE = "advice"  # the progress guard speaking
     INTERRUPTION = "interruption"
+    REPORT = "report"  # of an agent that worked in the background
 
 
 class User(Stamped):

@@ -120,7 +120,7 @@ def on_context(state: State, ready: ContextReady, config: Config) -> Step:
         staged=ready.staged,
         media=ready.media,
     )
-    state = account(state, ready.usage, ready.funds, ready.cost)
+    state = account(state, ready.usage, ready.funds, ready.cost + ready.agents)
     if ready.model is not None and ready.model != state.chosen:
         state = replace(state, model=ready.model, chosen=ready.model, max_output=None)
     seen = tuple([Boundary(part.layer, freed=part.freed) for part in ready.shrunk])

@@ -159,6 +159,7 @@ class AgentDone(Value):
     agent_id: str
     result: Result | None  # None: it did not come to its end
     file: str = ""  # its session; empty: none was written
+    used: tuple[tuple[str, Usage], ...] = ()  # by its replies, each with the name of the model
 
 
 # --- decided by the core ----------------------------------------------------------------------------

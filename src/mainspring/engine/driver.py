@@ -259,7 +259,8 @@ class Driver:
             staged=prepared.staged,
             media=prepared.media,
             usage=prepared.usage,
-            cost=prepared.cost + self._shared.take_agents_cost(),
+            cost=prepared.cost,
+            agents=self._shared.take_agents_cost(),
             model=self._shared.policy.model or self._config.model,
         )
 

@@ -13,14 +13,25 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from mainspring.context.agents import AgentKind
+from mainspring.context.agents import AgentKind, covers
 from mainspring.core.config import Config
 from mainspring.core.events import Verdict
 from mainspring.core.messages import Assistant, Origin, Text, User, user
 from mainspring.core.models import Model
+from mainspring.core.money import Usage
 from mainspring.core.reasons import Cause, Failure
 from mainspring.core.state import State
-from mainspring.core.updates import AgentDone, AgentStarted, AgentUpdate, CallDone, Failed, Result, Update
+from mainspring.core.updates import (
+    AgentDone,
+    AgentStarted,
+    AgentUpdate,
+    CallDone,
+    Failed,
+    ReplyDone,
+    RequestStarted,
+    Result,
+    Update,
+)
 from mainspring.core.value import Bundle
 from mainspring.engine.deps import Question
 from mainspring.engine.equipped import Equipped
@@ -28,7 +39,7 @@ from mainspring.engine.mind import Mind
 from mainspring.engine.session import Session
 from mainspring.hooks.facts import of_agent, of_agent_stop
 from mainspring.hooks.points import Point
-from mainspring.sessions.records import Journal
+from mainspring.sessions.records import AgentRecord, Journal
 from mainspring.tools.base import Answer, Place
 from mainspring.tools.hands import SEARCH, Hands
 
@@ -75,6 +86,8 @@ class Home(Bundle):
     journal: NewJournal
     model: Callable[[str], Model]  # by its name or alias; raises `UsageError`
     shared: Callable[[], Shared]
+    note: Callable[[AgentRecord], Awaitable[None]]  # into the session's own file
+    now: Callable[[], int]
 
 
 class Errand:
@@ -90,15 +103,14 @@ class Errand:
         self._shared = home.shared()
         self._ledger = self._shared.ledger.child()
         self._failure: Failure | None = None
+        self._used: list[tuple[str, Usage]] = []
+        self._model = ""  # that was asked last
         self._calls = 0
         self._began = monotonic()
-        about = {"agentType": kind.name, "description": given.description, "toolUseId": calling.id}
-        self._kept = home.journal(self.id, about)
         self._hands = self._new_hands()
-        system = home.system(kind, self._hands)
-        self._mind = home.mind(self._config, self._hands, system, self._ledger)
-        answer = self._ask if self._hands.attended else None
-        self._deps = AgentWorld(home.provider(config.model.name), self._hands, self._kept, system, answer, self._mind)
+        self._system = home.system(kind, self._hands)
+        self._mind = home.mind(self._config, self._hands, self._system, self._ledger)
+        self._provider = home.provider(config.model.name)
 
     def _new_hands(self) -> Hands:
         above, agent = self._home.hands, (self.id, self._kind.name)
@@ -110,30 +122,47 @@ class Errand:
 
     def _may_have(self, name: str) -> bool:
         kind = self._kind
-        if name in NOT_FOR_AGENTS or name in kind.without:
+        if name in NOT_FOR_AGENTS or any(covers(one, name) for one in kind.without):
             return False
-        return kind.tools is None or any(name == one or name.startswith(f"{one}__") for one in kind.tools)
+        return kind.tools is None or any(covers(one, name) for one in kind.tools)
 
     # --- from its start to its end ---
 
+    async def begin(self) -> None:
+        """From now on the file knows of it. Who begins it says that it is `over`, however it ended."""
+        await self._home.note(AgentRecord(self.id, self._background, self._home.now()))
+
     async def run(self) -> Answer:
-        result: Result | None = None
-        given, calling, deps = self._given, self._calling, self._deps
-        prompt = replace(user(given.prompt), id=deps.new_id(), at=deps.now())
-        calling.show(AgentStarted(calling.id, self.id, self._kind.name, given.description, prompt, self._background))
+        given, calling, kind = self._given, self._calling, self._kind
+        about = {"agentType": kind.name, "description": given.description, "toolUseId": calling.id}
+        kept, result = self._home.journal(self.id, about), None
         try:
-            session = Session(deps, self._config, ledger=self._ledger, above=self._shared)
-            async with session.run((prompt, *await self._hooks_at_the_start()), deltas=False) as run:
-                async for update in run:
-                    self._look_at(update)
-                    await calling.room()
-            result = run.result
-            return self._report(result)
+            answer = self._ask if self._hands.attended else None
+            deps = AgentWorld(self._provider, self._hands, kept, self._system, answer, self._mind)
+            prompt = replace(user(given.prompt), id=deps.new_id(), at=deps.now())
+            calling.show(AgentStarted(calling.id, self.id, kind.name, given.description, prompt, self._background))
+            try:
+                result = await self._worked(deps, prompt)
+                return self._report(result)
+            finally:
+                calling.show(AgentDone(calling.id, self.id, result, kept.file, tuple(self._used)))
         finally:
-            self._shared.agent_spent(self._ledger.account.spent)
-            calling.show(AgentDone(calling.id, self.id, result, self._kept.file))
-            self._kept.close()
+            kept.close()
             await self._mind.close()
+
+    async def over(self) -> None:
+        """What it spent is its session's, from now on also in the file."""
+        cost = self._ledger.account.spent
+        await self._home.note(AgentRecord(self.id, self._background, self._home.now(), ended=True, cost=cost))
+        self._shared.agent_spent(cost)
+
+    async def _worked(self, deps: AgentWorld, prompt: User) -> Result:
+        session = Session(deps, self._config, ledger=self._ledger, above=self._shared)
+        async with session.run((prompt, *await self._hooks_at_the_start()), deltas=False) as run:
+            async for update in run:
+                self._look_at(update)
+                await self._calling.room()
+        return run.result
 
     async def _hooks_at_the_start(self) -> tuple[User, ...]:
         hooks = self._hands.hooks
@@ -143,10 +172,17 @@ class Errand:
         return tuple([user(text, Origin.ATTACHMENT) for text in opinion.context])
 
     def _look_at(self, update: Update) -> None:
-        if isinstance(update, Failed):
-            self._failure = update.failure
-        if isinstance(update, CallDone):
-            self._calls += 1
+        match update:
+            case Failed():
+                self._failure = update.failure
+            case CallDone():
+                self._calls += 1
+            case RequestStarted():
+                self._model = update.model
+            case ReplyDone():
+                self._used.append((self._model, update.usage))
+            case _:
+                pass
         self._calling.show(AgentUpdate(self._calling.id, self.id, update))
 
     async def _ask(self, question: Question) -> str:

@@ -272,8 +272,8 @@ class Executor:
             await self._deps.journal.append(AnsweredRecord(question.id, answer, self._deps.now()))
         finally:
             job.questions -= 1
-        if not job.questions:
-            job.set(Status.EXECUTING)
+            if not job.questions:
+                job.set(Status.EXECUTING)
         self._show(Answered(question.id, answer))
         return answer
 

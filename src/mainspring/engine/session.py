@@ -16,7 +16,7 @@ from mainspring.core.effects import Priority
 from mainspring.core.errors import UsageError
 from mainspring.core.events import Submitted
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, ToolCall, ToolResult, User, user
+from mainspring.core.messages import Assistant, Origin, ToolCall, ToolResult, User, user
 from mainspring.core.reasons import AbortReason
 from mainspring.core.state import State
 from mainspring.core.updates import Update
@@ -65,7 +65,7 @@ class Session:
         session = cls(deps, config, state=loaded.state, ledger=ledger)
         session._salvaged = (loaded.partial, loaded.answers(deps.new_id, deps.now(), repeatable))
         for waiting in loaded.commands:
-            session.shared.inbox.put(Command(waiting.id, waiting.text, waiting.priority))
+            session.shared.inbox.put(Command(waiting.id, waiting.text, waiting.priority, waiting.origin))
         if (changed := loaded.policy) is not None:
             session.shared.policy = Policy(changed.mode, changed.model, changed.rules, changed.tools)
         return session
@@ -103,12 +103,12 @@ class Session:
 
     # --- from outside, while a run is under way or not ---
 
-    async def submit(self, text: str, priority: Priority = Priority.NEXT) -> Command:
+    async def submit(self, text: str, priority: Priority = Priority.NEXT, origin: Origin = Origin.PROMPT) -> Command:
         """Queue a command: the next turn takes it. It is journaled before this returns.
 
         One that cannot wait (`now`) ends the run that is under way: go on with `run()`, which begins with it (J-05).
         """
-        command = Command(self.deps.new_id(), text, priority)
+        command = Command(self.deps.new_id(), text, priority, origin)
         self.shared.inbox.check_room()
         await self.deps.journal.append(command.record(CommandState.QUEUED, self.deps.now()))
         self.shared.inbox.put(command)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mainspring.core.effects import Priority
 from mainspring.core.errors import UsageError
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, User, user
+from mainspring.core.messages import Assistant, Origin, User, user
 from mainspring.core.models import Model
 from mainspring.core.updates import AgentDone, Update
 from mainspring.core.value import Value
@@ -34,12 +34,13 @@ class Command(Value):
     id: str
     text: str
     priority: Priority = Priority.NEXT
+    origin: Origin = Origin.PROMPT
 
     def message(self, at: int) -> User:
-        return User(user(self.text).content, id=self.id, at=at)
+        return User(user(self.text).content, self.origin, id=self.id, at=at)
 
     def record(self, state: CommandState, at: int) -> CommandRecord:
-        return CommandRecord(self.id, self.text, self.priority, state, at)
+        return CommandRecord(self.id, self.text, self.priority, state, at, self.origin)
 
 
 class Inbox:

@@ -28,6 +28,7 @@ FREE_TOOLS = names(
 _WILD = re.compile(r"[*?\[{]")
 _LISTED = re.compile(r"[{,]")
 NAMED_BY = {"Agent": ("subagent_type",), "Skill": ("skill", "command", "name")}
+UNNAMED = {"Agent": "general-purpose"}  # what a call means that names none: see `tools/agent.py`
 
 
 def decide(asked: Asked, policy: Policy, paths: Paths) -> Verdict:
@@ -201,7 +202,8 @@ def _fetch(input: Mapping[str, object], policy: Policy) -> Findings:
 
 def _named(tool: str, input: Mapping[str, object], policy: Policy) -> Findings:
     """Tools without a grammar of their own: the whole tool, or for agents and skills, one of them."""
-    name = next((value for key in NAMED_BY.get(tool, ()) if isinstance(value := input.get(key), str)), "")
+    named = [value for key in NAMED_BY.get(tool, ()) if isinstance(value := input.get(key), str)]
+    name = named[0] if named else UNNAMED.get(tool, "")
 
     def matches(rule: Rule) -> bool:
         if not names_tool(rule, tool):

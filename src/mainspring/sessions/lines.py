@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from mainspring.core.config import Config
-from mainspring.core.events import Event
+from mainspring.core.events import Aborted, ContextReady, Event, ToolsDone
 from mainspring.core.messages import Block, Content, Defect, Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.core.money import Usage
 from mainspring.core.value import Bundle
@@ -30,7 +30,7 @@ from mainspring.sessions.forms import (
     to_api,
     usage_to_api,
 )
-from mainspring.sessions.records import CommandRecord, PolicyRecord, Record
+from mainspring.sessions.records import AgentRecord, CommandRecord, PolicyRecord, Record
 
 VERSION = 1  # of our own lines; a reader skips those of a version it does not know
 LARGEST_INLINE = 256 * 1024  # bytes of content in a line; more goes into a file of its own
@@ -141,6 +141,7 @@ FLAGS: dict[Origin, bytes] = {
     Origin.HOOK: _HIDDEN,
     Origin.BUDGET: _HIDDEN,
     Origin.ADVICE: _HIDDEN,
+    Origin.REPORT: _HIDDEN,
 }
 
 
@@ -272,6 +273,25 @@ class Standing(Struct, omit_defaults=True):
     config: Config | None = None
     policy: PolicyRecord | None = None
     commands: tuple[CommandRecord, ...] = ()  # typed, and not yet taken up
+    away: tuple[AgentRecord, ...] = ()  # agents that have begun and not ended
+    unbooked: int = 0  # nano-dollars that agents have spent, and no event has told of
     prompt: str = ""  # the last one, cut
     title: str = ""  # as a client has named the session,
     tag: str = ""  # and marked it
+
+
+def note_agent(standing: Standing, record: AgentRecord) -> None:
+    others = tuple([one for one in standing.away if one.agent_id != record.agent_id])
+    standing.away = others if record.ended else (*others, record)
+    standing.unbooked += record.cost
+
+
+def by_agents(event: Event) -> int:
+    """What an event tells of the money of agents."""
+    match event:
+        case ContextReady() | Aborted():
+            return event.agents
+        case ToolsDone():
+            return event.cost
+        case _:
+            return 0

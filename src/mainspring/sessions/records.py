@@ -9,7 +9,7 @@ from mainspring.core.config import Config
 from mainspring.core.effects import Priority
 from mainspring.core.events import Event
 from mainspring.core.history import History
-from mainspring.core.messages import Block, ToolCall, ToolResult, User
+from mainspring.core.messages import Block, Origin, ToolCall, ToolResult, User
 from mainspring.core.models import Model
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
@@ -123,6 +123,17 @@ class CommandRecord(Value):
     priority: Priority
     state: CommandState
     at: int
+    origin: Origin = Origin.PROMPT
+
+
+class AgentRecord(Value):
+    """An agent begins to work for this session, or has ended, and what it has spent."""
+
+    agent_id: str
+    background: bool
+    at: int
+    ended: bool = False
+    cost: int = 0  # nano-dollars
 
 
 class PolicyRecord(Value):
@@ -179,6 +190,7 @@ Record = (
     | AskedRecord
     | AnsweredRecord
     | CommandRecord
+    | AgentRecord
     | PolicyRecord
     | PrefixRecord
     | RetryRecord

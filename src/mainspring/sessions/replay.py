@@ -21,12 +21,19 @@ from mainspring.core.updates import Kind
 from mainspring.core.view import Fold, view
 from mainspring.sessions.book import Book, Missing
 from mainspring.sessions.forms import Unreadable
-from mainspring.sessions.lines import Standing
+from mainspring.sessions.lines import Standing, by_agents, note_agent
 from mainspring.sessions.loaded import Loaded, standing_for
 from mainspring.sessions.parsing import Line, note_names, record_of
 from mainspring.sessions.places import live_file
 from mainspring.sessions.reader import Reader
-from mainspring.sessions.records import CommandRecord, CommandState, ConfigRecord, IntentRecord, PolicyRecord
+from mainspring.sessions.records import (
+    AgentRecord,
+    CommandRecord,
+    CommandState,
+    ConfigRecord,
+    IntentRecord,
+    PolicyRecord,
+)
 
 
 class Unusable(Exception):  # noqa: N818  # it reads as what it says
@@ -97,6 +104,7 @@ class Replay:
         except (MainspringError, AssertionError, *Unreadable) as error:
             raise Unusable(f"event {line.n}: {error}") from error
         self.standing.n = line.n
+        self.standing.unbooked -= by_agents(event)
         self.standing.first = self.standing.first or next(iter((*line.messages, *line.results)), "")
         for name in line.messages:
             self._commands.pop(name, None)  # promoted, though the record that says so may be missing
@@ -122,6 +130,8 @@ class Replay:
                 self._commands.pop(record.id, None)
             case IntentRecord():
                 self._intents[record.call.id] = None
+            case AgentRecord():
+                note_agent(self.standing, record)
             case _:
                 pass
 

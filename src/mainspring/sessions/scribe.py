@@ -35,15 +35,18 @@ from mainspring.sessions.lines import (
     Standing,
     block_line,
     boundary_line,
+    by_agents,
     event_line,
     last_prompt_line,
     name_lines,
+    note_agent,
     record_line,
     result_line,
     user_line,
     write,
 )
 from mainspring.sessions.records import (
+    AgentRecord,
     BlockRecord,
     CheckpointRecord,
     CommandRecord,
@@ -97,8 +100,8 @@ class Scribe:
                 return self._command(record)
             case CheckpointRecord():
                 return self._checkpoint(record)
-            case PolicyRecord():
-                self.standing.policy = record
+            case PolicyRecord() | AgentRecord():
+                self._note(record)
             case ConfigRecord() if record.config == self.standing.config:
                 return b""
             case ConfigRecord():
@@ -108,6 +111,12 @@ class Scribe:
             case _:
                 pass
         return record_line(record)
+
+    def _note(self, record: PolicyRecord | AgentRecord) -> None:
+        if isinstance(record, AgentRecord):
+            note_agent(self.standing, record)
+        else:
+            self.standing.policy = record
 
     # --- conversation lines ---
 
@@ -186,6 +195,7 @@ class Scribe:
 
     def _event(self, event: Event) -> bytes:
         self.standing.n += 1
+        self.standing.unbooked -= by_agents(event)
         content, messages, results, reply, edits = b"", list[str](), list[str](), None, b""
         husk = event
         match event:

@@ -19,9 +19,9 @@ from mainspring.tools.past import TASKS_BEGIN, TASKS_END
 from mainspring.tools.tasks import CreateInput, Task, Tasks, UpdateInput, create, update
 
 MOST_TOLD = 30_000  # characters: some 10,000 tokens; less is told of more tasks
+HEAD = "Your tasks, as they stand now:\n"
+KEPT = '<system-reminder kind="kept"'  # how an attachment of this kind begins: `context/attachments.py`
 BRACKET = "\\u003c"  # JSON can do without '<', so that no task can end the tag
-
-OURS = frozenset({Origin.ATTACHMENT, Origin.SUMMARY})  # nobody else's words are taken for a list of ours
 
 
 class Told(Struct):
@@ -43,7 +43,7 @@ class TaskMemory:
         tasks, found = self._tasks, found_in(seen)
         if (tasks.given, list(tasks)) == (found.given, list(found)):
             return ""
-        return f"Your tasks, as they stand now:\n{TASKS_BEGIN}{shortest_that_fits(tasks)}{TASKS_END}"
+        return f"{HEAD}{TASKS_BEGIN}{shortest_that_fits(tasks)}{TASKS_END}"
 
 
 # --- from the conversation ----------------------------------------------------------------------------------------
@@ -61,9 +61,17 @@ def found_in(seen: Iterable[Message]) -> Tasks:
                 if call is not None and not message.is_error:
                     repeat(call, tasks)
             case User():
-                if message.origin in OURS and (told := told_in(message.text)) is not None:
+                if (told := told_in(ours(message))) is not None:
                     tasks.set(told.tasks, told.given)
     return tasks
+
+
+def ours(message: User) -> str:
+    """Where we put a list: memory files, hooks and whoever is summed up may write what looks like one."""
+    if message.origin is Origin.ATTACHMENT and message.text.startswith(KEPT):
+        return message.text
+    begin = message.text.rfind(HEAD + TASKS_BEGIN) if message.origin is Origin.SUMMARY else -1
+    return message.text[begin:] if begin >= 0 else ""
 
 
 def repeat(call: ToolCall, tasks: Tasks) -> None:
