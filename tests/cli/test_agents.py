@@ -313,7 +313,11 @@ def test_the_users_own_kind(serve: Serve) -> None:
 def test_a_projects_kind_is_not_there_before_the_project_is_trusted(serve: Serve) -> None:
     stage, cast = staged(serve, MAIN=[Say.of(agent("A", subagent_type="reviewer")), Say.of("ok")], A=[Say.of("fine")])
     described(stage, "reviewer", REVIEWER, project=True)
-    run(stage)
+    done = run(stage)
+    assert (
+        f"the agents in '{stage.folder}/.claude/agents' are left out: this folder is not trusted"
+        in done.stderr.decode()
+    )
     assert told(cast.of("MAIN")[1]) == ["There is no kind of agent 'reviewer'. There are: general-purpose, Explore."]
     cast.lines["MAIN"] = [Say.of(agent("A", subagent_type="reviewer")), Say.of("ok")]
     assert stage.run("trust").returncode == 0
@@ -347,6 +351,17 @@ def test_a_kind_that_cannot_be_understood_is_told_before_anything_begins(serve: 
     assert cast.asked == []
 
 
+def test_a_tool_that_there_is_not_and_a_field_that_nobody_knows_are_told(serve: Serve) -> None:
+    stage, _ = staged(serve, MAIN=[Say.of("ok")])
+    described(stage, "reviewer", REVIEWER.replace("tools: Read, Grep", "tool: Read\ntools: Raed, mcp__shop"))
+    given = {"poet": {"description": "d", "prompt": "p", "tools": "Read, Nonsense, Bash(git *)"}}
+    words = run(stage, "--agents", json.dumps(given)).stderr.decode()
+    assert f"the agent '{stage.home}/agents/reviewer.md': nobody knows 'tool'" in words
+    assert "the agent 'reviewer' names a tool 'Raed' that there is not" in words
+    assert "the agent 'poet' names a tool 'Nonsense' that there is not" in words
+    assert words.count("that there is not") == 2
+
+
 # --- when it does not go well -----------------------------------------------------------------------------------
 
 
@@ -374,7 +389,9 @@ def test_one_that_runs_out_of_turns_says_what_it_had(serve: Serve) -> None:
     )
     described(stage, "reviewer", REVIEWER)
     shown = frames(run(stage, "--output-format=stream-json", "--verbose").stdout)
-    assert told(cast.of("MAIN")[1]) == ["The agent did not come to its end (limit). Its last words:\n\nHalf of it."]
+    (words,) = told(cast.of("MAIN")[1])
+    assert words.startswith("The agent did not come to its end (limit: turn 1 is the last, which 'maxTurns'")
+    assert words.endswith("Its last words:\n\nHalf of it.")
     noted = next(frame for frame in shown if kind_of(frame) == "task_notification")
     assert (noted["status"], shown[-1]["is_error"]) == ("failed", False), "the session goes on"
 
@@ -482,8 +499,12 @@ def test_one_in_the_background_reports_later(serve: Serve) -> None:
         "MAIN": [Say.of(agent("AWAY", run_in_background=True)), Say.of("I wait."), Say.of("Rain again.")],
         "AWAY": [Say.of("Rain.", pace_ms=100)],
     }
+    before = len(cast.asked)
     (only,) = frames(run(stage, "--output-format=json").stdout)
     assert only["result"] == "Rain again."
+    replies = len(cast.asked) - before
+    assert only["total_cost_usd"] == pytest.approx(replies * only["modelUsage"][only_model(only)]["costUSD"] / replies)
+    assert only["modelUsage"][only_model(only)]["inputTokens"] == replies * 100, "all of its runs, and its agent"
 
     cast.lines |= {
         "MAIN": [Say.of(agent("AWAY", run_in_background=True)), Say.of("I wait."), Say.of("Rain again.")],
@@ -494,6 +515,11 @@ def test_one_in_the_background_reports_later(serve: Serve) -> None:
     assert kinds.count("task_started") == kinds.count("task_notification") == 1
     assert kinds.count("result") == 2
     assert shown[-1]["total_cost_usd"] == pytest.approx(sum(row["costUSD"] for row in shown[-1]["modelUsage"].values()))
+
+
+def only_model(result: Frame) -> str:
+    (name,) = result["modelUsage"]
+    return str(name)
 
 
 def test_of_one_that_was_lost_in_the_background_the_session_hears(serve: Serve) -> None:
@@ -651,8 +677,9 @@ def test_two_agents_ask_one_person_one_after_the_other(serve: Serve, sit_at: Sit
     terminal = sit_at(stage)
     terminal.say("MAIN")
     first = terminal.see("Do it? [y/a/n] ")
-    assert "(for the agent general-purpose; no rule covers 'touch " in first
-    assert "    general-purpose: Bash touch " in first
+    assert "(for the agent 'do " in first
+    assert "'; no rule covers 'touch " in first
+    assert {"    do ONE: Bash touch one\n", "    do TWO: Bash touch two\n"} & set(first.splitlines(keepends=True))
     terminal.type("y\r")
     terminal.see("Do it? [y/a/n] ")
     terminal.type("n\r")

@@ -172,6 +172,18 @@ def test_a_server_that_does_not_run(serve: Serve, flags: tuple[str, ...], variab
     assert way_out in said
 
 
+def test_a_near_server_that_does_not_run_is_not_waited_for_long(serve: Serve) -> None:
+    """Four tries within four seconds: it may be starting. A far one is tried ten times."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        place = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        flags = ("--model=ollama/qwen3", "--output-format=stream-json", "--verbose")
+        done = serve().run("-p", "hello", *flags, env={"OLLAMA_BASE_URL": place})
+    shown = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [frame["attempt"] for frame in shown if frame.get("subtype") == "api_retry"] == [1, 2, 3]
+    assert done.returncode == 1
+
+
 @pytest.mark.covers("G-18")
 @pytest.mark.parametrize("protocol", PATHS)
 def test_it_is_tried_again_as_often_as_the_user_wants(serve: Serve, protocol: str) -> None:

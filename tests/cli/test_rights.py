@@ -151,6 +151,15 @@ def test_a_file_that_is_broken_is_named_and_gives_nothing(serve: Serve) -> None:
     assert not (stage.folder / "made").exists()
 
 
+@pytest.mark.parametrize("rule", ["Bash(rm", "Bash rm)", "(rm)", "Bash(a)(b"])
+def test_a_rule_that_cannot_be_read_is_named_at_the_start(serve: Serve, rule: str) -> None:
+    stage = serve(Say.of("Done."))
+    settings(stage, "user", permissions={"deny": [rule, "Bash(ls *)", "Read"]})
+    done = run(stage)
+    assert f"{stage.home}/settings.json: 'permissions.deny': the rule '{rule}'" in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+
+
 def test_a_broken_file_on_the_command_line_stops_the_start(serve: Serve) -> None:
     done = serve().run("-p", "hello", "--settings", '{"permissions":')
     assert (done.returncode, done.stdout) == (1, b"")

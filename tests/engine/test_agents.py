@@ -10,6 +10,7 @@ import pytest
 from engine.stage import CONFIG, assert_clean, assert_in_order
 from mainspring.context.agents import OURS
 from mainspring.core.effects import Request
+from mainspring.core.money import NANOS_PER_USD, Account, Usage, cost
 from mainspring.core.pairing import unpaired
 from mainspring.core.reasons import AbortReason, Terminal
 from mainspring.core.updates import AgentDone, AgentStarted, AgentUpdate, CallDone, Result, Update
@@ -301,3 +302,25 @@ def test_many_at_once_and_a_slow_reader() -> None:
     assert sum(isinstance(update, AgentDone) for update in updates) == many
     assert isinstance(updates[-1], Result)
     assert updates[-1].text == "All are back."
+
+
+def test_agents_that_share_little_money_wait_for_each_other() -> None:
+    """What is set aside for one call is most of what there is; when it has ended, it is there for the next."""
+    dear = Usage(input=100, output=20)
+    for dollars in (0.05, 0.2, 1.0, 3.0):
+        troupe = Troupe(two_agents())
+        troupe.ledger.account = Account(round(dollars * NANOS_PER_USD), 0)
+
+        async def main(troupe: Troupe = troupe) -> list[Update]:
+            async with troupe.session.run("go") as run:
+                seen = [update async for update in run]
+            assert_clean()
+            return seen
+
+        updates = virtually(main())
+        reports = {u.result.call_id: u.result.text for u in updates if isinstance(u, CallDone)}
+        assert reports == {"a1": "One is done.", "a2": "Two is done."}, dollars
+        result = updates[-1]
+        assert isinstance(result, Result)
+        assert result.cost == troupe.ledger.account.spent == 6 * cost(dear, CONFIG.model.price)
+        assert troupe.ledger.account.reserved == 0

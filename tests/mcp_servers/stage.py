@@ -18,6 +18,7 @@ from mainspring.processes.environment import for_programs
 from mainspring.settings.values import McpServer, Origin, Source
 from mainspring.tools.base import Place
 from mainspring.tools.hands import Hands
+from mainspring.tools.mcp.ground import Ground
 from mainspring.tools.mcp.server import Host
 from mainspring.tools.mcp.servers import Servers
 from mainspring.tools.mcp.values import Limits
@@ -65,7 +66,7 @@ async def counter(
 ) -> AsyncGenerator[Counter, None]:
     """Started and ended. All that the servers were is gone afterwards."""
     children = Children()
-    host = Host(lambda: children, lambda: for_programs(os.environ), str(folder))
+    host = Host(lambda: children, lambda: for_programs(os.environ), Ground(str(folder), trusted=True))
     host.limits = limits
     warned: list[str] = []
     servers = Servers(wanted, host, window=window, is_away=is_away, warn=warned.append)

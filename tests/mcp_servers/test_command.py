@@ -109,8 +109,9 @@ def test_killing_the_command_leaves_no_server(serve: Serve) -> None:  # noqa: F8
 
 def test_an_interrupt_ends_the_call_and_the_server(serve: Serve) -> None:  # noqa: F811
     nap = new_nap()
-    call = {"type": "tool_use", "id": "toolu_1", "name": "mcp__shop__hang", "input": {"folder": ""}}
-    stage = serve(Say.of("Let me see.", call | {"input": {"folder": "."}}))
+    call = {"type": "tool_use", "id": "toolu_1", "name": "mcp__shop__hang", "input": {"folder": "."}}
+    stage = serve(Say.of("Let me see.", call))
+    assert stage.run("trust").returncode == 0  # the server is to work in this folder
     command = stage.start("-p", "go", "--mcp-config", config(shop=shop("stdio", nap)), "--allowedTools", "mcp__shop")
     try:
         until((stage.folder / "begun").exists)
@@ -160,11 +161,13 @@ def listed(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
 def test_the_list_of_servers(tmp_path: Path) -> None:
     servers = config(good=hand("serve()"), bad=hand("sys.exit(3)"), off={"command": "x", "disabled": True})
     done = listed(tmp_path, "--mcp-config", servers)
+    home = tmp_path / "home/mcp"
+    elsewhere = f"it was started in '{home}', for this folder is not trusted: 'mainspring trust' trusts it"
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
         "good: connected (by hand 1)",
         "  1 tools: hello",
-        "bad: failed: it ended with exit code 3",
+        f"bad: failed: it ended with exit code 3; {elsewhere}",
         "off: disabled",
     ]
     fine = listed(tmp_path, "--mcp-config", config(good=hand("serve()")), "--json")

@@ -14,6 +14,10 @@ import pytest
 from processes.traces import new_nap, with_word
 
 from mainspring.core.errors import UsageError
+from mainspring.processes.children import Children
+from mainspring.processes.environment import for_programs
+from mainspring.tools.mcp.ground import Ground
+from mainspring.tools.mcp.program import Program
 from mainspring.tools.mcp.values import Limits, Status
 from mcp_servers.by_hand import by_hand
 from mcp_servers.stage import PATIENCE, counter, program, stdio, until
@@ -236,6 +240,8 @@ def test_the_first_turn_does_not_wait_for_ever(tmp_path: Path) -> None:
             assert 0.9 < time.monotonic() - began < 5
             assert await odd.settle() == ()  # at once
             assert odd.servers.status()[0]["status"] == "pending"
+            (told,) = odd.warned
+            assert told.startswith("the MCP server 'odd' is not there after 1 s: the run goes on without it")
             go.touch()
             await until(lambda: odd.servers.servers["odd"].status is Status.CONNECTED)
             assert await odd.settle() == ("mcp__odd__hello",)
@@ -329,3 +335,81 @@ def server_pids(parent: int) -> list[int]:
 
 def children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.parametrize(("count", "told"), [(2_000, 0), (2_001, 1)])
+def test_more_tools_than_are_taken_is_said_once(tmp_path: Path, count: int, told: int) -> None:
+    many = f"[{{'name': f't{{n}}', 'inputSchema': {{'type': 'object'}}}} for n in range({count})]"
+
+    async def main() -> None:
+        async with counter(tmp_path, [program("big", by_hand(f"serve(tools={many})"))]) as big:
+            assert len(await big.settle()) == 2_000
+            big.servers.servers["big"].changed()
+            await big.settle()
+            assert len(big.warned) == told
+            if told:
+                assert big.warned[0].startswith("the MCP server 'big' has more tools than are taken from one (2,000, ")
+
+    asyncio.run(main())
+
+
+def test_a_list_of_tools_without_end_is_said(tmp_path: Path) -> None:
+    """A page with a tool, and always another page."""
+    code = """
+pages = 0
+_send = send
+def send(**message):
+    global pages
+    if "tools" in message.get("result", {}):
+        pages += 1
+        tool = {"name": f"t{pages}", "inputSchema": {"type": "object"}}
+        message["result"] |= {"nextCursor": str(pages), "tools": [tool]}
+    _send(**message)
+serve()
+"""
+
+    async def main() -> None:
+        async with counter(tmp_path, [program("long", by_hand(code))]) as long:
+            assert len(await long.settle()) == 100
+            (told,) = long.warned
+            assert "on at most 100 pages): the others are left out" in told
+
+    asyncio.run(main())
+
+
+def test_who_stops_waiting_for_servers_leaves_nothing_behind(tmp_path: Path) -> None:
+    def waits() -> list[asyncio.Task[object]]:
+        all_tasks = [task for task in asyncio.all_tasks() if not task.cancelling()]
+        return [task for task in all_tasks if getattr(task.get_coro(), "__qualname__", "") == "Server.settled"]
+
+    async def main() -> None:
+        async with counter(tmp_path, [program("slow", "import time; time.sleep(1000)")]) as slow:
+            waiting = asyncio.create_task(slow.servers.ready())
+            await until(lambda: len(waits()) == 1)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert waits() == []
+
+    asyncio.run(main())
+
+
+def test_a_start_that_is_cancelled_closes_each_pipe_once(tmp_path: Path) -> None:
+    """A number that is closed twice may be another's file by then."""
+    wrong: list[object] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: wrong.append(context))
+        children = Children()
+        ground = Ground(str(tmp_path), trusted=True)
+        slow = Program(children, program("slow", "import time; time.sleep(1000)"), for_programs(os.environ), ground)
+        opening = asyncio.create_task(slow.pipes())
+        await asyncio.sleep(0)  # it has begun, and waits
+        opening.cancel()
+        await asyncio.wait([opening])
+        await slow.close()
+        await children.close()
+
+    asyncio.run(main())
+    assert wrong == []

@@ -5,6 +5,7 @@ Ours are known without a look at the disk, and everything else is loaded when th
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from mainspring.core.errors import UsageError
 from mainspring.core.messages import Origin
 from mainspring.core.value import Bundle
 from mainspring.sessions.lines import Envelope
+from mainspring.tools.catalog import SPECS
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def kinds_of(options: Options, found: Surroundings) -> Mapping[str, AgentKind]:
     """Empty: ours alone. What is left out is told, once."""
     where, project = found.memory.where, found.memory.project
     places = Places(where.user, where.home, (where.cwd, project.root), where.trusted, where.sources, "agents")
+    tell_of_untrusted(places)
     if options.agents is None and not places.are_there():
         return {}
     from mainspring.context.agents import described, find
@@ -56,10 +59,23 @@ def kinds_of(options: Options, found: Surroundings) -> Mapping[str, AgentKind]:
         given = described(options.agents) if options.agents is not None else {}
     except UsageError as error:
         raise StartError(f"'--agents' cannot be understood: {error}") from None
-    made = find(places, given)
+    made = find(places, given, {*SPECS, "Task", "ToolSearch", "StructuredOutput"})
     for problem in made.problems:
         print(f"mainspring: {harmless(problem)}", file=sys.stderr)
     return made.kinds
+
+
+def tell_of_untrusted(places: Places) -> None:
+    if places.trusted:
+        return
+    ours = [folder for folder, project in replace(places, trusted=True).folders() if project]
+    found = next((folder for folder in ours if os.path.isdir(folder)), "")  # noqa: PTH112  # pathlib takes 8 ms to load
+    if found:
+        print(
+            f"mainspring: the agents in '{harmless(found)}' are left out: this folder is not trusted "
+            "('mainspring trust' changes that)",
+            file=sys.stderr,
+        )
 
 
 def told(kinds: Mapping[str, AgentKind]) -> str:

@@ -54,7 +54,8 @@ class Keyboard:
         self._output.line(harmless(about["shown"]), Style.BOLD)
         for line, style in change(about["input"]):
             self._output.line(harmless(line), style)
-        whose = f"for the agent {about['agent_type']}; " if "agent_type" in about else ""
+        agent = about.get("agent_description") or about.get("agent_type")
+        whose = f"for the agent '{agent}'; " if agent else ""
         self._output.line(f"({harmless(whose + about['decision_reason'])})", Style.DIM)
         if offered:
             covers = "; ".join([one["covers"] for one in offered])

@@ -15,7 +15,7 @@ from mainspring.cli.output import Output, Style, wants_colour
 from mainspring.cli.screen import Screen
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.typed import ask, load_line_editing
-from mainspring.cli.words import clip
+from mainspring.cli.words import clip, count
 from mainspring.cli.world import World, begin, prepare
 from mainspring.cli.wrap import AsItIs
 from mainspring.core.errors import MainspringError, ToolError
@@ -58,6 +58,8 @@ def converse(options: Options) -> int:
                     runner.run(turn(world, said, Screen(output, world.about.model), signals, keyboard))
                 said = ask(signals, output)
         finally:
+            if world.agents.away:
+                output.line(f"({count(world.agents.away, 'agent')} still at work: ended with the session)", Style.DIM)
             runner.run(leave(world))
     return 0
 

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, cast
 
 from mainspring.cli.flags import Options, StartError
 from mainspring.cli.harmless import harmless
+from mainspring.cli.model import Environment, key_for, new_config
 from mainspring.core.value import Bundle
 from mainspring.processes.environment import sounds_secret
-from mainspring.secrets.held import LEAST_KEY, hold
+from mainspring.secrets.held import LEAST_KEY, hold, hold_key
+from mainspring.settings.home import home_folder
 from mainspring.settings.keys import Wrong, table
-from mainspring.settings.mcp import FILE, KEY, entries, server
+from mainspring.settings.mcp import FILE, KEY, entries, filled_secrets, server
 from mainspring.settings.reading import Broken, Read, read, read_file
 from mainspring.settings.values import Mcp, McpEntry, McpServer, Origin, Settings, Source
 from mainspring.tools.mcp.naming import START
@@ -36,6 +38,8 @@ class Found(Bundle):
     servers: tuple[McpServer, ...] = ()
     off: tuple[str, ...] = ()  # names of those that are switched off
     problems: tuple[str, ...] = ()  # what was passed over, and why
+    secrets: tuple[str, ...] = ()  # that were filled in, and are the servers' alone
+    trusted: bool = False  # the working folder
 
 
 class Place(Bundle):
@@ -60,6 +64,7 @@ def configured(place: Place) -> Found:
             )
     ready: list[McpServer] = []
     off: list[str] = []
+    secrets: list[str] = []
     environ = {**place.environ, "CLAUDE_PROJECT_DIR": place.cwd}
     for found in chosen.values():
         try:
@@ -67,9 +72,11 @@ def configured(place: Place) -> Found:
                 off.append(found.name)
             else:
                 ready.append(server(found, environ))
+                secrets += filled_secrets(found, environ)
         except Wrong as wrong:
             problems.append(told(found.origin.place, found.name, wrong))
-    return Found(tuple(ready), tuple(off), tuple(problems))
+    trusted = bool(ready) and place.is_trusted()
+    return Found(tuple(ready), tuple(off), tuple(problems), tuple(secrets), trusted)
 
 
 def said(place: Place, problems: list[str]) -> Iterable[McpEntry]:
@@ -86,6 +93,21 @@ def said(place: Place, problems: list[str]) -> Iterable[McpEntry]:
 
 def by(found: McpEntry) -> str:
     return f"the {found.origin.source} ({found.origin.place})"
+
+
+def hold_keys(options: Options, settings: Settings, environ: Environment, cwd: str) -> None:
+    """Those of the models that a session here may ask: its own, and all that have a server of their own by the user's
+    settings. Before `configured`, which gives no key that is held to anybody (K2). A key in the environment for a
+    service that nobody uses is not among them: it may be a server's."""
+    from mainspring.cli.endpoints import endpoint_of, key_of
+
+    key_for(settings, environ, cwd)  # holds what it finds
+    config = new_config(options, settings)
+    names = [model.name for model in (config.model, *config.fallbacks)]
+    for name in (*names, *[entry.name for entry in settings.models if entry.base_url]):
+        endpoint = endpoint_of(name, settings, environ)
+        if endpoint is not None:
+            key_of(endpoint, environ)
 
 
 # --- the command line -----------------------------------------------------------------------------------------------
@@ -197,13 +219,17 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
     warn: Callable[[str], object],
 ) -> Servers:
     """They are started by `Servers.start`, where an event loop runs."""
+    from mainspring.tools.mcp.ground import Ground
     from mainspring.tools.mcp.server import Host
     from mainspring.tools.mcp.servers import Servers
     from mainspring.tools.mcp.values import Limits
 
     hold(*[secret for server in found.servers for secret in secrets_of(server)])
-    usual = Limits()
-    host = Host(lambda: kit.children, lambda: kit.env, kit.place.root)
+    for secret in found.secrets:
+        hold_key(secret)
+    usual, place = Limits(), kit.place
+    ground = Ground(place.root, trusted=found.trusted, home=home_folder(environ), folders=place.folders)
+    host = Host(lambda: kit.children, lambda: kit.env, ground)
     host.limits = Limits(
         start=seconds(environ, "MCP_TIMEOUT", usual.start), call=seconds(environ, "MCP_TOOL_TIMEOUT", usual.call)
     )
@@ -211,7 +237,8 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
 
 
 def secrets_of(server: McpServer) -> list[str]:
-    """What was given to a server for it alone: it is covered in what we store and show, as our own keys are."""
+    """What was given to a server for it alone, by the names of headers and variables: it is covered in what we store
+    and show, as our own keys are."""
     named = {**server.headers, **server.env}
     words = [value.split()[-1] for name, value in named.items() if value.strip() and is_secret(name)]
     return [word for word in words if len(word) >= LEAST_KEY]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
+from typing import Any, cast
 
 from mainspring.cli import rights
 from mainspring.cli.flags import Options
 from mainspring.cli.harmless import harmless
-from mainspring.cli.mcp import Found, Place, configured, new_servers, taken_away
+from mainspring.cli.mcp import Found, Place, configured, hold_keys, new_servers, taken_away
+from mainspring.cli.mind import trusts
 from mainspring.cli.settings import settings_of, tell
 from mainspring.secrets.redaction import redact
-from mainspring.settings.home import TRUSTED, home_folder
+from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
 from mainspring.tools.base import Place as Site
 from mainspring.tools.kit import Kit
@@ -30,13 +31,14 @@ def mcp(options: Options) -> int:
     settings = settings_of(options, cwd, os.environ)
     tell(settings)
     environ = {**os.environ, **settings.own_env}
-    found = configured(Place(options, settings, environ, cwd, lambda: is_trusted(environ, cwd)))
+    hold_keys(options, settings, environ, cwd)
+    found = configured(Place(options, settings, environ, cwd, lambda: trusts(home_folder(environ), cwd)))
     states = asyncio.run(look(found, options, settings, environ, cwd)) if found.servers else []
     states += [{"name": name, "status": "disabled"} for name in found.off]
     if options.json:
         import json
 
-        print(json.dumps({"mcpServers": states, "problems": list(found.problems)}, indent=2))
+        print(json.dumps(redacted({"mcpServers": states, "problems": list(found.problems)}), indent=2))
     else:
         shown = [line for state in states for line in lines(state)]
         print(harmless(redact("\n".join([*shown, *[f"! {problem}" for problem in found.problems]]) or NONE)))
@@ -44,13 +46,13 @@ def mcp(options: Options) -> int:
     return 0 if fine and not found.problems else 1
 
 
-def is_trusted(environ: dict[str, str], cwd: str) -> bool:
-    home = home_folder(environ)
-    if home is None or not os.path.lexists(f"{home}/{TRUSTED}"):
-        return False
-    from mainspring.settings import trust
-
-    return trust.is_trusted(home, cwd)
+def redacted(value: object) -> object:
+    """Every text in it, names of fields included: most of them are a server's own words."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {redact(name): redacted(one) for name, one in cast("dict[str, object]", value).items()}
+    return [redacted(one) for one in cast("list[object]", value)] if isinstance(value, list) else value
 
 
 async def look(

@@ -46,6 +46,7 @@ from mainspring.core.updates import (
 
 WIDTH = 78  # of a line about a call
 PATIENCE = 2.0  # seconds until a call that runs is heard of, and between two such lines
+LONGEST_NAME = 30  # columns of what an agent is called by
 MOST_CHANGES = 20  # lines of a change that are shown
 
 
@@ -91,16 +92,21 @@ class Screen:
         """Whose calls these are, and what it calls; what it reports is the outcome of its own call."""
         match update:
             case AgentStarted():
-                self._agents[update.agent_id] = update.kind
+                self._agents[update.agent_id] = clip(" ".join(update.description.split()), LONGEST_NAME)
             case AgentUpdate(update=CallStarted() as started):
-                kind = self._agents.get(update.agent_id, "agent")
-                self._line(f"    {harmless(kind)}: {clip(about(started.call), WIDTH - len(kind) - 6)}", Style.DIM)
+                self._of_agent(update.agent_id, about(started.call), Style.DIM)
+            case AgentUpdate(update=CallDone() as done) if done.denied:
+                self._of_agent(update.agent_id, harmless(done.result.text), Style.RED)
             case AgentUpdate():
                 pass
             case AgentDone():
                 self._agents.pop(update.agent_id, None)
             case _:
                 assert_never(update)
+
+    def _of_agent(self, agent_id: str, words: str, style: Style) -> None:
+        name = harmless(self._agents.get(agent_id, "agent"))
+        self._line(f"    {name}: {clip(' '.join(words.split()), WIDTH - len(name) - 6)}", style)
 
     def _progress(self, update: CallProgress) -> None:
         """The last line of what takes long, now and then: all of it comes with the outcome."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from mainspring.cli.flags import Options, StartError
 from mainspring.settings.load import Asked, load
-from mainspring.settings.values import ProblemKind, Settings, SettingsError
+from mainspring.settings.values import Problem, ProblemKind, Settings, SettingsError
 
 MOST_TOLD = 10  # problems; 'mainspring config' has them all
 WAY_OUT = ". 'mainspring trust' trusts it"  # told once, after all files that need it
@@ -21,9 +21,25 @@ def settings_of(options: Options, cwd: str, environment: Mapping[str, str]) -> S
         raise StartError(str(error)) from None
 
 
+def broken(settings: Settings) -> list[Problem]:
+    """Rules that cannot be read. Most can, as one sees from their brackets: then nothing is loaded for this."""
+    given = settings.permissions
+    texts = [entry.text.strip() for entry in (*given.deny, *given.ask, *given.allow)]
+    if all(looks_right(text) for text in texts):
+        return []
+    from mainspring.cli.broken_rules import broken_rules
+
+    return [problem for problem, _ in broken_rules(settings)]
+
+
+def looks_right(rule: str) -> bool:
+    name, bracket, rest = rule.partition("(")
+    return bool(name) and not {" ", ")"} & {*name} and rest.endswith(")") is bool(bracket)
+
+
 def tell(settings: Settings) -> None:
     """On standard error, so that the answer stays alone on standard output."""
-    problems = settings.problems
+    problems = [*settings.problems, *broken(settings)]
     for problem in problems[:MOST_TOLD]:
         print(f"mainspring: {str(problem).removesuffix(WAY_OUT)}", file=sys.stderr)
     if len(problems) > MOST_TOLD:

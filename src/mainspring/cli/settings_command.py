@@ -43,7 +43,7 @@ def trust(options: Options) -> int:
             print(f"'{trusted.real(folder)}' is {'no longer' if was else 'not'} trusted")
         else:
             place = trusted.add(home, folder, at=time.time_ns() // 1_000_000)
-            print(f"'{place}' is trusted: its settings, hooks and servers take effect from now on")
+            print(f"'{place}' is trusted: its settings, hooks, servers, agents and skills take effect from now on")
     except OSError as error:
         raise StartError(str(error)) from None
     return 0

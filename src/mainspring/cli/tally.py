@@ -57,6 +57,7 @@ class Tally:
         self._ahead -= by_agents
         if rest.total or spent != by_agents:
             self._book(rest, spent - by_agents)
+        self.begin()  # another run may follow by itself
 
     def by_model(self) -> dict[str, dict[str, Any]]:
         return {name: self._row(name, used) for name, used in self._used.items()}

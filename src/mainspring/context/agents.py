@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -73,23 +73,43 @@ class Found(Value):
     problems: tuple[str, ...] = ()  # for the user: what was left out, and why
 
 
-def find(places: Places, given: Mapping[str, AgentKind] = {}) -> Found:
-    """All kinds by name: those `given` on the command line, then the user's, the project's, and ours."""
-    found, problems = dict(given), list[str]()
+# What others may write into a head, and we have no use for.
+PASSED_OVER = frozenset(
+    {
+        "color", "permissionmode", "skills", "memory", "mcpservers", "hooks", "initialprompt", "isolation", "version",
+        "author", "license",
+    }
+)  # fmt: skip
+FIELDS = frozenset({"name", "description", "tools", "disallowedtools", "model", "effort", "maxturns", "background"})
+
+
+def find(places: Places, given: Mapping[str, AgentKind] = {}, tools: Container[str] = ()) -> Found:
+    """All kinds by name: those `given` on the command line, then the user's, the project's, and ours. `tools` are the
+    names of those that there are, as far as that is known now."""
+    found, problems = dict(given), [words for kind in given.values() for words in unknown_tools(kind, tools)]
     for folder, project in places.folders():
         for path in _files(folder):
             try:
-                kind = read_kind(path, project=project)
+                kind, odd = read_kind(path, project=project)
             except (PathRefused, UsageError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else str(error)
                 problems.append(f"the agent '{path}' is left out: {why}")
                 continue
+            problems += [f"the agent '{path}': nobody knows '{field}'" for field in odd]
+            problems += unknown_tools(kind, tools)
             if len(found) < MOST:
                 found.setdefault(kind.name, kind)
     return Found({**found, **{name: kind for name, kind in OURS.items() if name not in found}}, tuple(problems))
 
 
-def read_kind(path: str, *, project: bool = False) -> AgentKind:
+def unknown_tools(kind: AgentKind, tools: Container[str]) -> list[str]:
+    """A server's tools come later, so nobody knows of those yet."""
+    wanted = [name for name in (*(kind.tools or ()), *kind.without) if not name.startswith("mcp__")]
+    return [f"the agent '{kind.name}' names a tool '{name}' that there is not" for name in wanted if name not in tools]
+
+
+def read_kind(path: str, *, project: bool = False) -> tuple[AgentKind, list[str]]:
+    """And what its head holds that means nothing to us."""
     head = split(read_text(resolve(path, "/")).text)
     fields = head.fields
     stem = path.rsplit("/", 1)[-1].removesuffix(".md")
@@ -106,7 +126,7 @@ def read_kind(path: str, *, project: bool = False) -> AgentKind:
         path,
         project,
     )
-    return checked(kind)
+    return checked(kind), sorted(fields.keys() - FIELDS - PASSED_OVER)
 
 
 class Described(msgspec.Struct, rename="camel"):
@@ -114,8 +134,8 @@ class Described(msgspec.Struct, rename="camel"):
 
     description: str
     prompt: str
-    tools: list[str] | None = None
-    disallowed_tools: list[str] = []
+    tools: list[str] | str | None = None  # a text as in a file
+    disallowed_tools: list[str] | str = ""
     model: str | None = None
     effort: str | None = None
     max_turns: int | None = None
@@ -138,8 +158,8 @@ def _described(name: str, fields: Any) -> AgentKind:
             checked_name(name),
             one_line(said.description),
             said.prompt.strip(),
-            None if said.tools is None else named(",".join(said.tools)),
-            taken(",".join(said.disallowed_tools)),
+            None if said.tools is None else named(joined(said.tools)),
+            taken(joined(said.disallowed_tools)),
             said.model or "",
             effort(said.effort or ""),
             None if said.max_turns is None else turns(str(said.max_turns)),
@@ -148,6 +168,10 @@ def _described(name: str, fields: Any) -> AgentKind:
         return checked(kind)
     except (msgspec.ValidationError, UsageError) as error:
         raise UsageError(f"the agent '{name}': {error}") from None
+
+
+def joined(names: list[str] | str) -> str:
+    return names if isinstance(names, str) else ",".join(names)
 
 
 def checked(kind: AgentKind) -> AgentKind:

@@ -95,6 +95,7 @@ class Driver:
     async def _end(self) -> None:
         """Nothing that this run started outlives it, however it ends."""
         self._shared.follow(None)
+        self._shared.ledger.unclaim()
         try:
             partial, results = unsaid(self._undecided)
             partial = self._sampler.salvage() or partial
@@ -228,6 +229,8 @@ class Driver:
         return event
 
     async def _do_now(self, effect: Effect) -> Event:
+        if not isinstance(effect, CallModel):
+            self._shared.ledger.unclaim()  # what was left is not wanted now
         match effect:
             case PrepareContext():
                 return await self._prepare(effect)
@@ -249,13 +252,14 @@ class Driver:
         commands = self._shared.inbox.waiting(effect.take)
         queued = (*self._remembered(), *[command.message(self._deps.now()) for command in commands])
         prepared = await self._deps.shrink(self.state, queued)
+        funds = await self._shared.ledger.share()
         self._taken = commands
         return ContextReady(
             prepared.tokens,
             edits=from_the_front(self.state.history, self.state.edits, prepared.edits),
             injected=tuple([self._stamped(message) for message in (*prepared.attachments, *queued)]),
             shrunk=prepared.shrunk,
-            funds=self._shared.ledger.funds,
+            funds=funds,
             staged=prepared.staged,
             media=prepared.media,
             usage=prepared.usage,

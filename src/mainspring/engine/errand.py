@@ -190,7 +190,8 @@ class Errand:
         about: Any = question.about
         if isinstance(about, dict):
             known = cast("dict[str, Any]", about)
-            about = {**known, "agent_id": self.id, "agent_type": self._kind.name}
+            whose = {"agent_id": self.id, "agent_type": self._kind.name, "agent_description": self._given.description}
+            about = {**known, **whose}
         return await self._calling.ask(f"{self._kind.name}: {question.text}", about)
 
     # --- its report ---
@@ -210,6 +211,8 @@ class Errand:
         if done:
             return Answer((Text(text or NO_REPORT),), data)
         why = self._failure.detail if self._failure is not None else result.detail
+        if result.cause is Cause.LIMIT:
+            why = f"turn {self._config.max_turns} is the last, which 'maxTurns' of its kind sets"
         words = f"The agent did not come to its end ({result.cause}{f': {why}' if why else ''})."
         return Answer((Text(f"{words} Its last words:\n\n{text}" if text else words),), data, is_error=True)
 

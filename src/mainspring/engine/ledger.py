@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from mainspring.core.money import Account, Lineage, funds, reserve, settle
 
 
@@ -11,6 +13,8 @@ class Ledger:
     def __init__(self, limit: int | None = None, parent: Ledger | None = None, *, spent: int = 0) -> None:
         self.account = Account(limit, spent)  # what a resumed session spent before counts against its limit
         self.parent = parent
+        self._waiting: list[asyncio.Future[None]] = []  # at the top of the tree: for something to be given back,
+        self._claimed: Ledger | None = None  # and who prepares a call with what is left
 
     def child(self, limit: int | None = None) -> Ledger:
         return Ledger(limit, self)
@@ -26,8 +30,55 @@ class Ledger:
             self._book(booked)
         return booked is not None
 
+    async def share(self) -> int | None:
+        """What is left for a call that is about to be prepared; nobody else is told so until it is reserved, or not
+        wanted. Where others hold more than what is left, theirs end first: what they do not use is given back, and no
+        call is given up that could have been paid for."""
+        top = self._top
+        while (left := self.funds) is not None:
+            held = top.account.reserved
+            if (not held or left >= held) and top._claimed in (None, self):  # noqa: SLF001  # our own kind
+                top._claimed = self  # noqa: SLF001
+                break
+            await self._change()
+        return left
+
+    async def reserve_in_turn(self, amount: int) -> bool:
+        """Like `reserve`, but where another call of the tree holds what is missing, its end is waited for. All of them
+        come to one, and none waits while it holds something itself."""
+        try:
+            while not self.reserve(amount):
+                if not self._top.account.reserved:
+                    return False
+                await self._change()
+            return True
+        finally:
+            self.unclaim()
+
+    def unclaim(self) -> None:
+        top = self._top
+        if top._claimed is self:  # noqa: SLF001
+            top._claimed = None  # noqa: SLF001
+            top._wake()  # noqa: SLF001
+
+    async def _change(self) -> None:
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._top._waiting.append(change)  # noqa: SLF001  # our own kind
+        await change
+
     def settle(self, reserved: int, spent: int) -> None:
         self._book(settle(self._lineage(), reserved, spent))
+        self._top._wake()  # noqa: SLF001  # our own kind
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    @property
+    def _top(self) -> Ledger:
+        return self if self.parent is None else self.parent._top  # noqa: SLF001  # our own kind
 
     def _lineage(self) -> Lineage:
         above = self.parent._lineage() if self.parent is not None else ()  # noqa: SLF001  # our own kind

@@ -36,7 +36,7 @@ from mainspring.sessions.records import BlockRecord, DeltaRecord, NoteRecord, Pr
 CHARS_PER_TOKEN = 3  # rather fewer than there are, so that the estimate for an aborted call errs high
 
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
-NO_FUNDS = Failure(Trouble.FUNDS, "the ledger refused the reservation")
+NO_FUNDS = Failure(Trouble.FUNDS, "there is not enough money left for another call")
 
 
 class CutOffError(asyncio.CancelledError):
@@ -131,7 +131,7 @@ class Sampler:
 
     async def call(self, effect: CallModel, state: State) -> Event:
         request, ledger = effect.request, self._shared.ledger
-        if not ledger.reserve(request.reserve):
+        if not await ledger.reserve_in_turn(request.reserve):
             return CallFailed(NO_FUNDS, funds=ledger.funds)
         draft = self._draft = Draft(self._deps.new_id(), request, self._deps.now(), state.tokens)
         try:

@@ -16,9 +16,10 @@ from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
 from mainspring.providers import tls
 from mainspring.providers.connection import Connection, Limits, network
-from mainspring.providers.proxies import Origin, Proxy, number
+from mainspring.providers.proxies import Origin, Proxy, is_local, number
 from mainspring.providers.retry import RefusedError
 
+NEAR_TRIES = 4  # within four seconds
 HEAD_START = 0.25  # seconds before the next address of a name is tried beside the first (RFC 8305)
 
 
@@ -58,6 +59,10 @@ class Dialer:
         except ssl.SSLError as error:
             kind = lasting if isinstance(error, ssl.SSLCertVerificationError) else network
             raise kind(tls.explain(error, step.host)) from None
+        except ConnectionRefusedError as error:
+            # One that is near is either starting, which is soon over, or not there.
+            tries = NEAR_TRIES if is_local(step.host) else None
+            raise RefusedError(Failure(Trouble.NETWORK, f"{step.what}: {why(error)}"), tries=tries) from None
         except OSError as error:
             late = clock.expired()  # else a TimeoutError is the kernel's own
             raise network(f"{step.what}: {f'timed out after {seconds:g} seconds' if late else why(error)}") from None

@@ -85,8 +85,11 @@ def next_delay(tried: Tried, failure: Failure, patience: Patience, *, asked: int
 class RefusedError(ProviderError):
     """A failure with the wait that the server asked for."""
 
-    def __init__(self, failure: Failure, retry_after: int | None = None, *, final: bool = False) -> None:
+    def __init__(
+        self, failure: Failure, retry_after: int | None = None, *, final: bool = False, tries: int | None = None
+    ) -> None:
         super().__init__(failure)
+        self.tries = tries  # so many are enough
         self.retry_after = retry_after  # milliseconds
         self.final = final  # the server says that it is no use to try again
 
@@ -111,7 +114,7 @@ async def retrying(
             tried = replace(tried, overloads=overloads)
             asked, final = (error.retry_after, error.final) if isinstance(error, RefusedError) else (None, False)
             delay = next_delay(tried, error.failure, patience, asked=asked, jitter=random())
-            if delay is None or final:
+            if delay is None or final or tried.times >= (getattr(error, "tries", None) or patience.tries):
                 raise
             failure = error.failure
         for left in countdown(delay):

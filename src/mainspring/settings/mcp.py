@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from mainspring.processes.environment import ours
+from mainspring.processes.environment import ours, sounds_secret
 from mainspring.secrets.held import is_in
 from mainspring.settings.keys import Checked, Wrong, environment, table, text, texts
 from mainspring.settings.near import near
@@ -32,7 +32,8 @@ OTHER_NAMES = {"streamable-http": "http", "streamableHttp": "http"}  # that othe
 PASSED_OVER = frozenset({"name", "description", "disabled", "alwaysAllow", "autoApprove"})
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,64}")
+LONGEST_NAME = 40  # characters of a server's: with its tool's it makes a name of 64, which rules must find it by
+_NAME = re.compile(rf"[^\x00-\x1f\x7f]{{1,{LONGEST_NAME}}}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -52,7 +53,9 @@ def entries(value: object) -> Checked:
 def entry(name: str, value: object) -> dict[str, object]:
     """As it is, once its shape is right."""
     if not _NAME.fullmatch(name):
-        raise Wrong("a server's name has 1 to 64 characters, and none that control a terminal: give it another")
+        raise Wrong(
+            f"a server's name has 1 to {LONGEST_NAME} characters, and none that control a terminal: give it another"
+        )
     given = table(value)
     kind = kind_of(given)
     if not given.get(NEEDED[kind]):
@@ -178,6 +181,20 @@ def expanded(value: str, environ: Mapping[str, str], *path: str | int) -> str:
         return said or (instead or "") if instead is not None else said or ""
 
     return _VARIABLE.sub(one, value)
+
+
+def filled_secrets(found: McpEntry, environ: Mapping[str, str]) -> list[str]:
+    """What stands in for variables whose names sound secret, in whatever field of a server that can be started."""
+    texts = [text for field in FIELDS[kind_of(found.entry)] for text in texts_in(found.entry.get(field))]
+    variables = [match for text in texts for match in _VARIABLE.finditer(text) if sounds_secret(match[1])]
+    return [expanded(match[0], environ) for match in variables]
+
+
+def texts_in(value: object) -> list[str]:
+    if isinstance(value, dict):
+        value = list(cast("dict[str, object]", value).values())
+    found = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [one for one in found if isinstance(one, str)]
 
 
 SHARED = frozenset({"CLAUDE_PROJECT_DIR"})  # where it works is no secret

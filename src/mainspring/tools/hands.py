@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from mainspring.core.errors import ToolError
+from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Message, ToolCall
 from mainspring.hooks.points import Hooks, Nobody
 from mainspring.providers.base import ToolSpec
@@ -52,7 +52,7 @@ class Hands:
         They go to the end of what the model is told. To add to it in mid-session makes everything after it cost its
         full price once (law 4); deferred ones do not, if there are such already.
         """
-        offers = [offer(tool) if isinstance(tool, Tool) else tool for tool in tools]
+        offers = [as_offer(tool) for tool in tools]
         added = {one.spec.name: one for one in reversed(offers) if one.spec.name not in self.offers}
         names = tuple([name for name in dict.fromkeys([one.spec.name for one in offers]) if name in added])
         self.offers |= {name: added[name] for name in names}
@@ -127,6 +127,15 @@ class Hands:
     def is_repeatable(self, call: ToolCall) -> bool:
         tool = self.tool(call.name)
         return False if tool is None else _known(tool, tool.is_repeatable, call)
+
+
+def as_offer(tool: Tool | Offer) -> Offer:
+    if isinstance(tool, Tool):
+        return offer(tool)
+    if not isinstance(tool, Offer):  # pyright: ignore[reportUnnecessaryIsInstance]  # not everybody checks types
+        name = getattr(tool, "__name__", type(tool).__name__)
+        raise UsageError(f"'{name}' is no tool: put '@mainspring.tool' above the function")
+    return tool
 
 
 def _known(tool: Tool, trait: Callable[[Any], bool], call: ToolCall) -> bool:

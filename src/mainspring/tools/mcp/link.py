@@ -18,7 +18,15 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from mainspring.tools.mcp.values import DamagedError, GoneError, LateError, LostError, RefusedError
+from mainspring.tools.mcp.values import (
+    MOST_PAGES,
+    MOST_TOOLS,
+    DamagedError,
+    GoneError,
+    LateError,
+    LostError,
+    RefusedError,
+)
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -28,8 +36,6 @@ if TYPE_CHECKING:
 
     from mainspring.tools.mcp.ways import Heard, Streams
 
-MOST_PAGES = 100  # of a list of tools
-MOST_TOOLS = 2_000  # of one server
 NOT_FOUND = 404
 BROKEN = "SSE stream"  # how the client's words begin for an answer that broke off
 
@@ -100,21 +106,23 @@ class Link:
         found = self._session.server_info
         return {"name": found.name, "version": found.version or ""} if found is not None else {}
 
-    async def tools(self) -> list[dict[str, Any]]:
-        """All of them, page by page, as JSON."""
+    async def tools(self) -> tuple[list[dict[str, Any]], bool]:
+        """Page by page, as JSON; and whether it has more than we take."""
         capabilities = self._session.server_capabilities
         if capabilities is not None and capabilities.tools is None:
-            return []
+            return [], False
         found: list[dict[str, Any]] = []
         cursor: str | None = None
         for _ in range(MOST_PAGES):
             asked = types.PaginatedRequestParams(cursor=cursor) if cursor else None
             page = await self._told(self._session.list_tools(params=asked))
             found += [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools]
-            if not page.next_cursor or page.next_cursor == cursor or len(found) >= MOST_TOOLS:
+            if not page.next_cursor or page.next_cursor == cursor:
+                return found[:MOST_TOOLS], len(found) > MOST_TOOLS
+            if len(found) >= MOST_TOOLS:
                 break
             cursor = page.next_cursor
-        return found[:MOST_TOOLS]
+        return found[:MOST_TOOLS], True
 
     async def call(self, name: str, arguments: dict[str, Any], seconds: float, progress: Progress) -> dict[str, Any]:
         """The result as JSON. Who cancels this cancels the call at the server.

@@ -1,12 +1,14 @@
 """The names that servers and their tools have for the model and in rules: `mcp__server__tool`.
 
 A rule `mcp__server` covers all tools of a server. So no name of a server may hold two `_` in a row, nor begin or end
-with one: the tools of a server 'a__b' would pass for those of 'a', and have the rights of that one.
+with one: the tools of a server 'a__b' would pass for those of 'a', and have the rights of that one. Nor may it be so
+long that a name which is cut loses the second `__`: no rule for the server would cover that tool.
 """
 
 from __future__ import annotations
 
 from mainspring.core.errors import UsageError
+from mainspring.settings.mcp import LONGEST_NAME
 
 START = "mcp__"
 LONGEST = 64  # characters of a tool's name that all providers take
@@ -20,6 +22,10 @@ def plain(name: str) -> str:
 def of_server(name: str) -> str:
     """Raises `UsageError` for a name that could be mistaken for another's."""
     found = plain(name)
+    if len(found) > LONGEST_NAME:
+        raise UsageError(
+            f"the MCP server '{name}' cannot be used: its name has {len(found)} characters; {LONGEST_NAME} is the most"
+        )
     if not found.strip("_") or "__" in found or found.startswith("_") or found.endswith("_"):
         raise UsageError(
             f"the MCP server '{name}' would be called '{found}', which could be mistaken for another: give it a name "
@@ -29,7 +35,7 @@ def of_server(name: str) -> str:
 
 
 def of_tool(server: str, tool: str) -> str:
-    """One that is too long is cut, and told from its like by the sum of the whole."""
+    """One that is too long is cut behind the server's name, and told from its like by the sum of the whole."""
     whole = f"{START}{server}__{plain(tool)}"
     if len(whole) <= LONGEST:
         return whole

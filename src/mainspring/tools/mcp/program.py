@@ -12,7 +12,9 @@ from mainspring.core.errors import UsageError
 from mainspring.processes.child import Child, Job, Limits
 from mainspring.processes.children import Children
 from mainspring.processes.output import Sizes
+from mainspring.secrets.redaction import redact
 from mainspring.settings.values import McpServer
+from mainspring.tools.mcp.ground import Ground
 
 KEEPER = f"{os.path.dirname(__file__)}/keeper.py"  # noqa: PTH120  # a name, not a file that is looked at
 SAID = Sizes(head=1_000, tail=4_000)  # bytes of standard error that are kept
@@ -21,11 +23,18 @@ GRACE = 1.0  # seconds for it to end when its input has: most take a tenth
 
 
 class Program:
-    def __init__(self, children: Children, server: McpServer, env: Mapping[str, str], cwd: str) -> None:
+    def __init__(self, children: Children, server: McpServer, env: Mapping[str, str], ground: Ground) -> None:
         """Starts it. Raises `UsageError` if that cannot be."""
         self._children = children
-        whole = {**env, "CLAUDE_PROJECT_DIR": cwd, **server.env}
-        command = find(server, whole.get("PATH", ""), cwd)
+        given = {**env, "CLAUDE_PROJECT_DIR": ground.project, **server.env}
+        command = ground.find(server.command, given.get("PATH", ""))
+        whole, cwd = ground.safe(given), ground.folder()
+        # Many a server expects the working folder, and who reads how it failed should know.
+        self.note = (
+            ""
+            if ground.trusted
+            else f"; it was started in '{cwd}', for this folder is not trusted: 'mainspring trust' trusts it"
+        )
         with ExitStack() as theirs, ExitStack() as mine:
             read, self.into = os.pipe()
             self.out, write = os.pipe()
@@ -48,12 +57,10 @@ class Program:
         """From it, and to it. Who takes them closes the second one; `close` does the rest."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
-        self._reading, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), fdopen(self.out, "rb")
-        )
-        self.out = -1
-        writing, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, fdopen(self.into, "wb"))
-        self.into = -1
+        out, self.out = self.out, -1  # from here on it is the loop's, which closes it if we are cancelled
+        self._reading, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), fdopen(out, "rb"))
+        into, self.into = self.into, -1
+        writing, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, fdopen(into, "wb"))
         return reader, asyncio.StreamWriter(writing, protocol, None, loop)
 
     _reading: asyncio.ReadTransport | None = None
@@ -90,23 +97,8 @@ class Program:
     @property
     def last_words(self) -> str:
         """The end of what it said on standard error, for a message."""
-        said = self.child.stderr.end(4 * MOST_TOLD).strip()[-MOST_TOLD:]
+        said = redact(self.child.stderr.end(4 * MOST_TOLD)).strip()[-MOST_TOLD:]  # half a secret would be told
         return f"; its last words: {said}" if said else ""
-
-
-def find(server: McpServer, path: str, cwd: str) -> str:
-    """The program itself. A name is looked for along PATH, anything else is a path."""
-    name = server.command
-    if "/" in name:
-        place = os.path.join(cwd, os.path.expanduser(name))  # noqa: PTH111, PTH118
-        if os.access(place, os.X_OK):
-            return place
-        raise UsageError(f"there is no program '{place}': mend 'command'")
-    for folder in path.split(":"):
-        place = f"{folder}/{name}"
-        if folder.startswith("/") and os.access(place, os.X_OK) and not os.path.isdir(place):  # noqa: PTH112
-            return place
-    raise UsageError(f"there is no program '{name}' on PATH: install it, or give its whole path as 'command'")
 
 
 def fdopen(fd: int, mode: str) -> object:

@@ -28,9 +28,9 @@ def answered(result: dict[str, Any], line: str) -> Answer:
     if not parts and structured is not None:
         parts = [Text(as_json(structured))]
     data = structured if structured is not None and len(as_json(structured)) <= MOST_DATA else None
-    return Answer(
-        tuple(spaced(parts)) or (Text(NOTHING),), data, is_error=result.get("isError") is True, shown=Rendering(line)
-    )
+    said = "\n".join([part.text for part in parts if isinstance(part, Text)])
+    shown = Rendering(line, said, "output" if said else "text")
+    return Answer(tuple(spaced(parts)) or (Text(NOTHING),), data, is_error=result.get("isError") is True, shown=shown)
 
 
 def spaced(parts: list[Content]) -> list[Content]:

@@ -10,11 +10,13 @@ of one of its tools, once; when it has answered a call, it has earned another ti
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any, cast
 
 from mainspring.core.errors import ToolError, UsageError
+from mainspring.secrets.redaction import redact
 from mainspring.settings.values import McpServer
 from mainspring.tools.base import Calling
 from mainspring.tools.mcp.results import clean, named, text
@@ -32,6 +34,7 @@ from mainspring.tools.mcp.values import (
 
 if TYPE_CHECKING:
     from mainspring.processes.children import Children
+    from mainspring.tools.mcp.ground import Ground
     from mainspring.tools.mcp.link import Link
     from mainspring.tools.mcp.program import Program
     from mainspring.tools.mcp.ways import Heard, Strays, Streams
@@ -47,8 +50,8 @@ MOST_TOLD = 1_000  # characters of an error
 class Host:
     """What all servers of a session share."""
 
-    def __init__(self, children: Callable[[], Children], env: Callable[[], Mapping[str, str]], cwd: str) -> None:
-        self.children, self.env, self.cwd = children, env, cwd
+    def __init__(self, children: Callable[[], Children], env: Callable[[], Mapping[str, str]], ground: Ground) -> None:
+        self.children, self.env, self.ground = children, env, ground
         self.limits = Limits()
         self._loading: asyncio.Task[None] | None = None
 
@@ -86,6 +89,10 @@ class Ways:
         return self.program.ended if self.program is not None else ""
 
     @property
+    def note(self) -> str:
+        return self.program.note if self.program is not None else ""
+
+    @property
     def last_words(self) -> str:
         strays = self.strays.words if self.strays is not None else ""
         return clean(strays + (self.program.last_words if self.program is not None else ""))
@@ -98,6 +105,7 @@ class Server:
         self.status = Status.PENDING
         self.error = ""
         self.tools: dict[str, Listed] = {}
+        self.has_more = False  # tools than we take
         self.instructions = ""
         self.info: dict[str, str] = {}
         self._task: asyncio.Task[None] | None = None
@@ -147,7 +155,7 @@ class Server:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._host.limits.start):
                     link = await self._reach(stack, ways)
-                    self._take(await link.tools())
+                    await self._ask(link)
                 self._link, self.instructions, self.info = link, instructed(link.instructions), link.info
                 self._set(Status.CONNECTED)
                 await self._keep(link)
@@ -166,7 +174,7 @@ class Server:
         if self.wanted.kind == "stdio":
             from mainspring.tools.mcp.program import Program
 
-            ways.program = Program(host.children(), self.wanted, host.env(), host.cwd)
+            ways.program = Program(host.children(), self.wanted, host.env(), host.ground)
             stack.push_async_callback(ways.program.close)
         await asyncio.shield(loading)
         from mainspring.tools.mcp.link import linked
@@ -190,7 +198,7 @@ class Server:
             if self._stale and not self._stopping and not link.lost:
                 self._stale = False
                 async with asyncio.timeout(self._host.limits.start):
-                    self._take(await link.tools())
+                    await self._ask(link)
                 self._news()
 
     def lost(self) -> None:
@@ -201,9 +209,10 @@ class Server:
         self._stale = True
         self._woken.set()
 
-    def _take(self, tools: list[dict[str, Any]]) -> None:
-        """Each name once: the first one who has it keeps it."""
+    async def _ask(self, link: Link) -> None:
+        """For its tools. Each name once: the first one who has it keeps it."""
         found: dict[str, Listed] = {}
+        tools, self.has_more = await link.tools()
         for tool in tools:
             one = listed(tool)
             found.setdefault(one.name, one)
@@ -223,7 +232,8 @@ class Server:
         said = reason(why, self._host.limits) or ways.ended or "the connection ended"
         if refused:
             said = "it wants to know who you are (HTTP 401 or 403): give it an 'Authorization' in 'headers'"
-        self._set(Status.NEEDS_AUTH if refused else Status.FAILED, f"{said}{ways.last_words}"[:MOST_TOLD])
+        words = redact(f"{said}{ways.note}{ways.last_words}")  # also for the model: they may hold what it was given
+        self._set(Status.NEEDS_AUTH if refused else Status.FAILED, words[:MOST_TOLD])
 
     # --- its tools --------------------------------------------------------------------------------------------------
 
@@ -297,7 +307,7 @@ def instructed(said: str) -> str:
 
 
 def trouble(error: RefusedError | DamagedError | LateError, seconds: float) -> str:
-    said = clean(str(error))[:MOST_TOLD]
+    said = redact(clean(str(error)))[:MOST_TOLD]
     match error:
         case RefusedError():
             return f"refused the call: {said}"
@@ -308,6 +318,19 @@ def trouble(error: RefusedError | DamagedError | LateError, seconds: float) -> s
                 f"did not answer within {seconds:g} s, and was told to leave it. What it did until then, nobody knows. "
                 "MCP_TOOL_TIMEOUT, in milliseconds, sets another limit."
             )
+
+
+_ADDRESS = re.compile(r"(https?://)([^\s'\"<>]*)", re.IGNORECASE)
+
+
+def public(said: str) -> str:
+    """Addresses without what is often secret in them: a name and password, the query."""
+
+    def one(found: re.Match[str]) -> str:
+        host, slash, path = re.split(r"[?#]", found[2], maxsplit=1)[0].partition("/")
+        return f"{found[1]}{host.rpartition('@')[2]}{slash}{path}"
+
+    return _ADDRESS.sub(one, said)
 
 
 def reason(error: BaseException | None, limits: Limits) -> str:
@@ -322,9 +345,9 @@ def reason(error: BaseException | None, limits: Limits) -> str:
         case UsageError():
             return str(error)
         case RefusedError():
-            return f"it refused: {clean(str(error))}"
+            return f"it refused: {public(clean(str(error)))}"
         case DamagedError():
-            return f"it answered what is no answer: {clean(str(error))}"
+            return f"it answered what is no answer: {public(clean(str(error)))}"
         case _:
-            said = f"{type(error).__name__}: {clean(str(error))}".removesuffix(": ")
+            said = f"{type(error).__name__}: {public(clean(str(error)))}".removesuffix(": ")
             return f"it cannot be reached: {said}" if type(error).__module__.startswith("httpx") else said

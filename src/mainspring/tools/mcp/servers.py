@@ -18,7 +18,7 @@ from mainspring.tools.mcp.naming import of_server, of_tool
 from mainspring.tools.mcp.remote import Named
 from mainspring.tools.mcp.schemas import understood
 from mainspring.tools.mcp.server import Host, Server
-from mainspring.tools.mcp.values import Listed, Status
+from mainspring.tools.mcp.values import MOST_PAGES, MOST_TOOLS, Listed, Status
 
 CHARS_PER_TOKEN = 3
 MOST_TOKENS = 4_000  # of schemas that are told whole,
@@ -80,10 +80,12 @@ class Servers:
         """Until each is connected or has failed, but not longer than this."""
         limit = self.host.limits.first_turn if seconds is None else seconds
         waiting = [asyncio.ensure_future(server.settled()) for server in self.servers.values()]
-        if waiting:
-            await asyncio.wait(waiting, timeout=limit)
-        for one in waiting:
-            one.cancel()
+        try:
+            if waiting:
+                await asyncio.wait(waiting, timeout=limit)
+        finally:  # also where the caller is cancelled: nobody else knows of them
+            for one in waiting:
+                one.cancel()
 
     async def reconnect(self, name: str) -> None:
         """Raises `UsageError` with the cause if it fails, or if there is none of this name."""
@@ -114,6 +116,13 @@ class Servers:
             self._waited = True
             self._news.set()
             await self.ready()
+            for server in self.servers.values():
+                if server.status is Status.PENDING:
+                    late = f"is not there after {self.host.limits.first_turn:g} s"
+                    self._tell(
+                        f"the MCP server '{server.wanted.name}' {late}: the run goes on without it, and takes its "
+                        "tools when they come"
+                    )
         if not self._news.is_set():
             return []
         self._news.clear()
@@ -169,6 +178,11 @@ class Servers:
         for server in self.servers.values():
             if server.status in (Status.FAILED, Status.NEEDS_AUTH):
                 self._tell(f"the MCP server '{server.wanted.name}' cannot be used: {server.error}")
+            if server.has_more:
+                self._tell(
+                    f"the MCP server '{server.wanted.name}' has more tools than are taken from one ({MOST_TOOLS:,}, on "
+                    f"at most {MOST_PAGES} pages): the others are left out. Let it offer fewer, if it can"
+                )
 
     def _tell(self, words: str) -> None:
         if words not in self._warned:

@@ -41,6 +41,9 @@ class Limits(Value):
     first_turn: float = 5.0  # that the first turn waits for servers
 
 
+MOST_TOOLS = 2_000  # of one server
+MOST_PAGES = 100  # of the list of them
+
 UNAUTHORIZED = (401, 403)  # HTTP
 
 

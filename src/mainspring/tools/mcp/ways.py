@@ -13,6 +13,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
+from mainspring.secrets.redaction import redact
 from mainspring.settings.values import McpServer
 from mainspring.tools.mcp.values import UNAUTHORIZED
 from mainspring.version import __version__
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     Streams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 
 SLICE = 65_536
+LONGEST_STRAY = 200  # characters of a line that are told
 LONGEST_LINE = 32_000_000  # bytes of one message: an image of the largest size, and room
 
 
@@ -40,11 +42,11 @@ class Strays:
 
     def add(self, line: bytes) -> None:
         self.count += 1
-        self.last = line[:200]
+        self.last = line[: 10 * LONGEST_STRAY]
 
     @property
     def words(self) -> str:
-        shown = self.last.decode(errors="replace")
+        shown = redact(self.last.decode(errors="replace"))[:LONGEST_STRAY]  # in this order: half a secret would be told
         return f"; it printed {self.count} lines that are no messages, such as '{shown}'" if self.count else ""
 
 
