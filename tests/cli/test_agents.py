@@ -219,6 +219,7 @@ def test_rules_and_modes_of_its_session_hold(serve: Serve) -> None:
     shown = frames(
         run(stage, "--output-format=json", "--disallowedTools", "Bash(rm *)", "--permission-mode", "acceptEdits").stdout
     )
+    assert cast.order == ["MAIN", "WORK", "WORK", "WORK", "MAIN"], told(cast.of("MAIN")[-1])
     denied, written, asked = [*told(cast.of("WORK")[1]), *told(cast.of("WORK")[2])[-1:]]
     assert denied.startswith("Not allowed")
     assert "b.txt" in written

@@ -295,7 +295,7 @@ def test_an_agent_that_a_tool_runs_draws_on_the_same_ledger() -> None:
 
 
 def test_a_reservation_that_a_sibling_took_first_ends_the_run() -> None:
-    """Between the decision and the call a sibling spends the rest: the ledger has the last word."""
+    """Between the decision and the call a sibling takes the rest, and spends it: the ledger has the last word."""
     root = Ledger(limit=400_000_000)
     sibling = root.child()
 
@@ -304,6 +304,7 @@ def test_a_reservation_that_a_sibling_took_first_ends_the_run() -> None:
             await super().append(record)
             if isinstance(record, EventRecord) and isinstance(record.event, ContextReady):
                 assert sibling.reserve(399_999_999)  # the balance in this event is out of date now
+                asyncio.get_running_loop().call_later(1, sibling.settle, 399_999_999, 399_999_999)
 
     async def main() -> None:
         world = World([], journal=Racing())
