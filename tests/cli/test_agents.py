@@ -13,11 +13,16 @@ from claude_agent_sdk._internal.message_parser import parse_message
 
 from cli.stage import Done, Frame, Serve, Stage, frames, serving, until
 from cli.terminal import CTRL_C, SitAt, sit_at
+from mainspring.cli.agents import OURS
+from mainspring.context import agents
+from mainspring.context.agents import listing
 from mainspring.core.messages import Origin, User
 from mainspring.core.money import NANOS_PER_USD, Usage
+from mainspring.permissions.decide import UNNAMED
 from mainspring.sessions.resume import load
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Reply, Say
+from mainspring.tools.agent import KINDS, AgentInput
 
 __all__ = ["sit_at"]  # a fixture
 
@@ -201,6 +206,13 @@ def test_what_it_reads_and_where_it_goes_is_its_own(serve: Serve) -> None:
     assert "read" in edit
     assert pwd.strip() == str(stage.folder)
     assert (stage.folder / "a.txt").read_text() == FILE
+
+
+def test_what_is_known_of_our_kinds_without_loading_them_is_true() -> None:
+    """The catalog, the first frame and the rules know them by heart, so that a start need not load them."""
+    assert listing(agents.OURS.values()) == KINDS
+    assert tuple(agents.OURS) == OURS
+    assert AgentInput("a", "b").subagent_type == UNNAMED["Agent"] == agents.GENERAL.name
 
 
 # --- what it may do -------------------------------------------------------------------------------------------

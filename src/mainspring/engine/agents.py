@@ -1,7 +1,7 @@
 """The agents that a session sends out, while it waits for them or in the background.
 
 Whatever ends the call for which one works ends it, too. One in the background goes on when its call is over: its report
-comes into the conversation as if somebody had said it, and it ends with the session.
+comes into the conversation through the inbox, marked as an agent's words, and it ends with the session.
 """
 
 from __future__ import annotations

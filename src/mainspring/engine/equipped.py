@@ -15,7 +15,7 @@ from mainspring.core.state import State
 from mainspring.engine.deps import Question
 from mainspring.engine.mind import Mind
 from mainspring.engine.plain import Plain, estimate
-from mainspring.hooks.points import Point
+from mainspring.hooks.points import Opinion, Point
 from mainspring.providers.base import Provider
 from mainspring.sessions.records import Journal
 from mainspring.tools.hands import Hands
@@ -109,8 +109,16 @@ class Equipped(Plain):
             return Verdict()
         from mainspring.hooks.facts import of_stop  # with the first hook
 
-        last = next((m.text for m in state.history.newest_first() if isinstance(m, Assistant)), "")
-        opinion = await hooks.ask(Point.STOP, of_stop(active=effect.active, last=last))
-        if opinion.stop is not None:
-            return Verdict(prevent=opinion.stop)
-        return Verdict((opinion.reason or "A hook wants you to go on.",)) if opinion.block else Verdict()
+        return verdict(await hooks.ask(Point.STOP, of_stop(active=effect.active, last=last_said(state))))
+
+
+def last_said(state: State) -> str:
+    """By the model."""
+    return next((m.text for m in state.history.newest_first() if isinstance(m, Assistant)), "")
+
+
+def verdict(opinion: Opinion) -> Verdict:
+    """What hooks say about an end: of a session, or of an agent."""
+    if opinion.stop is not None:
+        return Verdict(prevent=opinion.stop)
+    return Verdict((opinion.reason or "A hook wants you to go on.",)) if opinion.block else Verdict()

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from mainspring.context.agents import AgentKind, covers
 from mainspring.core.config import Config
 from mainspring.core.events import Verdict
-from mainspring.core.messages import Assistant, Origin, Text, User, user
+from mainspring.core.messages import Origin, Text, User, user
 from mainspring.core.models import Model
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Cause, Failure
@@ -34,7 +34,7 @@ from mainspring.core.updates import (
 )
 from mainspring.core.value import Bundle
 from mainspring.engine.deps import Question
-from mainspring.engine.equipped import Equipped
+from mainspring.engine.equipped import Equipped, last_said, verdict
 from mainspring.engine.mind import Mind
 from mainspring.engine.session import Session
 from mainspring.hooks.facts import of_agent, of_agent_stop
@@ -236,12 +236,8 @@ class AgentWorld(Equipped):
         hooks, agent = self.hands.hooks, self.hands.agent
         if agent is None or not hooks.any_at(Point.SUBAGENT_STOP):
             return Verdict()
-        last = next((m.text for m in state.history.newest_first() if isinstance(m, Assistant)), "")
-        facts = of_agent_stop(*agent, transcript=self._file, active=effect.active, last=last)
-        opinion = await hooks.ask(Point.SUBAGENT_STOP, facts)
-        if opinion.stop is not None:
-            return Verdict(prevent=opinion.stop)
-        return Verdict((opinion.reason or "A hook wants you to go on.",)) if opinion.block else Verdict()
+        facts = of_agent_stop(*agent, transcript=self._file, active=effect.active, last=last_said(state))
+        return verdict(await hooks.ask(Point.SUBAGENT_STOP, facts))
 
 
 def new_agent_id() -> str:

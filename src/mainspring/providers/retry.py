@@ -112,9 +112,11 @@ async def retrying(
                 raise
             overloads = tried.overloads + 1 if error.failure.kind is Trouble.OVERLOADED else 0
             tried = replace(tried, overloads=overloads)
-            asked, final = (error.retry_after, error.final) if isinstance(error, RefusedError) else (None, False)
+            asked, final, tries = None, False, None
+            if isinstance(error, RefusedError):
+                asked, final, tries = error.retry_after, error.final, error.tries
             delay = next_delay(tried, error.failure, patience, asked=asked, jitter=random())
-            if delay is None or final or tried.times >= (getattr(error, "tries", None) or patience.tries):
+            if delay is None or final or (tries is not None and tried.times >= tries):
                 raise
             failure = error.failure
         for left in countdown(delay):
