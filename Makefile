@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+NATIVE := src/mainspring/tools/_newlines.abi3.so
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
 .PHONY: .venv demo test coverage check peers fix docs fuzz crash soak bench local mutate lock clean
@@ -102,7 +103,7 @@ lock:
 	  pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf .venv .venv-run .venv-peers .venv-bench .venv-local .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants
+	rm -rf .venv .venv-run .venv-peers .venv-bench .venv-local .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants $(NATIVE)
 
 .venv: $(READY)
 
@@ -113,8 +114,11 @@ clean:
 	@$(BIN)/pip install -qq --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@
 
+$(NATIVE): src/mainspring/tools/_newlines.c scripts/build_native.py .venv/packages
+	@$(BIN)/python scripts/build_native.py
+
 # Bytecode is compiled here because this may run where Python is told not to write any at run time.
-$(READY): .venv/packages pyproject.toml $(SOURCES)
+$(READY): .venv/packages pyproject.toml $(NATIVE) $(SOURCES)
 	@test -x $(BIN)/mainspring -a $(READY) -nt pyproject.toml || \
 	  $(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m compileall -q src

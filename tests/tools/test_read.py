@@ -27,7 +27,9 @@ from mainspring.tools import lines
 from mainspring.tools.aside import Halt
 from mainspring.tools.base import MOST_SHOWN
 from mainspring.tools.files import WHOLE
-from mainspring.tools.lines import Descriptor, Index, Memory, Wanted, index_of, window
+from mainspring.tools.line_ends import Descriptor, Memory
+from mainspring.tools.line_index import SETTLED, Index, index_of
+from mainspring.tools.lines import Wanted, window
 from mainspring.tools.read import MOST_LINES, READ
 
 
@@ -130,12 +132,11 @@ def test_any_window_of_any_bytes(data: bytes, first: int, limit: int, block: int
     plain = data.split(b"\n")
     if plain[-1] == b"":
         plain.pop()
-    kept, step = lines.BLOCK, lines._STEP
-    lines.BLOCK = lines._STEP = block
+    step, lines._STEP = lines._STEP, block
     try:
-        seen = window(Memory(data), Index(), Wanted(first, limit, longest=5, most=1_000_000), Halt())
+        seen = window(Memory(data), Index(block), Wanted(first, limit, longest=5, most=1_000_000), Halt())
     finally:
-        lines.BLOCK, lines._STEP = kept, step
+        lines._STEP = step
     assert [line.data for line in seen.lines] == [line[:5] for line in plain[first : first + limit]]
     assert [line.size for line in seen.lines] == [len(line) for line in plain[first : first + limit]]
     assert seen.total == len(plain)
@@ -194,9 +195,9 @@ def test_an_index_is_kept_for_as_long_as_the_file_is_the_same(tmp_path: Path) ->
         with index_of(fd) as index:
             index.count_until(Descriptor(fd), None, Halt())
         with index_of(fd) as again:
-            assert (again is index) == (past > lines.SETTLED), "one that changed just now may change again unseen"
+            assert (again is index) == (past > SETTLED), "one that changed just now may change again unseen"
         deadline = time.monotonic() + 10
-        while time.time_ns() - os.fstat(fd).st_ctime_ns <= lines.SETTLED:
+        while time.time_ns() - os.fstat(fd).st_ctime_ns <= SETTLED:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         with index_of(fd) as index:

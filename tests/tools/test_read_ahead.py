@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from mainspring.testing.calling import Called
-from mainspring.tools import lines
 from mainspring.tools.aside import Halt
 from mainspring.tools.base import Place
 from mainspring.tools.counting import LARGEST, MOST_AT_ONCE, count_ahead
 from mainspring.tools.grep import GREP
-from mainspring.tools.lines import COUNTED, Descriptor, Index, Memory, index_of
+from mainspring.tools.line_ends import Descriptor, Memory
+from mainspring.tools.line_index import PIECE, SETTLED, Index, index_of
+from mainspring.tools.lines import COUNTED
 from mainspring.tools.read import READ
 
 ROW = b"r" * 99 + b"\n"
@@ -34,7 +35,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 def big(file: Path, data: bytes = ROW * ROWS) -> Path:
     """One whose times tell of any later change."""
     file.write_bytes(data)
-    wait_until(lambda: time.time_ns() - file.stat().st_ctime_ns > lines.SETTLED)
+    wait_until(lambda: time.time_ns() - file.stat().st_ctime_ns > SETTLED)
     return file
 
 
@@ -89,7 +90,7 @@ def test_a_session_that_ends_ends_the_count(tmp_path: Path) -> None:
     fd = os.open(file, os.O_RDONLY)
     try:
         with index_of(fd) as index:
-            with index._lock:  # so that it cannot get far before the session is gone
+            with index._changed:  # so that it cannot get far before the session is gone
                 thread = count_ahead(Descriptor(fd), place)
                 assert thread is not None
                 del place
@@ -97,7 +98,7 @@ def test_a_session_that_ends_ends_the_count(tmp_path: Path) -> None:
             thread.join(30)
             assert not thread.is_alive()
             assert not index.whole
-            assert len(index.ends) <= 1
+            assert len(index.ends) <= PIECE
     finally:
         os.close(fd)
 
@@ -107,7 +108,7 @@ def test_only_few_are_counted_at_once_and_each_only_by_one(tmp_path: Path) -> No
     place = Place(str(tmp_path))
     fds = [os.open(file, os.O_RDONLY) for file in files]
     try:
-        with index_of(fds[0]) as first, index_of(fds[1]) as second, first._lock, second._lock:
+        with index_of(fds[0]) as first, index_of(fds[1]) as second, first._changed, second._changed:
             begun = [count_ahead(Descriptor(fd), place) for fd in (fds[0], *fds)]
             assert [thread is not None for thread in begun] == [True, False, True, False]
         wait_until(lambda: not any(thread.is_alive() for thread in begun if thread is not None))
@@ -150,10 +151,9 @@ def test_a_look_does_not_fail_for_want_of_a_thread(tmp_path: Path, monkeypatch: 
     wait_until(lambda: counted(file))  # the place was given free
 
 
-def test_threads_that_count_together_count_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "BLOCK", 7)
+def test_threads_that_count_together_count_right() -> None:
     data = b"one\ntwo\n\nfour five six\n" * 2_000
-    index, source = Index(), Memory(data)
+    index, source = Index(block=7), Memory(data)
     threads = [threading.Thread(target=index.count_until, args=(source, None, Halt())) for _ in range(4)]
     for thread in threads:
         thread.start()

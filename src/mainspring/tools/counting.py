@@ -3,7 +3,7 @@ search in it.
 
 The thread is a daemon: a process that ends does not wait for it. It ends by itself after `SECONDS`, at the end of the
 file, or when the session that wanted it is gone. Between two blocks it lets others run, so nobody waits for it longer
-than for the count of one (a quarter of a millisecond).
+than for the count of one (a quarter of a millisecond, and not at all where the count is native).
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from threading import Lock, Thread
 from mainspring.core.errors import ToolError
 from mainspring.tools.aside import Halt
 from mainspring.tools.base import Place
-from mainspring.tools.lines import COUNTED, Descriptor, Index, index_of
+from mainspring.tools.line_ends import Descriptor
+from mainspring.tools.line_index import Index, index_of
+from mainspring.tools.lines import COUNTED
 
 LARGEST = 1 << 29  # bytes: half a second of one processor; more would be too much for what nobody may ask for
 MOST_AT_ONCE = 2  # threads; a file that finds no place is counted when it is read

@@ -14,7 +14,7 @@ from mainspring.tools.base import Answer, Calling, Input, Place, Tool
 from mainspring.tools.files import find
 from mainspring.tools.glob import shown_prefix
 from mainspring.tools.grep_shown import HEAD_LIMIT, Names, Page
-from mainspring.tools.lines import Descriptor
+from mainspring.tools.line_ends import Descriptor
 from mainspring.tools.search import SECONDS, answered, begun
 from mainspring.tools.search_request import LARGEST, Mode, Request
 

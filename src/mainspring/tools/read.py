@@ -22,7 +22,9 @@ from mainspring.tools.aside import SMALL, Halt, aside
 from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Place, Tool, answer, without_nul
 from mainspring.tools.coding import HEAD, Coding, coding_of
 from mainspring.tools.files import WHOLE, find, opened
-from mainspring.tools.lines import Descriptor, Index, Line, Memory, Source, Wanted, Window, index_of, window
+from mainspring.tools.line_ends import Descriptor, Memory, Source
+from mainspring.tools.line_index import Index, index_of
+from mainspring.tools.lines import Line, Wanted, Window, window
 
 MOST_LINES = 2_000
 LONGEST = 2_000  # characters of a line
