@@ -104,7 +104,9 @@ def answered(endpoint: Endpoint, offer: Offered, here: Here) -> Findings:
 
 
 def missing(endpoint: Endpoint, offer: Offered, here: Here) -> Findings:
-    """A model that a run would ask, and that the server does not list."""
+    """A model that a run would ask, and that the server does not list. Azure lists models, and not deployments."""
+    if endpoint.api_version:
+        return
     listed = {name for name, _ in offer.models} | {name.rpartition("/")[2] for name, _ in offer.models}
     for model in placed(here):
         asked_at = endpoint_of(model, here.settings, here.environ)

@@ -17,6 +17,7 @@ from mainspring.settings.values import ModelEntry, Settings
 
 ANTHROPIC, CHAT, RESPONSES = "anthropic", "chat", "responses"  # protocols
 OPENAI_HOME = "https://api.openai.com/v1"
+AZURE_KEY = "api-key"  # the header that it wants the key in
 
 
 class Endpoint(Bundle):
@@ -28,6 +29,7 @@ class Endpoint(Bundle):
     moved: bool = False  # and whether it does
     start: str = ""  # the command that starts it, where it is one for this machine
     entry: str = ""  # the model whose settings name it
+    api_version: str = ""  # it is Azure's
 
 
 ENDPOINTS = {
@@ -67,7 +69,8 @@ def endpoint_of(model: str, settings: Settings, environment: Mapping[str, str]) 
 def own(entry: ModelEntry) -> Endpoint:
     """A server that the user's settings name for one model. It is sent the whole name behind the first slash."""
     prefix = entry.name.partition("/")[0] if "/" in entry.name else ""
-    return Endpoint(prefix, entry.base_url or "", entry.protocol or CHAT, entry.key_env or "", entry=entry.name)
+    key, version = entry.key_env or "", entry.api_version or ""
+    return Endpoint(prefix, entry.base_url or "", entry.protocol or CHAT, key, entry=entry.name, api_version=version)
 
 
 def _at(endpoint: Endpoint, environment: Mapping[str, str]) -> Endpoint:

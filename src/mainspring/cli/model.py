@@ -81,7 +81,7 @@ def new_provider(
             ways_out=ways_out(settings, found.source),
         )
 
-    if not elsewhere:
+    if not elsewhere and all(takes_tools(name, settings) for name in names):
         return Reached(anthropic(), transport.close, found.source, transport)
     from mainspring.cli.routes import routes
 
@@ -89,6 +89,16 @@ def new_provider(
     for name in elsewhere:
         router.provider(name)  # what is wrong with it is told now
     return Reached(router, transport.close, found.source, transport)
+
+
+TOOLLESS = (
+    "'\"tools\": false' in its entry of 'models' in your settings makes plain conversation work, without tools; or "
+    "name another model"
+)
+
+
+def takes_tools(model: str, settings: Settings) -> bool:
+    return not any(entry.name == model and entry.tools is False for entry in settings.models)
 
 
 def patience_of(settings: Settings) -> Patience:
@@ -103,7 +113,8 @@ def ways_out(settings: Settings, source: str) -> WaysOut:
     """For Anthropic's protocol: by what brought the key, and who set the address."""
     from mainspring.providers.anthropic import WAYS_OUT
 
-    ways = replace(WAYS_OUT, refused=f"the key was refused: check {'the ' if source == FILE else ''}{source}")
+    refused = f"the key was refused: check {'the ' if source == FILE else ''}{source}"
+    ways = replace(WAYS_OUT, refused=refused, toolless=TOOLLESS)
     place = next((value.origin.place for value in settings.effective if value.name == "api.baseUrl"), "")
     if not place:
         return ways
@@ -148,6 +159,11 @@ def new_config(options: Options, settings: Settings) -> Config:
     names = options.fallback_model or settings.fallback_models
     fallbacks = tuple([chosen_model(name, options, settings) for name in names])
     effort = options.effort or settings.effort
+    if options.json_schema is not None and not takes_tools(model.name, settings):
+        raise StartError(
+            f"'--json-schema' needs a model that takes tools, and '{model.name}' takes none by your settings: name "
+            "another one"
+        )
     if model.name in [fallback.name for fallback in fallbacks]:
         raise StartError(f"'--fallback-model {model.name}' is the model that it should stand in for: name another one")
     return replace(

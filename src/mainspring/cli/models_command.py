@@ -91,7 +91,10 @@ def row(model: Model, source: str) -> tuple[str, ...]:
 
 
 def source(model: Model, settings: Settings) -> str:
-    return "settings" if model.name in [entry.name for entry in settings.models] else ""
+    entry = next((entry for entry in settings.models if entry.name == model.name), None)
+    if entry is None:
+        return ""
+    return "settings, no tools" if entry.tools is False else "settings"
 
 
 def dollars(nanos: int) -> str:

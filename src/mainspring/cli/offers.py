@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from mainspring.cli.endpoints import ANTHROPIC, Endpoint, configured, key_of, named_by
+from mainspring.cli.endpoints import ANTHROPIC, AZURE_KEY, Endpoint, configured, key_of, named_by
 from mainspring.cli.harmless import harmless
 from mainspring.cli.model import Environment, key_for
 from mainspring.core.errors import ProviderError, UsageError
@@ -74,11 +74,14 @@ def at_home(settings: Settings, environment: Environment) -> Server | None:
 
 def server_at(endpoint: Endpoint, environment: Environment) -> Server:
     from mainspring.providers.asking import Key
-    from mainspring.providers.openai import with_version
+    from mainspring.providers.openai import of_azure, with_version
 
     value, name = key_of(endpoint, environment), named_by(endpoint)
     if endpoint.protocol == ANTHROPIC:
         return Server(name, in_claude_s_way(endpoint.url), Key(value), versioned(), endpoint)
+    if endpoint.api_version:
+        url = f"{of_azure(endpoint.url)}/models?api-version={endpoint.api_version}"
+        return Server(name, url, Key(value, AZURE_KEY), {}, endpoint)
     return Server(name, f"{with_version(endpoint.url)}/models", Key(value, "authorization"), {}, endpoint)
 
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mainspring.cli.endpoints import ANTHROPIC, RESPONSES, Endpoint, address_place, endpoint_of, key_of, key_place
+from mainspring.cli.endpoints import (
+    ANTHROPIC,
+    AZURE_KEY,
+    RESPONSES,
+    Endpoint,
+    address_place,
+    endpoint_of,
+    key_of,
+    key_place,
+)
 from mainspring.cli.flags import StartError
-from mainspring.cli.model import patience_of
+from mainspring.cli.model import TOOLLESS, patience_of, takes_tools
 from mainspring.providers.asking import Key
 from mainspring.providers.base import Provider
 from mainspring.providers.proxies import is_local, split
@@ -26,10 +35,16 @@ def routes(
     patience = patience_of(settings)
 
     def find(model: str) -> tuple[str, Callable[[], Provider]]:
+        name, make = way_to(model)
+        if takes_tools(model, settings):
+            return name, make
+        return f"{name} without tools", lambda: without_tools(make())
+
+    def way_to(model: str) -> tuple[str, Callable[[], Provider]]:
         endpoint = endpoint_of(model, settings, environment)
         if endpoint is None:
             return ANTHROPIC, anthropic
-        name = f"{endpoint.name} {endpoint.url} {endpoint.protocol} {endpoint.key}"
+        name = f"{endpoint.name} {endpoint.url} {endpoint.protocol} {endpoint.key} {endpoint.api_version}"
         return name, lambda: provider_at(endpoint, environment, transport, patience)
 
     return Router(find)
@@ -53,7 +68,8 @@ def provider_at(
         from mainspring.providers.anthropic import Anthropic
 
         return Anthropic(Key(value), **how)
-    key = Key(value, "authorization")
+    key = Key(value, AZURE_KEY if endpoint.api_version else "authorization")
+    how["api_version"] = endpoint.api_version
     if endpoint.protocol == RESPONSES:
         from mainspring.providers.openai_responses import OpenAIResponses
 
@@ -61,6 +77,12 @@ def provider_at(
     from mainspring.providers.openai_chat import OpenAIChat
 
     return OpenAIChat(key, **how)
+
+
+def without_tools(provider: Provider) -> Provider:
+    from mainspring.providers.toolless import Toolless
+
+    return Toolless(provider)
 
 
 def ways_out(endpoint: Endpoint) -> WaysOut:
@@ -73,9 +95,13 @@ def ways_out(endpoint: Endpoint) -> WaysOut:
         unreached = f"{starts}{'Its' if is_set else 'Another'} address is set by {place}"
     else:
         unreached = f"Check the connection, and {place}" if is_set else "Check the connection"
+    what = "the model's name"
+    if endpoint.api_version:
+        what, place = "the name of the deployment", f"{place}, with 'api_version' beside it"
     return WaysOut(
+        toolless=TOOLLESS,
         refused=f"the key was refused: check {key}",
         keyless=f"no key was sent: set {key}",
-        unknown=f"check the model's name and {place}" if is_set else "check the model's name",
+        unknown=f"check {what} and {place}" if is_set else f"check {what}",
         unreached=unreached,
     )

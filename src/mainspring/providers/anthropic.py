@@ -141,9 +141,9 @@ class Anthropic(Asking):
 
         return await refusal(response, self._now(), self._ways_out, keyed=self._keyed)
 
-    def _cure(self, cure: str, line: Line, conversation: Conversation) -> None:  # noqa: ARG002  # there is one
-        """The one 400 that a change of ours can cure: signatures that this server does not know, as after a resume with
-        another account."""
+    def _cure(self, cure: str, line: Line, conversation: Conversation) -> None:  # noqa: ARG002  # one does for both
+        """What a change of ours can cure: signatures that this server does not know, as after a resume with another
+        account, and blocks of a kind that it does not know, as after one with another server."""
         line.distrust(conversation)
 
     # --- making the request ---

@@ -18,7 +18,7 @@ from mainspring.core.messages import Block, Defect, RedactedThinking, ServerBloc
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import Kind
-from mainspring.providers.base import Batch, Cleared, Ended, Finished, Item, Opened, Piece, Started
+from mainspring.providers.base import Batch, Cleared, Ended, Finished, Item, Opened, Piece, Started, told
 from mainspring.providers.retry import classify
 from mainspring.providers.sse import ServerEvent
 
@@ -152,6 +152,7 @@ class Reply:
         self._managed = _Managed()
         self._open: _Open | None = None
         self._next = 0  # the index that the next block will have
+        self._raws: dict[int, bytes] = {}  # how each began
         self._calls = False
         self._size = 0
 
@@ -160,15 +161,19 @@ class Reply:
         for _, data in events:
             try:
                 event = _decode(data)
-            except msgspec.DecodeError as error:
-                _fail(f"the server sent an event that cannot be read: {error}")
-            except UnicodeDecodeError:
-                _fail("the server sent an event that is not UTF-8")
+            except UNREAD as error:
+                event = _mended(data, error)
             self._size += len(data)
             if self._size > MAX_REPLY:
                 _fail(f"the server sent a reply of more than {MAX_REPLY:,} bytes")
             self._take(event, items)
         return tuple(items)
+
+    def not_streamed(self, body: bytes) -> Batch:
+        from mainspring.providers.anthropic_odd import as_events
+
+        events = [("", data) for data in as_events(body)]
+        return self.take(events)
 
     def _take(self, event: _Event, items: list[Item]) -> None:
         kind = event.type
@@ -190,7 +195,7 @@ class Reply:
                 self._stop = event.delta.stop_reason
         elif kind == "message_stop":
             self._end(items)
-        elif kind == "error":
+        elif kind == "error" or (not kind and event.error is not None):
             error = event.error or _Error(message="the server reported an error in mid-stream")
             raise ProviderError(Failure(classify(None, error.type, error.message), error.message or error.type))
 
@@ -201,17 +206,18 @@ class Reply:
             items.append(Started(_as_usage(self._usage)))
 
     def _block_start(self, event: _Event, items: list[Item]) -> None:
-        if event.index < self._next or not bytes(event.content_block):
-            return  # a duplicate
-        if self._open is not None:
-            if self._open.index == event.index:
-                return
-            _fail("the server began a block before the last one was complete")
         raw = bytes(event.content_block)
+        if raw in (b"", b"null") or self._raws.get(event.index) == raw:
+            return  # nothing, or a duplicate
+        if self._open is not None:
+            _fail("the server began a block before the last one was complete")
+        if event.index < self._next:
+            _fail(f"the server began block {event.index} a second time, as another one")
+        self._raws[event.index] = raw
         try:
             begun = _decode_begun(raw)
-        except msgspec.DecodeError as error:
-            _fail(f"the server began a block that cannot be read: {error}")
+        except UNREAD as error:
+            begun = _mended_block(raw, error)
         opened = self._open = _Open(event.index, begun, raw)
         if opened.kind is not None:
             items.append(Opened(opened.kind, begun.id, begun.name))
@@ -262,6 +268,25 @@ class Reply:
 
 
 KNOWN_STOPS = frozenset(Stop) - {Stop.UNFINISHED}
+UNREAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def _mended(data: bytes, error: Exception) -> _Event:
+    from mainspring.providers.anthropic_odd import odd_event
+
+    event = odd_event(data, _Event)
+    if event is None:
+        _fail(f"the server sent an event that cannot be read: {error}")
+    return event
+
+
+def _mended_block(raw: bytes, error: Exception) -> _Begun:
+    from mainspring.providers.odd_json import mended
+
+    begun = mended(raw, _Begun)
+    if begun is None:
+        _fail(f"the server began a block that cannot be read: {error}")
+    return begun
 
 
 def _call(begun: _Begun, written: str) -> ToolCall:
@@ -295,16 +320,16 @@ def _merged(known: _Usage, said: _Usage | None) -> _Usage:
 
 def _as_usage(said: _Usage) -> Usage:
     """In disjoint classes: the server's figure for cache writes holds both lifetimes."""
-    written, hour = said.cache_creation_input_tokens or 0, 0
+    written, hour = told(said.cache_creation_input_tokens), 0
     if said.cache_creation is not None:
-        hour = said.cache_creation.ephemeral_1h_input_tokens or 0
-        written = max(written, hour + (said.cache_creation.ephemeral_5m_input_tokens or 0))
+        hour = told(said.cache_creation.ephemeral_1h_input_tokens)
+        written = max(written, hour + told(said.cache_creation.ephemeral_5m_input_tokens))
     return Usage(
-        input=max(0, said.input_tokens or 0),
+        input=told(said.input_tokens),
         cache_write=max(0, written - hour),
-        cache_write_1h=max(0, hour),
-        cache_read=max(0, said.cache_read_input_tokens or 0),
-        output=max(0, said.output_tokens or 0),
+        cache_write_1h=hour,
+        cache_read=told(said.cache_read_input_tokens),
+        output=told(said.output_tokens),
         estimated=said.input_tokens is None and said.output_tokens is None,  # it told nothing: nought is our guess
     )
 

@@ -17,9 +17,10 @@ from mainspring.providers.refusals import (
     number,
     retry_after,
 )
-from mainspring.providers.retry import RefusedError, classify
+from mainspring.providers.retry import UNKNOWN_BLOCK, RefusedError, classify
 
 THINKING = "thinking"  # the cure: the same request without the thinking blocks may pass
+BLOCKS = "blocks"  # the cure: without blocks of a kind that we do not know, though a server sent them
 
 
 class _Error(msgspec.Struct, frozen=True):
@@ -42,13 +43,15 @@ async def refusal(response: Response, now: float, ways_out: WaysOut = GIVEN, *, 
     failure = Failure(trouble, detail, status, resets_at)
     if status == 400 and trouble is Trouble.INVALID_REQUEST and is_about_thinking(words):
         return CurableError(failure, THINKING)
+    if status == 400 and UNKNOWN_BLOCK in words:
+        return CurableError(failure, BLOCKS)
     return RefusedError(failure, wait, final=headers.get("x-should-retry") == "false")
 
 
 def what_it_says(body: bytes) -> tuple[str, str]:
     try:
         error = msgspec.json.decode(body, type=_Body).error
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return "", body[:LONGEST_WORDS].decode(errors="replace").strip() or "the server gave no reason"
     return error.type, error.message or error.type or "the server gave no reason"
 

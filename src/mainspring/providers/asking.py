@@ -47,6 +47,7 @@ from mainspring.secrets.sources import headers_of
 if TYPE_CHECKING:  # a reply is read while the server thinks about it
     from mainspring.providers.sse import ServerEvent
 
+NOT_STREAMED = 16 * 1024 * 1024  # bytes of a reply that came as one, at most
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
 
 MOST_LINES, AGENT = 100, "agent:"  # of requests that extend each other, and how the source of an agent's begins
@@ -100,6 +101,8 @@ class Prepared(Bundle):
     conversation: Conversation
     tokens: int = 0  # of the prompt, as far as can be told; for servers that do not say
     most: int = 0  # tokens that the reply may have
+    url: str = ""
+    model: str = ""  # by the name that the user has for it
 
 
 class Reading(Protocol):
@@ -108,6 +111,10 @@ class Reading(Protocol):
     ended: bool
 
     def take(self, events: list[ServerEvent]) -> Batch: ...
+
+    def not_streamed(self, body: bytes) -> Batch:
+        """All of it at once, from a server that does not stream."""
+        ...
 
 
 class Asking:
@@ -192,7 +199,16 @@ class Asking:
         line.sent = sent
         body = self._body(settings, fixed, projected, conversation)
         tokens = self._weigh(line, projected, extends=break_ is None)
-        return Prepared(body, self._headers(request), break_, conversation, tokens, request.max_output)
+        return Prepared(
+            body,
+            self._headers(request),
+            break_,
+            conversation,
+            tokens,
+            request.max_output,
+            self._where(request),
+            request.model,
+        )
 
     # --- one attempt ---
 
@@ -203,14 +219,14 @@ class Asking:
         while True:
             refused = self._key.value
             headers = prepared.headers | self._key.headers
-            url, body = f"{self._url}{self.path}", prepared.body
+            url, body = prepared.url, prepared.body
             async with self._transport.post(url, headers, body, body.size, self._warm, remote=self.remote) as response:
                 if response.status == 200:
                     async with aclosing(self._read(response, prepared)) as batches:
                         async for batch in batches:
                             yield batch
                     return
-                error = await self._refusal(response)
+                error = self._ways_out.toolless_at(await self._refusal(response), prepared.model)
             if response.status != 401 or refreshed or not await self._refresh(refused):
                 raise error
             refreshed = True
@@ -218,16 +234,20 @@ class Asking:
     async def _read(self, response: Exchange, prepared: Prepared) -> AsyncGenerator[Batch, None]:
         from mainspring.providers.sse import Parser
 
-        parser, reply = Parser(), self._reading(prepared)
+        parser, reply, heard = Parser(), self._reading(prepared), False
+        if is_json(response):
+            yield reply.not_streamed(await response.read(NOT_STREAMED))
+            return
         async for chunk in response:
             batch = reply.take(parser.feed(chunk))
+            heard = heard or bool(batch)
             if reply.ended:
                 await response.finish()  # so that the connection can be used again
             if batch:
                 yield batch
             if reply.ended:
                 return
-        raise ProviderError(NO_END)
+        raise no_end(parser.stray if not heard else b"")
 
     async def _refresh(self, refused: str) -> bool:
         """A new key, once; the same one again would be refused again. Another request may have brought it already."""
@@ -256,6 +276,9 @@ class Asking:
         if line.fixed is None or not same:
             line.fixed = self._fix(conversation)
         return line.fixed
+
+    def _where(self, request: Request) -> str:  # noqa: ARG002  # for servers that have the model's name in the path
+        return f"{self._url}{self.path}"
 
     # --- what a protocol says ---
 
@@ -329,6 +352,19 @@ class Line:
 
     def distrust(self, conversation: Conversation) -> None:
         self.distrusted |= {message.id for message in conversation.history}
+
+
+def is_json(response: Exchange) -> bool:
+    return response.headers.get("content-type", "").startswith("application/json")
+
+
+def no_end(stray: bytes) -> ProviderError:
+    """A stream that broke off; or there was none, and what came instead may say why: an error, a gateway's page."""
+    if not stray:
+        return ProviderError(NO_END)
+    from mainspring.providers.openai_refusals import failure_of, read_complaint
+
+    return ProviderError(failure_of(read_complaint(stray)))
 
 
 def random_share() -> float:

@@ -96,6 +96,14 @@ Item = Started | Opened | Piece | Finished | Cleared | Ended | Broken | Retry
 Batch = tuple[Item, ...]  # what one read of the socket brought
 
 
+MOST_TOKENS = 10**9  # of one reply; a figure beyond that is none
+
+
+def told(figure: int | None) -> int:
+    """A number of tokens, as a server has it; nought if it cannot be one."""
+    return figure if figure is not None and 0 < figure <= MOST_TOKENS else 0
+
+
 class Provider(Protocol):
     """One per session: it remembers what it sent last. What sessions share is the transport below it."""
 

@@ -62,6 +62,38 @@ def is_whole(written: str) -> bool:
     return True
 
 
+MARKS = re.compile(r'["\\{}\[\]]')
+
+
+class Balance:
+    """Whether JSON that comes in pieces may be complete: what was opened is closed. Each piece is looked at once."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._quoted = False
+        self._escaped_at = -1  # 0: the first character of the next piece is escaped
+        self._begun = False
+
+    def feed(self, text: str) -> None:
+        self._begun = self._begun or bool(text.strip())
+        escaped = self._escaped_at
+        for found in MARKS.finditer(text):
+            at, mark = found.start(), found[0]
+            if at == escaped:
+                continue
+            if mark == '"':
+                self._quoted = not self._quoted
+            elif mark == "\\":
+                escaped = at + 1
+            elif not self._quoted:
+                self._depth += 1 if mark in "{[" else -1
+        self._escaped_at = escaped - len(text) if escaped >= len(text) else -1
+
+    @property
+    def is_even(self) -> bool:
+        return self._begun and not self._quoted and self._depth <= 0
+
+
 # --- what a call may look like once its wrapping is off --------------------------------------------------
 
 NAMES = ("name", "function", "tool", "tool_name")
@@ -190,6 +222,7 @@ THOUGHTS = (
 )
 MAY_BEGIN = re.compile(r"[<\[`{]")
 KEYS = (*NAMES, *ARGUMENTS, *OTHERS, "tool_calls")
+LONGEST_HEAD = 1_000  # characters up to the end of the first key, blanks among them
 FIRST_KEY = re.compile(r'\s*(?:\[\s*)?(?:\{\s*(?:"(\w*)("?)|$)|$)')
 LEFTOVERS = re.compile(r"\s*(</s>|<\|im_end\|>|<\|eot_id\|>|<\|eom_id\|>|<\|end\|>)+\s*$")
 NAME = re.compile(r'"name"\s*:\s*"([\w.-]+)"|<function=([\w.-]+)')
@@ -204,6 +237,7 @@ class Written:
         self._spellings = (*THOUGHTS, *CALLS) if tools else THOUGHTS
         self._held = ""
         self._inside: Spelling | None = None
+        self._inner: list[str] = []  # what stands inside, and need not be looked at again until the end comes
         self._at_start = True  # nothing but blanks and thoughts so far
         self._last = ""  # what was let go last
 
@@ -227,7 +261,7 @@ class Written:
     def close(self, *, cut: bool = False) -> list[Said]:
         """The reply is over; `cut`: by its limit."""
         said = list(self._take())
-        rest, inside, self._held, self._inside = self._held, self._inside, "", None
+        rest, inside, self._held, self._inside = self._whole(self._held), self._inside, "", None
         if inside is None or not inside.reads:
             kind = Kind.TEXT if inside is None else Kind.THINKING
             return [*said, (kind, rest)] if rest else said
@@ -269,16 +303,34 @@ class Written:
     def _within(self, spelling: Spelling) -> Iterator[Said]:
         at = self._held.find(spelling.end) if spelling.end else -1
         if at >= 0:
-            inner, self._held, self._inside = self._held[:at], self._held[at + len(spelling.end) :], None
+            inner, self._held, self._inside = self._whole(self._held[:at]), self._held[at + len(spelling.end) :], None
             yield from self._read(spelling, inner, spelling.end)
         elif not spelling.reads:  # thoughts are shown as they come, up to what may be their end
             kept = begun_end(self._held, spelling.end)
             thought, self._held = self._held[: len(self._held) - kept], self._held[len(self._held) - kept :]
             if thought:
                 yield Kind.THINKING, thought
-        elif not spelling.sure and not may_be_call(spelling, self._held):
+        else:
+            yield from self._wait_for_end(spelling)
+
+    def _wait_for_end(self, spelling: Spelling) -> Iterator[Said]:
+        is_call = True if spelling.sure or self._inner else may_be_call(spelling, self._held)
+        if is_call:
+            self._put_by(spelling)
+        elif is_call is False:
             self._inside = None
             yield from self._let_go_with(spelling.begin)
+
+    def _put_by(self, spelling: Spelling) -> None:
+        """All but what may be the beginning of the end."""
+        length = len(self._held) - max(0, len(spelling.end) - 1)
+        if length > 0:
+            self._inner.append(self._held[:length])
+            self._held = self._held[length:]
+
+    def _whole(self, last: str) -> str:
+        inner, self._inner = "".join(self._inner) + last, []
+        return inner
 
     def _read(self, spelling: Spelling, inner: str, end: str, *, cut: bool = False) -> Iterator[Said]:
         if not spelling.reads:
@@ -320,15 +372,17 @@ class Written:
         self._at_start = self._at_start and not text.strip()
 
 
-def may_be_call(spelling: Spelling, held: str) -> bool:
-    """As far as the first key tells, which may not be complete yet."""
+def may_be_call(spelling: Spelling, held: str) -> bool | None:
+    """As far as the first key tells; None while that is not complete."""
     whole = spelling.begin + held if spelling.begin in ("{", "[{") else held
     found = FIRST_KEY.match(whole)
-    if found is None or found[1] is None:
-        return found is not None
+    if found is None or len(held) > LONGEST_HEAD:
+        return False
+    if found[1] is None:
+        return None
     if found[2]:
         return found[1] in KEYS
-    return found.end() == len(whole) and any(key.startswith(found[1]) for key in KEYS)
+    return None if found.end() == len(whole) and any(key.startswith(found[1]) for key in KEYS) else False
 
 
 def begun_end(text: str, end: str) -> int:

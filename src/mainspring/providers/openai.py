@@ -21,7 +21,7 @@ from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.models import model_named
 from mainspring.core.value import Bundle
-from mainspring.providers.asking import NO_END, Asking, Key, Line, Prepared
+from mainspring.providers.asking import NOT_STREAMED, Asking, Key, Line, Prepared, is_json, no_end
 from mainspring.providers.base import Batch, Conversation, Item, ToolSpec
 from mainspring.providers.odd_calls import Written
 from mainspring.providers.openai_blocks import Expected, Reader
@@ -37,7 +37,6 @@ from mainspring.version import __version__
 
 HOME = "https://api.openai.com/v1"
 LAST_WORDS = 5.0  # seconds for the usage and the end of the stream, once the model has said all
-NOT_STREAMED = 16 * 1024 * 1024  # bytes of a reply that came as one, at most
 BYTES_PER_MEDIA_TOKEN = 500  # of base64: a picture of a megabyte is some 1,500 tokens
 
 
@@ -57,12 +56,19 @@ OPENAI = Manners("max_completion_tokens", files=True, cache_key=True, summaries=
 PLAIN = Manners()
 GEMINI = Manners(signed_calls=True)
 GOOGLE = "https://generativelanguage.googleapis.com/"
+AZURE = Manners("max_completion_tokens", written_calls=False)
 
 
 def manners_for(url: str) -> Manners:
     if url.startswith(GOOGLE):
         return GEMINI
     return OPENAI if url == HOME else PLAIN
+
+
+def of_azure(base_url: str) -> str:
+    """The address of a resource, with the path under which all is there."""
+    url = base_url.rstrip("/")
+    return url if "/" in url.partition("://")[2] else f"{url}/openai"
 
 
 def with_version(base_url: str) -> str:
@@ -75,6 +81,7 @@ class OpenAI(Asking):
     """Not a provider yet: `openai_chat.py` and `openai_responses.py` are."""
 
     remote = SILENT
+    deployed = False  # whether Azure has the deployment's name in the path
 
     def __init__(  # noqa: PLR0913  # keywords, all of them
         self,
@@ -84,19 +91,21 @@ class OpenAI(Asking):
         transport: Transport | None = None,
         prefix: str = "",
         headers: Mapping[str, str] | None = None,
+        api_version: str = "",
         manners: Manners | None = None,
         ways_out: WaysOut = GIVEN,
         patience: Patience = PATIENCE[Who.FOREGROUND],
         now: Callable[[], float] = time.time,
     ) -> None:
         """`prefix` is what stands before a model's name in settings, as in `ollama/qwen3`, and is not sent; `manners`
-        None: what the address suggests."""
-        url = with_version(base_url)
+        None: what the address suggests; `api_version` is for Azure: a model's name is that of a deployment then."""
+        url = of_azure(base_url) if api_version else with_version(base_url)
         key = Key(key, "authorization") if isinstance(key, str) else key
         super().__init__(key, url, transport=transport, patience=patience, now=now, ways_out=ways_out)
         self._prefix = prefix
         self._own_headers = dict(headers or {})
-        self.manners = manners or manners_for(url)
+        self._api_version = api_version
+        self.manners = manners or (AZURE if api_version else manners_for(url))
         self._refused: set[str] = set()  # settings that the server does not know
 
     # --- what `asking.py` wants to know ---
@@ -104,6 +113,14 @@ class OpenAI(Asking):
     def _headers(self, request: Request) -> dict[str, str]:  # noqa: ARG002  # the same for all
         own = {"content-type": "application/json", "accept": "text/event-stream"}
         return {**own, "user-agent": f"mainspring/{__version__}", **self._own_headers}
+
+    def _where(self, request: Request) -> str:
+        if not self._api_version:
+            return super()._where(request)
+        from urllib.parse import quote
+
+        inner = f"/deployments/{quote(self._model(request), safe='')}" if self.deployed else ""
+        return f"{self._url}{inner}{self.path}?api-version={quote(self._api_version, safe='')}"
 
     async def _refusal(self, response: Exchange) -> RefusedError:
         return await refusal(response, self._now(), self._optional(), self._ways_out, keyed=self._keyed)
@@ -140,13 +157,14 @@ class OpenAI(Asking):
     def _reading(self, prepared: Prepared) -> Reader: ...
 
     async def _read(self, response: Exchange, prepared: Prepared) -> AsyncGenerator[Batch, None]:
-        parser, reply = Parser(), self._reading(prepared)
-        if response.headers.get("content-type", "").startswith("application/json"):
+        parser, reply, heard = Parser(), self._reading(prepared), False
+        if is_json(response):
             if batch := reply.not_streamed(await response.read(NOT_STREAMED)):
                 yield batch
         else:
             async for chunk in response:
                 batch = reply.take(parser.feed(chunk))
+                heard = heard or bool(batch)
                 if reply.whole:
                     batch += await last_words(response, parser, reply)
                 if batch:
@@ -154,7 +172,7 @@ class OpenAI(Asking):
                 if reply.whole or reply.error is not None:
                     break
         if not reply.ended:
-            raise reply.error or ProviderError(NO_END)
+            raise reply.error or no_end(parser.stray if not heard else b"")
 
     # --- for both ---
 

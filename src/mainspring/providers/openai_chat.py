@@ -34,6 +34,7 @@ NEWER = ("gpt-5", "o1", "o3", "o4")  # models of OpenAI's that know no other nam
 
 class OpenAIChat(OpenAI):
     path = "/chat/completions"
+    deployed = True
 
     def _projection(self) -> Projection:
         return Projection(encoding(files=self.manners.files, signed=self.manners.signed_calls), form_of)

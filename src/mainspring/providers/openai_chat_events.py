@@ -15,8 +15,8 @@ from msgspec import Raw, Struct
 from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Stop
 from mainspring.core.money import Usage
-from mainspring.providers.base import Batch, Ended
-from mainspring.providers.odd_calls import call_of, is_whole
+from mainspring.providers.base import Batch, Ended, told
+from mainspring.providers.odd_calls import Balance, call_of, is_whole
 from mainspring.providers.openai_blocks import NOTHING_EXPECTED, Expected, Reader, fail
 from mainspring.providers.openai_chat_json import GOOGLE, REASONING
 from mainspring.providers.openai_chat_odd import mended
@@ -103,10 +103,19 @@ class _Call:
         self.id = self.name = self.signature = ""
         self.pieces: list[str] = []
         self.shown = self.done = False
+        self._balance, self._weighed = Balance(), 0
 
     @property
     def written(self) -> str:
         return "".join(self.pieces)
+
+    @property
+    def is_whole(self) -> bool:
+        """Asked with every piece by servers that repeat the name: so all of it is read only if it may be complete."""
+        for piece in self.pieces[self._weighed :]:
+            self._balance.feed(piece)
+        self._weighed = len(self.pieces)
+        return self._balance.is_even and is_whole(self.written)
 
 
 class Reply(Reader):
@@ -134,8 +143,8 @@ class Reply(Reader):
         """One function, because nearly all of a reply goes through it, piece by piece."""
         try:
             chunk = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            if data == DONE:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            if data.strip() == DONE:
                 self._end()
                 return
             chunk = self._mended(data, error)
@@ -164,7 +173,7 @@ class Reply(Reader):
             self._stopped(choice.finish_reason)
 
     def _mended(self, data: bytes, error: Exception) -> _Chunk:
-        chunk = mended(data, _Chunk) if isinstance(error, msgspec.ValidationError) else None
+        chunk = mended(data, _Chunk)
         if chunk is None:
             fail(f"the server sent an event that cannot be read: {error}")
         return chunk
@@ -193,6 +202,8 @@ class Reply(Reader):
         function = piece.function or _Function()
         call = self._call_for(piece, function)
         if call is None:
+            if not (piece.id or function.name or function.arguments):
+                return  # it says nothing, and begins nothing
             self._next_call_may_begin()
             call = _Call(piece.index)
             self._calls.append(call)
@@ -226,7 +237,7 @@ class Reply(Reader):
         if not self._calls:
             self.blocks.end_text()
         for call in self._calls:
-            if not call.done and not is_whole(call.written):
+            if not call.done and not call.is_whole:
                 return
             self._end_call(call)
 
@@ -267,8 +278,11 @@ class Reply(Reader):
         if reason == "error":
             fail("the server ended the reply with an error, and did not say which")
         self._finish = reason
+        self._complete()
+
+    def _complete(self) -> None:
         self._end_calls()
-        self.blocks.end_text(cut=STOPS.get(reason) is Stop.MAX_TOKENS)
+        self.blocks.end_text(cut=STOPS.get(self._finish or "") is Stop.MAX_TOKENS)
         self.blocks.end_knowing()
 
     def _end(self) -> None:
@@ -276,6 +290,7 @@ class Reply(Reader):
             fail("the server ended the reply before it began")
         if self._finish is None:
             self._stopped("stop")  # it said that this is the end, and not why
+        self._complete()  # some go on behind the reason
         self.ended = True
         stop = Stop.REFUSAL if self._refused else STOPS.get(self._finish or "", Stop.END_TURN)
         self.blocks.items.append(Ended(self.blocks.stop(stop), self._spent()))
@@ -306,15 +321,15 @@ def begins_another(piece: _CallPiece, function: _Function, call: _Call) -> bool:
         return False
     if piece.id and call.id and piece.id != call.id:
         return True
-    return bool(function.arguments) and is_whole(call.written)
+    return bool(function.arguments) and call.is_whole
 
 
 def as_usage(said: _Usage) -> Usage:
     """In disjoint classes: the server's figure for the prompt holds what was cached, too."""
     details = said.prompt_tokens_details or _Details()
-    prompt = max(0, said.prompt_tokens or 0)
-    read = min(prompt, max(0, details.cached_tokens or said.prompt_cache_hit_tokens or 0))
-    written = min(prompt - read, max(0, details.cache_write_tokens or 0))
+    prompt = told(said.prompt_tokens)
+    read = min(prompt, told(details.cached_tokens or said.prompt_cache_hit_tokens))
+    written = min(prompt - read, told(details.cache_write_tokens))
     # What was thought is in the output's figure, or, with some servers, only in the total.
-    output = max(said.completion_tokens or 0, (said.total_tokens or 0) - prompt, 0)
+    output = max(told(said.completion_tokens), told(said.total_tokens) - prompt)
     return Usage(input=prompt - read - written, cache_write=written, cache_read=read, output=output)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from mainspring.providers.odd_calls import as_list
+from mainspring.providers.odd_json import UNREADABLE, loosely
 
 T = TypeVar("T")
 
@@ -20,17 +21,20 @@ T = TypeVar("T")
 def mended(data: bytes, form: type[T]) -> T | None:
     """None if it cannot be helped."""
     try:
-        chunk = msgspec.json.decode(data)
-        if not isinstance(chunk, dict):
+        found = loosely(data)
+        if not isinstance(found, dict):
             return None
-        keep_raw(cast("dict[str, Any]", chunk), "error")
-        for choice in objects(cast("dict[str, Any]", chunk).get("choices")):
+        chunk = cast("dict[str, Any]", found)
+        keep_raw(chunk, "error")
+        if isinstance(chunk.get("choices"), list):
+            chunk["choices"] = objects(chunk["choices"])  # without what is null
+        for choice in objects(chunk.get("choices")):
             for name in ("delta", "message"):
                 if isinstance(delta := choice.get(name), dict):
                     mend_delta(cast("dict[str, Any]", delta))
             choice["finish_reason"] = as_text(choice.get("finish_reason"))
         return msgspec.convert(chunk, form, strict=False)
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         return None
 
 
@@ -41,12 +45,16 @@ def mend_delta(delta: dict[str, Any]) -> None:
         delta["content"] = "".join([text_in(part) for part in parts if part not in thoughts])
         if thoughts:
             delta["reasoning_content"] = "".join(map(text_in, thoughts))
+    if isinstance(delta.get("content"), dict):
+        delta["content"] = text_in(cast("dict[str, Any]", delta["content"]))
     if not isinstance(delta.get("reasoning_details"), list):
         delta.pop("reasoning_details", None)
     if isinstance(delta.get("reasoning"), dict):
         delta["reasoning"] = text_in(delta["reasoning"])
     if isinstance(delta.get("tool_calls"), dict):
         delta["tool_calls"] = [delta["tool_calls"]]
+    if isinstance(delta.get("tool_calls"), list):
+        delta["tool_calls"] = objects(delta["tool_calls"])
     for call in objects(delta.get("tool_calls")):
         call["id"] = as_text(call.get("id"))
         keep_raw(call, "extra_content")

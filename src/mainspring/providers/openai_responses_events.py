@@ -7,7 +7,7 @@ item is done, or when the whole response is. Unknown events and kinds of item ar
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -15,8 +15,9 @@ from msgspec import Raw, Struct
 from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Stop
 from mainspring.core.money import Usage
-from mainspring.providers.base import Batch, Ended
+from mainspring.providers.base import Batch, Ended, told
 from mainspring.providers.odd_calls import call_of
+from mainspring.providers.odd_json import mended
 from mainspring.providers.openai_blocks import NOTHING_EXPECTED, Expected, Reader, fail
 from mainspring.providers.openai_refusals import failure_of, read_complaint
 from mainspring.providers.openai_responses_json import signature
@@ -31,6 +32,8 @@ class _Event(Struct, frozen=True, gc=False):
     output_index: int | None = None
     item_id: str | None = None
     delta: str = ""
+    text: str = ""  # these two are said again when they are complete; by some only then
+    arguments: Raw = Raw()
     item: Raw = Raw()
     response: Raw = Raw()
     error: Raw = Raw()
@@ -77,6 +80,8 @@ class _Response(Struct, frozen=True, gc=False):
     output: list[Raw] | None = None
 
 
+UNREAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+T = TypeVar("T")
 _decode = msgspec.json.Decoder(_Event).decode
 _decode_given = msgspec.json.Decoder(_Given).decode
 _decode_response = msgspec.json.Decoder(_Response).decode
@@ -90,6 +95,7 @@ DELTAS = {
     "response.function_call_arguments.delta": "function_call",
 }
 KINDS = frozenset(DELTAS.values())
+WHOLE = {"response.output_text.done": "message", "response.function_call_arguments.done": "function_call"}
 PARAGRAPH = "\n\n"  # between two parts of a summary
 ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.done"})
 STOPS = {"max_output_tokens": Stop.MAX_TOKENS, "content_filter": Stop.REFUSAL}
@@ -123,10 +129,8 @@ class Reply(Reader):
             return
         try:
             event = _decode(data)
-        except msgspec.DecodeError as error:
-            fail(f"the server sent an event that cannot be read: {error}")
-        except UnicodeDecodeError:
-            fail("the server sent an event that is not UTF-8")
+        except UNREAD as error:
+            event = odd(data, _Event, "an event", error)
         if event.type == "response.output_text.delta":  # most of what is ever said
             item = self._items.get(event.output_index or 0)
             if item is not None and item.shown and not item.done and item.kind == "message":
@@ -144,6 +148,8 @@ class Reply(Reader):
         if kind in DELTAS:
             self._refused = self._refused or kind == "response.refusal.delta"
             self._delta(self._item(event, DELTAS[kind]), event.delta)
+        elif kind in WHOLE:
+            self._said_again(event, WHOLE[kind])
         elif kind == "response.output_item.added":
             self._added(event)
         elif kind == "response.reasoning_summary_part.added":
@@ -174,6 +180,11 @@ class Reply(Reader):
         if item.shown:
             self._write(item, text)
 
+    def _said_again(self, event: _Event, kind: str) -> None:
+        item, text = self._item(event, kind), event.text or written_in(event.arguments)
+        if text and not item.pieces and not item.done:
+            self._delta(item, text)
+
     def _write(self, item: _Item, text: str) -> None:
         if item.kind == "message":
             self.blocks.say(text)
@@ -186,10 +197,14 @@ class Reply(Reader):
         given = read_given(event.item)
         if given.type in KINDS:
             place = event.output_index if event.output_index is not None else given.id or event.item_id or 0
-            if place not in self._items:
+            item = self._items.get(place)
+            if item is not None and item.done:  # another one at its place
+                self._items[f"{place} {len(self._items)}"] = self._items.pop(place)
+                item = None
+            if item is None:
                 item = self._items[place] = _Item(given.type)
-                item.id, item.name = given.call_id or "", given.name or ""
-                self._show_next()
+            item.id, item.name = item.id or given.call_id or "", item.name or given.name or ""
+            self._show_next()
 
     def _finish(self, event: _Event) -> None:
         given = read_given(event.item)
@@ -242,30 +257,38 @@ class Reply(Reader):
         else:
             self.blocks.end_text(cut=cut)
 
+    def _take_rest(self, output: list[_Given]) -> None:
+        """What the server says only at the end: all of it, or calls that it did not tell of before."""
+        known = {item.id for item in self._items.values() if item.kind == "function_call"}
+        first = not self._items
+        for place, given in enumerate(output):
+            missed = given.type == "function_call" and bool(given.call_id) and given.call_id not in known
+            if given.type in KINDS and (first or missed):
+                self._finish_as(None, f"output {place}", given)
+
     # --- the end ---
 
     def _is_full(self, usage: _Usage | None) -> bool:
         """Some servers (llama.cpp's) call a reply complete that has reached its limit."""
-        return usage is not None and 0 < self._most <= (usage.output_tokens or 0)
+        return usage is not None and 0 < self._most <= told(usage.output_tokens)
 
     def _end(self, event: _Event) -> None:
         try:
             response = _decode_response(event.response) if bytes(event.response) not in NONE else _Response()
-        except msgspec.DecodeError as error:
-            fail(f"the server ended its reply with what cannot be read: {error}")
+        except UNREAD as error:
+            response = odd(bytes(event.response), _Response, "an end", error)
         if event.type == "response.failed" or response.status == "failed" or bytes(response.error) not in NONE:
             raise ProviderError(failure_of(read_complaint(bytes(response.error) or b"{}")))
         stop = STOPS.get((response.incomplete_details or _Incomplete()).reason or "", Stop.END_TURN)
         if stop is Stop.END_TURN and self._is_full(response.usage):
             stop = Stop.MAX_TOKENS
-        if not self._items:
-            for place, raw in enumerate(response.output or ()):
-                if (given := read_given(raw)).type in KINDS:
-                    self._finish_as(None, place, given)
+        self._take_rest([read_given(raw) for raw in response.output or ()])
         for item in self._items.values():
-            if not item.done:
-                item.done = True
-                self._close(item, cut=stop is Stop.MAX_TOKENS) if item.shown else self._show(item)
+            whole, item.done = item.done, True
+            if not item.shown:
+                self._show(item)
+            elif not whole:
+                self._close(item, cut=stop is Stop.MAX_TOKENS)
         self.ended = True
         usage = response.usage
         known = usage is not None and (usage.input_tokens or usage.output_tokens)
@@ -277,20 +300,32 @@ class Reply(Reader):
 def read_given(raw: Raw) -> _Given:
     try:
         return _decode_given(raw) if bytes(raw) not in NONE else _Given()
-    except msgspec.DecodeError as error:
-        fail(f"the server sent an item that cannot be read: {error}")
+    except UNREAD as error:
+        return odd(bytes(raw), _Given, "an item", error)
+
+
+def odd(data: bytes, form: type[T], what: str, error: Exception) -> T:
+    found = mended(data, form)
+    if found is None:
+        fail(f"the server sent {what} that cannot be read: {error}")
+    return found
 
 
 def text_of(given: _Given) -> str:
     """What an item holds, for servers that send no deltas."""
     if given.type == "function_call":
-        raw = bytes(given.arguments)
-        return cast("str", msgspec.json.decode(raw)) if raw[:1] == b'"' else raw.decode()
+        return written_in(given.arguments)
     if isinstance(given.content, str):
         return given.content
     parts = (given.summary or given.content or ()) if given.type == "reasoning" else given.content or ()
     between = PARAGRAPH if given.type == "reasoning" else ""
     return between.join([part.text or part.refusal or "" for part in parts])
+
+
+def written_in(arguments: Raw) -> str:
+    """Text, or the object itself, as some have it."""
+    raw = bytes(arguments)
+    return cast("str", msgspec.json.decode(raw)) if raw[:1] == b'"' else raw.decode()
 
 
 def refuses(given: _Given) -> bool:
@@ -300,9 +335,7 @@ def refuses(given: _Given) -> bool:
 def as_usage(said: _Usage) -> Usage:
     """In disjoint classes: the server's figure for the input holds what was cached, too."""
     details = said.input_tokens_details or _Details()
-    prompt = max(0, said.input_tokens or 0)
-    read = min(prompt, max(0, details.cached_tokens or 0))
-    written = min(prompt - read, max(0, details.cache_write_tokens or 0))
-    return Usage(
-        input=prompt - read - written, cache_write=written, cache_read=read, output=max(0, said.output_tokens or 0)
-    )
+    prompt = told(said.input_tokens)
+    read = min(prompt, told(details.cached_tokens))
+    written = min(prompt - read, told(details.cache_write_tokens))
+    return Usage(input=prompt - read - written, cache_write=written, cache_read=read, output=told(said.output_tokens))

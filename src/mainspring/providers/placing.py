@@ -76,7 +76,7 @@ class Target(Bundle):
     model: str
     thinking: bool = False
     leads: bool = False  # budgeted thinking: it begins a reply and a tool loop, or there is none
-    distrusted: frozenset[str] = frozenset()  # replies whose signatures the server refused
+    distrusted: frozenset[str] = frozenset()  # replies whose signatures, or blocks of its own, the server refused
     takes: Callable[[Block], bool] = anything  # which blocks of a reply the protocol can express
     calls_last: bool = False  # a reply's calls stand behind all of its text,
     of_call: Callable[[Block], bool] = nothing  # with what belongs to the call behind it: its signature,
@@ -193,7 +193,7 @@ class Placing:
                     sound |= {begun.pop(half.tool_use_id), (row, at)}
                 elif half.id:
                     begun.setdefault(half.id, (row, at))
-                elif not half.tool_use_id:
+                elif not half.tool_use_id and reply.id not in self._target.distrusted:
                     sound.add((row, at))
             if reply.calls:
                 begun.clear()  # their results come between: what follows is another message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -30,6 +31,7 @@ class WaysOut(Bundle):
     keyless: str = "no key was sent: give one"
     unknown: str = "check the model's name and the address"  # behind a 404
     unreached: str = "Check the connection and the address"
+    toolless: str = "ask it without tools, or ask another one"  # behind a refusal of tools
 
     def behind(self, trouble: Trouble, status: int, *, keyed: bool) -> str:
         """What a refusal's own words do not say."""
@@ -44,6 +46,23 @@ class WaysOut(Bundle):
         said = failure.detail if failure.detail.endswith("?") else f"{failure.detail.removesuffix('.')}."
         return replace(failure, detail=f"{said} {self.unreached}")
 
+    def toolless_at(self, error: RefusedError, model: str) -> RefusedError:
+        """With the way out, if the model is one that takes no tools."""
+        failure = error.failure
+        if failure.kind not in (Trouble.INVALID_REQUEST, Trouble.SERVER) or not NO_TOOLS.search(failure.detail):
+            return error
+        said = failure.detail.removesuffix(f" ({self.unknown})")
+        detail = f"{said} ('{model}' takes no tools here: {self.toolless})"
+        return RefusedError(replace(failure, kind=Trouble.INVALID_REQUEST, detail=detail), final=True)
+
+
+# What servers say when they are sent tools, and the model, or the server as it was started, takes none: Ollama,
+# OpenRouter, OpenAI, Groq, DeepSeek, vLLM, llama.cpp.
+NO_TOOLS = re.compile(
+    r"(?i)(?:not|n't) support (?:tools|tool use|tool calling|function calling)|no endpoints found that support tool use"
+    r"|'tools' is not supported|tool calling.? is not supported|requires --enable-auto-tool-choice"
+    r"|tools param requires --jinja"
+)
 
 GIVEN = WaysOut()  # by a program: it knows what it gave
 

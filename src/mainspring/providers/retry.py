@@ -155,6 +155,7 @@ BY_STATUS: dict[int, Trouble] = {
 }
 # Words in a 400 that say which part of the request was too much: a rung of the ladder can cure those.
 TOO_LONG = ("prompt is too long", "input length and `max_tokens` exceed", "maximum context length", "context window")
+UNKNOWN_BLOCK = "does not match any of the expected tags"  # which are listed then, image and document among them
 BAD_MEDIA = ("image", "pdf", "document", "media")
 
 
@@ -163,7 +164,7 @@ def classify(status: int | None, kind: str, message: str) -> Trouble:
     said = message.lower()
     if status in (None, 400, 413) and any(words in said for words in TOO_LONG):
         return Trouble.PROMPT_TOO_LONG
-    if status == 400 and any(words in said for words in BAD_MEDIA):
+    if status == 400 and UNKNOWN_BLOCK not in said and any(words in said for words in BAD_MEDIA):
         return Trouble.MEDIA
     if kind in BY_TYPE:
         return BY_TYPE[kind]

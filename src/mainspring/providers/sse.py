@@ -9,11 +9,13 @@ from __future__ import annotations
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import Failure, Trouble
 
+MAX_STRAY = 2_000  # bytes of what is no event, kept for whoever asks why there was none
 MAX_EVENT = 16 * 1024 * 1024  # bytes; a server that sends more in one event has lost its way
 
 BOM = b"\xef\xbb\xbf"
 
 
+PASSED_OVER = (b"", b"id", b"retry")  # the first is a comment
 ServerEvent = tuple[str, bytes]  # its name, "message" where the server gives none, and its data
 
 
@@ -28,11 +30,17 @@ class Parser:
         self._name: bytes = b""
         self._data: list[bytes] = []
         self._size = 0
+        self._stray: bytes = b""
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         if chunk.endswith(b"\n\n") and self._is_between_events and b"\r" not in chunk:
             return self._whole_events(chunk)
         return self._take(self._lines(chunk))
+
+    @property
+    def stray(self) -> bytes:
+        """What came that is no event: a server may answer with something else altogether."""
+        return (self._stray + self._rest).strip()[:MAX_STRAY]
 
     @property
     def _is_between_events(self) -> bool:
@@ -87,6 +95,8 @@ class Parser:
             self._data.append(value)
         elif name == b"event":
             self._name = value
+        elif name not in PASSED_OVER and len(self._stray) < MAX_STRAY:
+            self._stray += line + b"\n"
 
     def _dispatch(self) -> ServerEvent | None:
         name, data = self._name, self._data

@@ -246,6 +246,8 @@ def _model(name: str, entry: dict[str, object]) -> ModelEntry:
         "base_url": lambda value: text(value).value,
         "protocol": lambda value: one_of("chat", "responses", "anthropic")(value).value,
         "key_env": lambda value: text(value).value,
+        "api_version": lambda value: text(value).value,
+        "tools": lambda value: yes_or_no(value).value,
     }
     fields: dict[str, object] = {}
     for field, value in entry.items():

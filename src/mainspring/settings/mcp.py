@@ -2,13 +2,13 @@
 
 An entry is checked when it is read, and its `${VAR}` are filled in when the servers are about to start. Keys of ours
 are filled in nowhere, whoever asks: a server is somebody else's program (K2). Who may bring servers is not decided
-here.
+here, but for those within the program that drives us (`sdk`): it alone can name them, and does so on the command line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
 from mainspring.processes.environment import ours, sounds_secret
@@ -25,7 +25,11 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "stdio": ("command", "args", "env"),
     "http": ("url", "headers"),
     "sse": ("url", "headers"),
+    "sdk": (),
 }
+SDK = "sdk"
+ANYWHERE = tuple([kind for kind in FIELDS if kind != SDK])  # what can be written down, wherever it is
+NO_DRIVER = "servers of the type 'sdk' live in a program that drives us, and come with the pipe to an SDK"
 NEEDED = {"stdio": "command", "http": "url", "sse": "url"}
 OTHER_NAMES = {"streamable-http": "http", "streamableHttp": "http"}  # that other programs write
 # What other programs know and we do not: no mistake, so nobody is told.
@@ -37,20 +41,20 @@ _NAME = re.compile(rf"[^\x00-\x1f\x7f]{{1,{LONGEST_NAME}}}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-def entries(value: object) -> Checked:
+def entries(value: object, kinds: Collection[str] = ANYWHERE) -> Checked:
     """The table itself. An entry that is wrong is left out, and the others hold; so does one with odd fields."""
     good: dict[str, dict[str, object]] = {}
     wrong: list[Wrong] = []
     for name, item in table(value).items():
         try:
-            good[name] = entry(name, item)
+            good[name] = entry(name, item, kinds)
             wrong += [Wrong(odd.says, name, *odd.path) for odd in odd_fields(good[name])]
         except Wrong as error:
             wrong.append(Wrong(error.says, name, *error.path))
     return Checked(good, tuple(wrong))
 
 
-def entry(name: str, value: object) -> dict[str, object]:
+def entry(name: str, value: object, kinds: Collection[str] = ANYWHERE) -> dict[str, object]:
     """As it is, once its shape is right."""
     if not _NAME.fullmatch(name):
         raise Wrong(
@@ -58,7 +62,9 @@ def entry(name: str, value: object) -> dict[str, object]:
         )
     given = table(value)
     kind = kind_of(given)
-    if not given.get(NEEDED[kind]):
+    if kind not in kinds:
+        raise Wrong(NO_DRIVER, "type")
+    if kind in NEEDED and not given.get(NEEDED[kind]):
         raise Wrong(f"a server of the type '{kind}' needs '{NEEDED[kind]}': {EXAMPLES[kind]}", NEEDED[kind])
     for field in CHECKS:
         if field in given and field not in FIELDS[kind]:
@@ -93,13 +99,9 @@ def kind_of(given: Mapping[str, object]) -> str:
         if "command" not in given and "url" in given:
             raise Wrong("a server with a 'url' needs a 'type': \"http\", or \"sse\" for an old one")
         return "stdio"
-    if kind == "sdk":
-        raise Wrong(
-            "servers of the type 'sdk' live in a program that drives us, and come with the pipe to an SDK", "type"
-        )
     found = OTHER_NAMES.get(str(kind), str(kind))
     if found not in FIELDS:
-        raise Wrong(f"it must be one of {', '.join(FIELDS)}{near(str(kind), tuple(FIELDS))}", "type")
+        raise Wrong(f"it must be one of {', '.join(ANYWHERE)}{near(str(kind), ANYWHERE)}", "type")
     return found
 
 

@@ -60,6 +60,8 @@ class ModelEntry(Value):
     base_url: str | None = None  # its own server,
     protocol: str | None = None  # what that speaks: chat, responses or anthropic; chat unless said
     key_env: str | None = None  # and the variable that holds the key for it
+    api_version: str | None = None  # it is Azure's, and the name behind the slash that of a deployment
+    tools: bool | None = None  # False: it takes none, and is offered none
 
 
 class ProblemKind(StrEnum):
@@ -148,7 +150,7 @@ class McpServer(Value):
     """A server that can be started: its variables are filled in."""
 
     name: str
-    kind: str  # stdio, http or sse
+    kind: str  # stdio, http, sse or sdk
     origin: Origin
     command: str = ""
     args: tuple[str, ...] = ()

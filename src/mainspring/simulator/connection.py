@@ -34,6 +34,7 @@ class Incoming(NamedTuple):
     headers: dict[str, str]  # names in lower case
     body: bytes
     keep_alive: bool
+    query: str = ""
 
 
 class Connection(asyncio.Protocol):
@@ -109,10 +110,10 @@ class Connection(asyncio.Protocol):
             self._body += body
 
     def on_message_complete(self) -> None:
-        path = self._url.decode("latin-1").partition("?")[0]
+        path, _, query = self._url.decode("latin-1").partition("?")
         method = self._parser.get_method().decode("latin-1")
         keep_alive = self._parser.should_keep_alive()
-        self._waiting.append(Incoming(method, path, self._headers, bytes(self._body), keep_alive))
+        self._waiting.append(Incoming(method, path, self._headers, bytes(self._body), keep_alive, query))
         if self._work is None:
             self._next()
 

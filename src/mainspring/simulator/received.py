@@ -24,6 +24,7 @@ class Received(NamedTuple):
     at: int  # milliseconds of the monotonic clock, when it was complete
     connection: int  # connections are numbered from 1
     hear: Callable[[Json], Json] = as_it_is  # what it says in the form of the Messages API
+    query: str = ""
 
     @property
     def heard(self) -> Json:

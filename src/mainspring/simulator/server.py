@@ -23,12 +23,13 @@ from msgspec.structs import replace
 
 from mainspring.core.models import AS_OF, MODELS, model_named
 from mainspring.core.money import Usage, cost
+from mainspring.simulator.azure import asked_of
 from mainspring.simulator.binding import Binding
 from mainspring.simulator.cache import Metered, PromptCache, tokens_written
 from mainspring.simulator.choosing import Choose, InOrder
 from mainspring.simulator.connection import Connection, Incoming
 from mainspring.simulator.faults import Faults, Scene, delivers
-from mainspring.simulator.oddities import known, oddly
+from mainspring.simulator.oddities import CHAT, known, oddly
 from mainspring.simulator.received import Json, Received
 from mainspring.simulator.replies import Raw, Refuse, Reply, Say, Stamp, Stream, events
 from mainspring.simulator.speech import COUNT, MESSAGES, NEIGHBOURS, Speech
@@ -189,12 +190,15 @@ class ModelServer:
     # --- requests ---
 
     async def _serve(self, connection: Connection, incoming: Incoming) -> None:
-        speech = SPEECHES.get(incoming.path, MESSAGES)
+        azure = asked_of(incoming, self._api_key)
+        path = incoming.path if azure is None else azure.path
+        speech = SPEECHES.get(path, MESSAGES if azure is None else SPEECHES[CHAT])
         received = self._receive(connection, incoming, speech)
-        if (incoming.method, incoming.path) == ("GET", OFFERED):
+        refused = None if azure is None else azure.refused
+        if (incoming.method, path) == ("GET", OFFERED) and refused is None:
             self._offer(connection, incoming)
             return
-        refused = self._refusal(incoming, received, speech)
+        refused = refused or self._refusal(incoming, received, speech, path, keyed=azure is not None)
         if refused is not None and self._told is not None:
             self._told(received, refused)
         reply = refused or self._reply(received, speech)
@@ -212,7 +216,14 @@ class ModelServer:
         except ValueError:
             body = None
         received = Received(
-            incoming.path, incoming.headers, incoming.body, body, self._clock(), connection.number, speech.hear
+            incoming.path,
+            incoming.headers,
+            incoming.body,
+            body,
+            self._clock(),
+            connection.number,
+            speech.hear,
+            incoming.query,
         )
         self.requests.append(received)
         self._tell()
@@ -229,12 +240,15 @@ class ModelServer:
             body = {"object": "list", "data": data}
         connection.respond(200, JSON, msgspec.json.encode(body))
 
-    def _refusal(self, incoming: Incoming, received: Received, speech: Speech) -> Refuse | None:
-        if incoming.path not in SPEECHES:
+    def _refusal(
+        self, incoming: Incoming, received: Received, speech: Speech, path: str, *, keyed: bool
+    ) -> Refuse | None:
+        """`path`: of ours, for what was asked; `keyed`: the key was looked at already."""
+        if path not in SPEECHES:
             return Refuse(404, "not_found_error", "Not found")
         if incoming.method != "POST":
             return Refuse(405, "invalid_request_error", "Method Not Allowed")
-        if self._api_key is not None and self._api_key not in keys_in(incoming.headers):
+        if not keyed and self._api_key is not None and self._api_key not in keys_in(incoming.headers):
             return Refuse(401, "authentication_error", "invalid x-api-key")
         lets_pass = frozenset([name.partition("=")[0] for name in self._odd] + [NEIGHBOURS] * (not self._alternate))
         found = speech.judge(received.raw, incoming.headers, lets_pass)
