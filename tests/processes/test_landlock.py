@@ -54,12 +54,15 @@ class Yard:
             (base / name).mkdir(exist_ok=True)
         rooms = Rooms((str(self.work),), str(base / "temp"), str(base / "state"), denied=denied)
         self.walls = build(Answer(sys.executable, kind=Kind.LANDLOCK), rooms)
+        self.notes: tuple[str, ...] = ()  # of the last command
 
     def job(self, command: str, walls: Walls = Walls.USUAL) -> Job:
         return Job(("/bin/bash", "-c", command), str(self.work), ENV, merged=True, walls=walls)
 
     def run(self, command: str, walls: Walls = Walls.USUAL) -> Ended:
-        return asyncio.run(Children(around=self.walls.around).run(self.job(command, walls)))
+        ended = asyncio.run(Children(around=self.walls.around).run(self.job(command, walls)))
+        self.notes = ended.notes
+        return ended
 
     def names(self) -> list[str]:
         return sorted([path.name for path in self.work.iterdir()])
@@ -148,7 +151,7 @@ def test_a_protected_place_closes_the_folders_around_it(yard: Yard) -> None:
 def test_without_a_protected_place_what_came_is_taken_away(yard: Yard) -> None:
     yard.run("mkdir .claude; echo x > .claude/settings.json; touch fresh")
     assert yard.names() == ["fresh"]
-    (note,) = yard.walls.notes
+    (note,) = yard.notes
     assert note.startswith(f"'{yard.work}/.claude' was made by a command")
     (aside,) = (yard.base / "state/aside").iterdir()
     assert (aside / "settings.json").read_text() == "x\n"
@@ -170,7 +173,7 @@ def test_denied_places_cannot_be_read_and_all_others_can(yard: Yard) -> None:
 def test_git_is_not_let_in(yard: Yard) -> None:
     subprocess.run(["git", "init", "-q", "."], cwd=yard.work, check=True)
     assert yard.run("touch x; git add .", Walls.GIT).code != 0
-    assert yard.walls.notes == ("landlock cannot open '.git' for git alone: install the package 'bubblewrap'",)
+    assert yard.notes == ("landlock cannot open '.git' for git alone: install the package 'bubblewrap'",)
 
 
 # --- the end ------------------------------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ def test_a_repository_that_comes_later_is_found(box: Box) -> None:
 
     def found() -> list[str]:
         places = look(str(box.work), (str(box.work),), seen).places
-        return [path for path, access in places if access is Access.READ]
+        return [place.path for place in places if place.access is Access.READ]
 
     assert found() == []
     time.sleep(2 * SETTLED / 1e9)  # until then nothing is remembered: there is no other state to wait for
@@ -192,7 +192,7 @@ def test_a_link_cannot_be_replaced_and_what_it_leads_to_cannot_be_written(box: B
     assert not (work / "later").exists()
     assert not (work / "fresh").exists()  # the price: nothing new beside a link
     assert (work / "code.py").read_text() == "new\n"
-    assert "is a link" in box.sandbox.notes[0]
+    assert "is a link" in box.notes[0]
     assert said.code == 1
 
 

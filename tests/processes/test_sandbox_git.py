@@ -130,7 +130,7 @@ def test_git_works(box: Box, command: str, said: str) -> None:
     assert in_room(box, command).strip() == said
     assert code_of(box.work / ".git") == before
     assert list((box.work / ".git").glob("*.lock")) == []
-    assert box.sandbox.notes == ()
+    assert box.notes == ()
     git(box.work, "fsck", "--strict")
 
 
@@ -267,7 +267,7 @@ def test_a_file_that_the_configuration_includes_stays_as_it_was(box: Box) -> Non
     box.run("echo x > .git/extra; rm .git/extra; echo x > .git/program; echo '[core]' > .git/later.inc", Walls.GIT)
     assert ((repository / "extra").read_text(), (repository / "program").read_text()) == ("[user]\n", "#!/bin/sh\n")
     assert not (repository / "later.inc").exists()  # it came, and was taken away
-    assert "the configuration of the repository includes it" in box.sandbox.notes[0]
+    assert "the configuration of the repository includes it" in box.notes[0]
 
 
 # --- what is looked at afterwards ----------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def test_what_is_left_is_taken_away_and_told(box: Box, command: str, place: str,
     path = box.work / ".git" / place
     in_room(box, command)
     assert not path.exists()
-    (note,) = box.sandbox.notes
+    (note,) = box.notes
     assert note.startswith(f"'{path}' ")
     assert reason in note
     (aside,) = (box.base / "state/aside").iterdir()
@@ -312,7 +312,7 @@ def test_what_was_there_before_is_left_alone(box: Box) -> None:
     todo.write_text("exec make test\n")
     in_room(box, "echo 'pick 1' >> .git/rebase-merge/git-rebase-todo")
     assert todo.read_text() == "exec make test\npick 1\n"
-    assert box.sandbox.notes == ()
+    assert box.notes == ()
 
 
 # --- other shapes -------------------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def test_submodules_and_worktrees(box: Box) -> None:
     assert code_of(module) == before
     assert (tree_ / "commondir").read_text() == "../..\n"
     assert not (tree_ / "config.worktree").exists()
-    assert box.sandbox.notes == ()
+    assert box.notes == ()
 
 
 def test_a_submodule_that_is_not_whole_or_linked_is_closed(box: Box) -> None:
@@ -360,7 +360,7 @@ def test_a_submodule_that_is_not_whole_or_linked_is_closed(box: Box) -> None:
     )
     assert "Read-only file system" in said.stdout.text
     assert tree(modules) == before
-    assert [note.partition(": ")[2][:20] for note in box.sandbox.notes] == [
+    assert [note.partition(": ")[2][:20] for note in box.notes] == [
         "its 'hooks' is a link"[:20],
         "it is no whole repository"[:20],
     ]
@@ -380,7 +380,7 @@ def test_a_nested_repository_that_git_would_obey_is_taken_away(box: Box, version
     git(box.work, "status")
     assert not ran.exists()  # as long as it is not in the index
     in_room(box, f"git add {NESTED}")
-    assert box.sandbox.notes[0].startswith(f"'{box.work}/{NESTED}/.git' is what git obeys")
+    assert box.notes[0].startswith(f"'{box.work}/{NESTED}/.git' is what git obeys")
     git(box.work, "status")
     assert not ran.exists()
     (aside,) = (box.base / "state/aside").iterdir()
@@ -391,7 +391,7 @@ def test_a_nested_repository_that_git_would_obey_is_taken_away(box: Box, version
 
 def test_a_nested_repository_that_is_in_the_index_can_only_be_read(box: Box) -> None:
     in_room(box, f"{MAKE} user.name A; git add {NESTED}; git commit -qm nested")
-    assert box.sandbox.notes == ()
+    assert box.notes == ()
     place = f"{NESTED}/.git"
     tries = (
         f"echo x >> {place}/config",
@@ -432,7 +432,7 @@ def test_links_are_not_opened(box: Box) -> None:
     hooks.symlink_to("../shared")
     said = box.run("echo x > x; git add x", Walls.GIT)
     assert "Read-only file system" in said.stdout.text
-    assert "its 'hooks' is a link" in box.sandbox.notes[0]
+    assert "its 'hooks' is a link" in box.notes[0]
 
 
 def test_too_many_worktrees_are_closed(box: Box) -> None:
@@ -456,7 +456,7 @@ def empty(box: Box) -> Box:
 
 def test_without_a_repository_it_is_said(empty: Box) -> None:
     assert empty.run("git add file", Walls.GIT).code != 0
-    assert empty.sandbox.notes == (f"no repository lies in '{empty.work}' or above it, so none could be written",)
+    assert empty.notes == (f"no repository lies in '{empty.work}' or above it, so none could be written",)
     assert empty.names() == ["file"]
 
 
@@ -464,7 +464,7 @@ def test_git_makes_a_repository_in_its_room_only(empty: Box) -> None:
     assert empty.run("git init -q .").code != 0
     said = in_room(empty, "git init -q -b main . && git add file && git commit -qm first && git log --format=%s HEAD")
     assert said == "first\n"
-    assert empty.sandbox.notes == ()
+    assert empty.notes == ()
     assert empty.names() == [".git", "file"]
     in_room(empty, "git commit -q --allow-empty -m second")  # from now on it is one like any other
     assert empty.run("git config core.fsmonitor x", Walls.GIT).code != 0
@@ -488,7 +488,7 @@ NEW = [
 @pytest.mark.parametrize(("command", "told"), NEW, ids=[one[0] for one in NEW])
 def test_a_new_repository_that_leads_to_code_is_taken_away(empty: Box, command: str, told: str) -> None:
     in_room(empty, command)
-    (note,) = empty.sandbox.notes
+    (note,) = empty.notes
     assert told in note
     assert "it was moved to" in note
     assert len(list((empty.base / "state/aside").iterdir())) == 1
@@ -498,13 +498,13 @@ def test_a_new_repository_that_leads_to_code_is_taken_away(empty: Box, command: 
 
 def test_a_name_in_a_new_repository_is_harmless(empty: Box) -> None:
     in_room(empty, INIT + "git config user.name A && git config --local user.email a@b")
-    assert empty.sandbox.notes == ()
+    assert empty.notes == ()
     assert git(empty.work, "config", "--local", "user.email") == "a@b\n"
 
 
 def test_a_bare_repository_in_the_working_folder_is_none_afterwards(empty: Box) -> None:
     in_room(empty, "git init -q --bare .")
-    assert "makes the folder a repository in git's eyes" in " ".join(empty.sandbox.notes)
+    assert "makes the folder a repository in git's eyes" in " ".join(empty.notes)
     assert not (empty.work / "HEAD").exists()
 
 
@@ -528,7 +528,7 @@ def test_what_was_a_repository_stays_one(box: Box, command: str, place: str) -> 
     """Else git takes what poses as one beside it, or above."""
     before = (box.work / ".git/HEAD").read_bytes()
     in_room(box, f"git pack-refs --all; {command}")
-    assert [note.partition("' ")[0].rpartition("/")[2] for note in box.sandbox.notes] == [place]
+    assert [note.partition("' ")[0].rpartition("/")[2] for note in box.notes] == [place]
     assert (box.work / ".git/HEAD").read_bytes() == before
     assert Path(git(box.work, "rev-parse", "--absolute-git-dir").strip()) == box.work / ".git"
     assert git(box.work, "log", "--format=%s") == "first\n"
@@ -536,5 +536,5 @@ def test_what_was_a_repository_stays_one(box: Box, command: str, place: str) -> 
 
 def test_a_head_that_moved_is_left_alone(box: Box) -> None:
     in_room(box, "git checkout -q --detach")
-    assert box.sandbox.notes == ()
+    assert box.notes == ()
     assert len((box.work / ".git/HEAD").read_text().strip()) == 40

@@ -55,7 +55,7 @@ def test_git_writes_the_repository_around_the_folder(box: Box) -> None:
     )
     assert said == "## main\nsecond\nfirst\n"
     assert code_of(top / ".git") == before
-    assert box.sandbox.notes == ()
+    assert box.notes == ()
     assert git(top, "status", "--short") == ""
     assert git(top, "tag") == "v1\n"
     git(top, "fsck", "--strict")
@@ -98,7 +98,7 @@ def test_what_leads_to_code_stays_as_it_was(box: Box, command: str) -> None:
 
 def test_head_is_put_back(box: Box) -> None:
     in_room(box, "rm ../../.git/HEAD")
-    assert "HEAD' was gone or spoilt" in box.sandbox.notes[0]
+    assert "HEAD' was gone or spoilt" in box.notes[0]
     assert git(box.base / "repo", "log", "--format=%s") == "first\n"
 
 
@@ -123,7 +123,7 @@ def test_what_the_index_names_elsewhere_is_told_and_left_alone(box: Box) -> None
     git(theirs, "config", "core.pager", "less")
     before = tree(theirs)
     in_room(box, "git -C ../.. add theirs")
-    (note,) = box.sandbox.notes
+    (note,) = box.notes
     assert "it was there before" in note
     assert tree(theirs) == before
 
@@ -140,7 +140,7 @@ def test_a_path_that_leads_out_of_the_tree_moves_nothing(base: Path) -> None:
     (base / "work/index").write_bytes(b"DIRC\0\0\0\2\0\0\0\1" + entry + b"\0" * 64)
     in_room(box, "cp index .git/index")
     assert (theirs / ".git").is_dir()
-    assert "it was there before" in box.sandbox.notes[0]
+    assert "it was there before" in box.notes[0]
     box.sandbox.close()
 
 
@@ -148,7 +148,7 @@ def test_two_folders_of_one_repository(base: Path) -> None:
     repository(base / "repo")
     box = Box(base, folders=("repo/packages/a", "repo/packages/b"), env=NAMES)
     in_room(box, "echo two >> file; echo two >> ../b/file; git commit -qam second")
-    assert box.sandbox.notes == ()
+    assert box.notes == ()
     assert git(base / "repo", "log", "-1", "--format=%s", "--", "packages/b") == "second\n"
     box.sandbox.close()
 
@@ -158,7 +158,7 @@ def test_the_top_and_a_folder_of_it(base: Path) -> None:
     box = Box(base, folders=("repo/packages/a", "repo"), env=NAMES)
     in_room(box, "echo two >> ../../top; git commit -qam second")
     assert box.run("echo x >> ../../.git/config", Walls.GIT).code != 0
-    assert box.sandbox.notes == ()
+    assert box.notes == ()
     box.sandbox.close()
 
 
@@ -187,7 +187,7 @@ def test_a_worktree_whose_repository_lies_elsewhere(base: Path) -> None:
     for name in ("config", "hooks/pre-commit", "worktrees/tree/commondir", "worktrees/tree/gitdir"):
         assert box.run(f"echo x > ../repo/.git/{name}", Walls.GIT).code != 0, name
     assert box.run("echo x > ../repo/top", Walls.GIT).code != 0
-    assert box.sandbox.notes == ()
+    assert box.notes == ()
     box.sandbox.close()
 
 
@@ -197,7 +197,7 @@ def test_a_submodule_whose_repository_lies_in_the_outer_one(base: Path) -> None:
     git(base / "repo", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(base / "lib"), "lib")
     box = Box(base, folders=("repo/lib",), env=NAMES)
     in_room(box, "echo two >> top; git commit -qam second")
-    assert box.sandbox.notes == ()
+    assert box.notes == ()
     assert git(base / "repo/lib", "log", "-1", "--format=%s") == "second\n"
     assert box.run("echo x >> ../.git/config", Walls.GIT).code != 0  # that is another one's
     assert box.run("echo x > ../.git/refs/heads/x", Walls.GIT).code != 0
@@ -213,7 +213,7 @@ def test_a_file_that_an_archive_brings_opens_nothing(base: Path) -> None:
     for leads in (top / ".git", top / ".git/worktrees/tree"):
         (box.work / ".git").write_text(f"gitdir: {leads}\n")
         assert box.run(f"git update-ref refs/heads/x HEAD; echo x > {leads}/x", Walls.GIT).code != 0
-        (note,) = box.sandbox.notes
+        (note,) = box.notes
         assert "does not name" in note
         assert "in return" in note
     assert tree(top) == before
@@ -246,7 +246,7 @@ def test_which_repository_a_folder_belongs_to(base: Path) -> None:
 def test_another_users_repository_stays_closed(box: Box) -> None:
     subprocess.run(["chown", "-R", str(NOBODY), str(box.base / "repo/.git")], check=True)
     assert box.run("echo x > ../../.git/x", Walls.GIT).code != 0
-    assert "it belongs to another user" in box.sandbox.notes[0]
+    assert "it belongs to another user" in box.notes[0]
 
 
 def test_where_its_files_are_hidden_it_stays_closed(tmp_path: Path, base: Path) -> None:

@@ -65,6 +65,7 @@ class Box:
             tuple([str(base / name) for name in folders]), str(base / "temp"), str(base / "state"), denied=denied
         )
         self.sandbox = Sandbox(self.program, self.rooms)
+        self.notes: tuple[str, ...] = ()  # of the last command that `run` ran
 
     def another(self, way: Way | None = None) -> Sandbox:
         return Sandbox(self.program, self.rooms, way=way)
@@ -76,7 +77,9 @@ class Box:
         async def main() -> Ended:
             return await Children(around=self.sandbox.around).run(self.job(command, walls))
 
-        return asyncio.run(main())
+        ended = asyncio.run(main())
+        self.notes = ended.notes
+        return ended
 
     def names(self) -> list[str]:
         return sorted([path.name for path in self.work.iterdir()])

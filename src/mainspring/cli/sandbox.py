@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TOLD = "sandbox-told"  # in our home: why there is no sandbox was said
 MOST_LOOKED_AT = 3_000  # entries of the working folders, when rules keep files from being read
 DEEPEST = 4
+# Of the command that this task runs, or ran last: others may run beside it, each in a task of its own.
 
 
 class Ground(Bundle):
@@ -126,10 +127,9 @@ class Sandboxing:
             self._sandbox = self._build()
         return self._sandbox.around(job)
 
-    def notes(self) -> tuple[str, ...]:
-        """What a person should know of the last command, and was not told before."""
-        said = self._sandbox.notes if self._sandbox is not None else ()
-        new = tuple([note for note in said if note not in self._noted])
+    def notes(self, said: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of a command that were not told before in this session."""
+        new = tuple(dict.fromkeys([note for note in said if note not in self._noted]))
         self._noted.update(new)
         return new
 

@@ -14,7 +14,7 @@ from mainspring.processes.paths import within
 
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  # in there these are private
 KERNEL = ("/dev", "/proc", "/sys")  # no place for a project
-VERSION = 1  # of the walls; a probe's answer holds for one of them
+VERSION = 2  # of the walls; a probe's answer holds for one of them
 
 
 class SandboxError(UsageError):
@@ -34,6 +34,7 @@ class Access(StrEnum):
 class Place(NamedTuple):
     path: str  # absolute and real
     access: Access
+    source: str = ""  # what is seen there; empty: itself
 
 
 class Profile(NamedTuple):
@@ -80,11 +81,12 @@ def check_workspace(path: str) -> None:
 def _downwards(profile: Profile) -> list[tuple[Place, str]]:
     """Each with what is mounted there. One mount for each path: the strictest."""
     order = list(Access)
-    strictest: dict[str, Access] = {}
-    for path, access in profile.places:
-        if path not in strictest or order.index(access) > order.index(strictest[path]):
-            strictest[path] = access
-    wanted = [(Place(path, access), path) for path, access in strictest.items() if _seen(path, profile)]
+    strictest: dict[str, Place] = {}
+    for place in profile.places:
+        known = strictest.get(place.path)
+        if known is None or order.index(place.access) > order.index(known.access):
+            strictest[place.path] = place
+    wanted = [(place, place.source or path) for path, place in strictest.items() if _seen(path, profile)]
     temps = [folder for folder in TEMPORARY if folder not in strictest]
     wanted += [(Place(folder, Access.WRITE), profile.temp) for folder in temps]
     return sorted(wanted, key=lambda one: (one[0].path.count("/"), one[0].path))

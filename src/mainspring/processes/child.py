@@ -40,6 +40,7 @@ class Walls(StrEnum):
     NONE = "none"  # all that we may: our own programs, and what a person has let out
     USUAL = "usual"
     GIT = "git"  # the same, but `.git` can be written: for commands that run nothing but git
+    INIT = "init"  # and its configuration, too: for those that run nothing but `git init` and set a name
 
 
 class Job(NamedTuple):
@@ -57,6 +58,7 @@ class Job(NamedTuple):
     mark: Mark | None = None  # None: a new one
     walls: Walls = Walls.NONE
     keeper: bool = False  # its first process only keeps the walls, and takes all inside along: TERM is not for it
+    notes: list[str] | None = None  # what a person should know of it; the sandbox adds to it, also at the end
 
 
 class Child:
@@ -93,6 +95,11 @@ class Child:
     def code(self) -> int | None:
         """As `subprocess` has it: negative for a signal. None until it is closed."""
         return self._popen.returncode
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its walls have to say. Whole when it is closed."""
+        return tuple(self.job.notes or ())
 
     @property
     def silent(self) -> bool:

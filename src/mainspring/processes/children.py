@@ -27,6 +27,7 @@ class Ended(NamedTuple):
     stderr: Output  # the same one if they were merged
     timed_out: bool
     seconds: float
+    notes: tuple[str, ...] = ()  # of this one: what a person should know
 
 
 class Children:
@@ -51,7 +52,7 @@ class Children:
         finally:  # also if we were cancelled
             await self.end(child)
         assert child.code is not None  # it is closed
-        return Ended(child.code, child.stdout, child.stderr, timed_out, child.age)
+        return Ended(child.code, child.stdout, child.stderr, timed_out, child.age, child.notes)
 
     def start(self, job: Job) -> Child:
         """Whoever starts it, ends it."""

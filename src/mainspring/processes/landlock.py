@@ -90,15 +90,14 @@ class Landlocked:
         self._aside = f"{os.path.realpath(rooms.state)}/aside"
         self._env = dict.fromkeys(TEMP_NAMES, self._rooms.temp)
         self._seen: Seen = {}
-        self.notes: tuple[str, ...] = ()  # of the last command
 
     @contextmanager
     def around(self, job: Job) -> Generator[Job]:
         """The same job behind walls. To be left when it has ended."""
         rooms = self._rooms
-        self.notes = ()
-        if job.walls is Walls.GIT:
-            self.notes = ("landlock cannot open '.git' for git alone: install the package 'bubblewrap'",)
+        notes = [] if job.notes is None else job.notes
+        if job.walls in (Walls.GIT, Walls.INIT):
+            notes.append("landlock cannot open '.git' for git alone: install the package 'bubblewrap'")
         writable = (*rooms.folders, *rooms.writable)
         found = {folder: look(folder, writable, self._seen) for folder in rooms.folders}
         rules = [*_always(rooms), *_of_workspaces(found, rooms.denied), *_readable(rooms.denied)]
@@ -106,7 +105,7 @@ class Landlocked:
             raise SandboxError(f"landlock would need {len(rules):,} rules: deny fewer paths, or install bubblewrap")
         with ExitStack() as stack:
             for folder, seen in found.items():
-                stack.callback(self._look_after, folder, seen)
+                stack.callback(self._look_after, folder, seen, notes)
             descriptor = os.memfd_create("mainspring-landlock")
             stack.callback(os.close, descriptor)
             with open(os.dup(descriptor), "wb") as file:  # noqa: PTH123
@@ -115,16 +114,17 @@ class Landlocked:
             language = job.env.get("LC_CTYPE", "")
             words = (self._program, "-I", "-S", HELPER, str(descriptor), str(os.getpid()), language)
             passed = (*job.passed, descriptor)
-            yield job._replace(argv=(*words, *job.argv), passed=passed, env={**job.env, **self._env})
+            env = {**job.env, **self._env}
+            yield job._replace(argv=(*words, *job.argv), passed=passed, env=env, notes=notes)
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _look_after(self, folder: str, found: Workspace) -> None:
+    def _look_after(self, folder: str, found: Workspace, notes: list[str]) -> None:
         for path in found.missing:
             if within(path, folder) and os.path.lexists(path):
                 words = f"'{path}' was made by a command, and is obeyed by programs that are started here"
-                self.notes += (move_aside(path, words, self._aside),)
+                notes.append(move_aside(path, words, self._aside))
 
 
 def packed(rules: Iterable[Rule], program: bytes, *, reading: bool) -> bytes:

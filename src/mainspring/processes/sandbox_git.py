@@ -66,6 +66,17 @@ def open_room(repositories: Iterable[str]) -> Room:
     return room
 
 
+def open_whole(repositories: Iterable[str]) -> Room:
+    """All of them, with what leads to code: see `sandbox_git_again.py` for whom."""
+    reasons = {folder: _closed(folder) for folder in repositories}
+    opened = tuple([folder for folder, why in reasons.items() if not why])
+    return Room(
+        opened,
+        tuple([Place(folder, Access.WRITE) for folder in opened]),
+        notes=tuple([f"'{folder}' can only be read: {why}" for folder, why in reasons.items() if why]),
+    )
+
+
 def environment(env: Mapping[str, str]) -> dict[str, str]:
     """With our settings after those that are given in the same way."""
     text = env.get("GIT_CONFIG_COUNT", "0")

@@ -16,19 +16,23 @@ from typing import NamedTuple
 
 from mainspring.processes.paths import within
 from mainspring.processes.sandbox_git import FILES, Room, named_in, pointed, read, submodules, worktrees
+from mainspring.processes.sandbox_git_links import links
 from mainspring.processes.sandbox_gitlinks import nested
 from mainspring.processes.sandbox_held import is_ours
 
 EXEC = re.compile(rb"^[ \t]*(?:x|exec)(?:[ \t].*|\r?)$", re.MULTILINE)
 STRATEGIES = frozenset([b"", b"ort", b"recursive", b"resolve", b"octopus", b"ours", b"subtree"])  # git's own
 STRATEGY = re.compile(rb"^[ \t]*strategy[ \t]*=[ \t]*\"?([^\"\r\n]*?)\"?[ \t]*$", re.IGNORECASE | re.MULTILINE)
-# What `git submodule` writes into a new configuration. A line that is none of these may lead to code.
+# What `git submodule` and `git clone` write into a new configuration. A line that is none of these may lead to code.
 PLAIN = re.compile(
-    rb"\s*(?:[#;].*|\[(?:core|user)\]|\[(?:remote|branch|submodule) \"[^\"\\]*\"\]|"
+    rb"\s*(?:[#;].*|\[(?:core|user|submodule|extensions)\]|\[(?:remote|branch|submodule) \"[^\"\\]*\"\]|"
     rb"(?:repositoryformatversion|filemode|bare|logallrefupdates|worktree|ignorecase|precomposeunicode|symlinks|"
-    rb"url|fetch|remote|merge|active|name|email)[ \t]*=(?!.*\\$).*)?\s*",
+    rb"sparsecheckout|sparsecheckoutcone|worktreeconfig|"
+    rb"url|fetch|remote|merge|active|name|email|tagopt|promisor|partialclone|partialclonefilter|objectformat)"
+    rb"[ \t]*=(?!.*\\$).*)?\s*",
     re.IGNORECASE,
 )
+CONFIGS = ("config", "config.worktree")  # the second for `--sparse`
 
 
 class Before(NamedTuple):
@@ -39,6 +43,7 @@ class Before(NamedTuple):
     orders: frozenset[bytes]  # commands in a rebase that is not done
     missing: frozenset[str]  # what configurations name
     nested: frozenset[str]  # the `.git` of repositories that the index names: they could only be read
+    links: frozenset[tuple[str, str]] = frozenset()
 
 
 def before(room: Room) -> Before:
@@ -48,6 +53,7 @@ def before(room: Room) -> Before:
         frozenset([line for folder in _states(room) for line in _orders(folder)]),
         frozenset([path for folder in room.opened for path in named_in(folder) if not os.path.lexists(path)]),
         frozenset(_nested(room)),
+        _links(room),
     )
 
 
@@ -89,6 +95,8 @@ def _wrong(room: Room, was: Before) -> Iterator[tuple[str, str]]:
         repository = path if os.path.isdir(path) else pointed(path)
         if path not in was.nested and repository and (why := _led(repository)):
             yield path, f"is what git obeys when it looks into this folder, with {why}"
+    for path, end in sorted(_links(room) - was.links):
+        yield path, f"is a new link, through which git would write ('{end}')"
     for path in was.missing:
         if os.path.lexists(path):
             yield path, "is new, and the configuration of the repository includes it or runs it"
@@ -107,6 +115,11 @@ def _unfinished(folder: str, was: Before) -> Iterator[tuple[str, str]]:
 def _nested(room: Room) -> list[str]:
     found = [f"{path}/.git" for folder in room.opened for path in nested(folder)]
     return [path for path in found if os.path.lexists(path)]
+
+
+def _links(room: Room) -> frozenset[tuple[str, str]]:
+    tops = [path for path in room.opened if not any(within(path, one) and path != one for one in room.opened)]
+    return frozenset([link for path in tops for link in links(path)])
 
 
 def _states(room: Room) -> list[str]:
@@ -133,16 +146,16 @@ def _is_plain_worktree(path: str, repository: str) -> bool:
 
 def _led(repository: str) -> str:
     """What in it leads to code, if something does."""
-    for name in (*FILES, "branches", "remotes"):
+    for name in (*[name for name in FILES if name not in CONFIGS], "branches", "remotes"):
         path = f"{repository}/{name}"
         if os.path.islink(path) or (os.path.isdir(path) and os.listdir(path)) or read(path).strip():
             return f"'{name}'"
     hooks = f"{repository}/hooks"
     if os.path.islink(hooks) or (os.path.isdir(hooks) and any(not n.endswith(".sample") for n in os.listdir(hooks))):
         return "hooks"
-    if os.path.islink(f"{repository}/config"):
+    if any(os.path.islink(f"{repository}/{name}") for name in CONFIGS):
         return "a configuration elsewhere"
-    lines = read(f"{repository}/config").split(b"\n")
+    lines = [line for name in CONFIGS for line in read(f"{repository}/{name}").split(b"\n")]
     strange = next((line for line in lines if not PLAIN.fullmatch(line)), None)
     return "" if strange is None else f"the setting '{strange.decode(errors='replace').strip()[:80]}'"
 

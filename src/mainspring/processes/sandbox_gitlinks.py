@@ -26,11 +26,11 @@ WORKTREE = re.compile(rb"^[ \t]*worktree[ \t]*=[ \t]*\"?([^\"\r\n]+)", re.IGNORE
 
 def nested(repository: str) -> list[str]:
     """Where they lie or should lie. `repository` is the folder of one: `.git`, say."""
-    found = [os.path.join(top, name) for top, index in _trees(repository) for name in _links(index)]
+    found = [os.path.join(top, name) for top, index in trees(repository) for name in _links(index)]
     return list(dict.fromkeys([os.path.normpath(path) for path in found]))
 
 
-def _trees(repository: str) -> Iterator[tuple[str, str]]:
+def trees(repository: str) -> Iterator[tuple[str, str]]:
     """Each working tree with its index."""
     named = WORKTREE.search(read(f"{repository}/config"))
     if named:

@@ -18,6 +18,7 @@ import hashlib
 import os
 import stat
 import subprocess
+import time
 from collections.abc import Iterable, Mapping
 
 from mainspring.processes.bubblewrap import SandboxError
@@ -27,7 +28,7 @@ from mainspring.processes.programs import find
 MODE = 0o1755
 FILE_MODE = 0o1644
 LARGEST = 16  # bytes of a file of ours
-WAIT = 1  # seconds for our own lock to go, when we are killed
+WAIT = 1  # seconds for a lock: ours to go, when we are killed, and others' until we give up
 
 # The paths come line by line; at the end of them all are removed. Without `flock`, other sessions are not minded.
 REMOVE = """
@@ -69,12 +70,33 @@ class Held:
         if self._guard is not None and self._guard.poll() is not None:
             self.close()  # somebody ended it: there must be one while something is held
         self._guard = self._guard or self._start()
-        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        self._share()
         held = {path for path in paths if self._hold_folder(path)}
         held |= {path for path, data in (files or {}).items() if self._hold_file(path, data)}
         self._paths |= held
         self._holding += 1
         return held
+
+    def _share(self) -> None:
+        """Others have the lock alone for milliseconds. We do not wait for ever: all that we do waits meanwhile."""
+        deadline = time.monotonic() + WAIT
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise SandboxError(f"another session is at work in '{self._outside[0]}': try again") from None
+                time.sleep(0.005)
+
+    def alone(self) -> bool:
+        """Whether no other session holds anything here. If so, none of them can until this is released."""
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._share()  # the attempt lost it
+            return False
+        return True
 
     def release(self) -> None:
         """A command has ended."""

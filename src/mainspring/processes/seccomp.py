@@ -1,6 +1,6 @@
 """The filter for system calls in the sandbox (X3), as the bytes that the kernel takes.
 
-A table of calls that are refused, and four that are looked at: which sockets, which terminal requests, which clones.
+A table of calls that are refused, and five that are looked at: which sockets, which terminal requests, which clones.
 What is not named is allowed: programs that people run use hundreds of calls, and a list of what may be called breaks
 them with each new C library. The walls are the namespaces and mounts (`bubblewrap.py`); this takes away the tools with
 which walls were broken in the past. A foreign architecture's calls have other numbers, so they end the process.
@@ -22,8 +22,15 @@ class Machine(NamedTuple):
 
 
 MACHINES: dict[str, Machine] = {
-    "x86_64": Machine(0xC000003E, 0, {"socket": 41, "ioctl": 16, "clone": 56, "unshare": 272, "clone3": 435}, x32=True),
-    "aarch64": Machine(0xC00000B7, 1, {"socket": 198, "ioctl": 29, "clone": 220, "unshare": 97, "clone3": 435}),
+    "x86_64": Machine(
+        0xC000003E,
+        0,
+        {"socket": 41, "socketpair": 53, "ioctl": 16, "clone": 56, "unshare": 272, "clone3": 435},
+        x32=True,
+    ),
+    "aarch64": Machine(
+        0xC00000B7, 1, {"socket": 198, "socketpair": 199, "ioctl": 29, "clone": 220, "unshare": 97, "clone3": 435}
+    ),
 }
 
 NONE = -1  # this machine has no such call
@@ -50,15 +57,19 @@ DENIED: dict[str, tuple[int, int]] = {
 }  # fmt: skip
 
 # Only these kinds of `socket` can be had. AF_UNIX reaches servers through files, and AF_VSOCK the host of a virtual
-# machine, in spite of the network namespace. `socketpair` is not touched: both its ends are the program's own.
+# machine, in spite of the network namespace.
 FAMILIES = {"AF_INET": 2, "AF_INET6": 10, "AF_NETLINK": 16}
+# Of `socketpair`, which makes AF_UNIX only, both ends are the program's own; but with datagrams each of them can send
+# to any other address as well: found by our own probe.
+PAIRS = {"SOCK_STREAM": 1, "SOCK_SEQPACKET": 5}
+PAIR_TYPE = 0xF  # the rest are flags
 TERMINAL = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C}  # both type into the terminal of whoever started us
 NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 NEW_TIME = 0x80  # CLONE_NEWTIME; for `clone` these bits are the signal of the end
 
 # --- the kernel's machine -----------------------------------------------------------------------------------------
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where they are in `struct seccomp_data`
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 _X32 = 0x40000000
@@ -94,6 +105,7 @@ def lines(machine: Machine, families: tuple[int, ...] = tuple(FAMILIES.values())
         *start,
         *denied,
         *_looked_at(calls["socket"], 0, _unless_one_of(families)),
+        *_looked_at(calls["socketpair"], 1, [Line(_AND, PAIR_TYPE), *_unless_one_of(tuple(PAIRS.values()))]),
         *_looked_at(calls["ioctl"], 1, _if_one_of(tuple(TERMINAL.values()))),
         *_looked_at(calls["clone"], 0, _if_any_bit(NAMESPACES)),
         *_looked_at(calls["unshare"], 0, _if_any_bit(NAMESPACES | NEW_TIME)),

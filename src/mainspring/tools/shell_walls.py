@@ -1,27 +1,34 @@
 """Behind which walls a command runs, where there is a sandbox. Whether it may run at all was decided before.
 
-Nothing but git: then `.git` can be written, though not what in it leads to code. What a person has named as excluded
-runs without walls, if that is all that the line runs; so does what was asked for, and allowed, with
-`dangerouslyDisableSandbox`. Where the line cannot be read for certain, the usual walls stand.
+Nothing but git: then `.git` can be written, though not what in it leads to code. Nothing but `git init` and names: then
+its configuration, too. What a person has named as excluded runs without walls, if that is all that the line runs; so
+does what was asked for, and allowed, with `dangerouslyDisableSandbox`. Where the line cannot be read for certain, the
+usual walls stand.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle
 from mainspring.permissions.shell.tables import names
 from mainspring.processes.child import Walls
 
+if TYPE_CHECKING:
+    from mainspring.permissions.shell.look import Sight
+    from mainspring.permissions.shell.values import Assign
+
 # Of git, what writes its folder and runs no other program than the repository's own hooks. No `-c` comes before these:
 # then the first word after `git` is another.
 OF_GIT = names(
-    """add am apply blame branch checkout cherry-pick clean clone commit describe diff fetch gc grep init log
+    """add am apply bisect blame branch checkout cherry-pick clean clone commit describe diff fetch gc grep init log
     ls-files ls-tree merge mv notes prune pull push range-diff rebase reflog reset restore rev-list rev-parse revert
     rm shortlog show sparse-checkout stash status switch tag worktree"""
 )
-NAMES = frozenset(["user.name", "user.email"])  # what `git config` may set there; in an older repository it cannot
+NAMES = frozenset(["user.name", "user.email"])  # what `git config` may set: in a new repository, or with `git init`
 # Options by which they do, or write where they are told to.
 _WRITES = ("--output", "--ext-diff", "--textconv")
 LEADS_TO_CODE: dict[str, tuple[str, ...]] = {
@@ -32,10 +39,29 @@ LEADS_TO_CODE: dict[str, tuple[str, ...]] = {
     "push": ("--receive-pack", "--exec"),
     "rebase": ("-x", "--exec", "-i", "--interactive"),
     "grep": ("-O", "--open-files-in-pager"),
+    "bisect": ("run", "view", "visualize"),
     **dict.fromkeys(("diff", "log", "show", "range-diff", "stash", "reflog", "shortlog"), _WRITES),
 }
 # They touch nothing by themselves, under these very names.
 BESIDE_GIT = names("cd echo true : pwd printf cat head tail wc grep ls sort uniq cut")
+BESIDE_INIT = names("cd echo true : pwd")  # of bash itself
+OF_INIT = ("-q", "--quiet", "-b", "--initial-branch=")  # options of `git init`, or how they begin
+
+# What may be set for one call of git: who and when; and editors that are none, or put other words into a list of
+# commits. (An editor could do no more in there than a hook can, but the promise is: nothing but git.)
+HARMLESS = names(
+    """GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE
+    GIT_TERMINAL_PROMPT GIT_MERGE_AUTOEDIT LC_ALL LANG"""
+)
+EDITORS = names("GIT_EDITOR GIT_SEQUENCE_EDITOR EDITOR VISUAL")
+PAGERS = names("GIT_PAGER PAGER")
+# Git gives this to a shell, so the script is quoted, or holds nothing that a shell would mind.
+# (They are compiled at first use: few sessions come here.)
+_SED = r"""sed +-i +(?:-[Ee] +)*(?:'([^'\n]+)'|"([^"`$\\\n]+)"|([A-Za-z0-9_/^,.:+=@-]+))"""
+_TEXT = r"(?:\\[^/|#]|(?!(?P=end))[^\\])*"
+_WHERE = r"(?:[0-9]+|\$|/[^/\\]*/)"
+_SCRIPT = rf"(?:{_WHERE}(?:,{_WHERE})? *)?(?:s(?P<end>[/|#]){_TEXT}(?P=end){_TEXT}(?P=end)[gIi0-9]*|d)"
+_QUIET = frozenset(["true", ":", "cat", "/bin/true", "/usr/bin/true"])
 
 
 class Excluded(Bundle):
@@ -69,19 +95,75 @@ def _usual(command: str) -> Walls:
         return Walls.USUAL
     from mainspring.permissions.shell.look import look
 
-    sight = look(command)
-    if sight.opaque or any(script.functions for script in sight.scripts):
+    first = look(command)
+    redirects = [redirect for script in first.scripts for redirect in script.all_redirects]
+    bare = _without_settings(command, first)
+    if bare is None or any(r.op not in ("<", "2>&1", ">&") and r.target.text != "/dev/null" for r in redirects):
         return Walls.USUAL
-    assigned = any(simple.assigns for script in sight.scripts for simple in script.commands)
-    texts = [[word.text for word in seen.words] for seen in sight.commands]
-    redirects = [redirect for script in sight.scripts for redirect in script.all_redirects]
-    if assigned or any(r.op not in ("<", "2>&1", ">&") and r.target.text != "/dev/null" for r in redirects):
+    sight = look(bare)
+    simple = [one for script in sight.scripts for one in script.commands]
+    if sight.opaque or any(script.functions for script in sight.scripts) or any(one.assigns for one in simple):
         return Walls.USUAL
-    is_git = [words[0] == "git" and len(words) > 1 and (words[1] in OF_GIT or _sets_a_name(words)) for words in texts]
-    harmless = [words[0] in BESIDE_GIT for words in texts]
-    tempting = any(leads_to_code(words) for words in texts if words[0] == "git" and len(words) > 1)
-    all_known = all(git or quiet for git, quiet in zip(is_git, harmless, strict=True))
-    return Walls.GIT if any(is_git) and all_known and not tempting else Walls.USUAL
+    edited = any(assign.name in EDITORS for one in first.script.commands for assign in one.assigns)
+    return _of_words([[word.text for word in seen.words] for seen in sight.commands], edited=edited)
+
+
+def _of_words(texts: list[list[str]], *, edited: bool) -> Walls:
+    git = [words for words in texts if words[0] == "git"]
+    beside = {words[0] for words in texts if words[0] != "git"}
+    if not git or not beside <= BESIDE_GIT or not all(_is_of_git(words, edited=edited) for words in git):
+        return Walls.USUAL
+    # Whoever sets a name in a repository that was there needs its configuration, and so does `git init`.
+    return Walls.INIT if beside <= BESIDE_INIT and all(_only_makes(words) for words in git) else Walls.GIT
+
+
+def _without_settings(command: str, sight: Sight) -> str | None:
+    """The line without what is set for one call of git. None: something is set that may lead to code."""
+    cuts: list[tuple[int, int]] = []
+    for one in [one for one in sight.script.commands if one.assigns]:
+        if (
+            not all(_may_be_set(assign) for assign in one.assigns)
+            or not one.words
+            or (value := one.assigns[0].value) is None
+        ):
+            return None
+        start, end = value.start - len(one.assigns[0].name) - 1, one.words[0].start
+        if not command.startswith(f"{one.assigns[0].name}=", start) or not command.startswith("git ", end):
+            return None
+        cuts.append((start, end))
+    for start, end in reversed(cuts):
+        command = command[:start] + command[end:]
+    return command
+
+
+def _is_of_git(words: list[str], *, edited: bool) -> bool:
+    if len(words) == 1:
+        return False
+    # A list of commits is given to an editor: with one that is known, it may be.
+    rest = [word for word in words if word not in ("-i", "--interactive")] if edited and words[1] == "rebase" else words
+    return _sets_a_name(words) or (words[1] in OF_GIT and not leads_to_code(rest))
+
+
+def _only_makes(words: list[str]) -> bool:
+    if _sets_a_name(words):
+        return True
+    options = [word for word in words[2:] if word.startswith("-")]
+    return words[1] == "init" and all(word in OF_INIT[:3] or word.startswith(OF_INIT[3]) for word in options)
+
+
+def _is_sed(value: str) -> bool:
+    """It puts other words into the file that git names, and does nothing else."""
+    found = re.fullmatch(_SED, value)
+    return found is not None and bool(re.fullmatch(_SCRIPT, "".join([text for text in found.groups() if text])))
+
+
+def _may_be_set(assign: Assign) -> bool:
+    name, value = assign.name, assign.value
+    if value is None or not value.exact:
+        return False
+    if name in EDITORS:
+        return value.text in _QUIET or _is_sed(value.text)
+    return name in HARMLESS or (name in PAGERS and value.text == "cat")
 
 
 def _sets_a_name(words: list[str]) -> bool:

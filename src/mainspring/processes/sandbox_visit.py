@@ -1,0 +1,259 @@
+"""One command in the sandbox: what it finds there, what is held for it, and what is looked at when it has ended.
+
+All that is told of it goes into its own notes: several commands run beside each other. What they share is in `Shared`.
+"""
+
+# ruff: noqa: PTH102, PTH106, PTH112, PTH208  # pathlib takes 8 ms to load
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+
+from mainspring.processes import (
+    sandbox_git,
+    sandbox_git_again,
+    sandbox_git_left,
+    sandbox_git_whole,
+    sandbox_ignored,
+)
+from mainspring.processes.bubblewrap import Access, Place
+from mainspring.processes.child import Walls
+from mainspring.processes.paths import within
+from mainspring.processes.sandbox_git import Room
+from mainspring.processes.sandbox_held import Held, is_our_file, is_ours
+from mainspring.processes.sandbox_places import BARE, Seen, Workspace, look
+
+
+class Shared:
+    """What the commands of a session share. All paths are real ones."""
+
+    def __init__(self, folders: tuple[str, ...], more: tuple[str, ...], denied: tuple[str, ...], state: str) -> None:
+        """`more`: writable beyond the working folders, with nothing protected in it. `state`: a folder of ours."""
+        self.folders, self.more, self.denied, self.state = folders, more, denied, state
+        self.writable = (*folders, *more)
+        self.aside = f"{os.path.realpath(state)}/aside"
+        self.held = {folder: Held(folder, state) for folder in folders}  # repositories come later
+        self.bare = {folder for folder in folders if sandbox_git.is_repository(folder)}  # a person's own
+        self.seen: Seen = {}
+        self.at_work: Counter[str] = Counter()  # repositories that are open now, with how many work in them
+        self.remade: set[str] = set()  # those whose configuration is open: for one command alone
+
+    def held_in(self, repository: str) -> Held:
+        """By its own name: another session may be at work in it from another folder."""
+        if repository not in self.held:
+            self.held[repository] = Held(repository, self.state, self.folders)
+        return self.held[repository]
+
+    def close(self) -> None:
+        for held in self.held.values():
+            held.close()
+
+
+class Visit:
+    """`stack` is closed when the command has ended: what was put there last is done first."""
+
+    def __init__(self, shared: Shared, walls: Walls, stack: ExitStack, notes: list[str]) -> None:
+        self._shared, self._walls, self._stack, self._notes = shared, walls, stack, notes
+        self._is_git = walls in (Walls.GIT, Walls.INIT)
+
+    def places(self) -> list[Place]:
+        shared = self._shared
+        places = [Place(folder, Access.WRITE) for folder in shared.more]
+        found = {folder: look(folder, shared.writable, shared.seen, shared.denied) for folder in shared.folders}
+        room = self._open_room(found) if self._is_git else Room()
+        kept = set[str]()
+        for folder, seen in found.items():
+            held = self._hold(folder, seen, room)
+            shut = {*seen.missing, *seen.unborn, *room.opened} - held
+            places += [place for place in seen.places if place.path not in shut]
+            kept |= held
+        places += [*self._ignored(room, kept), *room.places]
+        self._stack.callback(self._look_for_gaps, _looks(places))
+        return places
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """What is different for git."""
+        if not self._is_git:
+            return {}
+        added = sandbox_git.environment(env)
+        if self._walls is Walls.INIT:
+            added["PATH"] = sandbox_git_again.path_of(env, self._shared.writable)
+        return added
+
+    # --- before ---------------------------------------------------------------------------------------------------
+
+    def _hold(self, folder: str, seen: Workspace, room: Room) -> set[str]:
+        """What is missing in a working folder, except what git may make there; that is looked at afterwards."""
+        shared, stack = self._shared, self._stack
+        is_new = self._may_be_new(folder, seen)
+        is_empty = self._is_git and not os.listdir(folder)  # `git clone URL .` wants it so
+        free = {*seen.unborn} if self._is_git else set[str]()
+        free |= {f"{folder}/.git", f"{folder}/{BARE}"} if is_new or is_empty else set()
+        free |= {*seen.missing} if is_empty else set()
+        held = shared.held[folder].hold([path for path in (*seen.missing, *seen.unborn) if path not in free])
+        stack.callback(shared.held[folder].release)
+        self._notes += seen.notes
+        stack.callback(self._keep_from_posing, folder)
+        if is_new or is_empty:
+            stack.callback(self._look_at_new, folder, alone=not room.opened)
+        elif self._is_git and not seen.repositories and seen.outer is None:
+            self._notes.append(f"no repository lies in '{folder}' that can be written from there")
+        if is_empty:
+            stack.callback(self._look_at_made, [path for path in seen.missing if not path.endswith(("/.git", BARE))])
+        return held
+
+    def _may_be_new(self, folder: str, seen: Workspace) -> bool:
+        """Whether git may make a repository there. `git init` does so within another one, too."""
+        if not self._is_git or folder in self._shared.bare:
+            return False
+        own = f"{folder}/.git"
+        return seen.no_repository or (self._walls is Walls.INIT and (not os.path.lexists(own) or is_ours(own)))
+
+    def _open_room(self, found: Mapping[str, Workspace]) -> Room:
+        """For the repositories that lie in the working folders, and for those that these folders lie in."""
+        around = {seen.outer for seen in found.values() if seen.outer is not None}
+        inside = {path: None for seen in found.values() for path in seen.repositories}  # in order
+        open_ = {one.repository: None for one in around if not one.why and one.repository not in inside}
+        self._notes += [
+            f"'{one.repository}' can only be read: {one.why}; run git outside of the sandbox"
+            for one in sorted(around)
+            if one.why and one.repository not in inside
+        ]
+        repositories = [*open_, *inside]
+        if self._walls is Walls.INIT and self._is_alone_in(repositories):
+            return self._open_whole(repositories)
+        room = self._open_safely(repositories)
+        if room.opened:
+            # What is called last is done first: it must be a repository again before it is looked at.
+            self._stack.callback(self._look_after, room, sandbox_git_left.before(room))
+            self._stack.callback(self._put_back, sandbox_git_whole.heads(room.opened))
+        return room
+
+    def _open_safely(self, repositories: list[str]) -> Room:
+        """Without what leads to code."""
+        shared = self._shared
+        busy = [path for path in repositories if path in shared.remade]
+        self._notes += [f"'{path}' can only be read while 'git init' is at work in it: try again" for path in busy]
+        free = [path for path in repositories if path not in busy]
+        room = sandbox_git.open_room(free)
+        self._notes += room.notes
+        files = {**room.files, **self._no_excludes(room.opened)}
+        held = set[str]()
+        for repository in free:
+            mine = [path for path in room.folders if within(path, repository)]
+            texts = {path: data for path, data in files.items() if within(path, repository)}
+            if mine or texts:
+                held |= shared.held_in(repository).hold(mine, texts)
+                self._stack.callback(shared.held_in(repository).release)
+        self._count(free)
+        missing = {*room.folders, *room.files} - held
+        return room._replace(places=tuple([place for place in room.places if place.path not in missing]))
+
+    def _is_alone_in(self, repositories: list[str]) -> bool:
+        """Git replaces the configuration: what was mounted there for others would be gone with the old one."""
+        shared = self._shared
+        held = [shared.held_in(path) for path in repositories]
+        busy = [path for path in repositories if shared.at_work[path]]
+        if not busy:
+            for one in held:
+                one.hold(())
+                self._stack.callback(one.release)
+            busy = [path for path, one in zip(repositories, held, strict=True) if not one.alone()]
+        self._notes += [f"'{path}/config' stays as it is: other commands work in the repository" for path in busy]
+        return not busy
+
+    def _open_whole(self, repositories: list[str]) -> Room:
+        """With what leads to code: for git itself, and nobody else (`sandbox_git_again.py`)."""
+        shared = self._shared
+        room = sandbox_git.open_whole(repositories)
+        self._notes += room.notes
+        self._count(room.opened)
+        shared.remade.update(room.opened)
+        self._stack.callback(shared.remade.difference_update, room.opened)
+        self._stack.callback(self._compare, sandbox_git_again.before(room.opened))
+        return room
+
+    def _no_excludes(self, repositories: Iterable[str]) -> dict[str, bytes]:
+        """Where there is no file for `sandbox_ignored.py` to show another one in."""
+        found: dict[str, bytes] = {}
+        for folder in repositories:
+            path = f"{folder}/{sandbox_ignored.NAME}"
+            if not os.path.lexists(path) or is_our_file(path):
+                with contextlib.suppress(OSError):
+                    os.mkdir(f"{folder}/info")
+                    self._stack.callback(_remove, f"{folder}/info")
+                found[path] = b""
+        return found
+
+    def _count(self, repositories: Iterable[str]) -> None:
+        counted = Counter(repositories)
+        self._shared.at_work.update(counted)
+        self._stack.callback(self._shared.at_work.subtract, counted)
+
+    def _ignored(self, room: Room, held: set[str]) -> list[Place]:
+        state = os.path.realpath(self._shared.state)
+        found = [sandbox_ignored.ignored(path, held, state) for path in room.opened]
+        return [place for place in found if place is not None]
+
+    # --- after ----------------------------------------------------------------------------------------------------
+
+    def _keep_from_posing(self, folder: str) -> None:
+        """With `HEAD`, `objects` and `refs` a folder is a repository for git as soon as its `.git` is none."""
+        shared, head = self._shared, f"{folder}/HEAD"  # a folder of that name is ours, and held
+        if folder not in shared.bare and not os.path.isdir(head) and sandbox_git.is_repository(folder):
+            words = f"'{head}' makes the folder a repository in git's eyes"
+            self._notes.append(sandbox_git_left.move_aside(head, words, shared.aside))
+
+    def _look_after(self, room: Room, before: sandbox_git_left.Before) -> None:
+        self._notes += sandbox_git_left.take_away(room, before, self._shared.aside, self._shared.writable)
+
+    def _look_at_new(self, folder: str, *, alone: bool) -> None:
+        """There was no repository. `alone`: nor in any other working folder."""
+        made = sandbox_git_left.look_at_new(f"{folder}/.git", self._shared.aside, self._shared.writable)
+        if made is not None:
+            self._notes += made
+        elif alone:
+            self._notes.append(f"no repository lies in '{folder}' or above it, so none could be written")
+
+    def _look_at_made(self, paths: list[str]) -> None:
+        """What a clone brought into an empty folder, and what could not have been made otherwise."""
+        for path in paths:
+            if os.path.lexists(path) and not is_ours(path):
+                words = f"'{path}' is new, and is obeyed by programs that are started here"
+                self._notes.append(sandbox_git_left.move_aside(path, words, self._shared.aside))
+
+    def _put_back(self, heads: Mapping[str, bytes]) -> None:
+        self._notes += sandbox_git_whole.put_back(heads)
+
+    def _compare(self, was: Mapping[str, sandbox_git_again.Was]) -> None:
+        self._notes += sandbox_git_again.compare(was, self._shared.aside)
+
+    def _look_for_gaps(self, was: Mapping[str, tuple[int, int]]) -> None:
+        """A mount goes with what it is on: who replaces that outside takes it away from here, too."""
+        for path in [path for path, looks in was.items() if _identity(path) not in (looks, None)]:
+            self._notes.append(
+                f"'{path}' was replaced from outside while a command ran, which could write it from then on: look at "
+                "it before you start anything there"
+            )
+
+
+def _remove(folder: str) -> None:
+    with contextlib.suppress(OSError):  # git put something into it
+        os.rmdir(folder)
+
+
+def _looks(places: Iterable[Place]) -> dict[str, tuple[int, int]]:
+    """Of what is mounted on, and should not be written."""
+    shut = [place.path for place in places if place.access is not Access.WRITE]
+    return {path: found for path in shut if (found := _identity(path)) is not None}
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    with contextlib.suppress(OSError):
+        found = os.lstat(path)
+        return found.st_dev, found.st_ino
+    return None
