@@ -19,6 +19,7 @@ from mainspring.settings.values import McpServer, Origin, Source
 from mainspring.tools.base import Place
 from mainspring.tools.hands import Hands
 from mainspring.tools.mcp.ground import Ground
+from mainspring.tools.mcp.relayed import Send
 from mainspring.tools.mcp.server import Host
 from mainspring.tools.mcp.servers import Servers
 from mainspring.tools.mcp.values import Limits
@@ -35,6 +36,10 @@ def stdio(name: str = "shop", *args: str, command: str = sys.executable, **env: 
 def program(name: str, code: str) -> McpServer:
     """A server that was written by hand, to misbehave."""
     return stdio(name, "-c", code)
+
+
+def within_driver(*names: str) -> list[McpServer]:
+    return [McpServer(name, "sdk", HERE) for name in names]
 
 
 class Counter(Desk):
@@ -63,10 +68,11 @@ async def counter(
     rules: tuple[str, ...] = ("allow mcp__shop",),
     window: int = 200_000,
     is_away: Callable[[str], bool] = lambda _: False,
+    relay: Send | None = None,
 ) -> AsyncGenerator[Counter, None]:
     """Started and ended. All that the servers were is gone afterwards."""
     children = Children()
-    host = Host(lambda: children, lambda: for_programs(os.environ), Ground(str(folder), trusted=True))
+    host = Host(lambda: children, lambda: for_programs(os.environ), Ground(str(folder), trusted=True), relay)
     host.limits = limits
     warned: list[str] = []
     servers = Servers(wanted, host, window=window, is_away=is_away, warn=warned.append)

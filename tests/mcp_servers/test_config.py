@@ -10,7 +10,7 @@ import pytest
 from settings.stage import Stage
 
 from mainspring.cli.flags import StartError, parse
-from mainspring.cli.mcp import Found, Place, configured, seconds, secrets_of
+from mainspring.cli.mcp import Found, Place, configured, seconds, secrets_of, undriven
 from mainspring.secrets import held
 
 SHOP = {"command": "shop", "args": ["--big"], "env": {"A": "b"}}
@@ -133,7 +133,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     ({"type": "http", "url": "http://x", "headers": {"a b": "c"}}, "field 'headers.a b': it is no name for a header"),
     ({"type": "studio", "command": "x"}, "field 'type': it must be one of stdio, http, sse. Did you mean 'stdio'?"),
-    ({"type": "sdk", "name": "x"}, "field 'type': servers of the type 'sdk' live in a program that drives us"),
+    ({"type": "sdk", "command": "x"}, "field 'command': a server of the type 'sdk' takes none"),
     ({"command": "${NONE}"}, "field 'command': the variable 'NONE' is not set: set it, or write '${NONE:-something}'"),
     (
         {"command": "x", "env": {"K": "${ANTHROPIC_API_KEY}"}},
@@ -154,6 +154,35 @@ def test_a_bad_entry_is_told_and_the_others_start(tmp_path: Path, entry: dict[st
     (problem,) = all_found.problems
     assert problem.startswith("--mcp-config: the MCP server 'bad'")
     assert said in problem
+
+
+WITHIN = {"type": "sdk", "name": "calculator"}  # as the client writes it
+NO_DRIVER = "servers of the type 'sdk' live in a program that drives us, and come with the pipe to an SDK"
+
+
+def test_the_command_line_names_servers_within_the_driver(tmp_path: Path) -> None:
+    """By the name in the table: the other one is the server's own. Where nobody drives us they are left out."""
+    both = found(Stage(tmp_path), "--mcp-config", given({"calc": WITHIN, "shop": SHOP}))
+    assert [(one.name, one.kind) for one in both.servers] == [("calc", "sdk"), ("shop", "stdio")]
+    assert both.problems == ()
+    alone = undriven(both)
+    assert names(alone) == ["shop"]
+    assert alone.problems == (f"--mcp-config: the MCP server 'calc', field 'type': {NO_DRIVER}",)
+    assert undriven(alone) == alone
+
+
+def test_nobody_else_names_servers_within_the_driver(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    (stage.project / ".mcp.json").write_text(given({"theirs": WITHIN}))
+    stage.trust()
+    nothing = found(stage)
+    assert nothing.servers == ()
+    assert nothing.problems == (f"{stage.project}/.mcp.json: the MCP server 'theirs', field 'type': {NO_DRIVER}",)
+    stage.say("user", {"mcpServers": {"mine": WITHIN}})
+    settings = stage.load()
+    assert settings.mcp.servers == ()
+    (problem,) = settings.problems
+    assert f"'mcpServers.mine.type' is not used as it stands: {NO_DRIVER}" in str(problem)
 
 
 def test_an_odd_field_is_told_and_the_server_starts(tmp_path: Path) -> None:

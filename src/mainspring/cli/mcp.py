@@ -3,7 +3,7 @@ somebody named one.
 
 Whose word counts (T1): `--mcp-config` is the user's, and so are the settings. A project's `.mcp.json` counts where the
 user trusts the folder. Of several servers with one name the user's wins, so that a rule written for it never covers
-another.
+another. Servers within the program that drives us come on the command line only, and are left out where nobody does.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
+from msgspec.structs import replace
+
 from mainspring.cli.flags import Options, StartError
 from mainspring.cli.harmless import harmless
 from mainspring.cli.model import Environment, key_for, new_config
@@ -21,14 +23,16 @@ from mainspring.processes.environment import sounds_secret
 from mainspring.secrets.held import LEAST_KEY, hold, hold_key
 from mainspring.settings.home import home_folder
 from mainspring.settings.keys import Wrong, table
-from mainspring.settings.mcp import FILE, KEY, entries, filled_secrets, server
+from mainspring.settings.mcp import ANYWHERE, FIELDS, FILE, KEY, NO_DRIVER, SDK, entries, filled_secrets, server
 from mainspring.settings.reading import Broken, Read, read, read_file
 from mainspring.settings.values import Mcp, McpEntry, McpServer, Origin, Settings, Source
 from mainspring.tools.mcp.naming import START
+from mainspring.tools.mcp.values import DYNAMIC, Status
 
 if TYPE_CHECKING:
     from mainspring.tools.hands import Hands
     from mainspring.tools.kit import Kit
+    from mainspring.tools.mcp.relayed import Send
     from mainspring.tools.mcp.servers import Servers
 
 LEAST, MOST = 1.0, 86_400.0  # seconds that a limit may be
@@ -142,8 +146,9 @@ def tree(name: str, load: Callable[[], Read]) -> dict[str, object]:
 
 def listed(found: dict[str, object], origin: Origin, problems: list[str]) -> list[McpEntry]:
     """A file of another program may have the servers at its top."""
+    kinds = tuple(FIELDS) if origin.source is Source.COMMAND_LINE else ANYWHERE
     try:
-        checked = entries(found.get(KEY, {} if KEY not in found and not all_tables(found) else found))
+        checked = entries(found.get(KEY, {} if KEY not in found and not all_tables(found) else found), kinds)
     except Wrong as wrong:
         problems.append(f"{origin.place}: '{KEY}' is not used: {wrong.says}")
         return []
@@ -209,6 +214,17 @@ def is_wanted(name: str, mcp: Mcp) -> bool:
 # --- ready to start -------------------------------------------------------------------------------------------------
 
 
+def undriven(found: Found) -> Found:
+    """Where nobody drives us: without the servers that live in who does."""
+    here = tuple([server for server in found.servers if server.kind != SDK])
+    gone = [
+        told(server.origin.place, server.name, Wrong(NO_DRIVER, "type"))
+        for server in found.servers
+        if server.kind == SDK
+    ]
+    return replace(found, servers=here, problems=(*found.problems, *gone)) if gone else found
+
+
 def new_servers(  # noqa: PLR0913  # keywords, most of them
     found: Found,
     kit: Kit,
@@ -217,19 +233,25 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
     window: int,
     is_away: Callable[[str], bool],
     warn: Callable[[str], object],
+    relay: Send | None = None,
 ) -> Servers:
-    """They are started by `Servers.start`, where an event loop runs."""
+    """They are started by `Servers.start`, where an event loop runs. `relay` reaches those within the program that
+    drives us; None: nobody does."""
     from mainspring.tools.mcp.ground import Ground
     from mainspring.tools.mcp.server import Host
     from mainspring.tools.mcp.servers import Servers
     from mainspring.tools.mcp.values import Limits
 
+    if relay is None:
+        known, found = found.problems, undriven(found)
+        for problem in found.problems[len(known) :]:
+            warn(problem)
     hold(*[secret for server in found.servers for secret in secrets_of(server)])
     for secret in found.secrets:
         hold_key(secret)
     usual, place = Limits(), kit.place
     ground = Ground(place.root, trusted=found.trusted, home=home_folder(environ), folders=place.folders)
-    host = Host(lambda: kit.children, lambda: kit.env, ground)
+    host = Host(lambda: kit.children, lambda: kit.env, ground, relay)
     host.limits = Limits(
         start=seconds(environ, "MCP_TIMEOUT", usual.start), call=seconds(environ, "MCP_TOOL_TIMEOUT", usual.call)
     )
@@ -272,12 +294,15 @@ class Wired:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        return tuple([name for name in self._hands.offers if name.startswith(START)])
+        """Those of servers that somebody switched off are no use to anybody."""
+        off = tuple([f"{START}{one.name}__" for one in self.servers.servers.values() if one.status is Status.DISABLED])
+        return tuple([name for name in self._hands.offers if name.startswith(START) and not name.startswith(off)])
 
     def states(self) -> list[dict[str, str]]:
         """For `init` (stream-json 6)."""
         return [
-            {key: one[key] for key in ("name", "status")} | {"source": one["scope"]} for one in self.servers.status()
+            {"name": one["name"], "status": one["status"], "source": SDK if one["scope"] == DYNAMIC else one["scope"]}
+            for one in self.servers.status()
         ]
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from mainspring.cli import rights
 from mainspring.cli.flags import Options
 from mainspring.cli.harmless import harmless
-from mainspring.cli.mcp import Found, Place, configured, hold_keys, new_servers, taken_away
+from mainspring.cli.mcp import Found, Place, configured, hold_keys, new_servers, taken_away, undriven
 from mainspring.cli.mind import trusts
 from mainspring.cli.settings import settings_of, tell
 from mainspring.secrets.redaction import redact
@@ -32,7 +32,7 @@ def mcp(options: Options) -> int:
     tell(settings)
     environ = {**os.environ, **settings.own_env}
     hold_keys(options, settings, environ, cwd)
-    found = configured(Place(options, settings, environ, cwd, lambda: trusts(home_folder(environ), cwd)))
+    found = undriven(configured(Place(options, settings, environ, cwd, lambda: trusts(home_folder(environ), cwd))))
     states = asyncio.run(look(found, options, settings, environ, cwd)) if found.servers else []
     states += [{"name": name, "status": "disabled"} for name in found.off]
     if options.json:
@@ -72,8 +72,6 @@ async def look(
     finally:
         await servers.close()
         await kit.close()
-    left_out = [one.name for one in found.servers if one.name not in {state["name"] for state in states}]
-    states += [{"name": name, "status": "failed", "error": "its name cannot be used"} for name in left_out]
     return with_notes(states, said)
 
 

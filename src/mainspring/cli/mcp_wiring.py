@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mainspring.cli.mcp import Found, Wired
     from mainspring.cli.world import Parts
     from mainspring.tools.hands import Hands
+    from mainspring.tools.mcp.relayed import Send
 
 
 def named_servers(options: Options, settings: Settings, environment: Environment, cwd: str) -> Found | None:
@@ -53,12 +54,17 @@ class NoServers:
         pass
 
 
-def wired(parts: Parts, hands: Hands, instruct: Callable[[str], object]) -> Wired | NoServers:
+def wired(
+    parts: Parts, hands: Hands, instruct: Callable[[str], object], relay: Send | None = None
+) -> Wired | NoServers:
+    """`relay` reaches the servers within the program that drives us."""
     if parts.servers is None:
         return NoServers()
     from mainspring.cli.mcp import Wired, new_servers, taken_away, warn
 
     is_away = taken_away(rights.taken_away(parts.options, parts.settings))
     window = parts.config.model.window
-    servers = new_servers(parts.servers, parts.kit, parts.environment, window=window, is_away=is_away, warn=warn)
+    servers = new_servers(
+        parts.servers, parts.kit, parts.environment, window=window, is_away=is_away, warn=warn, relay=relay
+    )
     return Wired(servers, hands, instruct)

@@ -18,15 +18,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from mainspring.tools.mcp.values import (
-    MOST_PAGES,
-    MOST_TOOLS,
-    DamagedError,
-    GoneError,
-    LateError,
-    LostError,
-    RefusedError,
-)
+from mainspring.tools.mcp.pages import Page, paged
+from mainspring.tools.mcp.values import DamagedError, GoneError, LateError, LostError, Progress, RefusedError
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -42,10 +35,6 @@ BROKEN = "SSE stream"  # how the client's words begin for an answer that broke o
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it logs is no concern of who sits at the terminal
 
 T = TypeVar("T")
-
-
-class Progress(Protocol):
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
 class Watched:
@@ -107,22 +96,16 @@ class Link:
         return {"name": found.name, "version": found.version or ""} if found is not None else {}
 
     async def tools(self) -> tuple[list[dict[str, Any]], bool]:
-        """Page by page, as JSON; and whether it has more than we take."""
         capabilities = self._session.server_capabilities
         if capabilities is not None and capabilities.tools is None:
             return [], False
-        found: list[dict[str, Any]] = []
-        cursor: str | None = None
-        for _ in range(MOST_PAGES):
-            asked = types.PaginatedRequestParams(cursor=cursor) if cursor else None
-            page = await self._told(self._session.list_tools(params=asked))
-            found += [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools]
-            if not page.next_cursor or page.next_cursor == cursor:
-                return found[:MOST_TOOLS], len(found) > MOST_TOOLS
-            if len(found) >= MOST_TOOLS:
-                break
-            cursor = page.next_cursor
-        return found[:MOST_TOOLS], True
+        return await paged(self._page)
+
+    async def _page(self, cursor: str | None) -> Page:
+        asked = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+        page = await self._told(self._session.list_tools(params=asked))
+        found = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools]
+        return found, page.next_cursor
 
     async def call(self, name: str, arguments: dict[str, Any], seconds: float, progress: Progress) -> dict[str, Any]:
         """The result as JSON. Who cancels this cancels the call at the server.

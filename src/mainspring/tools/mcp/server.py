@@ -13,10 +13,12 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.secrets.redaction import redact
+from mainspring.settings.mcp import NO_DRIVER, SDK
 from mainspring.settings.values import McpServer
 from mainspring.tools.base import Calling
 from mainspring.tools.mcp.results import clean, named, text
@@ -28,6 +30,7 @@ from mainspring.tools.mcp.values import (
     Limits,
     Listed,
     LostError,
+    Reached,
     RefusedError,
     Status,
 )
@@ -35,8 +38,8 @@ from mainspring.tools.mcp.values import (
 if TYPE_CHECKING:
     from mainspring.processes.children import Children
     from mainspring.tools.mcp.ground import Ground
-    from mainspring.tools.mcp.link import Link
     from mainspring.tools.mcp.program import Program
+    from mainspring.tools.mcp.relayed import Send
     from mainspring.tools.mcp.ways import Heard, Strays, Streams
 
 BACKOFF = 0.5  # seconds before a lost server is started again
@@ -50,9 +53,17 @@ MOST_TOLD = 1_000  # characters of an error
 class Host:
     """What all servers of a session share."""
 
-    def __init__(self, children: Callable[[], Children], env: Callable[[], Mapping[str, str]], ground: Ground) -> None:
-        self.children, self.env, self.ground = children, env, ground
+    def __init__(
+        self,
+        children: Callable[[], Children],
+        env: Callable[[], Mapping[str, str]],
+        ground: Ground,
+        relay: Send | None = None,
+    ) -> None:
+        """`relay` reaches the servers within the program that drives us; None: nobody does."""
+        self.children, self.env, self.ground, self.relay = children, env, ground, relay
         self.limits = Limits()
+        self.ids = count(1)  # of messages by `relay`, over all lives of a server: it may keep one that was given up
         self._loading: asyncio.Task[None] | None = None
 
     def load(self) -> asyncio.Task[None]:
@@ -83,10 +94,11 @@ class Ways:
         self.program: Program | None = None
         self.strays: Strays | None = None
         self.heard: Heard | None = None
+        self.end = "the connection ended"
 
     @property
     def ended(self) -> str:
-        return self.program.ended if self.program is not None else ""
+        return self.program.ended if self.program is not None and self.program.ended else self.end
 
     @property
     def note(self) -> str:
@@ -112,7 +124,7 @@ class Server:
         self._settled = asyncio.Event()  # it is connected, or is not going to be
         self._woken = asyncio.Event()  # one of the next two is true, or it is lost
         self._stopping = self._stale = False
-        self._link: Link | None = None
+        self._link: Reached | None = None
         self._may_return = True
         self._returning = asyncio.Lock()
 
@@ -168,7 +180,9 @@ class Server:
             self._link = None
             self._over(why, ways)
 
-    async def _reach(self, stack: AsyncExitStack, ways: Ways) -> Link:
+    async def _reach(self, stack: AsyncExitStack, ways: Ways) -> Reached:
+        if self.wanted.kind == SDK:
+            return await stack.enter_async_context(self._within_driver(ways))
         host = self._host
         loading = host.load()  # it takes its time, and so does a program: they take the same
         if self.wanted.kind == "stdio":
@@ -191,7 +205,16 @@ class Server:
         ways.heard = Heard()
         return over_http(self.wanted, ways.heard, self._host.limits.call)
 
-    async def _keep(self, link: Link) -> None:
+    def _within_driver(self, ways: Ways) -> AbstractAsyncContextManager[Reached]:
+        """Nothing of the official client is loaded for it."""
+        from mainspring.tools.mcp.relayed import SHUT, relayed
+
+        if self._host.relay is None:
+            raise UsageError(NO_DRIVER)
+        ways.end = SHUT
+        return relayed(self.wanted.name, self._host.relay, self._host.ids, self.lost)
+
+    async def _keep(self, link: Reached) -> None:
         while not self._stopping and not link.lost:
             await self._woken.wait()
             self._woken.clear()
@@ -209,7 +232,7 @@ class Server:
         self._stale = True
         self._woken.set()
 
-    async def _ask(self, link: Link) -> None:
+    async def _ask(self, link: Reached) -> None:
         """For its tools. Each name once: the first one who has it keeps it."""
         found: dict[str, Listed] = {}
         tools, self.has_more = await link.tools()
@@ -229,7 +252,7 @@ class Server:
             self._set(Status.DISABLED)
             return
         refused = ways.heard is not None and ways.heard.status in UNAUTHORIZED
-        said = reason(why, self._host.limits) or ways.ended or "the connection ended"
+        said = reason(why, self._host.limits) or ways.ended
         if refused:
             said = "it wants to know who you are (HTTP 401 or 403): give it an 'Authorization' in 'headers'"
         words = redact(f"{said}{ways.note}{ways.last_words}")  # also for the model: they may hold what it was given
@@ -266,7 +289,7 @@ class Server:
             f"{self.error or 'it is gone'}. {again}"
         )
 
-    async def _ready(self) -> Link:
+    async def _ready(self) -> Reached:
         if self._link is not None and not self._link.lost:
             return self._link
         async with self._returning:  # several calls wait for one return

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mainspring.core.errors import UsageError
+from mainspring.settings.mcp import SDK
 from mainspring.settings.values import McpServer
 from mainspring.tools.base import Offer
 from mainspring.tools.mcp.naming import of_server, of_tool
 from mainspring.tools.mcp.remote import Named
 from mainspring.tools.mcp.schemas import understood
 from mainspring.tools.mcp.server import Host, Server
-from mainspring.tools.mcp.values import MOST_PAGES, MOST_TOOLS, Listed, Status
+from mainspring.tools.mcp.values import DYNAMIC, MOST_PAGES, MOST_TOOLS, Listed, Status
 
 CHARS_PER_TOKEN = 3
 MOST_TOKENS = 4_000  # of schemas that are told whole,
@@ -53,22 +54,27 @@ class Servers:
         self._instructed: dict[str, str] = {}
         self._news = asyncio.Event()
         self.servers: dict[str, Server] = {}
+        self._left_out: dict[str, tuple[McpServer, str]] = {}  # by the name that was given, with why
         for one in wanted:
             self._add(one)
 
     def _add(self, wanted: McpServer) -> None:
         try:
-            name = of_server(wanted.name)
+            name = self._free_name(wanted.name)
         except UsageError as error:
+            self._left_out[wanted.name] = wanted, str(error)
             self._tell(str(error))
-            return
+        else:
+            self.servers[name] = Server(wanted, name, self.host, self._news.set)
+
+    def _free_name(self, given: str) -> str:
+        name = of_server(given)
         if name in self.servers:
             other = self.servers[name].wanted.name
-            self._tell(
-                f"the MCP server '{wanted.name}' is left out: '{other}' has the name '{name}' already; rename one"
+            raise UsageError(
+                f"the MCP server '{given}' is left out: '{other}' has the name '{name}' already; rename one"
             )
-            return
-        self.servers[name] = Server(wanted, name, self.host, self._news.set)
+        return name
 
     # --- their life ---
 
@@ -76,10 +82,11 @@ class Servers:
         for server in self.servers.values():
             server.start()
 
-    async def ready(self, seconds: float | None = None) -> None:
-        """Until each is connected or has failed, but not longer than this."""
+    async def ready(self, seconds: float | None = None, *, kind: str | None = None) -> None:
+        """Until each, or each of this kind, is connected or has failed, but not longer than this."""
         limit = self.host.limits.first_turn if seconds is None else seconds
-        waiting = [asyncio.ensure_future(server.settled()) for server in self.servers.values()]
+        awaited = [server for server in self.servers.values() if kind in (None, server.wanted.kind)]
+        waiting = [asyncio.ensure_future(server.settled()) for server in awaited]
         try:
             if waiting:
                 await asyncio.wait(waiting, timeout=limit)
@@ -100,6 +107,8 @@ class Servers:
 
     def _named(self, name: str) -> Server:
         found = next((one for one in self.servers.values() if one.wanted.name == name), None)
+        if found is None and name in self._left_out:
+            raise UsageError(self._left_out[name][1])
         if found is None:
             known = ", ".join([one.wanted.name for one in self.servers.values()]) or "none"
             raise UsageError(f"there is no MCP server '{name}'; there are: {known}")
@@ -172,7 +181,11 @@ class Servers:
 
     def status(self) -> list[dict[str, Any]]:
         """As `mcp_status` has it (stream-json 4)."""
-        return [shown(server) for server in self.servers.values()]
+        left_out = [
+            {"name": name, "status": str(Status.FAILED), "error": why, "scope": scope(wanted)}
+            for name, (wanted, why) in self._left_out.items()
+        ]
+        return [*[shown(server) for server in self.servers.values()], *left_out]
 
     def _complain(self) -> None:
         for server in self.servers.values():
@@ -209,7 +222,11 @@ def shown(server: Server) -> dict[str, Any]:
         found["error"] = server.error
     if server.status is Status.CONNECTED:
         found["tools"] = [{"name": tool.name, "annotations": annotated(tool)} for tool in server.tools.values()]
-    return found | {"scope": str(server.wanted.origin.source)}
+    return found | {"scope": scope(server.wanted)}
+
+
+def scope(wanted: McpServer) -> str:
+    return DYNAMIC if wanted.kind == SDK else str(wanted.origin.source)
 
 
 def annotated(tool: Listed) -> dict[str, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from mainspring.core.value import Value
 
@@ -16,6 +16,9 @@ class Status(StrEnum):
     FAILED = "failed"
     NEEDS_AUTH = "needs-auth"
     DISABLED = "disabled"
+
+
+DYNAMIC = "dynamic"  # the scope, in the same words, of a server within the program that drives us
 
 
 class Listed(Value):
@@ -39,6 +42,30 @@ class Limits(Value):
     start: float = 30.0  # until a server has told its tools
     call: float = 600.0  # builds and long searches take minutes; who needs more says so (MCP_TOOL_TIMEOUT)
     first_turn: float = 5.0  # that the first turn waits for servers
+
+
+class Progress(Protocol):
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
+
+
+class Reached(Protocol):
+    """A session with a server, whatever it goes over. All but `lost` raises what stands below."""
+
+    lost: bool
+
+    @property
+    def instructions(self) -> str: ...
+
+    @property
+    def info(self) -> dict[str, str]: ...
+
+    async def tools(self) -> tuple[list[dict[str, Any]], bool]:
+        """As JSON; and whether it has more than we take."""
+        ...
+
+    async def call(self, name: str, arguments: dict[str, Any], seconds: float, progress: Progress) -> dict[str, Any]:
+        """The result as JSON. Who cancels this cancels the call at the server."""
+        ...
 
 
 MOST_TOOLS = 2_000  # of one server
