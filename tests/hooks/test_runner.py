@@ -59,6 +59,10 @@ MATCHES: list[tuple[str | None, str, bool]] = [
     ("mcp__calc__.*", "mcp__calc__add", True),
     ("mcp__calc__.*", "mcp__other__add", False),
     (".*", "Bash", True),
+    ("Task", "Agent", True),  # what it was called: a guard that stands in somebody's settings must not fall away
+    ("Agent|Bash", "Agent", True),
+    ("Task", "TaskCreate", False),
+    ("Agent", "Task", False),
 ]
 
 

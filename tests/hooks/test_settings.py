@@ -51,6 +51,7 @@ def test_a_command_is_told_what_all_are_told(tmp_path: Path, capsys: pytest.Capt
         "session_id": "session-1",
         "transcript_path": "",
         "cwd": str(tmp_path / "sub"),
+        "permission_mode": "default",
         "hook_event_name": "PreToolUse",
         "fact": 1,
     }

@@ -292,3 +292,29 @@ def test_the_words_for_the_model_are_few(tmp_path: Path) -> None:
     first, *others = play(tmp_path, scene)
     assert first <= 1_800
     assert max(others) <= 400
+
+
+@pytest.mark.covers("F-04", "F-09")
+@pytest.mark.parametrize(
+    ("command", "moves"),
+    [
+        ("cd sub", True),
+        ("cd sub && ls", True),
+        ("ls;cd ..", True),
+        ("pushd sub>/dev/null", True),
+        ("popd", True),
+        ("builtin cd sub", True),
+        ("ls", False),
+        ("cat abcd cd.txt", False),
+        ("git log --cd-x", False),
+    ],
+)
+def test_what_may_move_the_session_runs_alone(tmp_path: Path, command: str, *, moves: bool) -> None:
+    """Else the next call of the same reply starts where this one has not been yet, or is not any more."""
+
+    async def scene(hands: Hands) -> None:
+        given = BashInput(command)
+        assert hands.tool.is_read_only(given)  # nobody need be asked
+        assert hands.tool.is_concurrent(given) is not moves
+
+    play(tmp_path, scene, read_only=True)

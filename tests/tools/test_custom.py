@@ -18,10 +18,11 @@ import pytest
 from msgspec import Meta, Struct
 
 from mainspring.core.errors import ToolError, UsageError
-from mainspring.core.messages import Image, Text
+from mainspring.core.messages import Image, Text, ToolCall
+from mainspring.core.updates import CallStarted
 from mainspring.testing.calling import Called
 from mainspring.tools.base import Answer, Calling, Tool, answer
-from mainspring.tools.custom import FunctionTool, documented, tool
+from mainspring.tools.custom import FromThread, FunctionTool, documented, tool
 from tools.desk import Desk
 
 
@@ -321,6 +322,19 @@ def _never(ran: list[object]) -> Callable[[Any, Calling], Awaitable[Answer]]:
     return run
 
 
+def test_numbers_beyond_all_bounds_are_as_python_has_them() -> None:
+    @tool
+    def count(number: int, most: float = 1.0) -> str:
+        return f"{number} {most}"
+
+    assert Desk([count]).now("count", number=10**40).answer.text == f"{10**40} 1.0"
+    assert Desk([count]).now("count", number=1, most=float("nan")).answer.text == "1 nan"
+    with pytest.raises(ToolError, match="does not fit: a name in it holds half a character"):
+        Called("/").now(count, number=1, **{"a\ud800": 1})
+    with pytest.raises(ToolError, match="Expected `int`"):
+        Called("/").now(count, number={1})
+
+
 def test_an_enormous_value_is_taken_and_its_result_is_cut() -> None:
     @tool
     def echo(text: str) -> str:
@@ -384,12 +398,15 @@ def test_what_a_function_may_return(kind: str) -> None:
     for name in ("late", "aside"):
         found = desk.now(name).answer
         if isinstance(returned, Answer):
-            assert found is returned
+            assert found == returned
         assert (found.content, found.data, found.is_error) == (expected.content, expected.data, expected.is_error)
 
 
 LOOPED: list[object] = []
 LOOPED.append(LOOPED)
+
+
+NO_PARTS = "returned content that is no 'Text', 'Image' or 'Document'"
 
 
 @pytest.mark.parametrize(
@@ -401,6 +418,13 @@ LOOPED.append(LOOPED)
         (LOOPED, "returned list, which is no JSON ("),
         (len, "which is no JSON ("),
         (b"bytes", "returned bytes: mend the tool, decode them or return an 'Image'."),
+        (Answer("text"), NO_PARTS),  # type: ignore[arg-type]  # what people write
+        (Answer(("text",)), NO_PARTS),  # type: ignore[arg-type]
+        (Answer((Text(5),)), NO_PARTS),  # type: ignore[arg-type]
+        (Answer(None), NO_PARTS),  # type: ignore[arg-type]
+        ([Text("a"), Text(None)], NO_PARTS),  # type: ignore[arg-type]
+        (Answer((Text("a"),), data=object()), "returned an 'Answer' whose data is no JSON ("),
+        (Answer((Text("a"),), data=["\ud800"]), "returned an 'Answer' whose data is no JSON ("),
     ],
 )
 def test_what_a_function_may_not_return(returned: object, message: str) -> None:
@@ -412,6 +436,22 @@ def test_what_a_function_may_not_return(returned: object, message: str) -> None:
         assert message in found.text
         assert "mend the tool" in found.text
         assert len(found.text) < 1_000
+
+
+def test_no_nul_goes_to_the_model() -> None:
+    """Some servers refuse it: a tool that is careless once must not end the conversation."""
+
+    @tool
+    def dump() -> list[Text]:
+        return [Text("a\0b"), Text("\0")]
+
+    @tool
+    def fail() -> None:
+        raise ValueError("c\0d")
+
+    desk = Desk([dump, fail])
+    assert desk.now("dump").answer.content == (Text("a\u2400b"), Text("\u2400"))
+    assert desk.now("fail").answer.text == "'fail' failed: ValueError: c\u2400d"
 
 
 # --- exceptions -----------------------------------------------------------------------------------------------------
@@ -573,6 +613,32 @@ def test_a_thread_cannot_ask() -> None:
     assert (found.is_error, found.text, desk.asked) == (
         True, "'work' cannot ask from a thread: mend the tool, make it 'async def'.", [],
     )  # fmt: skip
+
+
+def test_from_a_thread_there_is_all_that_a_call_offers() -> None:
+    """What cannot be had there says so in words: an AttributeError would be about us."""
+    update = CallStarted(ToolCall("call-2", "inner", {}))
+
+    @tool
+    def work(calling: Calling) -> str:
+        calling.show(update)
+        return f"{calling.id} {calling.place.cwd} {calling.approved} {calling.may_read('/x')}"
+
+    @tool
+    def waits(calling: Calling) -> Any:
+        return calling.room()
+
+    @tool
+    def asks(calling: Calling) -> Any:
+        return calling.ask("May I?", about={"a": 1})
+
+    called = Called("/")
+    assert (called.now(work).text, called.updates) == ("call-1 / False True", [update])
+    for made, verb in ((waits, "wait"), (asks, "ask")):
+        with pytest.raises(ToolError, match=f"'{made.name}' cannot {verb} from a thread: mend the tool"):
+            called.now(made)
+    offered = {name for name in vars(Calling) if not name.startswith("_")}
+    assert {name for name in offered if not hasattr(FromThread, name)} == set()
 
 
 # --- cancellation ---------------------------------------------------------------------------------------------------

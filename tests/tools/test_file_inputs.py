@@ -123,6 +123,25 @@ def test_values_out_of_bounds(tmp_path: Path, tool: Tool, name: str, value: obje
         Called(str(tmp_path)).now(tool, **FINE[tool.name] | {name: value})
 
 
+TEXTS = [
+    (tool, name) for tool in TOOLS for name, kind in tool.spec.schema["properties"].items() if kind["type"] == "string"
+]
+
+
+@pytest.mark.parametrize(("tool", "name"), TEXTS, ids=[f"{tool.name}-{name}" for tool, name in TEXTS])
+def test_half_characters_and_nul_in_any_text(tmp_path: Path, tool: Tool, name: str) -> None:
+    """A model may send them. They are the input's fault, not the tool's: nothing but a `ToolError` may come of them."""
+    (tmp_path / "f").write_text("a\nb\n")
+    calling = Called(str(tmp_path))
+    calling.now(READ, file_path="f")
+    for text in ("a\ud800", "\udcff", "\ud800\0"):
+        with pytest.raises(ToolError, match=f"does not fit: '{name}' holds half a character .*Nothing was done"):
+            calling.now(tool, **FINE[tool.name] | {name: text})
+    if name not in ("content", "new_string"):  # which may hold it
+        answered(calling, tool, FINE[tool.name] | {name: "a\0"})
+    assert snapshot(tmp_path) == {"f": b"a\nb\n"}
+
+
 def answered(calling: Called, tool: Tool, input: dict[str, Any]) -> str:
     try:
         return calling.now(tool, **input).text

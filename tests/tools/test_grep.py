@@ -244,6 +244,8 @@ def test_more_than_can_be_shown(tmp_path: Path, manner: str) -> None:
         ({"pattern": ""}, "The pattern is empty"),
         ({"pattern": "("}, "The search failed: "),
         ({"pattern": "a\0b"}, "holds a NUL"),
+        ({"pattern": "a", "type": "p\0y"}, "The type holds a NUL"),
+        ({"pattern": "a", "glob": "*\0"}, "The glob holds a NUL"),
         ({"pattern": "x" * 20_001}, "20,000 is the most"),
         ({"pattern": "x", "glob": "y" * 20_001}, "20,000 is the most"),
         ({"pattern": "x", "type": "nope"}, "nope"),

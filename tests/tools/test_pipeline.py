@@ -12,7 +12,7 @@ import pytest
 from processes.traces import new_nap, until, with_word
 
 from mainspring.core.errors import ToolError
-from mainspring.core.messages import ToolCall
+from mainspring.core.messages import Text, ToolCall
 from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import Update
 from mainspring.engine.shared import Policy
@@ -482,7 +482,16 @@ def test_a_hook_after_it_audits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "text"), [("[hidden]", "[hidden]"), ({"stdout": "ä"}, '{"stdout": "ä"}'), ([1], "[1]")]
+    ("output", "text"),
+    [
+        ("[hidden]", "[hidden]"),
+        ({"stdout": "ä\n", "stderr": "", "interrupted": False}, "ä"),  # the tool's own shape: as it would have told it
+        ({"stdout": "a\n", "stderr": "b\n", "interrupted": False}, "a\nb"),
+        ({"stdout": "", "stderr": "", "interrupted": False}, "(no output)"),
+        ({"stdout": 1}, '{"stdout": 1}'),
+        ({"other": "ä"}, '{"other": "ä"}'),
+        ([1], "[1]"),
+    ],
 )
 def test_a_hook_after_it_replaces_what_the_model_sees(tmp_path: Path, output: object, text: str) -> None:
     scene = Scene(tmp_path, "allow Bash").hook(POST, own(updatedToolOutput=output))
@@ -524,6 +533,20 @@ def test_hooks_hear_of_a_tool_that_crashes(tmp_path: Path) -> None:
     assert done.answer.text == "The tool itself failed: ZeroDivisionError: by zero"
     assert (done.answer.is_error, done.context, steps(done)) == (True, ("known: use the other one",), ALL)
     assert scene.log[-1][1]["error"] == done.answer.text
+
+
+@pytest.mark.parametrize("made", [None, "text", Answer("text"), Answer((Text("a"), "b")), Answer((Text(7),))])  # type: ignore[arg-type]
+def test_what_is_no_answer_is_the_tools_failure_and_not_the_runs(tmp_path: Path, made: Any) -> None:
+    async def run(given: Any, calling: Calling) -> Any:
+        return made
+
+    scene = Scene(tmp_path, "allow Own").hook(FAILED)
+    scene.more.append(Tool(name="Own", about="", input=Input, run=run))
+    done = scene.now("Own")
+    assert (done.answer.is_error, done.answer.text) == (
+        True, "The tool itself failed: it returned no 'Answer' of 'Text', 'Image' and 'Document'",
+    )  # fmt: skip
+    assert scene.names == ["allow", "PostToolUseFailure"]
 
 
 def test_hooks_hear_of_an_interrupt_and_nobody_waits_for_them(tmp_path: Path) -> None:
@@ -683,6 +706,45 @@ def test_which_calls_may_run_beside_others_and_which_again(tmp_path: Path) -> No
     assert known("Bash", command="touch a") == (False, False)
     assert known("Bash", command="ls", run_in_background=True) == (False, False)
     assert known("Nothing") == (True, False)
+
+
+def test_a_trait_that_fails_is_a_no(tmp_path: Path) -> None:
+    """A session with such a call must still be taken up again."""
+
+    def broken(given: Any) -> bool:
+        raise ValueError(given)
+
+    hands = Scene(tmp_path).hands()
+    hands.add([Tool(name="Odd", about="", input=Input, run=_nothing, concurrent=broken, repeatable=broken)])
+    call = ToolCall("c", "Odd", {})
+    assert (hands.is_concurrent(call), hands.is_repeatable(call)) == (False, False)
+
+
+def test_a_call_in_one_line_whatever_it_is(tmp_path: Path) -> None:
+    """For a screen that shows a call when it starts: never an exception, and the tool's own words where it has some."""
+
+    def broken(given: Any) -> str:
+        raise ValueError(given)
+
+    hands = Scene(tmp_path).hands()
+    hands.add([Tool(name="Odd", about="", input=Input, run=_nothing, summary=broken)])
+    deep: Any = "x"
+    for _ in range(50_000):
+        deep = [deep]
+    calls: list[tuple[str, dict[str, Any], str]] = [
+        ("Bash", {"command": "make test\nmake"}, "make test ..."),
+        ("Read", {"file_path": "a.py", "offset": 5, "limit": 2}, "Read a.py (lines 5-6)"),
+        ("Read", {"path": "a.py"}, "Read"),
+        ("Read", {"file_path": deep}, "Read"),
+        ("Read", {"file_path": "\ud800"}, "Read"),
+        ("Odd", {}, "Odd"),
+        ("Nope", {}, "Nope"),
+    ]
+    assert [hands.line(ToolCall("c", name, input)) for name, input, _ in calls] == [line for _, _, line in calls]
+
+
+async def _nothing(given: Any, calling: Calling) -> Answer:
+    return answer("")
 
 
 def test_tools_are_loaded_at_their_first_call(tmp_path: Path) -> None:

@@ -302,6 +302,12 @@ def test_wrong_inputs(input: dict[str, Any], message: str) -> None:
     assert done.answer.text.count(";") <= MOST_SAID
 
 
+def test_half_characters_cannot_be_handed_on() -> None:
+    done = Desk([structured_tool(BUG)]).now(NAME, **FINE | {"title": "a\ud800"})
+    assert done.answer.is_error
+    assert "does not fit: 'title' holds half a character (a lone surrogate). Nothing was done" in done.answer.text
+
+
 @pytest.mark.parametrize("depth", [100, 50_000])
 def test_deeply_nested_inputs(depth: int) -> None:
     assert "is nested too deeply" in Desk([structured_tool(BUG)]).now(NAME, **nested(depth)).answer.text

@@ -24,6 +24,7 @@ SECONDS = 60.0  # stream-json 10
 GRACE = 2.0  # seconds at the end of a session for those that nobody waited for
 MOST_ASIDE = 64  # of them at once: a hook that never ends must not pile up
 LONGEST_WHY = 2_000  # characters of somebody else's words in a message
+FORMER_NAMES = {"Agent": ("Task",)}  # which a matcher may still say (stream-json 8)
 
 Tell = Callable[[str], object]
 
@@ -68,7 +69,8 @@ class Runner:
 
     def _matching(self, point: Point, tool: str) -> list[Hook]:
         standing = self._hooks.get(point, ())
-        return [hook for hook, matcher in standing if matcher is None or matcher.fullmatch(tool)]
+        names = (tool, *FORMER_NAMES.get(tool, ()))
+        return [hook for hook, matcher in standing if matcher is None or any(map(matcher.fullmatch, names))]
 
     async def ask(self, point: Point, facts: dict[str, Any], tool: str = "") -> Opinion:
         given = self._given(point, facts)

@@ -35,6 +35,7 @@ class Running:
         self.status: Status = "running"
         self.seconds = 0.0
         self.stopped = False  # somebody asked for its end
+        self._noted = False
 
     @property
     def path(self) -> str:
@@ -48,6 +49,11 @@ class Running:
         code = self.child.code or 0
         how = f", {named(code)}" if self.status == "failed" else ""
         return f"{self.status} after {self.seconds:.0f} s{how}"
+
+    def take_notes(self) -> tuple[str, ...]:
+        """What the sandbox has to say of it, once."""
+        told, self._noted = self._noted, True
+        return () if told else self.child.notes
 
     def over(self) -> None:
         code = self.child.code
@@ -145,6 +151,7 @@ def output_tool(background: Background, children: Children) -> Tool:
         if matching is not None:
             text = await matching.lines(text)
         shown = without_nul(text).rstrip("\n")
+        notes = () if status.startswith("running") else running.take_notes()
         data = {
             "shellId": running.id,
             "status": running.status,
@@ -152,7 +159,7 @@ def output_tool(background: Background, children: Children) -> Tool:
             "stderr": "",
             "exitCode": running.child.code,
         }
-        words = f"[{running.id}: {status}]\n{shown or '(no new output)'}"
+        words = "\n".join([f"[{running.id}: {status}]", shown or "(no new output)", *notes])
         return answer(words, data, Rendering(f"{running.id}: {status}", shown, "output"))
 
     return Tool(

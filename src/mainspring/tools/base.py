@@ -7,7 +7,7 @@ declares the rest. Tools raise `ToolError` for what the model should hear; every
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -45,6 +45,21 @@ class Answer(Value):
     @property
     def text(self) -> str:
         return "".join([part.text for part in self.content if isinstance(part, Text)])
+
+
+def is_answer(made: object) -> bool:
+    """Whether a tool returned what it should: nobody checks the fields of a struct, and who reads them would fail."""
+    return isinstance(made, Answer) and is_content(made.content)
+
+
+def is_content(parts: object) -> bool:
+    if not isinstance(parts, tuple | list):
+        return False
+    return all(isinstance(part, Content) and isinstance(_held(part), str) for part in cast("list[object]", parts))
+
+
+def _held(part: Content) -> object:
+    return part.text if isinstance(part, Text) else part.data
 
 
 def answer(text: str, data: Any = None, shown: Rendering | None = None) -> Answer:
@@ -170,6 +185,7 @@ class Tool(Bundle, kw_only=True):
     most_shown: int = MOST_SHOWN  # characters of a result; what is longer is stored, and its ends are shown
     paths: tuple[str, ...] = ()  # fields that hold a path: made absolute before anybody decides about them
     summary: Callable[[Any], str] | None = None  # one line about a call
+    wording: Callable[[Any], str] | None = None  # of `data` that a hook put in place of ours; empty: it is of no shape
     deferred: bool = False  # the model is told its name only, until it asks for more (ToolSearch)
     memory: Memory | None = None
 
@@ -217,7 +233,9 @@ Kind = TypeVar("Kind", bound=Struct)
 
 def parsed(kind: type[Kind], input: dict[str, Any], name: str) -> Kind:
     try:
-        return msgspec.convert(input, kind)
+        if halves := half_characters(input):
+            raise ToolError(f"The input of '{name}' does not fit: {halves}. Nothing was done: call it again.")
+        return msgspec.convert(input, kind, str_keys=True)  # as all keys of JSON are
     except msgspec.ValidationError as error:
         given = _without_nulls(kind, input)
         if len(given) < len(input):
@@ -229,6 +247,25 @@ def parsed(kind: type[Kind], input: dict[str, Any], name: str) -> Kind:
         raise ToolError(f"The input of '{name}' is nested too deeply. Nothing was done: call it again.") from None
 
 
+def half_characters(input: dict[str, Any]) -> str:
+    """Where there are any, in words; else nothing. JSON can hold a lone surrogate, but no file and no argument of a
+    program: whoever meets it fails with words about encodings. May raise `RecursionError`."""
+    if not _has_half_characters(input):
+        return ""
+    where = next((f"'{key}'" for key in input if _has_half_characters(input[key])), "a name in it")
+    return f"{where} holds half a character (a lone surrogate)"
+
+
+def _has_half_characters(value: object) -> bool:
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return True
+    except TypeError:  # no JSON: it comes from a program, and its types are looked at next
+        return False
+    return False
+
+
 def _without_nulls(kind: type[Struct], input: dict[str, Any]) -> dict[str, Any]:
     """Many models send null for what they leave out."""
     optional = {field.encode_name for field in msgspec.structs.fields(kind) if not field.required}
@@ -236,6 +273,15 @@ def _without_nulls(kind: type[Struct], input: dict[str, Any]) -> dict[str, Any]:
 
 
 def _told(error: msgspec.ValidationError, kind: type[Struct]) -> str:
-    if "unknown field" not in str(error):
-        return f"{error}."
-    return f"{error}. It takes {', '.join([field.encode_name for field in msgspec.structs.fields(kind)])}."
+    """With what would have fitted there, where that can be listed."""
+    from mainspring.tools.schema import inside, schema_of  # only after a failure
+
+    said = str(error)
+    _, _, path = said.partition(" - at ")
+    place = inside(schema_of(kind), path.strip("`") or "$")
+    takes = ""
+    if "unknown field" in said and "properties" in place:
+        takes = f" It takes {', '.join(place['properties']) or 'nothing'}."
+    elif said.startswith("Invalid enum value") and "enum" in place:
+        takes = f" It takes {', '.join(map(repr, place['enum']))}."
+    return f"{said}.{takes}"

@@ -7,9 +7,10 @@ started and ended is in `processes/`; whether a command may run is decided befor
 
 import errno
 import os
+import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -42,8 +43,11 @@ variables do not. There is no terminal and no standard input, so commands that a
 - Long output is cut in the middle and stored whole; the result says where.
 - What goes on without an end (servers, watchers): 'run_in_background', then BashOutput and KillShell."""
 
+# A command that may end in another folder, from which the next call is to start. One that only seems to do so waits for
+# nothing but its turn.
+MOVES = re.compile(r"(?<![\w.-])(cd|pushd|popd)(?![\w.-])").search
 
-Notes = Callable[[], tuple[str, ...]]
+Notes = Callable[[tuple[str, ...]], tuple[str, ...]]  # those that were not told before
 
 
 class BashInput(Input, frozen=True):
@@ -81,7 +85,13 @@ class Bash:
         seconds = min(given.timeout, MOST_TIMEOUT) / 1_000
         ended, folder = await self._run(given, calling, seconds)
         self._stored.keep(ended.stdout)
-        notes = (note, move(calling.place, folder), late(ended, seconds), self._confined(given, ended), *self._notes())
+        notes = (
+            note,
+            move(calling.place, folder),
+            late(ended, seconds),
+            self._confined(given, ended),
+            *self._notes(ended.notes),
+        )
         made = told(given, ended, [text for text in notes if text])
         walls = self._walls_of(given)
         return made if walls is Walls.NONE else replace(made, data={**made.data, "sandbox": walls.value})
@@ -90,6 +100,8 @@ class Bash:
         """What a command that failed may have met."""
         if self._walls_of(given) is Walls.NONE:
             return ""
+        if ended.code and any(sign in ended.stdout.text for sign in SIGNS_OF_CONFIG):
+            return CONFIG
         failed = ended.code and not meaning(given.command, ended.code)
         signs = SIGNS_OF_WALLS if failed else SIGNS_OF_WALLS[:1]
         return CONFINED if any(sign in ended.stdout.text for sign in signs) else ""
@@ -147,6 +159,10 @@ class Bash:
         return self._walls(given.command, given.dangerouslyDisableSandbox)
 
 
+def all_of_them(notes: tuple[str, ...]) -> tuple[str, ...]:
+    return notes
+
+
 def bash_tool(  # noqa: PLR0913  # keywords, most of them
     children: Children,
     background: Background,
@@ -155,10 +171,10 @@ def bash_tool(  # noqa: PLR0913  # keywords, most of them
     read_only: Trait = False,
     disk: int = DISK,
     walls: WallsOf = no_walls,
-    notes: Notes = tuple,
+    notes: Notes = all_of_them,
 ) -> Tool:
     """`env` is all that commands find (`processes/environment.py`); `read_only` knows which of them only read, `walls`
-    what each may reach, and `notes` what the sandbox has to say of the last one."""
+    what each may reach, and `notes` which words of the sandbox are new."""
 
     def only_reads(given: BashInput) -> bool:
         return not given.run_in_background and (read_only(given) if callable(read_only) else read_only)
@@ -169,7 +185,9 @@ def bash_tool(  # noqa: PLR0913  # keywords, most of them
         input=BashInput,
         run=Bash(children, background, env, disk=disk, walls=walls, notes=notes),
         read_only=only_reads,
+        concurrent=lambda given: only_reads(given) and not MOVES(given.command),
         summary=summary,
+        wording=wording,
     )
 
 
@@ -223,6 +241,12 @@ def refusals(command: str) -> Generator[None]:
 # --- after it ran -------------------------------------------------------------------------------------------------
 
 # What programs say where the sandbox stands in their way.
+SIGNS_OF_CONFIG = ("could not lock config file", "could not write config file")
+CONFIG = (
+    "In the sandbox '.git/config' can only be read, since git runs what is set there. 'git init', and 'git config' of "
+    "user.name or user.email, work in a call of their own; leave 'git init' out where there is a repository. For "
+    "other settings ask with 'dangerouslyDisableSandbox'."
+)
 SIGNS_OF_WALLS = (
     "Read-only file system",
     "Operation not permitted",
@@ -241,6 +265,7 @@ CONFINED = (
     "it failed, and there is no other way, ask for it with 'dangerouslyDisableSandbox'."
 )
 
+NO_OUTPUT = "(no output)"
 DATA: dict[str, object] = {"stdout": "", "stderr": "", "interrupted": False, "isImage": False}
 
 
@@ -253,6 +278,17 @@ def late(ended: Ended, seconds: float) -> str:
     )
 
 
+def wording(output: Any) -> str:
+    """Of an outcome in our shape that somebody else has written; empty: it is none."""
+    if not isinstance(output, dict):
+        return ""
+    said = cast("dict[str, object]", output)
+    parts = [said.get("stdout"), said.get("stderr", "")]
+    if not all(isinstance(part, str) for part in parts):
+        return ""
+    return "\n".join([text for part in parts if (text := str(part).rstrip("\n"))]) or NO_OUTPUT
+
+
 def told(given: BashInput, ended: Ended, notes: list[str]) -> Answer:
     output = without_nul(ended.stdout.text)
     no_failure = meaning(given.command, ended.code)  # in words; empty if it is one
@@ -261,7 +297,7 @@ def told(given: BashInput, ended: Ended, notes: list[str]) -> Answer:
     wrong = ended.timed_out or (ended.code != 0 and not no_failure)
     text = "\n".join([part for part in (output.rstrip("\n"), *notes) if part])
     return Answer(
-        (Text(text or "(no output)"),),
+        (Text(text or NO_OUTPUT),),
         {**DATA, "stdout": output, "interrupted": ended.timed_out, "exitCode": ended.code},
         is_error=wrong,
         failed=wrong,

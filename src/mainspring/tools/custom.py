@@ -21,10 +21,12 @@ from typing import Annotated, Any, Generic, NoReturn, ParamSpec, TypeVar, cast, 
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Content
-from mainspring.tools.base import Answer, Calling, Input, Place, Run, Tool, Trait, answer
+from mainspring.core.updates import Update
+from mainspring.tools.base import Answer, Calling, Input, Place, Run, Tool, Trait, answer, is_content
 from mainspring.tools.schema import schema_of
 
 NOTHING = "(nothing)"  # what a function that returns None came to
@@ -275,6 +277,9 @@ async def _in_thread(
     return returned
 
 
+IN_THREAD = "from a thread: mend the tool, make it 'async def'."
+
+
 class FromThread:
     """The running call, as a plain function sees it from its thread."""
 
@@ -291,18 +296,31 @@ class FromThread:
     def place(self) -> Place:
         return self._calling.place
 
+    @property
+    def approved(self) -> bool:
+        return self._calling.approved
+
     def may_read(self, path: str) -> bool:
         return self._calling.may_read(path)
 
     def progress(self, text: str) -> None:
         """Also the place where a function that goes on after its call was cancelled comes to its end."""
+        self._later(self._calling.progress, text)
+
+    def show(self, update: Update) -> None:
+        self._later(self._calling.show, update)
+
+    def _later(self, tell: Callable[[Any], None], what: object) -> None:
         if self.over:
             raise ToolError("It was cancelled.")
         with suppress(RuntimeError):  # the loop is closed since
-            self._loop.call_soon_threadsafe(self._calling.progress, text)
+            self._loop.call_soon_threadsafe(tell, what)
 
-    def ask(self, text: str) -> NoReturn:  # noqa: ARG002  # as in `Calling`
-        raise ToolError(f"'{self._title}' cannot ask from a thread: mend the tool, make it 'async def'.")
+    def ask(self, text: str, about: Any = None) -> NoReturn:  # noqa: ARG002  # as in `Calling`
+        raise ToolError(f"'{self._title}' cannot ask {IN_THREAD}")
+
+    def room(self) -> NoReturn:
+        raise ToolError(f"'{self._title}' cannot wait {IN_THREAD}")
 
 
 @contextmanager
@@ -328,7 +346,7 @@ def answered(value: Any, title: str) -> Answer:
     """What a function returned, as the model gets it."""
     match value:
         case Answer():
-            return value
+            return _checked(value, title)
         case str():
             return answer(str(value))
         case None:
@@ -337,7 +355,7 @@ def answered(value: Any, title: str) -> Answer:
             raise ToolError(f"'{title}' returned bytes: mend the tool, decode them or return an 'Image'.")
         case _:
             parts = _content(value)
-            return Answer(parts) if parts else _as_json(value, title)
+            return _checked(Answer(parts), title) if parts else _as_json(value, title)
 
 
 def _content(value: Any) -> tuple[Content, ...]:
@@ -346,12 +364,34 @@ def _content(value: Any) -> tuple[Content, ...]:
     return parts if all(isinstance(part, Content) for part in parts) else ()
 
 
+def _checked(made: Answer, title: str) -> Answer:
+    if not is_content(made.content):
+        raise ToolError(
+            f"'{title}' returned content that is no 'Text', 'Image' or 'Document': mend the tool, return text, or a "
+            "list of those."
+        )
+    try:
+        return replace(made, data=_through_json(made.data)[1])
+    except NO_JSON as error:
+        raise ToolError(
+            f"'{title}' returned an 'Answer' whose data is no JSON ({error}): mend the tool, use JSON values."
+        ) from error
+
+
 def _as_json(value: object, title: str) -> Answer:
     try:
-        encoded = msgspec.json.encode(value)
-        return answer(encoded.decode(), msgspec.json.decode(encoded))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return answer(*_through_json(value))
+    except NO_JSON as error:
         raise ToolError(
             f"'{title}' returned {type(value).__name__}, which is no JSON ({error}): mend the tool, return text, JSON "
             "values, content or an 'Answer'."
         ) from error
+
+
+NO_JSON = (TypeError, ValueError, OverflowError, RecursionError)
+
+
+def _through_json(value: object) -> tuple[str, Any]:
+    """As text, and as nothing but JSON values, which nobody can change from outside."""
+    encoded = msgspec.json.encode(value)
+    return encoded.decode(), msgspec.json.decode(encoded)

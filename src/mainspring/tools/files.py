@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from mainspring.core.errors import ToolError
 from mainspring.processes.opening import open_read, read_all
-from mainspring.processes.paths import Resolved, resolve
+from mainspring.processes.paths import PathRefused, Resolved, resolve
 from mainspring.tools.base import Calling
 
 WHOLE = 10_000_000  # bytes; a file up to here is read whole, remembered, and may be edited
@@ -65,6 +65,8 @@ def written(path: Resolved) -> Generator[None]:
     """Around a write."""
     try:
         yield
+    except PathRefused as error:
+        raise ToolError(f"{error}. Nothing was done: name a file.") from None
     except OSError as error:
         raise ToolError(f"'{path.asked}' cannot be written: {error.strerror}.") from None
 

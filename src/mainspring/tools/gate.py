@@ -81,6 +81,10 @@ class Gate:
         self._trusted = trusted
         self._made: tuple[str, tuple[str, ...], Policy] | None = None
 
+    def set_folders(self, folders: tuple[str, ...]) -> None:
+        """The working folders, from now on; the first one stays what it was."""
+        self._folders, self._made = folders, None
+
     def policy(self, standing: Standing) -> Policy:
         made = self._made
         if made is None or made[0] != standing.mode or made[1] != standing.rules:

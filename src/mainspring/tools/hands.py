@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, ToolCall
 from mainspring.hooks.points import Hooks, Nobody
 from mainspring.providers.base import ToolSpec
@@ -128,6 +128,14 @@ class Hands:
         tool = self.tool(call.name)
         return False if tool is None else _known(tool, tool.is_repeatable, call)
 
+    def line(self, call: ToolCall) -> str:
+        """About a call, for a person; its name, if its input cannot even be read."""
+        tool = self.tool(call.name)
+        try:
+            return call.name if tool is None else tool.line(tool.parse(call.input))
+        except Exception:  # noqa: BLE001  # the model wrote this input, and somebody else perhaps the tool
+            return call.name
+
 
 def as_offer(tool: Tool | Offer) -> Offer:
     if isinstance(tool, Tool):
@@ -142,5 +150,5 @@ def _known(tool: Tool, trait: Callable[[Any], bool], call: ToolCall) -> bool:
     """Not of an input that cannot even be read: a session with such a call must still be taken up again."""
     try:
         return trait(tool.parse(call.input))
-    except ToolError:
+    except Exception:  # noqa: BLE001  # the model wrote this input, and somebody else perhaps the trait
         return False

@@ -61,11 +61,11 @@ class Kit:
         only_reads: OnlyReads = _never,
         around: Around | None = None,
         walls: WallsOf | None = None,
-        notes: Callable[[], tuple[str, ...]] = tuple,
+        notes: Callable[[tuple[str, ...]], tuple[str, ...]] = tuple,
     ) -> None:
         """`env` is all that programs find, or makes it when the first one is started. `adopt`: this process is ours
         alone, and may become the parent of what its children leave, and hide from them (`processes/subreaper.py`).
-        `around` is the sandbox, `walls` says what each command may reach, `notes` what there is to say of the last."""
+        `around` is the sandbox, `walls` says what each command may reach, `notes` which of its words are new."""
         self.place = place
         self._env = env
         self._adopt = adopt
@@ -208,6 +208,13 @@ class Kit:
 
             self._background = Background(self.children)
         return self._background
+
+    async def stop(self, id: str) -> None:
+        """A command in the background, if it still runs."""
+        if self._background is not None:
+            for running in self._background.running:
+                if running.id == id:
+                    await self._background.stop(running)
 
     def kill(self) -> None:
         """End all programs now, from anywhere: also from a signal handler."""

@@ -15,7 +15,8 @@ class Ends(NamedTuple):
     """Of blocks that follow each other."""
 
     counts: Sequence[int]
-    size: int  # bytes; less than a whole number of blocks only at the end of the file
+    size: int  # bytes,
+    blocks: int  # and how many blocks were wanted; if there is less, the file ends there
 
 
 class Source(Protocol):
@@ -48,12 +49,17 @@ class Descriptor:
         return os.pread(self.fd, max(0, min(length, self.size - start)), self.skip + start)
 
     def ends(self, start: int, blocks: int, block: int) -> Ends:
-        full = (self.size - start) // block
         count = native_count()
-        if full < blocks or count is None:  # the last block may have grown, and is cut by `at`
+        full = min(blocks, (self.size - start) // block) if count is not None else 0
+        if count is None or full < 1:
             return counted_in_python(self, start, blocks, block)
-        counts, size = count(self.fd, self.skip + start, blocks, block)
-        return Ends(array("Q", counts), size)
+        data, size = count(self.fd, self.skip + start, full, block)
+        counts = array("Q", data)
+        if full < blocks and size == full * block:  # the last block may have grown, and is cut by `at`
+            rest = counted_in_python(self, start + size, blocks - full, block)
+            counts.extend(rest.counts)
+            size += rest.size
+        return Ends(counts, size, blocks)
 
 
 def counted_in_python(source: Source, start: int, blocks: int, block: int) -> Ends:
@@ -64,7 +70,7 @@ def counted_in_python(source: Source, start: int, blocks: int, block: int) -> En
         size += len(data)
         if len(data) < block:
             break
-    return Ends(counts, size)
+    return Ends(counts, size, blocks)
 
 
 def native_count() -> Callable[[int, int, int, int], tuple[bytes, int]] | None:

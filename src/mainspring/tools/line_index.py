@@ -10,13 +10,17 @@ from array import array
 from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Condition, Thread
+from typing import NamedTuple
 
 from mainspring.tools.aside import Halt
 from mainspring.tools.line_ends import Ends, Source, native_count
 
-BLOCK = 1 << 18  # bytes; counts as fast as any larger one; 64 KB takes half as long again in Python
-PIECE = 4  # blocks; what a thread takes at a time
-AHEAD = 8  # pieces; how far one may go on while another is late with its own, so how far too far
+BLOCK = 1 << 18  # bytes; counts as fast as any larger one; 64 KB takes half as long again in Python,
+NATIVE_BLOCK = 1 << 16  # and no longer in native code; where a line begins in its block is found sooner
+PIECE = 8  # blocks; what a thread takes at a time
+MOST = 1 << 9  # blocks, for somebody who waits: two threads share what there seems to be to count
+FAR = 10_000  # lines; who wants to know of one behind them has more to count than one piece
+AHEAD = 8  # pieces; how far one may go on beyond what seems to be wanted, while another is late with its own
 MOST_KEPT = 16  # indexes
 SETTLED = 1_000_000_000  # nanoseconds; a file that changed just now may change again without another time on it
 ALONE = 1 << 23  # bytes; who has no more to count than this is done before a second thread would help
@@ -24,92 +28,113 @@ _NARROW = 1 << 10
 _LOOK = 0.05  # seconds; how soon one that waits for others sees that it is to end
 
 
+class Piece(NamedTuple):
+    first: int  # block
+    blocks: int
+
+
 class Index:
-    def __init__(self, block: int = BLOCK) -> None:
-        self.block = block
+    def __init__(self, block: int = 0) -> None:
+        self.block = block or (BLOCK if native_count() is None else NATIVE_BLOCK)
         self.ends = array("Q")
         self.whole = False
         self._changed = Condition()
-        self._taken = 0  # pieces, from the first on
-        self._returned: list[int] = []
-        self._early: dict[int, Ends] = {}  # pieces that wait for one before them
+        self._taken = 0  # blocks, from the first on
+        self._workers = self._at_work = 0  # threads that count, and those of them that have a piece
+        self._returned: list[Piece] = []
+        self._early: dict[int, Ends] = {}  # pieces that wait for one before them, by their first block
 
     # --- counting ---------------------------------------------------------------------------------------------------
 
-    def count_until(self, source: Source, ends: int | None, halt: Halt) -> None:
-        """Until so many line ends are behind, or to the end of the file. Others may do the same meanwhile."""
-        while (piece := self._take(source, ends, halt)) is not None:
-            self._count(source, piece)
+    def count_until(self, source: Source, ends: int | None, halt: Halt, most: int = 4 * PIECE) -> None:
+        """Until so many line ends are behind, or to the end of the file. Others may do the same meanwhile. `most`:
+        blocks in one piece, for which others may have to wait."""
+        with self._changed:
+            self._workers += 1
+        try:
+            while (piece := self._take(source, ends, halt, most)) is not None:
+                self._count(source, piece)
+        finally:
+            with self._changed:
+                self._workers -= 1
 
     def count_at_once(self, source: Source, ends: int | None, halt: Halt) -> None:
         """The same, for somebody who waits: on two processors, if there is much to count."""
-        piece = self._take(source, ends, halt)
-        if piece is None:
-            return
-        self._count(source, piece)  # often enough
-        known = ends is not None and self._reached(ends)
-        if known or source.size - len(self.ends) * self.block <= ALONE or native_count() is None:
+        near = self.whole or (ends is not None and (ends <= FAR or self._reached(ends)))
+        if near or source.size - len(self.ends) * self.block <= ALONE or native_count() is None:
             self.count_until(source, ends, halt)
             return
         second = Thread(target=self._help, args=(source, ends, halt), name="count-lines-too", daemon=True)
         try:
             second.start()
         except RuntimeError:  # there are no more threads to be had
-            self.count_until(source, ends, halt)
+            self.count_until(source, ends, halt, MOST)
             return
         try:
-            self.count_until(source, ends, halt)
+            self.count_until(source, ends, halt, MOST)
         finally:
             second.join()  # at most one piece; it uses the caller's descriptor
 
-    def _count(self, source: Source, piece: int) -> None:
-        found: Ends | None = None
-        try:
-            found = source.ends(piece * PIECE * self.block, PIECE, self.block)
-        finally:
-            self._bring(piece, found)
-
     def _help(self, source: Source, ends: int | None, halt: Halt) -> None:
         try:
-            self.count_until(source, ends, halt)
+            self.count_until(source, ends, halt, MOST)
         except Exception:  # noqa: BLE001  # the caller meets the same at the piece that is given back, and tells of it
             return
 
-    def _take(self, source: Source, ends: int | None, halt: Halt) -> int | None:
-        """The number of a piece that is to be counted; None: there is nothing left to do."""
+    def _count(self, source: Source, piece: Piece) -> None:
+        found: Ends | None = None
+        try:
+            found = source.ends(piece.first * self.block, piece.blocks, self.block)
+        finally:
+            self._bring(piece, found)
+
+    def _take(self, source: Source, ends: int | None, halt: Halt, most: int) -> Piece | None:
+        """One that is to be counted; None: there is nothing left to do."""
         with self._changed:
             while not self.whole and (ends is None or not self._reached(ends)):
                 halt.check()
-                if self._returned:
-                    return self._returned.pop()
-                more = self._taken * PIECE * self.block <= source.size  # a piece that holds nothing tells of the end
-                if more and self._taken - self._pieces < AHEAD:
-                    self._taken += 1
-                    return self._taken - 1
+                piece = self._returned.pop() if self._returned else self._next(source, ends, most)
+                if piece is not None:
+                    self._at_work += 1
+                    return piece
                 self._changed.wait(_LOOK)  # for what others have taken
             return None
 
-    def _bring(self, piece: int, found: Ends | None) -> None:
+    def _next(self, source: Source, ends: int | None, most: int) -> Piece | None:
+        """A fair share of what there seems to be to count. None: others have all of that, and some more."""
+        last = source.size // self.block  # one that holds nothing tells of the end
+        if self._taken > last:
+            return None
+        target = last + 1 if ends is None else self._guess(ends)
+        if self._taken >= max(target, len(self.ends)) + AHEAD * PIECE:
+            return None
+        share = (target - self._taken) // max(1, self._workers - self._at_work)
+        piece = Piece(self._taken, min(max(PIECE, min(share, most)), last + 1 - self._taken))
+        self._taken += piece.blocks
+        return piece
+
+    def _guess(self, ends: int) -> int:
+        """How many blocks have so many line ends, if all are like those that were counted: rather less."""
+        behind = self.ends[-1] if self.ends else 0
+        return ends * len(self.ends) // behind * 31 // 32 if behind else 0
+
+    def _bring(self, piece: Piece, found: Ends | None) -> None:
         with self._changed:
+            self._at_work -= 1
             if found is None:
                 self._returned.append(piece)
             else:
-                self._early[piece] = found
-            while not self.whole and (next_one := self._early.pop(self._pieces, None)) is not None:
+                self._early[piece.first] = found
+            while not self.whole and (next_one := self._early.pop(len(self.ends), None)) is not None:
                 self._append(next_one)
             self._changed.notify_all()
-
-    @property
-    def _pieces(self) -> int:
-        """Complete ones."""
-        return len(self.ends) // PIECE
 
     def _append(self, found: Ends) -> None:
         behind = self.ends[-1] if self.ends else 0
         for count in found.counts:
             behind += count
             self.ends.append(behind)
-        self.whole = found.size < PIECE * self.block
+        self.whole = found.size < found.blocks * self.block
 
     def _reached(self, ends: int) -> bool:
         return bool(self.ends) and self.ends[-1] >= ends

@@ -6,9 +6,26 @@ references, defaults). It knows the types that inputs are made of and refuses ot
 
 from __future__ import annotations
 
+import re
 import types
+from collections import abc
+from enum import Enum
 from inspect import get_annotations
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Required,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)  # fmt: skip
 
 from msgspec import NODEFAULT, Meta, Struct
 
@@ -20,11 +37,13 @@ _PLAIN: dict[Any, dict[str, Any]] = {
     int: {"type": "integer"},
     float: {"type": "number"},
     dict: {"type": "object"},
-    list: {"type": "array"},
+    list: {"type": "array", "items": {}},  # some servers refuse an array of which they are not told what is in it
     Any: {},
     None: {"type": "null"},
     type(None): {"type": "null"},
 }
+_ARRAYS = (list, set, frozenset, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Set, abc.MutableSet)
+_TABLES = (dict, abc.Mapping, abc.MutableMapping)
 
 # What a constraint of msgspec is called in a schema.
 _LIMITS = {
@@ -35,16 +54,57 @@ _LIMITS = {
 def schema_of(kind: type[Struct]) -> dict[str, Any]:
     """Of an object: fields without a default are required. That unknown ones are not taken, the model is told if it
     sends one: to say so in every schema would cost 200 tokens in each request."""
-    hints = _hints(kind)
-    names = kind.__struct_fields__
-    encoded = kind.__struct_encode_fields__
-    required = len(names) - len(kind.__struct_defaults__)
-    defaults = (NODEFAULT,) * required + kind.__struct_defaults__
+    return _object(_members_of_struct(kind), _tag(kind))
+
+
+# --- objects ------------------------------------------------------------------------------------------------------
+
+
+class _Member(NamedTuple):
+    name: str
+    key: str  # as the model writes it
+    hint: Any
+    required: bool
+
+
+def _object(members: list[_Member], tag: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
-        "properties": {key: _schema(hints[name], f"'{name}'") for name, key in zip(names, encoded, strict=True)},
-        "required": [key for key, default in zip(encoded, defaults, strict=True) if default is NODEFAULT],
+        "properties": {**tag, **{one.key: _member(one) for one in members}},
+        "required": [*tag, *[one.key for one in members if one.required]],
     }
+
+
+def _member(one: _Member) -> dict[str, Any]:
+    """`None` is for whoever writes the function, if the model can leave the field out instead."""
+    return _schema(one.hint if one.required else _without_none(one.hint), f"'{one.name}'")
+
+
+def _without_none(hint: Any) -> Any:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return Annotated[(_without_none(args[0]), *args[1:])]
+    if origin in (Union, types.UnionType):
+        kept = tuple([arg for arg in args if arg is not type(None)])
+        return Union[kept]  # noqa: UP007  # of a tuple there is no other way
+    return hint
+
+
+def _tag(kind: type[Struct]) -> dict[str, Any]:
+    """By which the structs of a union are told apart."""
+    config = kind.__struct_config__
+    return {} if config.tag is None else {str(config.tag_field): _words((config.tag,))}
+
+
+def _members_of_struct(kind: type[Struct]) -> list[_Member]:
+    hints = _hints(kind)
+    names = kind.__struct_fields__
+    required = len(names) - len(kind.__struct_defaults__)
+    defaults = (NODEFAULT,) * required + kind.__struct_defaults__
+    return [
+        _Member(name, key, hints[name], default is NODEFAULT)
+        for name, key, default in zip(names, kind.__struct_encode_fields__, defaults, strict=True)
+    ]
 
 
 def _hints(kind: type[Struct]) -> dict[str, Any]:
@@ -56,38 +116,68 @@ def _hints(kind: type[Struct]) -> dict[str, Any]:
     return found
 
 
+def _members_of_dataclass(kind: Any) -> list[_Member]:
+    from dataclasses import MISSING, fields  # whoever has a dataclass has loaded this
+
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        _Member(one.name, one.name, hints[one.name], one.default is MISSING and one.default_factory is MISSING)
+        for one in fields(kind)
+    ]
+
+
+def _members_of_typed_dict(kind: Any) -> list[_Member]:
+    """Python does not see `NotRequired` where hints are strings, so what the hint itself says counts."""
+    found: list[_Member] = []
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        said = get_origin(hint)
+        required = said is Required or (said is not NotRequired and name in kind.__required_keys__)
+        found.append(_Member(name, name, get_args(hint)[0] if said in (Required, NotRequired) else hint, required))
+    return found
+
+
+# --- types --------------------------------------------------------------------------------------------------------
+
+
 def _schema(hint: Any, where: str) -> dict[str, Any]:  # one line for each kind of type
     if _hashable(hint) and hint in _PLAIN:
         return dict(_PLAIN[hint])
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _described(_schema(args[0], where), args[1:])
-    if origin is Literal:
+    if origin is Literal and all(type(value) in _PLAIN for value in args):
         return _words(args)
-    if origin in (list, set, frozenset) or (origin is tuple and args[1:] == (...,)):
+    if origin in _ARRAYS or (origin is tuple and args[1:] == (...,)):
         return {"type": "array", "items": _schema(args[0], where)}
-    if origin is dict:
+    if origin in _TABLES:
         return {"type": "object", "additionalProperties": _schema(args[1], where)}
     if origin in (Union, types.UnionType):
-        return _either([_schema(arg, where) for arg in args if arg is not type(None)], len(args))
-    if isinstance(hint, type) and issubclass(hint, Struct):
-        return schema_of(hint)
+        return {"anyOf": [_schema(arg, where) for arg in args]}
+    if isinstance(hint, NewType):
+        return _schema(hint.__supertype__, where)
+    return _named(hint, where)
+
+
+def _named(hint: Any, where: str) -> dict[str, Any]:
+    """Of a class."""
+    kind: type[Any] = hint if isinstance(hint, type) else type(None)
+    if issubclass(kind, Struct) and not kind.__struct_config__.array_like:
+        return schema_of(kind)
+    if issubclass(kind, Enum) and all(type(one.value) in _PLAIN for one in kind):
+        return _words(tuple([one.value for one in kind]))
+    if hasattr(kind, "__dataclass_fields__"):
+        return _object(_members_of_dataclass(kind), {})
+    if is_typeddict(hint):
+        return _object(_members_of_typed_dict(hint), {})
     raise UsageError(
         f"{where} is of type {hint!r}, which no JSON Schema is known for: use str, int, float, bool, list, dict, "
-        "Literal, a union of these or a msgspec struct"
+        "Literal, an Enum, a union of these, a dataclass, a TypedDict or a msgspec struct"
     )
 
 
 def _words(values: tuple[Any, ...]) -> dict[str, Any]:
     kinds = {_PLAIN[type(value)]["type"] for value in values}
     return {"type": kinds.pop(), "enum": list(values)} if len(kinds) == 1 else {"enum": list(values)}
-
-
-def _either(kinds: list[dict[str, Any]], said: int) -> dict[str, Any]:
-    """`None` is for whoever writes the function: the model leaves a field out instead."""
-    if len(kinds) == 1 and said <= 2:  # a type and None
-        return kinds[0]
-    return {"anyOf": kinds}
 
 
 def _described(made: dict[str, Any], notes: tuple[Any, ...]) -> dict[str, Any]:
@@ -114,3 +204,22 @@ def _hashable(hint: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+# --- a place in a schema --------------------------------------------------------------------------------------------
+
+
+def inside(schema: dict[str, Any], path: str) -> dict[str, Any]:
+    """What is said of a place that msgspec names (`$.tasks[0].status`, `$.named[...]`). Nothing below a union: nobody
+    knows which kind was meant."""
+    found = schema
+    for step in re.findall(r"\[[^]]*\]|[^.\[]+", path)[1:]:
+        inner: Any = (
+            found.get("items", found.get("additionalProperties"))
+            if step.startswith("[")
+            else found.get("properties", {}).get(step)
+        )
+        if not isinstance(inner, dict):
+            return {}
+        found = cast("dict[str, Any]", inner)
+    return found

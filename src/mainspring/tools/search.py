@@ -47,7 +47,8 @@ def begun(path: Resolved, calling: Calling) -> Generator[Where]:
 
 
 def answered(request: Request, where: Where, place: Place, halt: Halt) -> Output:
-    for name, text in (("pattern", request.pattern), *[("glob", one) for one in request.globs]):
+    texts = (("pattern", request.pattern), ("type", request.type or ""), *[("glob", one) for one in request.globs])
+    for name, text in texts:
         if len(text) > LONGEST:
             raise ToolError(f"The {name} has {len(text):,} characters; {LONGEST:,} is the most.")
         if "\0" in text:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from time import perf_counter_ns
+from typing import Any
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Text
 from mainspring.core.pairing import NeverRan
 from mainspring.hooks.points import Point
 from mainspring.secrets.held import is_in
-from mainspring.tools.base import CRASHED, INTERRUPTED, Answer
+from mainspring.tools.base import CRASHED, INTERRUPTED, Answer, is_answer
 from mainspring.tools.consent import decide
 from mainspring.tools.fitting import fitted
 from mainspring.tools.inputs import KEY_IN_INPUT, MOST_DEEP, deeper_than, take
@@ -63,11 +64,15 @@ async def ask_hooks(passage: Passage) -> Answer | None:
     return passage.refuse(opinion.stop or "A hook ended the run.") if opinion.stop is not None else None
 
 
+NO_ANSWER = "it returned no 'Answer' of 'Text', 'Image' and 'Document'"
+
+
 async def act(passage: Passage) -> Answer | None:
     began = perf_counter_ns()
     passage.began = True
     try:
-        passage.answer = await passage.tool.run(passage.given, passage)
+        made = await passage.tool.run(passage.given, passage)
+        passage.answer = made if is_answer(made) else wrong(CRASHED.format(error=NO_ANSWER))
     except ToolError as error:
         passage.answer = wrong(str(error))
     except asyncio.CancelledError:
@@ -92,7 +97,8 @@ async def tell_hooks(passage: Passage) -> Answer | None:
     opinion = await hooks.ask(point, facts, passage.call.name)
     passage.heed(opinion)
     if opinion.output is not None:
-        passage.answer = made = Answer((Text(as_text(opinion.output)),), opinion.output, made.is_error, made.failed)
+        words = as_text(opinion.output, passage.tool.wording)
+        passage.answer = made = Answer((Text(words),), opinion.output, made.is_error, made.failed)
     if opinion.block and opinion.reason:
         passage.context += (opinion.reason,)
     return None
@@ -104,9 +110,12 @@ def tell_of_interrupt(passage: Passage) -> None:
     passage.hands.hooks.tell(Point.POST_TOOL_USE_FAILURE, facts, passage.call.name)
 
 
-def as_text(output: object) -> str:
+def as_text(output: object, wording: Callable[[Any], str] | None) -> str:
+    """What a hook wants the model to see: text, what the tool itself returns (stream-json 10), or any JSON."""
     if isinstance(output, str):
         return output
+    if wording is not None and (words := wording(output)):
+        return words
     import json
 
     return json.dumps(output, ensure_ascii=False)

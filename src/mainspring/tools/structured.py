@@ -10,7 +10,7 @@ from typing import Any
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.updates import Rendering
 from mainspring.providers.base import ToolSpec
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer
+from mainspring.tools.base import Answer, Calling, Input, Tool, answer, half_characters
 from mainspring.tools.json_schema import Schema, TooLargeError
 
 NAME = "StructuredOutput"
@@ -37,6 +37,9 @@ class SchemaTool(Tool, frozen=True, kw_only=True):
 def unfit(schema: Schema, input: dict[str, Any]) -> str:
     """Why an input is none, for the model; empty if it is one."""
     try:
+        halves = half_characters(input)
+        if halves:
+            return f"does not fit: {halves}"
         found = schema.violations(input)
     except RecursionError:
         return "is nested too deeply"
