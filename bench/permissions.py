@@ -14,7 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter_ns
 
-from mainspring.permissions import Asked, Policy, decide, parse
+from mainspring.permissions.decide import decide
+from mainspring.permissions.policy import Asked, Policy
+from mainspring.permissions.rules import parse
 from mainspring.permissions.shell.read import read
 from mainspring.processes.paths import resolve
 

@@ -26,8 +26,10 @@ from permissions.spellings import spellings
 from permissions.test_differential import resolvable, unpredicted
 
 from mainspring.cli.flags import split
-from mainspring.permissions import Asked, Mode, Policy, decide, parse
+from mainspring.permissions.decide import decide
 from mainspring.permissions.explain import batch
+from mainspring.permissions.policy import Asked, Mode, Policy
+from mainspring.permissions.rules import parse
 from mainspring.permissions.suggest import suggestions
 from mainspring.processes.paths import resolve
 

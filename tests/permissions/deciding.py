@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from mainspring.permissions import Asked, Mode, Policy, Verdict, decide, parse
-from mainspring.permissions.rules import Source
+from mainspring.permissions.decide import decide
+from mainspring.permissions.policy import Asked, Mode, Policy, Verdict
+from mainspring.permissions.rules import Source, parse
 from mainspring.processes.paths import resolve
 
 CWD = "/nowhere/project"

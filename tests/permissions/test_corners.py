@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.permissions import Asked, decide
+from mainspring.permissions.decide import decide
+from mainspring.permissions.policy import Asked
 from mainspring.permissions.shell import second
 from mainspring.permissions.shell.grammar import Grammar
 from mainspring.permissions.shell.read import read
@@ -51,6 +52,11 @@ def test_a_pattern_with_another_root_in_its_list_is_asked() -> None:
 )
 def test_beside_a_deny_rule(command: str, wanted: str) -> None:
     assert bash(command, **RM) == wanted
+
+
+def test_a_program_that_is_computed_is_not_known_to_read() -> None:
+    assert bash("timeout 5 ls") == "allow"
+    assert bash("timeout 5 $x") == "ask"
 
 
 def test_a_long_option_may_be_shortened() -> None:

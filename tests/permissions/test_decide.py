@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 import pytest
 
-from mainspring.permissions import Asked, Mode
 from mainspring.permissions.modes import bypass_refused, settle
-from mainspring.permissions.policy import Verdict
+from mainspring.permissions.policy import Asked, Mode, Verdict
 from permissions.deciding import CWD, bash, call, verdict
 
 EDIT = {"file_path": "x"}

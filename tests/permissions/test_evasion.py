@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from permissions.deciding import bash
 from permissions.spellings import spellings
@@ -43,3 +45,10 @@ def test_no_limit_turns_a_deny_into_a_question() -> None:
     ):
         assert bash(line, allow=["Bash"], deny=["Bash(rm:*)"]) == "deny"
         assert bash(line, allow=["Bash"], ask=["Bash(rm:*)"]) == "ask"
+
+
+@given(st.integers(0, 3), st.integers(1, 4_000), st.sampled_from(["rm x", "/bin/rm -rf y", "A=1 rm z", "sudo rm x"]))
+def test_s10_no_padding_turns_a_deny_into_a_question(kind: int, amount: int, command: str) -> None:
+    padding = ("true; " * amount, "echo " + "a" * (amount * 10) + "; ", "\n" * amount, "ls && " * amount)[kind]
+    assert bash(padding + command, allow=["Bash"], deny=["Bash(rm:*)"]) == "deny"
+    assert bash(padding + command, allow=["Bash"], ask=["Bash(rm:*)"]) == "ask"

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.permissions import Asked, Mode, Policy, decide
+from mainspring.permissions.decide import decide
 from mainspring.permissions.patterns import components, place, under
+from mainspring.permissions.policy import Asked, Mode, Policy
 from mainspring.permissions.rules import Rules, Source, parse
 from mainspring.processes.paths import Resolved, resolve
 from permissions.deciding import CWD, HOME, bash, call

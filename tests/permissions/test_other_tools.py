@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mainspring.cli.flags import split
-from mainspring.permissions import Verdict
+from mainspring.permissions.policy import Verdict
 from permissions.deciding import CWD, call
 
 SERVERS = [

@@ -253,10 +253,3 @@ def test_s9_critical_removals_however_they_are_written(target: str, program: str
         {"allow": ["Bash(rm:*)", "Bash(rmdir:*)"], "mode": "acceptEdits"},
     ):
         assert bash(line, **rights) == "ask", line
-
-
-@given(st.integers(0, 3), st.integers(1, 4_000), st.sampled_from(["rm x", "/bin/rm -rf y", "A=1 rm z", "sudo rm x"]))
-def test_s10_no_padding_turns_a_deny_into_a_question(kind: int, amount: int, command: str) -> None:
-    padding = ("true; " * amount, "echo " + "a" * (amount * 10) + "; ", "\n" * amount, "ls && " * amount)[kind]
-    assert bash(padding + command, allow=["Bash"], deny=["Bash(rm:*)"]) == "deny"
-    assert bash(padding + command, allow=["Bash"], ask=["Bash(rm:*)"]) == "ask"

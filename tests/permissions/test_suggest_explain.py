@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.permissions import Asked
 from mainspring.permissions.explain import LONGEST_LINE, as_input, batch, explain, main
+from mainspring.permissions.policy import Asked
 from mainspring.permissions.suggest import suggestions
 from mainspring.processes.paths import resolve
 from permissions.deciding import CWD, HOME, bash, call, policy, verdict

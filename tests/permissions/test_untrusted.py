@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.permissions import Asked, Policy, decide
+from mainspring.permissions.decide import decide
+from mainspring.permissions.policy import Asked, Policy
 from mainspring.processes.paths import resolve
 
 

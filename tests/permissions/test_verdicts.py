@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mainspring.permissions import Verdict
-from mainspring.permissions.policy import Asked
+from mainspring.permissions.policy import Asked, Verdict
 from mainspring.permissions.suggest import Suggestion, suggestions
 from mainspring.processes.paths import resolve
 from permissions.deciding import CWD, HOME, call, policy

@@ -1,7 +1,5 @@
-"""Who may do what: rules, the shell checker, and `decide`, which is pure."""
+"""Who may do what: rules (`rules.py`), the shell checker (`shell/`), and `decide.decide`, which is pure.
 
-from mainspring.permissions.decide import decide
-from mainspring.permissions.policy import Asked, Mode, Policy, Verdict
-from mainspring.permissions.rules import Rules, Source, parse
-
-__all__ = ["Asked", "Mode", "Policy", "Rules", "Source", "Verdict", "decide", "parse"]
+Nothing is loaded here: modules of this package are loaded by two threads at once (`engine/warming.py`), and a package
+that loads its own modules makes each of the two wait for the other. Python then gives one of them half a module.
+"""
