@@ -5,7 +5,7 @@ READY := .venv/ready
 NATIVE := src/mainspring/tools/_newlines.abi3.so
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: .venv demo test coverage check peers fix docs fuzz crash soak bench local mutate lock clean
+.PHONY: .venv demo test coverage check pyright mypy imports peers fix docs fuzz crash soak bench local mutate lock clean
 
 # Needs what users need and no more, so that a first look takes seconds.
 demo: .venv-run/packages
@@ -19,7 +19,8 @@ demo: .venv-run/packages
 
 # The long plays run by themselves: measuring coverage would make them five times longer and tell nothing new.
 PLAYS := tests/core/test_adversaries.py tests/core/test_random_play.py tests/engine/test_random_driver.py tests/faults \
-  tests/sessions/test_cuts.py tests/sessions/test_crash.py
+  tests/sessions/test_cuts.py tests/sessions/test_crash.py tests/permissions/test_evasion.py \
+  tests/permissions/test_differential.py
 
 # What decides is covered, branch by branch, by its own tests. The rest is measured by `make coverage`: it takes longer.
 DECIDES := tests/core tests/permissions
@@ -31,7 +32,7 @@ test: check peers
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report --fail-under 100 > .venv/whole-coverage.txt || { cat .venv/whole-coverage.txt; exit 1; }
 	@$(BIN)/pytest -q -n 2 --dist worksteal $(DECIDES:%=--ignore=%) $(PLAYS:%=--ignore=%)
-	@$(BIN)/pytest -q -n 2 $(PLAYS)
+	@$(BIN)/pytest -q -n 2 --dist loadgroup $(PLAYS)
 
 coverage: $(READY)
 	@$(BIN)/coverage erase
@@ -52,8 +53,16 @@ fuzz: $(READY)
 check: $(READY)
 	@$(BIN)/ruff check -q --output-format concise .
 	@$(BIN)/ruff format -q --check .
-	@$(BIN)/mypy --no-error-summary
+	@$(MAKE) --no-print-directory -j 2 pyright mypy imports
+
+# Side by side: each of them uses one core. The one that takes longest is first.
+pyright: $(READY)
 	@$(BIN)/basedpyright --level error > .venv/pyright.txt || { cat .venv/pyright.txt; exit 1; }
+
+mypy: $(READY)
+	@$(BIN)/mypy --no-error-summary
+
+imports: $(READY)
 	@$(BIN)/lint-imports --no-logo > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
 
 fix: $(READY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 from hypothesis import settings
 
@@ -11,6 +12,10 @@ from hypothesis import settings
 settings.register_profile("steady", derandomize=True, database=None, deadline=None, max_examples=200)
 settings.register_profile("explore", deadline=None, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+# Tests are compiled once, and not by every worker of every part of `make test`, also where Python is told to write no
+# bytecode. What tests start is still told so.
+sys.dont_write_bytecode = False
 
 # As a terminal has them. Under `nohup`, or in the background of a script, they are ignored, and the commands that tests
 # start would be right to ignore them, too.

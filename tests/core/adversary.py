@@ -214,11 +214,11 @@ class Watch:
                 self.overused = f"{use[1]} for {use[0]}"
 
 
-def meet(world: World, stepper: Stepper = step) -> Outcome:
+def meet(world: World, stepper: Stepper = step, most: int = MOST_STEPS) -> Outcome:
     watch = Watch()
     was = State(History())
     next_ = stepper(was, Submitted((user("go"),)), world.config)
-    for number in range(1, MOST_STEPS):
+    for number in range(1, most):
         watch.see(was, next_.state)
         failed = any(isinstance(update, Failed) for update in next_.updates)
         if isinstance(next_.effect, Finish):
@@ -230,7 +230,7 @@ def meet(world: World, stepper: Stepper = step) -> Outcome:
         was = next_.state
         answer = world.answer(next_.effect, was.totals.calls)
         next_ = stepper(was, replace(answer, stamp=Stamp(f"{number:08x}", number)), world.config)
-    return Outcome(False, MOST_STEPS, next_.state.totals.calls, None, overused=watch.overused)
+    return Outcome(False, most, next_.state.totals.calls, None, overused=watch.overused)
 
 
 def bound(world: World) -> int:

@@ -89,7 +89,8 @@ def test_the_forgotten_guards_are_noticed(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.covers("D-30")
 def test_the_unguarded_compaction_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
     plain = [world for world in worlds() if world.names[0] == "plain" and world.names[2] == "text"]
-    endless = [world for world in plain if not meet(world, compacts_without_guard).ended]
+    # Without the mistake the longest of them takes 28 steps. All 168 that go on after 500 also do after 3,000.
+    endless = [world for world in plain if not meet(world, compacts_without_guard, most=500).ended]
     with capsys.disabled():
         print(f"\nwith compaction unguarded, {len(endless)} environments never end")
     assert endless

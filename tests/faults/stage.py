@@ -160,10 +160,13 @@ class Stage:
     def __init__(self, server: ModelServer, patience: Patience = QUICK) -> None:
         self.server = server
         self.patience = patience
+        self.keys: list[str] = []  # of the server's requests, in their order
 
     def requests(self, prompt: str) -> list[Received]:
-        """Those of one session."""
-        return [request for request in self.server.requests if request.talk.key.endswith(prompt)]
+        """Those of one session. Hundreds share a server, so each request is read once, and not by each of them."""
+        every = self.server.requests
+        self.keys += [request.talk.key for request in every[len(self.keys) :]]
+        return [request for request, key in zip(every, self.keys, strict=True) if key.endswith(prompt)]
 
     def session(self, transport: Transport, config: Config, ran: Counter[int], key: Key | str = "key") -> Session:
         provider = Anthropic(key, base_url=self.server.url, transport=transport, patience=self.patience)

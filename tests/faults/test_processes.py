@@ -153,6 +153,7 @@ def ended(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str
         return {name: future.result() for name, future in runs.items()}
 
 
+@pytest.mark.xdist_group("fault processes")  # all are started together, so by one worker
 @pytest.mark.covers("G-25", "E-12", "M-07")
 @pytest.mark.parametrize("name", list(ROWS))
 def test_the_command_line_and_a_fault(name: str, ended: dict[str, Ended]) -> None:

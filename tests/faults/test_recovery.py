@@ -231,6 +231,7 @@ def in_any_order(lines: list[str]) -> list[str]:
     return [line for row in rows for line in sorted(row)]
 
 
+@pytest.mark.xdist_group("faults")  # played all at once, so by one worker
 @pytest.mark.covers("E-05", "E-07", "E-10", "E-12", "F-20", "G-01", "G-03", "G-10", "G-17", "G-25")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_fault_and_what_is_seen_of_it(case: Case, all_played: dict[Case, Played]) -> None:
@@ -351,6 +352,7 @@ def for_ever() -> dict[tuple[str, str], Played]:
     return asyncio.run(play_for_ever())
 
 
+@pytest.mark.xdist_group("faults for ever")
 @pytest.mark.covers("G-15", "G-18", "G-04", "G-11", "E-04", "E-12")
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("name", list(FOREVER))
