@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from mainspring.core.updates import CallDone, Update
 from mainspring.core.view import Fold, view
 from mainspring.engine.session import Session
 from mainspring.sessions.journal import FileJournal
+from mainspring.sessions.reader import Reader
 from mainspring.sessions.resume import load
 from mainspring.testing import call, says, virtually
 from sessions.scenes import SCENES, Scene
@@ -84,6 +86,14 @@ def read(file: Path) -> bytes:
     return file.read_bytes()
 
 
+def repeated(file: Path) -> set[str]:
+    """Lines that stand twice: a store keeps one of them, and who follows the links from the second meets it again."""
+    with Reader(file) as reader:
+        lines = [line for _, line in reader.lines() if line.uuid]
+    assert [line.uuid for line in lines if line.uuid == line.parentUuid] == []
+    return {uuid for uuid, count in Counter([line.uuid for line in lines]).items() if count > 1}
+
+
 async def second_life(seen: list[Update], file: Path, scene: Scene) -> None:
     before = read(file)
     began = {c.split(b'"')[0] for c in before.split(b'"IntentRecord","call":{"type":"ToolCall","id":"')[1:]}
@@ -98,6 +108,7 @@ async def second_life(seen: list[Update], file: Path, scene: Scene) -> None:
     assert {call_id.encode() for call_id, _, _ in world.ran}.isdisjoint(began), "a call ran twice"
     assert unpaired(view(session.state.history, session.state.edits)) == ()
     assert lost(seen, file) == []
+    assert repeated(file) <= {command.id for command in loaded.commands}, "typed, and its event was torn off"
     assert forgotten(seen, session) == []
     assert not {text for text in waiting if text != "one day"} - {m.text for m in session.state.history}
     again = load(file)

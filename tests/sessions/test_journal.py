@@ -292,7 +292,7 @@ def test_large_content_is_kept_once_beside_the_file(tmp_path: Path) -> None:
         path.write_bytes(b"damaged")
     loaded = load(file)
     assert len(loaded.warnings) == 6
-    assert loaded.state.history[0].text.startswith("look\n[4 characters and 1 media in all]")
+    assert loaded.state.history[0].text.startswith("look\n[4 characters and 1 media in all; ")
     assert [call.name for call in getattr(loaded.state.history[1], "calls")] == ["Read", "Read"]  # noqa: B009
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mainspring.cli.flags import Options, StartError, is_uuid
@@ -20,6 +20,8 @@ from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from mainspring.sessions.loaded import Loaded
+
+Mirrored = Callable[[str, bytes], None]  # a file, and lines that were written to it
 
 NOT_STORED = "nothing of this session is stored"
 SHORTEST = 4  # characters of an id that may stand for all of it
@@ -44,6 +46,7 @@ class Place(Bundle):
     home: str | None
     cwd: str
     secrets: tuple[str, ...]
+    mirror: Mirrored | None = None  # is told each line of them, too (stream-json 14.5)
 
     @property
     def folder(self) -> str:
@@ -70,8 +73,10 @@ def open_session(options: Options, place: Place, new_id: str) -> Opened:
         raise StartError(str(error)) from None
 
 
-def new_place(environment: Mapping[str, str], cwd: str, secrets: tuple[str, ...]) -> Place:
-    return Place(home_folder(environment), cwd, secrets)
+def new_place(
+    environment: Mapping[str, str], cwd: str, secrets: tuple[str, ...], mirror: Mirrored | None = None
+) -> Place:
+    return Place(home_folder(environment), cwd, secrets, mirror)
 
 
 def check(options: Options) -> None:
@@ -79,6 +84,8 @@ def check(options: Options) -> None:
     for name in ("--fork-session", "--resume-session-at"):
         if name in options.given and not goes_on:
             raise StartError(f"'{name}' goes with '--resume ID' or '--continue'")
+    if options.resume_drops_turn and not options.resume_session_at:
+        raise StartError("'--resume-drops-turn' goes with '--resume-session-at UUID'")
     if options.session_id and goes_on and not options.fork_session:
         raise StartError("'--session-id' names a new session: with '--resume' or '--continue' add '--fork-session'")
 
@@ -94,7 +101,7 @@ def homeless(options: Options, session_id: str) -> Opened:
 
 
 def journal_options(options: Options, place: Place) -> JournalOptions:
-    return JournalOptions(require=options.require_journal, on_trouble=tell, secrets=place.secrets)
+    return JournalOptions(require=options.require_journal, on_trouble=tell, secrets=place.secrets, mirror=place.mirror)
 
 
 def tell(words: str) -> None:
@@ -165,16 +172,16 @@ def taken_up(options: Options, place: Place, file: str, new_id: str, settings: J
     from mainspring.sessions.places import id_of
     from mainspring.sessions.resume import fork, load
 
-    at = options.resume_session_at or ""
+    at, drops = options.resume_session_at or "", options.resume_drops_turn or ""
     try:
         if options.fork_session:
-            loaded = load(file, at=at)
+            loaded = load(file, at=at, drops=drops)
             forked = fork(loaded, file_of(place.folder, new_id))
             journal = FileJournal.fork(forked, place.envelope(new_id), settings)
             warn(loaded)
             return Opened(new_id, journal, forked)
         session_id = id_of(file)
-        loaded, journal = FileJournal.resume(file, place.envelope(session_id), settings, at=at)
+        loaded, journal = FileJournal.resume(file, place.envelope(session_id), settings, at=at, drops=drops)
     except OSError as error:
         raise ResumeError(f"'{file}' cannot be read: {error.strerror}") from None
     except UsageError as error:

@@ -7,21 +7,24 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from mainspring.core.value import as_json
+from mainspring.secrets.held import covered
+from mainspring.sessions.forms import as_line
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.places import FILE, agent_file
 
 
 def open_journal(above: FileJournal, envelope: Envelope, agent_id: str, about: dict[str, str]) -> FileJournal:
-    """As safe as that of its session. `envelope` is the session's."""
+    """As safe as that of its session, and mirrored with it. `envelope` is the session's."""
     file = agent_file(above.file, agent_id)
     journal = FileJournal.create(file, replace(envelope, agent_id=agent_id), above.options)
     if journal.stored:
         with suppress(OSError):  # who reads it can do without
             fd = os.open(meta_file(file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE)
             with open(fd, "wb") as meta:  # noqa: PTH123  # see places.py
-                meta.write(as_json(about))
+                meta.write(covered(as_line(about)))
+            if above.options.mirror is not None:
+                above.options.mirror(file, covered(as_line({"type": "agent_metadata", **about})) + b"\n")
     return journal
 
 

@@ -8,6 +8,8 @@
 The file is never rewritten and never cut. What was shown of the reply under way is kept in a small file beside it,
 which is emptied when the next reply begins (docs/decisions/0010).
 
+Whoever keeps a copy elsewhere (stream-json 14.5) gives `Options.mirror` and is told each line that the disk has taken.
+
 A disk that fails is reported once (D4). From then on nothing is stored, since an event that is missing would falsify
 all that follow; what is on the disk stays a valid prefix. With `require` the run ends instead.
 """
@@ -92,6 +94,7 @@ class Options(Bundle):
     on_trouble: Callable[[str], None] = ignore
     secrets: tuple[str, ...] = ()  # our own keys, which no transcript may hold (K3)
     disk: Disk = OsDisk()
+    mirror: Callable[[str, bytes], None] | None = None  # is told the file, and whole lines that stand in it now
 
 
 DEFAULT = Options()
@@ -106,7 +109,10 @@ class FileJournal:
         self._scribe = scribe
         self.options = options
         hold(*options.secrets)
-        self._write_to = options.disk.write
+        # Chosen once: without a mirror, a record costs what it did before there were any.
+        self._write_to = options.disk.write if options.mirror is None else self._write_and_tell
+        self._untold = b""  # of the lines that the disk has taken
+        self._in_place = True  # False: nothing is told before the file has its name
         self._fd = self._live = -1
         self._live_reply = ""
         self._first = b""  # goes before the first record
@@ -126,8 +132,15 @@ class FileJournal:
         return journal
 
     @classmethod
-    def resume(
-        cls, file: Place, envelope: Envelope, options: Options = DEFAULT, *, config: Config | None = None, at: str = ""
+    def resume(  # noqa: PLR0913  # how a session may be taken up
+        cls,
+        file: Place,
+        envelope: Envelope,
+        options: Options = DEFAULT,
+        *,
+        config: Config | None = None,
+        at: str = "",
+        drops: str = "",
     ) -> tuple[Loaded, FileJournal]:
         """Go on with a session (see `load`). It is ours before it is read, so nobody changes it in between.
 
@@ -138,7 +151,7 @@ class FileJournal:
         journal = cls(file, Scribe(envelope), options)
         journal._open(journal.file)
         try:
-            loaded = load(file, config=config, at=at)
+            loaded = load(file, config=config, at=at, drops=drops)
         except BaseException:
             journal.close()
             raise
@@ -155,6 +168,7 @@ class FileJournal:
             raise UsageError(f"Session ID '{id_of(file)}' is already in use: choose another for the fork")
         journal = cls(file, forked.scribe(envelope), options)
         draft = draft_of(file)
+        journal._in_place = False
         journal._open(draft)
         if journal.stored:
             journal._first = journal._scribe.begin_with(forked.made, forked.state)
@@ -164,6 +178,8 @@ class FileJournal:
         try:
             if journal.stored:
                 put_in_place(draft, file)
+                journal._in_place = True
+                journal._tell(b"")
             else:
                 remove(draft)
         except OSError as error:
@@ -202,6 +218,12 @@ class FileJournal:
         if self._sync_error is not None:
             self._sync_failed()
         self._check_required()
+
+    def keep_files(self) -> set[str]:
+        """From here on each prompt is one to go back to. The files of which it stands here what they were when the last
+        prompt came: whoever changes another one appends a `FileRecord` first."""
+        kept = self._scribe.kept = set[str]()
+        return kept
 
     def close(self) -> None:
         """Give the session free. A file that nothing was written to is taken away again."""
@@ -272,6 +294,20 @@ class FileJournal:
                     raise OSError(errno.EIO, "nothing was written")
         except OSError as error:
             self._failed(error)
+
+    def _write_and_tell(self, fd: int, data: bytes, /) -> int:
+        done = self.options.disk.write(fd, data)
+        if fd == self._fd:
+            self._tell(data[:done])
+        return done
+
+    def _tell(self, written: bytes) -> None:
+        """Whole lines. Half of one, after which the disk was full, is not told of."""
+        self._untold += written
+        end = self._untold.rfind(b"\n") + 1
+        if end and self._in_place and self.options.mirror is not None:
+            lines, self._untold = self._untold[:end], self._untold[end:]
+            self.options.mirror(self.file, lines)
 
     def _failed(self, error: OSError) -> None:
         """Nothing more is written; what the disk took stays, and its last line may be torn."""

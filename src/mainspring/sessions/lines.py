@@ -11,6 +11,7 @@ Nothing here reads or writes files, and nothing here remembers: see `scribe.py` 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -30,14 +31,19 @@ from mainspring.sessions.forms import (
     to_api,
     usage_to_api,
 )
-from mainspring.sessions.records import AgentRecord, CommandRecord, PolicyRecord, Record
+from mainspring.sessions.records import AgentRecord, CommandRecord, FileRecord, PolicyRecord, Record
 
 VERSION = 1  # of our own lines; a reader skips those of a version it does not know
 LARGEST_INLINE = 256 * 1024  # bytes of content in a line; more goes into a file of its own
-STAND_IN = 2_000  # characters of large content that stay in the line, for people
+STAND_IN = 2_000  # characters of large content that stay in the line: for people, and where the rest is not at hand
+MOST_FIELDS = 20  # of the input of a call that stay in the line; the largest tool has fewer
+LONGEST_FIELD = 100  # characters of the name of one
+ELSEWHERE = "the rest is kept elsewhere"
 
 OURS = b'{"type":"mainspring","v":1,'
 CHECKPOINT = OURS + b'"checkpoint":'
+SNAPSHOT = b'{"type":"file-history-snapshot",'  # others write lines of this type, too: ours have a version
+KEPT_FILE = "file-"  # how the names of payloads begin that are what a file was
 
 
 # --- conversation lines, written ------------------------------------------------------------------------------
@@ -194,25 +200,46 @@ def _reply_head(reply_id: str, model: str) -> bytes:
 
 
 def stand_in(source: User | ToolResult | Block | None) -> object:
-    """What stands in a line for content that is too large for it."""
+    """What stands in a line for content that is too large for it.
+
+    On another machine it is all that there is (stream-json 14.5), so it is fit for a model, and says what is missing.
+    """
     match source:
         case User():
             return shortened(source.content)
         case ToolResult():
             return tool_result(source, shortened(source.content))
         case ToolCall():
-            empty: dict[str, object] = {}
-            return [{"type": "tool_use", "id": source.id, "name": source.name, "input": empty}]
-        case Text() | Thinking():
-            return [{"type": "text", "text": f"{source.text[:STAND_IN]}\n[{len(source.text):,} characters in all]"}]
+            return [{"type": "tool_use", "id": source.id, "name": source.name, "input": beginnings(source.input)}]
+        case Text():
+            return [{"type": "text", "text": beginning(source.text)}]
+        case Thinking():  # unsigned, so no model is sent half a thought
+            return [{"type": "thinking", "thinking": beginning(source.text), "signature": ""}]
         case _:
-            return [{"type": "text", "text": "[a large block]"}]
+            return [{"type": "text", "text": "[a large block; it is kept elsewhere]"}]
 
 
 def shortened(parts: tuple[Content, ...]) -> str:
     text = "".join([part.text for part in parts if isinstance(part, Text)])
     media = sum(not isinstance(part, Text) for part in parts)
-    return f"{text[:STAND_IN]}\n[{len(text):,} characters and {media} media in all]"
+    return f"{text[:STAND_IN]}\n[{len(text):,} characters and {media} media in all; {ELSEWHERE}]"
+
+
+def beginning(text: str) -> str:
+    return f"{text[:STAND_IN]}\n[{len(text):,} characters in all; {ELSEWHERE}]"
+
+
+def beginnings(input: dict[str, Any]) -> dict[str, object]:
+    """Small fields whole: which file was written, though not what."""
+    fields = [(name, value) for name, value in input.items() if len(name) <= LONGEST_FIELD]
+    return {name: small(value) for name, value in fields[:MOST_FIELDS]}
+
+
+def small(value: object) -> object:
+    if isinstance(value, str):
+        return value if len(value) <= STAND_IN else beginning(value)
+    length = len(as_line(value))
+    return value if length <= STAND_IN else f"[{length:,} bytes; they are kept elsewhere]"
 
 
 def boundary_line(  # noqa: PLR0913  # what a line holds
@@ -237,6 +264,25 @@ def name_lines(title: str, tag: str, session_id: str) -> bytes:
     tagged = {"type": "tag", "tag": tag, "sessionId": session_id}
     lines = [one_line(as_line(line)) + b"\n" for line, given in ((titled, title), (tagged, tag)) if given]
     return b"".join(lines)
+
+
+def checkpoint_mark(prompt: str, at: int, session_id: str) -> bytes:
+    """One may go back to this prompt: from here on it is kept what files were."""
+    return _snapshot({"messageId": prompt}, at, session_id)
+
+
+def file_line(record: FileRecord, session_id: str) -> bytes:
+    file: dict[str, object] = {"path": record.path, "there": record.there}
+    if record.there:
+        file |= {"mode": record.mode, "digest": record.digest}
+    file |= {"why": record.why} if record.why else {}
+    file |= {"rewound": record.rewound} if record.rewound else {}
+    return _snapshot({"file": file}, record.at, session_id)
+
+
+def _snapshot(fields: dict[str, object], at: int, session_id: str) -> bytes:
+    common = {"v": VERSION, "sessionId": session_id, "timestamp": timestamp(at)}
+    return one_line(SNAPSHOT + as_line(common | fields)[1:]) + b"\n"
 
 
 # --- our own lines, written -----------------------------------------------------------------------------------

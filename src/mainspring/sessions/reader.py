@@ -67,10 +67,13 @@ class Reader:
 
     def line_at(self, offset: int) -> Line | None:
         """The line that begins here, if one does."""
-        if offset < 0 or (offset > 0 and os.pread(self.fd, 1, offset - 1) != b"\n"):
+        if not self.is_start(offset):
             return None
         _, data = next(self._raw(offset, self.size, LINE), (0, None))
         return self._line(data, f"the line at byte {offset:,}") if data is not None else None
+
+    def is_start(self, offset: int) -> bool:
+        return offset == 0 or (offset > 0 and os.pread(self.fd, 1, offset - 1) == b"\n")
 
     def _line(self, data: bytes, where: str) -> Line | None:
         clean = data.removeprefix(_BOM).strip(_BLANK)

@@ -170,6 +170,19 @@ class ToolSummaryRecord(Value):
     at: int
 
 
+class FileRecord(Value):
+    """What a file was, before it is changed for the first time since a prompt (stream-json 4, `rewind_files`)."""
+
+    path: str  # absolute, without links
+    at: int
+    there: bool = False
+    mode: int = 0  # permission bits,
+    digest: str = ""  # and content: see `file_history.py`
+    data: bytes | None = None  # to be kept beside the session; None: there is nothing to keep, or `why` says more
+    why: str = ""  # why it is not kept
+    rewound: str = ""  # the prompt that somebody goes back to, if that is the change
+
+
 class NoteRecord(Value):
     """Anything else worth knowing later."""
 
@@ -198,6 +211,7 @@ Record = (
     | WithdrawnRecord
     | ConfigRecord
     | CheckpointRecord
+    | FileRecord
     | NoteRecord
 )
 

@@ -95,7 +95,7 @@ class Replay:
 
     def _event(self, line: Line) -> None:
         if line.n != self.standing.n + 1:
-            raise Unusable(f"event {line.n} follows event {self.standing.n}")
+            raise Unusable(line.cut or f"event {line.n} follows event {self.standing.n}")
         try:
             event = self._book.event(line)
             if isinstance(event, Submitted):

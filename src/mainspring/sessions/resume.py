@@ -22,6 +22,7 @@ from mainspring.core.state import Checkpoint, State, decode_checkpoint
 from mainspring.core.view import Fold, view
 from mainspring.sessions.book import Book, Missing
 from mainspring.sessions.chain import KINDS, Chain, Node, node, repaired
+from mainspring.sessions.dropping import check_drops
 from mainspring.sessions.forms import Unreadable
 from mainspring.sessions.lines import Standing
 from mainspring.sessions.loaded import Loaded, standing_for
@@ -34,15 +35,16 @@ from mainspring.sessions.replay import Replay, Unusable
 MOST_TRIES = 3  # checkpoints that are looked at before all records are read
 
 
-def load(file: Place, *, config: Config | None = None, at: str = "") -> Loaded:
+def load(file: Place, *, config: Config | None = None, at: str = "", drops: str = "") -> Loaded:
     """Raises OSError if the file cannot be read, UsageError if it holds no conversation.
 
     `config` is for files that do not say what their runs were configured with. `at` names the last message, or a line
-    of it, that shall be part of the conversation; what came later stays in the file.
+    of it, that shall be part of the conversation; what came later stays in the file. With `drops`, that may only be the
+    turn of this prompt, else `WouldDropMore` is raised.
     """
     with Reader(Path(file)) as reader:
         if at:
-            loaded = _by_conversation(reader, at)
+            loaded = _by_conversation(reader, at, drops)
         else:
             loaded = _by_checkpoint(reader, config) or _by_records(reader, config) or _by_conversation(reader)
         return loaded._replace(
@@ -51,6 +53,13 @@ def load(file: Place, *, config: Config | None = None, at: str = "") -> Loaded:
 
 
 # --- from the last checkpoint ---------------------------------------------------------------------------------
+
+
+class Moved(Unusable):
+    """A client has written the file anew (stream-json 14.5): the same lines, at other places than a checkpoint names.
+
+    Nothing is lost, so nobody is warned: the events say the same, and take longer to read.
+    """
 
 
 def _by_checkpoint(reader: Reader, config: Config | None) -> Loaded | None:
@@ -62,7 +71,8 @@ def _by_checkpoint(reader: Reader, config: Config | None) -> Loaded | None:
         try:
             return _from(reader, place, config)
         except (Unusable, Missing) as why:
-            reader.warn(f"the checkpoint at byte {place:,} cannot be used: {why}")
+            if not isinstance(why, Moved):
+                reader.warn(f"the checkpoint at byte {place:,} cannot be used: {why}")
         end = place
     return None
 
@@ -73,6 +83,8 @@ def _from(reader: Reader, place: int, config: Config | None) -> Loaded:
     if line is None or saved is None or line.standing is None or line.standing.added is None:
         raise Unusable("it is damaged, of another version, or does not say which messages it holds")
     ids, base = _in_view(reader, saved, line.standing)
+    if not reader.is_start(base.start):
+        raise Moved
     whole = base.resumed != "conversation"  # else some of it was damaged when a process began with it
     book = Book(reader.payload)
     replay = Replay(reader, book, config)
@@ -100,6 +112,8 @@ def _in_view(reader: Reader, saved: Checkpoint, standing: Standing) -> tuple[lis
     at, spans = standing, [standing.added or ()]
     while not at.resumed and at.before >= 0 and not (last and last in spans[-1]):
         line = reader.line_at(at.before)
+        if not reader.is_start(at.before) or (line is not None and not line.checkpoint):
+            raise Moved
         if line is None or line.standing is None or line.standing.added is None:
             raise Unusable("the one before it is damaged")
         at = line.standing
@@ -125,7 +139,7 @@ def _by_records(reader: Reader, config: Config | None) -> Loaded | None:
 # --- from the conversation ------------------------------------------------------------------------------------
 
 
-def _by_conversation(reader: Reader, at: str = "") -> Loaded:
+def _by_conversation(reader: Reader, at: str = "", drops: str = "") -> Loaded:
     nodes: list[Node] = []
     book = Book(reader.payload)
     standing, started, ours = Standing(), set[str](), False
@@ -137,11 +151,13 @@ def _by_conversation(reader: Reader, at: str = "") -> Loaded:
             elif line.type == "mainspring":
                 ours = True
                 standing = _known(line, standing, started)
-                if line.event:
+                if line.event and not line.cut:
                     book.learn(line)
         except Unreadable as error:
             reader.warn(f"the line at byte {offset:,}: {error}, skipped")
     chain = Chain(nodes)
+    if drops:
+        check_drops(reader, chain, at, drops)
     return _conversation(reader, book, chain, at, started if ours else None, standing)
 
 

@@ -29,6 +29,7 @@ from mainspring.core.view import Edit, Fold
 from mainspring.sessions.forms import as_line, block_id, one_line
 from mainspring.sessions.lines import (
     CHECKPOINT,
+    KEPT_FILE,
     Envelope,
     Payload,
     Spoken,
@@ -36,7 +37,9 @@ from mainspring.sessions.lines import (
     block_line,
     boundary_line,
     by_agents,
+    checkpoint_mark,
     event_line,
+    file_line,
     last_prompt_line,
     name_lines,
     note_agent,
@@ -53,6 +56,7 @@ from mainspring.sessions.records import (
     CommandState,
     ConfigRecord,
     EventRecord,
+    FileRecord,
     IntentRecord,
     OutcomeRecord,
     PolicyRecord,
@@ -83,15 +87,15 @@ class Scribe:
         self._this_run = 0  # and by this one, when last heard of
         self._checkpoint_size = 0
         self._model = ""  # that is asked, as far as the events say
+        self.kept: set[str] | None = None  # files of which it stands here what they were when the last prompt came;
+        # None: nobody wants to go back
 
     def lines(self, record: Record) -> bytes:
         match record:
             case BlockRecord():
                 return self._block(record)
-            case OutcomeRecord():
-                return self._message(record.result)
-            case SaidRecord():
-                return self._message(record.message)
+            case OutcomeRecord(result=message) | SaidRecord(message=message):
+                return self._message(message)
             case EventRecord():
                 return self._event(record.event)
             case IntentRecord():
@@ -100,6 +104,8 @@ class Scribe:
                 return self._command(record)
             case CheckpointRecord():
                 return self._checkpoint(record)
+            case FileRecord():
+                return self._file(record)
             case PolicyRecord() | AgentRecord():
                 self._note(record)
             case ConfigRecord() if record.config == self.standing.config:
@@ -132,7 +138,9 @@ class Scribe:
         if self.messages.get(message.id) == message:
             return b""  # it came with its event
         self.messages[message.id] = message
-        return self._speak(user_line(message) if isinstance(message, User) else result_line(message))
+        if isinstance(message, ToolResult):
+            return self._speak(result_line(message))
+        return self._speak(user_line(message)) + self._checkpoint_mark(message)
 
     def _messages(self, messages: tuple[User | ToolResult, ...]) -> bytes:
         return b"".join([self._message(message) for message in messages])
@@ -168,9 +176,14 @@ class Scribe:
             self.standing.leaf = self._before_reply[reply_id]
 
     def take_over(self, messages: Iterable[Message]) -> bytes:
-        """Messages that no event will tell of: of another session, or made up where a file was damaged."""
+        """Messages that no event will tell of: of another session, or made up where a file was damaged.
+
+        What an event will still tell of, a reply that was cut off and its results, stands in the file and is kept in
+        mind: written twice, its line would be its own parent, and whoever follows the links would lose all before it.
+        """
+        known = dict(self.messages)
         written = b"".join([self._whole(message) for message in messages])
-        self.blocks, self.messages = {}, {}
+        self.messages = known
         return written
 
     def _whole(self, message: Message) -> bytes:
@@ -190,6 +203,22 @@ class Scribe:
             for n, block in enumerate(message.blocks)
         ]
         return b"".join([self._speak(line) for line in lines])
+
+    # --- files, for whoever wants to go back ---
+
+    def _checkpoint_mark(self, message: User) -> bytes:
+        """In one write with the prompt: what files are from here on is what they were when it came."""
+        if self.kept is None or message.origin is not Origin.PROMPT:
+            return b""
+        self.kept.clear()
+        return checkpoint_mark(message.id, message.at, self._envelope.session_id)
+
+    def _file(self, record: FileRecord) -> bytes:
+        if self.kept is not None:
+            self.kept.add(record.path)
+        if record.data is not None:
+            self.payloads.append(Payload(KEPT_FILE + record.digest, record.data))
+        return file_line(record, self._envelope.session_id)
 
     # --- events ---
 

@@ -1,0 +1,92 @@
+"""What files were when a prompt came, read back from a session (stream-json 4, `rewind_files`).
+
+Lines of the type `file-history-snapshot` stand in the session's file in the order in which things happened: one with
+each prompt, and one before each file is changed for the first time since. So what a file was when a prompt came is what
+the first line about it says that follows the prompt's; a file without such a line is still the same. Contents are
+payloads, named by digest, so the same content is kept once.
+
+Nothing is remembered: another process reads the same. A line that cannot be read was torn by a crash, and then the
+change that it was written for did not come about.
+"""
+# ruff: noqa: PTH123, PTH118, PTH208  # see places.py
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+from msgspec import Struct
+
+from mainspring.sessions.forms import Unreadable
+from mainspring.sessions.lines import KEPT_FILE, SNAPSHOT, VERSION
+from mainspring.sessions.places import payload_file, size_of
+
+
+class Was(Struct):
+    """A file, as a line has it."""
+
+    path: str
+    there: bool = False
+    mode: int = 0
+    digest: str = ""
+    why: str = ""  # why it cannot be had again
+
+
+class Snapshot(Struct):
+    v: int = 0
+    messageId: str = ""  # noqa: N815  # the file's own word
+    file: Was | None = None
+
+
+_snapshot = msgspec.json.Decoder(Snapshot)
+
+
+def since(file: str, prompt: str) -> dict[str, Was] | None:
+    """What each file was when this prompt came, for those that were changed later; None: nothing is known of it."""
+    found: dict[str, Was] | None = None
+    with open(file, "rb") as lines:
+        for line in lines:
+            said = _read(line) if line.startswith(SNAPSHOT) else None
+            if said is None:
+                continue
+            if said.file is None:
+                found = {} if said.messageId == prompt else found
+            elif found is not None:
+                found.setdefault(said.file.path, said.file)
+    return found
+
+
+def _read(line: bytes) -> Snapshot | None:
+    try:
+        said = _snapshot.decode(line)
+    except Unreadable:
+        return None
+    return said if said.v == VERSION else None
+
+
+def content(file: str, was: Was) -> bytes | None:
+    """The bytes of a file that was there; None: they are not at hand, or not what they were."""
+    from hashlib import blake2b
+
+    if not was.digest.isalnum():
+        return None
+    try:
+        with open(payload_file(file, KEPT_FILE + was.digest), "rb") as kept:
+            data = kept.read()
+    except OSError:
+        return None
+    return data if blake2b(data, digest_size=32).hexdigest() == was.digest else None
+
+
+def is_kept(file: str, digest: str) -> bool:
+    return size_of(payload_file(file, KEPT_FILE + digest)) > 0
+
+
+def kept_size(file: str) -> int:
+    """Bytes of all contents that are kept."""
+    folder = payload_file(file, "")
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return 0
+    return sum([size_of(os.path.join(folder, name)) for name in names if name.startswith(KEPT_FILE)])
