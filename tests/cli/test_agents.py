@@ -19,6 +19,7 @@ from mainspring.context.agents import listing
 from mainspring.core.messages import Origin, User
 from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.permissions.decide import UNNAMED
+from mainspring.sessions.lines import CHECKPOINT
 from mainspring.sessions.resume import load
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Reply, Say
@@ -448,6 +449,36 @@ def test_the_sdk_reads_its_conversation(serve: Serve, monkeypatch: pytest.Monkey
     assert [entry.stem for entry in stage.sessions()] == [session.stem], "it is no session that one could resume"
 
 
+def test_a_session_that_is_shown_names_its_agents(serve: Serve) -> None:
+    """In the order in which they began, with what each cost by itself and where its conversation is."""
+    cents = Usage(input=1_000, output=0)
+    stage, _ = staged(
+        serve,
+        MAIN=[
+            Say.of(agent("LOOK", "toolu_1", subagent_type="Explore")),
+            Say.of(agent("LONG", "toolu_2", subagent_type="short")),
+            Say.of("ok"),
+        ],
+        LOOK=[Say.of("Seen.", usage=cents)],
+        LONG=[Say.of("I look.", tool_use("Read", file_path="a.txt"), usage=cents)],
+    )
+    kinds = {"short": {"description": "has one turn", "prompt": "Be short.", "maxTurns": 1}}
+    run(stage, "--agents", json.dumps(kinds), "--model=claude-sonnet-4-5")
+    (session,) = stage.sessions()
+    said = stage.run("sessions", "show", session.stem).stdout.decode()
+    files = {json.loads(meta.read_text())["agentType"]: meta for meta in session.with_suffix("").rglob("*.meta.json")}
+    paths = {kind: str(meta).replace(".meta.json", ".jsonl") for kind, meta in files.items()}
+    assert said.split("--- 2 agents of this session ---\n")[1].splitlines() == [
+        "Explore: do LOOK (done, $0.0030)",
+        f"  {paths['Explore']}",
+        "short: do LONG (ended: limit, $0.0030)",
+        f"  {paths['short']}",
+    ]
+    stage, _ = staged(serve, MAIN=[Say.of("ok")])
+    run(stage, "--session-id=abcd1234-1111-4111-8111-111111111111")
+    assert "of this session" not in stage.run("sessions", "show", "abcd1234").stdout.decode()
+
+
 @pytest.mark.covers("L-05")
 def test_a_kill_loses_nothing_and_the_session_goes_on(serve: Serve) -> None:
     stage, cast = staged(
@@ -468,6 +499,10 @@ def test_a_kill_loses_nothing_and_the_session_goes_on(serve: Serve) -> None:
     process.stderr.close()
     (session,) = stage.sessions()
     (file,) = session.with_suffix("").glob("subagents/*.jsonl")
+    said = stage.run("sessions", "show", session.stem).stdout.decode()
+    kind, _, cost = said.splitlines()[-2].rpartition(", ")
+    assert (kind, said.splitlines()[-1]) == ("general-purpose: do DIE (at work, or its program was ended", f"  {file}")
+    assert cost in {"$0.0000)", "$0.0004)"}, "it was ended before its reply was booked, or after"
     assert [type(message).__name__ for message in load(file).state.history] == ["User", "User", "Assistant"]
     done = stage.run("-p", "MAIN again", "--resume", session.stem)
     assert (done.returncode, done.stdout) == (0, b"Then without.\n")
@@ -528,6 +563,47 @@ def test_one_in_the_background_reports_later(serve: Serve) -> None:
     assert kinds.count("task_started") == kinds.count("task_notification") == 1
     assert kinds.count("result") == 2
     assert shown[-1]["total_cost_usd"] == pytest.approx(sum(row["costUSD"] for row in shown[-1]["modelUsage"].values()))
+
+    results = [frame for frame in shown if frame["type"] == "result"]
+    assert only["num_turns"] == sum(each["num_turns"] for each in results) > results[-1]["num_turns"]
+    own = {"input_tokens": 300, "output_tokens": 60}
+    assert {name: only["usage"][name] for name in own} == own, "three replies, and not its agent's"
+    assert [each["usage"]["input_tokens"] for each in results] == [200, 100], "each turn has a result of its own there"
+
+
+def test_the_one_result_tells_what_all_runs_took(serve: Serve) -> None:
+    refused = tool_use("Bash", "toolu_b", command="rm -r /")
+    stage, _ = staged(
+        serve,
+        MAIN=[
+            Say.of(agent("AWAY", run_in_background=True), refused),
+            Say.of("I wait."),
+            Say.of("And now.", tool_use("Bash", "toolu_c", command="rm -r /")),
+            Say.of("It rains."),
+        ],
+        AWAY=[Say.of("Rain, and much of it.", pace_ms=300)],
+    )
+    (only,) = frames(run(stage, "--output-format=json", "--disallowedTools", "Bash(rm *)").stdout)
+    assert [denial["tool_use_id"] for denial in only["permission_denials"]] == ["toolu_b", "toolu_c"]
+    assert only["duration_ms"] >= 300, "the wait for the agent is part of it"
+    assert 0 < only["duration_api_ms"] < only["duration_ms"]
+    assert (only["result"], only["usage"]["input_tokens"]) == ("It rains.", 400)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_an_interrupt_of_the_wait_leaves_the_answer_that_was_there(form: str, serve: Serve) -> None:
+    stage, cast = staged(
+        serve,
+        MAIN=[Say.of(agent("AWAY", run_in_background=True)), Say.of("I wait.")],
+        AWAY=[Say.of("Rain.", pace_ms=60_000)],
+    )
+    process = stage.start("-p", "MAIN", f"--output-format={form}")
+    until(lambda: any(CHECKPOINT in session.read_bytes() for session in stage.sessions()))
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert sorted(cast.order) == ["AWAY", "MAIN", "MAIN"]
+    assert (out.decode().strip() if form == "text" else frames(out)[-1]["result"]) == "I wait."
 
 
 def only_model(result: Frame) -> str:
@@ -736,7 +812,10 @@ def test_a_conversation_waits_for_those_in_the_background_or_leaves_them(serve: 
     }
     terminal.say("again")
     terminal.see("(1 agent at work in the background; Ctrl-C stops waiting)")
-    terminal.type(CTRL_C)
-    terminal.say("leave it")
+    terminal.type("leave it\r")
+    terminal.see("leave it\n")
+    terminal.type(CTRL_C)  # stops the wait, and leaves what was typed ahead
+    assert "^C" not in terminal.see("(its report will come into a later turn)\n> leave it")
     terminal.see("Never mind.")
+    assert "leave it" in json.dumps(cast.of("MAIN")[-1].body["messages"][-1])
     terminal.type(CTRL_C)

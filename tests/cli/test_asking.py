@@ -54,6 +54,15 @@ def test_always_covers_what_was_shown_and_nothing_else(serve: Serve, sit_at: Sit
     assert not (stage.folder / "b").exists()
 
 
+def test_an_answer_leaves_no_empty_line(serve: Serve, sit_at: SitAt) -> None:
+    """Whoever answers has pressed Enter, and the terminal has begun a line."""
+    terminal = sit_at(serve(Say.of(bash("touch made")), Say.of("Done.")))
+    terminal.say("go")
+    terminal.see("Do it? [y/a/n] ")
+    terminal.type("y\r")
+    assert terminal.see("Done.").startswith("y\n  ")
+
+
 def test_what_is_neither_is_asked_again(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(Say.of(bash("touch made")), Say.of("Done."))
     terminal = sit_at(stage)
@@ -71,10 +80,13 @@ def test_ctrl_c_at_the_question_ends_the_turn_and_nothing_runs(serve: Serve, sit
     terminal = sit_at(stage)
     terminal.say("go")
     terminal.see("Do it? [y/a/n] ")
+    terminal.type("half an answer")
+    terminal.see("half an answer")
     terminal.type(CTRL_C)
     terminal.see("(interrupted)")
     terminal.say("and now?")
     terminal.see("Still here.")
+    assert "half an answer" not in str(stage.requests[1].body["messages"])
     assert not (stage.folder / "made").exists()
     assert "interrupted before it ran. It had no effect." in str(stage.requests[1].body["messages"])
 

@@ -210,6 +210,60 @@ def test_a_command_may_have_words_on_the_next_line(serve: Serve, sit_at: SitAt) 
     terminal.see("/compact [words]")
 
 
+def test_a_command_of_ones_own_is_run_at_once_and_the_model_hears_nothing(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Hi."))
+    (stage.folder / "a.txt").write_text("some words")
+    terminal = sit_at(stage)
+    terminal.say("!cat a.txt; exit 3")
+    assert "some words(exit code 3)\n" in terminal.see("code 3)\n")
+    os.mkfifo(stage.folder / "fifo")
+    terminal.say("!sleep 1000 >fifo")
+    with (stage.folder / "fifo").open() as held:
+        terminal.type(CTRL_C)  # for the command alone
+        terminal.see("(ended by signal 2)\n")
+        assert held.read() == ""
+    terminal.say("!")
+    terminal.see("'!' runs what stands behind it")
+    assert stage.requests == []
+    terminal.say("hello")
+    terminal.see("Hi.")
+    assert "some words" not in str(stage.requests[0].body)
+
+
+def test_a_paste_that_begins_like_a_command_is_a_prompt(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Hi."))
+    terminal = sit_at(stage)
+    terminal.see("> ")
+    terminal.type("\x1b[200~!touch made\rtouch too\x1b[201~\r")
+    terminal.see("Hi.")
+    assert "!touch made\ntouch too" in str(stage.requests[0].body["messages"][0]["content"][0]["text"])
+    assert list(stage.folder.iterdir()) == []
+
+
+def test_what_fills_the_window_is_told_in_the_conversation(serve: Serve, sit_at: SitAt) -> None:
+    terminal = sit_at(serve(Say.of("Hi.")))
+    terminal.say("/context")
+    terminal.see("There is nothing in the conversation yet.")
+    terminal.say("hello")
+    terminal.see("Hi.")
+    terminal.say("/context")
+    assert "200,000" in terminal.see("\n> ") or "1,000,000" in terminal.shown
+
+
+def test_a_compaction_says_what_it_brought_and_nothing_of_turns(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(*[Say.of("Many words. " * 800)] * 4, Say.of("## Task\nmend it"))
+    without_notes(stage)
+    terminal = sit_at(stage)
+    terminal.say("/compact")
+    assert "[" not in terminal.see("there is nothing to sum up\n> ")
+    for _ in range(4):
+        terminal.type("go on\r")
+        terminal.see("]\n> ")
+    terminal.type("/compact\r")
+    said = terminal.see("]\n> ")
+    assert re.search(r"\(context: summary, from [0-9,]+ to [0-9,]+ tokens\)\n\[[0-9.]+ s, ", said)
+
+
 def test_the_way_to_trust_is_told_once(serve: Serve, sit_at: SitAt) -> None:
     stage = serve()
     for name in (".mainspring", ".claude"):

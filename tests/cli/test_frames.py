@@ -16,7 +16,7 @@ from mainspring.cli.lines import MOST, line
 from mainspring.cli.outcomes import ROWS, outcome
 from mainspring.core.config import Config
 from mainspring.core.events import Verdict
-from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, User
+from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, User, user
 from mainspring.core.models import MODELS
 from mainspring.core.reasons import AbortReason, Cause, Failure, Subtype, Terminal, Trouble
 from mainspring.core.updates import Boundary, Result
@@ -238,7 +238,7 @@ def test_a_wait_before_the_next_try() -> None:
     [_, retry, *_] = play(World([says(wait, "Hi.")]))
     assert {name: retry[name] for name in ("attempt", "max_retries", "retry_delay_ms", "error_status", "error")} == {
         "attempt": 1,
-        "max_retries": 10,
+        "max_retries": 9,
         "retry_delay_ms": 500,
         "error_status": 529,
         "error": "server_error",
@@ -484,3 +484,19 @@ def test_a_boundary_tells_its_sizes_and_what_was_freed() -> None:
         {"trigger": "auto", "pre_tokens": 0, "post_tokens": 0, "freed": 900},
         {"trigger": "auto", "pre_tokens": 5_000, "post_tokens": 1_000, "freed": 4_000},
     ]
+
+
+@pytest.mark.covers("D-35", "D-36")
+def test_a_summary_that_somebody_asked_for_is_told_as_such() -> None:
+    """Not the layers that come before it, nor a summary of a run that follows by itself."""
+    frames, room = Frames(ABOUT, new_id=lambda: "id", now=lambda: 0), Boundary("summary", 5_000, 1_000, 4_000)
+    frames.opening(user("/compact keep the numbers"))
+    asked = [frames.of(update)[0] for update in (Boundary("snip", freed=900), room)]
+    assert [frame["compact_metadata"]["trigger"] for frame in asked] == ["auto", "manual"]
+    [ended] = frames.of(Result(Terminal.COMPLETED, Cause.COMPACTED, Subtype.SUCCESS))
+    assert ended["num_turns"] == 0, "there was no turn"
+    assert frames.of(room)[0]["compact_metadata"]["trigger"] == "auto"
+    frames.opening(user("what does this do?\n\n/compact"), "what does this do?")
+    assert frames.of(room)[0]["compact_metadata"]["trigger"] == "auto"
+    frames.opening(user("/compact\n\na file"), "/compact")
+    assert frames.of(room)[0]["compact_metadata"]["trigger"] == "manual"

@@ -268,8 +268,7 @@ def test_an_answer_that_was_declined_is_no_error_but_is_told(serve: Serve) -> No
         (["--resume=abc"], "No conversation found with session ID: abc"),
         (["--fork-session"], "'--fork-session' goes with '--resume ID' or '--continue'"),
         (["--continue", f"--session-id={EXAMPLE}"], "with '--resume' or '--continue' add '--fork-session'"),
-        ([f"--resume-drops-turn={EXAMPLE}"], "'--resume-drops-turn' is not there yet"),
-        (["--input-format", "stream-json"], "'--input-format stream-json' is not there yet"),
+        ([f"--resume-drops-turn={EXAMPLE}"], "'--resume-drops-turn' goes with '--resume-session-at UUID'"),
         (["--system-prompt-file", "none.md"], "'--system-prompt-file none.md' cannot be read: No such file"),
         (["--system-prompt", "a", "--system-prompt-file", "b"], "exclude each other"),
         (["--fallback-model", "sonnet"], "'--fallback-model claude-sonnet-5-5' is the model that it should stand in"),
@@ -357,6 +356,17 @@ def test_another_model_stands_in(serve: Serve) -> None:
 
 
 # --- tools and what they may ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("settings", "most"), [("", 9), ("[api]\nmaxRetries = 1\n", 1)])
+def test_how_often_a_request_is_tried_again_is_told(settings: str, most: int, serve: Serve) -> None:
+    stage = serve(*[Refuse(500, "api_error", "no", {"retry-after": "0"})] * (2 if most == 1 else 1), Say.of("Hi."))
+    stage.home.mkdir(parents=True)
+    (stage.home / "settings.toml").write_text(settings)
+    done = stage.run("-p", "hello", "--output-format=stream-json", "--verbose")
+    told = [frame for frame in frames(done.stdout) if frame.get("subtype") == "api_retry"]
+    assert [(frame["attempt"], frame["max_retries"]) for frame in told] == [(1, most)]
+    assert done.returncode == (1 if most == 1 else 0)
 
 
 def offered(stage: Stage, *flags: str) -> list[str]:

@@ -121,8 +121,9 @@ def test_a_compaction_on_request(serve: Serve) -> None:
         stage.run("-p", f"question {n}", *(["--continue"] if n else []))
     done = stage.run("-p", "/compact keep the numbers", "--continue", "--output-format=stream-json", "--verbose")
     shown = frames(done.stdout)
-    assert shown[-1]["subtype"] == "success"
-    assert [frame for frame in shown if frame.get("subtype") == "compact_boundary"]
+    assert (shown[-1]["subtype"], shown[-1]["num_turns"]) == ("success", 0)
+    (boundary,) = [frame["compact_metadata"] for frame in shown if frame.get("subtype") == "compact_boundary"]
+    assert boundary["trigger"] == "manual"
     assert "keep the numbers" in str(stage.requests[4].body["messages"][-1])
     assert stage.run("-p", "and now?", "--continue").stdout == b"On we go.\n"
     assert len(stage.requests[5].raw) < len(stage.requests[4].raw)

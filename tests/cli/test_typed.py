@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.stage import Serve, Stage
+from cli.stage import Serve, Stage, until
 from cli.terminal import CTRL_C, CTRL_D, PASTES_MARKED, PASTES_PLAIN, SitAt, Terminal, sit_at, without_notes
 from mainspring.simulator.replies import Say
 
@@ -22,6 +23,10 @@ def crash(number, frame):
     raise RuntimeError("a bug of ours")
 signal.signal(signal.SIGUSR1, crash)
 """
+
+
+def tool_use(name: str, **input: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": input}
 
 
 def pasted(text: str) -> str:
@@ -135,6 +140,38 @@ def test_what_is_pasted_while_a_turn_is_under_way_is_the_next_prompt(serve: Serv
     terminal.see("Second.")
     leave(terminal)
     assert prompts(stage) == ["hello", "one\ntwo\nthree"]
+
+
+def test_ctrl_c_in_a_turn_keeps_what_was_typed_ahead(serve: Serve, sit_at: SitAt) -> None:
+    """A terminal would throw it away: whoever presses Ctrl-C in a turn wants to be done with that, and go on."""
+    stage = serve(Say.of("A reply that takes its time.", pace_ms=500), Say.of("Second."))
+    terminal = sit_at(stage)
+    terminal.say("hello")
+    terminal.see("A reply")
+    terminal.type("do this instead\rand half a thou")
+    terminal.see("half a thou")  # the terminal's own echo: it has it
+    terminal.type(CTRL_C)
+    terminal.see("(interrupted)")
+    terminal.see("half a thou")
+    terminal.type("ght\r")
+    terminal.see("Second.")
+    leave(terminal)
+    assert stage.requests[1].body["messages"][-1]["content"][-1]["text"] == "do this instead\nand half a thought"
+    assert terminal.is_as_before()
+
+
+def test_two_ctrl_c_in_a_turn_leave_the_terminal_as_it_was(serve: Serve, sit_at: SitAt) -> None:
+    """Nothing is cleaned up then, but for this."""
+    stage = serve(Say.of(tool_use("Bash", command="trap '' INT TERM; touch held; while :; do sleep 1; done")))
+    terminal = sit_at(stage, "--allowedTools", "Bash")
+    terminal.say("hold")
+    until((stage.folder / "held").exists)
+    assert not terminal.is_as_before()
+    terminal.type(CTRL_C)
+    time.sleep(0.1)  # two that come at once are one
+    terminal.type(CTRL_C)
+    assert terminal.end() == 130
+    assert terminal.is_as_before()
 
 
 def test_ctrl_c_within_a_paste_drops_all_of_it(serve: Serve, sit_at: SitAt) -> None:

@@ -157,7 +157,7 @@ def test_a_bad_entry_is_told_and_the_others_start(tmp_path: Path, entry: dict[st
 
 
 WITHIN = {"type": "sdk", "name": "calculator"}  # as the client writes it
-NO_DRIVER = "servers of the type 'sdk' live in a program that drives us, and come with the pipe to an SDK"
+NO_DRIVER = "servers of the type 'sdk' live in a program that drives us over the pipe (docs/pipe.md), and nobody does"
 
 
 def test_the_command_line_names_servers_within_the_driver(tmp_path: Path) -> None:

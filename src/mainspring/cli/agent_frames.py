@@ -1,6 +1,7 @@
 """What agents of a session do, as frames of stream-json (6.6 and 12): their tasks, their calls and results.
 
-What an agent says and thinks is not sent; the last of it is the result of the call for which it works.
+What an agent says and thinks is sent only to those who ask for it; the last of it is the result of the call for which
+it works.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ class Task:
 
 
 class AgentFrames:
-    def __init__(self, frame: Frame, tally: Tally, now: Callable[[], int]) -> None:
+    def __init__(self, frame: Frame, tally: Tally, now: Callable[[], int], *, forward: bool = False) -> None:
+        """`forward`: also what they say and think."""
         self._frame = frame
+        self._forward = forward
         self._tally = tally
         self._now = now
         self._tasks: dict[str, Task] = {}
@@ -96,11 +99,11 @@ class AgentFrames:
                 task.prompt = update.usage
             case ReplyDone():
                 task.usage += update.usage
-            case BlockDone(block=ToolCall()):
+            case BlockDone() if self._forward or isinstance(update.block, ToolCall):
                 made = message(update.reply_id, task.model, [block(update.block)], task.prompt)
                 return [self._inner("assistant", started, {"message": made}, block_id(update.reply_id, update.index))]
             case CallStarted():
-                return [self._progress(task, update.call)]
+                return [self._progress(task, update)]
             case CallDone():
                 task.calls += 1
                 told = {"role": "user", "content": [tool_result(update.result)]}
@@ -109,17 +112,17 @@ class AgentFrames:
                 pass
         return []
 
-    def _progress(self, task: Task, call: ToolCall) -> Object:
+    def _progress(self, task: Task, started: CallStarted) -> Object:
         told: Object = {
             "task_id": task.started.agent_id,
             "tool_use_id": task.started.call_id,
-            "description": f"Running {call.name}",
+            "description": f"Running {started.line or started.call.name}",
             "usage": {
                 "total_tokens": task.usage.total,
                 "tool_uses": task.calls,
                 "duration_ms": self._now() - task.began,
             },
-            "last_tool_name": call.name,
+            "last_tool_name": started.call.name,
         }
         return self._system("task_progress", told)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mainspring.core.config import Config
     from mainspring.core.models import Model
     from mainspring.engine.agents import Agents
+    from mainspring.engine.equipped import Answerer
     from mainspring.engine.errand import Kept
     from mainspring.engine.ledger import Ledger
     from mainspring.engine.mind import Mind
@@ -49,7 +50,7 @@ OURS = ("general-purpose", "Explore")  # as `context/agents.py` has them
 def kinds_of(options: Options, found: Surroundings) -> Mapping[str, AgentKind]:
     """Empty: ours alone. What is left out is told, once."""
     where, project = found.memory.where, found.memory.project
-    places = Places(where.user, where.home, (where.cwd, project.root), where.trusted, where.sources, "agents")
+    places = Places(where.user, where.home, (where.cwd, project.root), where.described, where.sources, "agents")
     tell_of_untrusted(places)
     if options.agents is None and not places.are_there():
         return {}
@@ -97,6 +98,7 @@ class Household(Bundle):
     asked: Thinking
     hands: Hands
     session: Session
+    ask: Answerer | None = None  # who can be asked at any time, also for an agent in the background
 
 
 class AgentsOf:
@@ -139,6 +141,10 @@ class AgentsOf:
     async def next_report(self) -> None:
         if self._made is not None:
             await self._made.next_report()
+
+    async def stop(self, agent_id: str) -> None:
+        if self._made is not None:
+            await self._made.stop(agent_id)
 
     async def close(self) -> None:
         if self._made is not None:
@@ -193,6 +199,7 @@ def new_agents(household: Household) -> Agents:
         shared=lambda: household.session.shared,
         note=session.deps.journal.append,
         now=session.deps.now,
+        ask=household.ask,
     )
 
     async def deliver(text: str) -> None:

@@ -93,7 +93,12 @@ class Keyboard:
 
         loop.add_reader(0, ready)
         try:
-            return (await typed).rstrip("\n")
+            said = await typed
+            self._output.entered()
+            return said.rstrip("\n")
+        except asyncio.CancelledError:  # the call was interrupted: half an answer is no prompt
+            drop()
+            raise
         finally:
             loop.remove_reader(0)
             self._output.end_text()

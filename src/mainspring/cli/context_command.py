@@ -49,11 +49,24 @@ def context(options: Options) -> int:
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
     loaded = taken(words[0], place) if words else latest(place)
-    made = report(loaded.state, told_by(loaded), loaded.config or Config(), fixed_in(place.cwd))
+    made = reckoned(loaded, place)
     lines = as_json_lines(made, loaded) if "--json" in options.given else as_text(made, loaded)
     for line in lines:
         print(line)
     return 0
+
+
+def lines_of(session_id: str) -> Iterator[str]:
+    """For `/context` in a conversation. Raises `StartError` before the first word of it was said."""
+    place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
+    if place.home is None:
+        raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
+    loaded = taken(session_id, place)
+    return as_text(reckoned(loaded, place), loaded)
+
+
+def reckoned(loaded: Loaded, place: Place) -> Report:
+    return report(loaded.state, told_by(loaded), loaded.config or Config(), fixed_in(place.cwd))
 
 
 # --- finding and reading it -------------------------------------------------------------------------------

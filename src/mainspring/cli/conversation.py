@@ -9,12 +9,12 @@ import asyncio
 import os
 
 from mainspring.cli.asking import Keyboard
-from mainspring.cli.flags import Options, readable
+from mainspring.cli.flags import Options, StartError, readable
 from mainspring.cli.harmless import harmless
 from mainspring.cli.output import Output, Style, wants_colour
 from mainspring.cli.screen import Screen
 from mainspring.cli.signals import Signals, nothing
-from mainspring.cli.typed import ask, load_line_editing
+from mainspring.cli.typed import TypedAhead, ask, load_line_editing
 from mainspring.cli.words import clip, count
 from mainspring.cli.world import World, begin, prepare
 from mainspring.cli.wrap import AsItIs
@@ -27,9 +27,11 @@ from mainspring.engine.wishes import compaction
 
 HELP = """\
 /compact [words]   sum the conversation up now, heeding these words
+/context           what fills the model's window
 /help              this
 /exit              leave; so does Ctrl-D
 /NAME [words]      a skill of yours, or of a trusted project
+!COMMAND           run it yourself, here: the model is not told
 +500k ...          go on until so many tokens were written
 A backslash at the end of a line says that more is to come.
 A paste is one prompt, however many lines it has."""
@@ -43,7 +45,13 @@ def converse(options: Options) -> int:
     with Signals() as signals, asyncio.Runner() as runner:
         parts = prepare(options, dict(os.environ))
         signals.check()
-        signals.kill = parts.kit.kill
+        ahead = TypedAhead()
+
+        def kill() -> None:
+            parts.kit.kill()
+            ahead.put_back()
+
+        signals.kill = kill
         keyboard = Keyboard(output)
         world = begin(parts, keyboard.answer)
         keyboard.session = world.session
@@ -55,7 +63,8 @@ def converse(options: Options) -> int:
             while said is not None:
                 if said.strip() and (said := understood(said, world, output)):
                     tell_of_absent(said, world, output)
-                    runner.run(turn(world, said, Screen(output, world.about.model), signals, keyboard))
+                    with ahead:
+                        runner.run(turn(world, said, Screen(output, world.about.model), signals, keyboard))
                 said = ask(signals, output)
         finally:
             if world.agents.away:
@@ -66,17 +75,35 @@ def converse(options: Options) -> int:
 
 def understood(said: str, world: World, output: Output) -> str:
     """The prompt that it stands for; empty if it was for us, or nobody knows it: a slip should cost nothing."""
+    if said.startswith("!") and "\n" not in said:  # a paste is never run
+        from mainspring.cli.own_commands import run_own
+
+        run_own(said[1:], output)
+        return ""
     word, words = (*said.split(None, 1), "")[:2]
     if not word.startswith("/") or "/" in word[1:] or compaction(said) is not None:
         return said
     if word == "/help":
         output.line(HELP)
         return ""
+    if word == "/context":
+        show_context(world, output)
+        return ""
     try:
         return world.skill(word[1:], words)
     except ToolError:
         output.line(f"There is no command and no skill '{word}': '/help' says what there is.", Style.DIM)
         return ""
+
+
+def show_context(world: World, output: Output) -> None:
+    from mainspring.cli.context_command import lines_of
+
+    try:
+        for line in lines_of(world.about.session_id):
+            output.line(line)
+    except StartError:
+        output.line("There is nothing in the conversation yet.", Style.DIM)
 
 
 def tell_of_absent(said: str, world: World, output: Output) -> None:
@@ -126,6 +153,8 @@ async def turn(world: World, said: str, screen: Screen, signals: Signals, keyboa
         screen.waits_for(world.agents.away)
         if await waited(world, signals):
             whole = await followed(world.go_on(), world, screen, signals, keyboard)
+        else:
+            screen.stops_waiting()
 
 
 async def followed(run: Run, world: World, screen: Screen, signals: Signals, keyboard: Keyboard) -> bool:

@@ -37,7 +37,6 @@ class Flag(NamedTuple):
     choices: tuple[str, ...] = ()
     least: int = 1  # of a number
     later: str = ""  # not honoured yet: what will bring it
-    refused: bool = False  # not there yet, and too important to be passed over in silence
 
     @property
     def field(self) -> str:
@@ -118,7 +117,6 @@ class Options:
 
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto")
 OTHER_NAMES = {("--permission-mode", "manual"): "default"}  # Z-31
-PIPE = "the pipe to an SDK"
 
 FLAGS: tuple[Flag, ...] = (
     Flag(
@@ -136,7 +134,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "--input-format",
         Takes.CHOICE,
-        "with -p: what standard input holds; 'stream-json' is not there yet",
+        "what standard input holds; 'stream-json': a program drives us, prompt by prompt",
         choices=("text", "stream-json"),
     ),
     Flag("--verbose", Takes.NOTHING, "accepted: stream-json always tells everything"),
@@ -184,16 +182,16 @@ FLAGS: tuple[Flag, ...] = (
         choices=MODES,
     ),
     Flag("--dangerously-skip-permissions", Takes.NOTHING, "the same as --permission-mode bypassPermissions"),
-    Flag("--permission-prompt-tool", Takes.TEXT, "who is asked", later=PIPE),
+    Flag("--permission-prompt-tool", Takes.TEXT, "who is asked about calls: 'stdio', or an MCP tool by its whole name"),
     Flag("--add-dir", Takes.EACH, "one more folder that tools may touch; may stand several times"),
     Flag("--session-id", Takes.UUID, "the id of the new session"),
     Flag("--continue", Takes.NOTHING, "go on with the newest session of this folder, if there is one", also=("-c",)),
     Flag("--resume", Takes.TEXT, "go on with this session; its id, the beginning of it, or its title", also=("-r",)),
     Flag("--fork-session", Takes.NOTHING, "with either: under a new id, the old session stays as it is"),
     Flag("--resume-session-at", Takes.UUID, "with either: only up to this message"),
-    Flag("--resume-drops-turn", Takes.UUID, "only if nothing but this turn is dropped", later=PIPE, refused=True),
+    Flag("--resume-drops-turn", Takes.UUID, "with '--resume-session-at': only if nothing but this turn is dropped"),
     Flag("--require-journal", Takes.NOTHING, "end rather than go on with a session that cannot be stored"),
-    Flag("--session-mirror", Takes.NOTHING, "repeat the session's lines on the pipe", later=PIPE),
+    Flag("--session-mirror", Takes.NOTHING, "with '--input-format stream-json': also the lines of the session's files"),
     Flag("--include-partial-messages", Takes.NOTHING, "with stream-json: also the pieces as they stream"),
     Flag("--include-hook-events", Takes.NOTHING, "with stream-json: also what hooks do", later="hooks"),
     Flag("--replay-user-messages", Takes.NOTHING, "with stream-json: also the prompt"),

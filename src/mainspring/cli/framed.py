@@ -15,7 +15,7 @@ from mainspring.core.updates import Update
 Write = Callable[[bytes], Awaitable[None]]
 
 
-def framed(world: World, options: Options, write: Write) -> Framed:
+def framed(world: World, options: Options, write: Write) -> Framed | Alone:
     deps = world.session.deps
     frames = Frames(
         world.about,
@@ -24,22 +24,23 @@ def framed(world: World, options: Options, write: Write) -> Framed:
         partial=options.include_partial_messages,
         replay=options.replay_user_messages,
     )
-    wanted = None if options.output_format == "stream-json" else "result"
-    return Framed(frames, write, wanted, lambda: world.has_more)
+    wish = options.words[0] if options.words else None
+    if options.output_format == "stream-json":
+        return Framed(frames, write, wish)
+    return Alone(frames, write, wish, more=lambda: world.has_more, now=deps.now)
 
 
 class Framed:
-    """Frames, all of them or only the result."""
+    """All frames, as they come."""
 
-    def __init__(self, frames: Frames, write: Write, wanted: str | None, more: Callable[[], bool]) -> None:
-        self._more = more  # whether another result will follow: who wants one alone gets the last
+    def __init__(self, frames: Frames, write: Write, wish: str | None) -> None:
         self._frames = frames
         self._write = write
-        self._wanted = wanted
+        self._wish = wish  # on the command line; what comes by standard input is data then
         self.failed = False
 
     async def open(self, said: User) -> None:
-        await self._put(self._frames.opening(said))
+        await self._put(self._frames.opening(said, self._wish))
 
     async def show(self, update: Update) -> None:
         await self._put(self._frames.of(update))
@@ -50,9 +51,69 @@ class Framed:
     async def refused(self, why: str) -> None:
         await self._put(self._frames.refused(why))
 
+    async def leave(self) -> None:
+        pass
+
     async def _put(self, frames: list[Object]) -> None:
         for frame in frames:
             self.failed = bool(frame.get("is_error"))
-            last = self.failed or not self._more()
-            if self._wanted is None or (frame["type"] == self._wanted and last):
-                await self._write(line(frame))
+            await self._take(frame)
+
+    async def _take(self, frame: Object) -> None:
+        await self._write(line(frame))
+
+
+class Alone(Framed):
+    """The result alone, and one only. Where agents in the background report, several runs come of one prompt: the
+    result is the last one's, and its figures are those of all."""
+
+    def __init__(
+        self, frames: Frames, write: Write, wish: str | None, *, more: Callable[[], bool], now: Callable[[], int]
+    ) -> None:
+        super().__init__(frames, write, wish)
+        self._more = more  # whether another result will follow
+        self._now = now
+        self._began = 0
+        self._results: list[Object] = []  # that are not told yet
+
+    async def open(self, said: User) -> None:
+        self._began = self._now()
+        await super().open(said)
+
+    async def leave(self) -> None:
+        """The last one was held back for another, and none came."""
+        if self._results:
+            results, self._results = self._results, []
+            await self._write(line(whole(results, self._now() - self._began)))
+
+    async def _take(self, frame: Object) -> None:
+        if frame["type"] == "result":
+            self._results.append(frame)
+            if self.failed or not self._more():
+                await self.leave()
+
+
+def whole(results: list[Object], took: int) -> Object:
+    """What several runs of one process came to. Cost, rows by model and time with the API add up by themselves."""
+    last = results[-1]
+    if len(results) == 1:
+        return last
+    return last | {
+        "duration_ms": took,
+        "num_turns": sum([one["num_turns"] for one in results]),
+        "usage": added([one["usage"] for one in results]),
+        "permission_denials": [denial for one in results for denial in one["permission_denials"]],
+        **({"estimated": True} if any("estimated" in one for one in results) else {}),
+    }
+
+
+def added(parts: list[Object]) -> Object:
+    """Figures by name, and such figures within them; whatever else is said of one is said of the sum."""
+    sums: Object = {}
+    for part in parts:
+        for name, value in part.items():
+            if isinstance(value, dict):
+                sums[name] = added([sums.get(name, {}), value])
+            else:
+                sums[name] = value if isinstance(value, bool) else sums.get(name, 0) + value
+    return sums

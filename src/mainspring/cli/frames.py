@@ -9,17 +9,21 @@ know" is `system/informational`; ours says it in words, and names the message in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import Protocol, assert_never
+
+from msgspec.structs import replace
 
 from mainspring import __version__
 from mainspring.cli.about import About
 from mainspring.cli.agent_frames import AgentFrames
-from mainspring.cli.outcomes import error_name, outcome, prose_of
+from mainspring.cli.outcomes import LOCAL, error_name, outcome, prose_of
 from mainspring.cli.tally import Tally
 from mainspring.cli.wire import Object, begun, block, block_id, content, delta, message, tool_result, usage
+from mainspring.core.effects import How
 from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
+from mainspring.core.models import Model
 from mainspring.core.money import NANOS_PER_USD, Usage
-from mainspring.core.reasons import Failure, Subtype
+from mainspring.core.reasons import Failure, Subtype, Terminal
 from mainspring.core.updates import (
     AgentDone,
     AgentStarted,
@@ -47,15 +51,30 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
+from mainspring.engine.wishes import compaction
 
 PROTOCOL = "2.1.325"  # the version of Claude Code whose wire stream-json.md describes
-MAX_RETRIES = 10  # G-18: what `api_retry` tells as the most
+
+
+class Shell(Protocol):
+    """A command in the background."""
+
+    id: str
+    command: str
+    call: str
+    about: str
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
 
 
 class Frames:
     """One for a session: cost and API time add up over its runs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, all but one
         self,
         about: About,
         *,
@@ -63,21 +82,36 @@ class Frames:
         now: Callable[[], int],
         partial: bool = False,
         replay: bool = False,
+        forward: bool = False,
     ) -> None:
+        """`forward`: also what agents say and think."""
         self._about = about
-        self._new_id = new_id
+        self._new_id, self._now = new_id, now
         self._partial = partial
+        self.origin: Object | None = None  # who wanted the run under way: told again with its result
         self._replay = replay
-        self._tally = Tally(about.model, now, about.spent)
+        self._tally = Tally(about.model, now, about.spent, about.used)
+        self._first_model = about.model
         self._started = ReplyStarted("", about.model.name, Usage())
         self._open = -1  # the index of the block that streams
         self._failure: Failure | None = None
         self._calls: dict[str, ToolCall] = {}  # under way
         self._denials: list[Object] = []  # of this run
-        self._agents = AgentFrames(self._frame, self._tally, now)
+        self._asked: set[str] = set()  # the calls that somebody was asked about
+        self._trigger = "auto"  # of a summary in this run
+        self._agents = AgentFrames(self._frame, self._tally, now, forward=forward)
 
-    def opening(self, prompt: User) -> list[Object]:
-        """Of each run, before anything else of it."""
+    @property
+    def partial(self) -> bool:
+        return self._partial
+
+    def standing(self, mode: str, model: Model | None) -> None:
+        """What may have changed since the session began, for the next `init`."""
+        self._about = replace(self._about, mode=mode, model=model or self._first_model)
+
+    def opening(self, prompt: User | None, wish: str | None = None, *, as_blocks: bool = False) -> list[Object]:
+        """Of each run that somebody asked for, before anything else of it. `wish`: what was said to us, where data was
+        added to it. Without a prompt the conversation goes on by itself."""
         about = self._about
         init: Object = {
             "cwd": about.cwd,
@@ -89,21 +123,40 @@ class Frames:
             "apiKeySource": about.key_source,
             "claude_code_version": PROTOCOL,
             "mainspring_version": __version__,
-            "output_style": "default",
-            "slash_commands": [],
+            "output_style": about.output_style,
+            "slash_commands": [*about.commands, *about.skills()],
             "agents": list(about.agents),
-            "skills": [],
+            "skills": list(about.skills()),
             "plugins": [],
             "betas": list(about.betas),
             "flags_not_honoured": list(about.ignored),
             "sandbox": about.sandbox(),
         }
-        self._failure, self._denials = None, []
+        said = prompt.text if prompt is not None else ""
+        self._begin(said if wish is None else wish)
         self._tally.begin()
-        frames = [self._system("init", init)]
-        if self._replay:
-            frames.append(self._said(prompt) | {"isReplay": True})
+        frames = [self.system("init", init)]
+        if self._replay and prompt is not None:
+            frames.append(self._said(prompt, as_blocks=as_blocks) | {"isReplay": True})
         return frames
+
+    def _begin(self, wish: str = "") -> None:
+        self._failure, self._denials = None, []
+        self._trigger = "auto" if compaction(wish) is None else "manual"
+
+    def of_shell(self, shell: Shell) -> list[Object]:
+        """A command in the background begins, or is over (6.6)."""
+        about = shell.about or shell.command
+        if shell.status == "running":
+            told: Object = {"task_id": shell.id, "tool_use_id": shell.call, "description": about}
+            return [self.system("task_started", told | {"task_type": "local_bash", "is_backgrounded": True})]
+        patch = {"status": shell.status, "end_time": self._now()}
+        status = "stopped" if shell.status == "killed" else shell.status
+        ended: Object = {"task_id": shell.id, "tool_use_id": shell.call, "status": status}
+        return [
+            self.system("task_updated", {"task_id": shell.id, "patch": patch}),
+            self.system("task_notification", ended | {"output_file": shell.path, "summary": about}),
+        ]
 
     def broke_off(self, why: str) -> list[Object]:
         """In place of a result: the run was ended by something that is no part of it, such as a full disk."""
@@ -120,6 +173,20 @@ class Frames:
             "errors": [why],
         }
         return [self._frame("result", fields)]
+
+    def interrupted(self) -> list[Object]:
+        """Before the model was asked: hooks had not had their say yet."""
+        frames = self.broke_off("The request was interrupted")
+        frames[0]["terminal_reason"] = Terminal.ABORTED_STREAMING
+        return frames
+
+    def reset(self, before: str) -> Object:
+        """Another conversation begins; this frame is the last one of the old one (6.7)."""
+        told = {"type": "conversation_reset", "new_conversation_id": self._about.session_id}
+        return told | {"session_id": before, "uuid": self._new_id()}
+
+    def status(self, mode: str) -> Object:
+        return self.system("status", {"status": None, "permissionMode": mode})
 
     def refused(self, why: str) -> list[Object]:
         """A hook did not let the prompt through: there was no turn (6.4)."""
@@ -144,7 +211,7 @@ class Frames:
             case ReplyStarted() | BlockStarted() | BlockDone() | ReplyDone():
                 return self._reply(update)
             case CallDone():
-                return [self._call_done(update)]
+                return self._call_done(update)
             case Appended():
                 return [self._appended(update.message)]
             case Injected():
@@ -155,21 +222,24 @@ class Frames:
                 return self._failed(update.failure)
             case Result():
                 return [self._result(update)]
-            case RequestStarted() | CallStarted():
+            case RequestStarted() | CallStarted() | Asked():
                 return self._noted(update)
             case AgentStarted() | AgentUpdate() | AgentDone():
                 return self._agents.of(update)
-            case CallProgress() | MaxTurnsReached() | Asked() | Answered() | PrefixBroken() | ToolSummary():
+            case CallProgress() | MaxTurnsReached() | Answered() | PrefixBroken() | ToolSummary():
                 return []  # the spec has no frame for them, or the result says it
             case _:
                 assert_never(update)
 
-    def _noted(self, update: RequestStarted | CallStarted) -> list[Object]:
+    def _noted(self, update: RequestStarted | CallStarted | Asked) -> list[Object]:
         """No frame of its own: its end has one."""
-        if isinstance(update, CallStarted):
-            self._calls[update.call.id] = update.call
-        else:
-            self._tally.asked(update.model)
+        match update:
+            case CallStarted():
+                self._calls[update.call.id] = update.call
+            case RequestStarted():
+                self._tally.asked(update.model)
+            case Asked():
+                self._asked.add(update.call_id)
         return []
 
     # --- every frame ---
@@ -177,7 +247,7 @@ class Frames:
     def _frame(self, kind: str, fields: Object, id: str = "") -> Object:
         return {"type": kind} | fields | {"session_id": self._about.session_id, "uuid": id or self._new_id()}
 
-    def _system(self, subtype: str, fields: Object) -> Object:
+    def system(self, subtype: str, fields: Object) -> Object:
         return self._frame("system", {"subtype": subtype} | fields)
 
     def _event(self, event: Object) -> Object:
@@ -243,18 +313,21 @@ class Frames:
         fields = {"message": {"role": "user", "content": parts}, "parent_tool_use_id": None}
         return self._frame("user", fields, id)
 
-    def _said(self, said: User) -> Object:
+    def _said(self, said: User, *, as_blocks: bool = False) -> Object:
         match said.content:
-            case (Text() as only,) if said.origin is Origin.PROMPT:
+            case (Text() as only,) if said.origin is Origin.PROMPT and not as_blocks:
                 return self._user(only.text, said.id)  # as it was given
             case parts:
                 return self._user([content(part) for part in parts], said.id)
 
-    def _call_done(self, done: CallDone) -> Object:
-        call = self._calls.pop(done.result.call_id, None)
+    def _call_done(self, done: CallDone) -> list[Object]:
+        call, frames = self._calls.pop(done.result.call_id, None), list[Object]()
         if done.denied and call is not None:
             self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
-        return self._result_of(done.result, done.data)
+            if call.id not in self._asked:  # nobody else knows of it
+                told = {"tool_name": call.name, "tool_use_id": call.id, "message": done.result.text}
+                frames.append(self.system("permission_denied", told))
+        return [*frames, self._result_of(done.result, done.data)]
 
     def _result_of(self, result: ToolResult, data: object = None) -> Object:
         """Of what failed, programs expect the words alone (6.3)."""
@@ -280,16 +353,18 @@ class Frames:
     def _aside(self, update: Retrying | Tombstone | Boundary) -> Object:
         match update:
             case Retrying():
-                told: Object = {"attempt": update.attempt, "max_retries": MAX_RETRIES, "retry_delay_ms": update.delay}
+                told: Object = {"attempt": update.attempt, "max_retries": self._about.max_retries}
+                told["retry_delay_ms"] = update.delay
                 error = {"error_status": update.failure.status, "error": error_name(update.failure) or "unknown"}
-                return self._system("api_retry", told | error)
+                return self.system("api_retry", told | error)
             case Tombstone():
                 words = f"The reply above was withdrawn ({update.why}); what follows stands in its place."
                 told = {"content": words, "level": "warning", "withdrawn": update.id}
-                return self._system("informational", told)
+                return self.system("informational", told)
             case Boundary():
+                trigger = self._trigger if update.layer == How.SUMMARY else "auto"
                 sizes = {"pre_tokens": update.before, "post_tokens": update.after, "freed": update.freed}
-                return self._system("compact_boundary", {"compact_metadata": {"trigger": "auto"} | sizes})
+                return self.system("compact_boundary", {"compact_metadata": {"trigger": trigger} | sizes})
             case _:
                 assert_never(update)
 
@@ -311,7 +386,7 @@ class Frames:
             "is_error": out.is_error,
             "duration_ms": result.duration,
             "duration_api_ms": self._tally.api_ms,
-            "num_turns": result.num_turns,
+            "num_turns": 0 if result.cause in LOCAL else result.num_turns,
             "stop_reason": None if result.stop is Stop.UNFINISHED else result.stop,
             "total_cost_usd": self._tally.cost / NANOS_PER_USD,
             "usage": usage(result.usage),
@@ -330,6 +405,9 @@ class Frames:
             fields["estimated"] = True  # settled 14: nobody told what a call cost
         if result.output is not None:
             fields["structured_output"] = result.output
+        if self.origin is not None:
+            fields["origin"] = self.origin
+        self._begin()  # another run may follow by itself
         return self._frame("result", fields)
 
 

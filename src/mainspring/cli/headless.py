@@ -6,15 +6,17 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from mainspring.cli.flags import Options, StartError
+from msgspec.structs import replace
+
+from mainspring.cli.flags import Options
 from mainspring.cli.harmless import harmless
-from mainspring.cli.sessions import ResumeError
+from mainspring.cli.sessions import Mirrored, Opened, ResumeError
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.stdin import prompt
 from mainspring.cli.stdout import Pipe
-from mainspring.cli.world import Parts, World, begin, prepare
+from mainspring.cli.world import Driven, Parts, World, begin, open_journal, prepare
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text, User
 from mainspring.core.reasons import Cause, Failure
@@ -22,10 +24,10 @@ from mainspring.core.updates import Failed, Result, Retrying, Update
 from mainspring.engine.prompts import Blocked
 from mainspring.engine.run import Run
 
-NO_PIPE = (
-    "'--input-format stream-json' is not there yet: it comes with the SDK. Give the prompt as an argument, or as text "
-    "on standard input"
-)
+if TYPE_CHECKING:
+    from mainspring.cli.permission_tool import PermissionTool
+
+STDIO = "stdio"  # as `--permission-prompt-tool`: ask over the pipe
 
 # Ends that are no errors, but that a reader of the bare answer should know of.
 WORTH_KNOWING: dict[Cause, str] = {
@@ -37,8 +39,6 @@ Write = Callable[[bytes], Awaitable[None]]
 
 
 def headless(options: Options) -> int:
-    if options.input_format == "stream-json":
-        raise StartError(NO_PIPE)
     with Signals() as signals:
         parts = prepare(options, dict(os.environ))
         signals.check()
@@ -49,10 +49,10 @@ def headless(options: Options) -> int:
     return signals.code or code
 
 
-def begun(parts: Parts) -> World:
+def opened_or_told(parts: Parts, mirror: Mirrored | None = None) -> Opened:
     """A program that drives us hears of a session that cannot be taken up as a result, too (stream-json 1.6)."""
     try:
-        return begin(parts)
+        return open_journal(parts, mirror)
     except ResumeError as error:
         if parts.options.output_format != "text":
             from mainspring.cli.frames import never_begun
@@ -60,6 +60,25 @@ def begun(parts: Parts) -> World:
 
             os.write(1, line(never_begun(str(error), parts.options.resume or "")))
         raise
+
+
+def begun(parts: Parts, driven: Driven | None = None, opened: Opened | None = None) -> World:
+    tool = permission_tool(parts.options)
+    if tool is not None:
+        driven = replace(driven or Driven(), answer=tool.answer)
+    world = begin(parts, driven=driven, opened=opened or opened_or_told(parts))
+    if tool is not None:
+        tool.servers = lambda: getattr(world.servers, "servers", None)
+    return world
+
+
+def permission_tool(options: Options) -> PermissionTool | None:
+    name = options.permission_prompt_tool
+    if name is None or (name == STDIO and options.input_format == "stream-json"):
+        return None
+    from mainspring.cli.permission_tool import PermissionTool
+
+    return PermissionTool(name)
 
 
 async def drive(world: World, text: str, options: Options, signals: Signals) -> int:
@@ -88,6 +107,7 @@ async def answer(world: World, text: str, options: Options, signals: Signals) ->
         if not await waited(world, signals):
             break
         code = await followed(world.go_on(deltas=deltas), world, door, signals)
+    await door.leave()
     return code or signals.code
 
 
@@ -126,6 +146,9 @@ class Door(Protocol):
 
     async def refused(self, why: str) -> None: ...
 
+    async def leave(self) -> None:
+        """Nothing more comes: what was held back is told."""
+
 
 def new_door(world: World, options: Options, write: Write) -> Door:
     if options.output_format == "text":
@@ -145,6 +168,7 @@ class Bare:
         self._write = write
         self._more = more  # whether another answer will follow, which is then the one
         self._failure: Failure | None = None
+        self._answer = ""  # not told yet
         self.failed = False
 
     async def open(self, said: User) -> None:
@@ -167,12 +191,12 @@ class Bare:
 
         out = outcome(result, self._failure)
         self.failed = out.is_error
+        self._answer = "" if out.is_error else out.text or ""
         if out.is_error:
             complain(out.words)
             return
-        if out.text and not self._more():
-            text = harmless(out.text) if os.isatty(1) else out.text
-            await self._write(text.rstrip("\n").encode(errors="replace") + b"\n")
+        if not self._more():
+            await self.leave()
         if result.cause in WORTH_KNOWING:
             complain(WORTH_KNOWING[result.cause])
 
@@ -181,6 +205,11 @@ class Bare:
 
     async def refused(self, why: str) -> None:
         await self._write(why.rstrip("\n").encode(errors="replace") + b"\n")
+
+    async def leave(self) -> None:
+        text, self._answer = harmless(self._answer) if os.isatty(1) else self._answer, ""
+        if text:
+            await self._write(text.rstrip("\n").encode(errors="replace") + b"\n")
 
 
 def complain(words: str) -> None:

@@ -33,7 +33,6 @@ decided, and why. Where bubblewrap is installed, commands run in a sandbox.
 
 """
 LATER = "\nAccepted, but not honoured yet (in brackets: what will bring them):\n"
-REFUSED = "\nNot there yet, so that the command says so and ends:\n"
 ENDS = """
 Exit codes: 0 all is well, 1 an error, 130 Ctrl-C, 143 SIGTERM, 141 nobody
 reads the output any more. More: docs/cli.md
@@ -42,9 +41,8 @@ reads the output any more. More: docs/cli.md
 
 def help_text() -> str:
     now = [entry(flag, flag.help) for flag in FLAGS if not flag.later]
-    later = [entry(flag, f"{flag.help} [{flag.later}]") for flag in FLAGS if flag.later and not flag.refused]
-    refused = [entry(flag, flag.help) for flag in FLAGS if flag.refused]
-    return "".join([ABOUT, "Flags:\n", *now, LATER, *later, REFUSED, *refused, ENDS])
+    later = [entry(flag, f"{flag.help} [{flag.later}]") for flag in FLAGS if flag.later]
+    return "".join([ABOUT, "Flags:\n", *now, LATER, *later, ENDS])
 
 
 def entry(flag: Flag, words: str) -> str:
@@ -63,9 +61,7 @@ def flags_table() -> str:
 
 
 def honoured(flag: Flag) -> str:
-    if not flag.later:
-        return "yes"
-    return f"refused until {flag.later} comes" if flag.refused else f"not yet: {flag.later}"
+    return f"not yet: {flag.later}" if flag.later else "yes"
 
 
 def spellings(flag: Flag) -> str:

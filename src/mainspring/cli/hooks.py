@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from mainspring.cli.harmless import harmless
@@ -15,10 +16,13 @@ from mainspring.settings.values import Settings
 from mainspring.tools.kit import Kit
 
 
-def hooks_of(settings: Settings, kit: Kit, opened: Opened) -> Runner:
+def hooks_of(
+    settings: Settings, kit: Kit, opened: Opened, brought: tuple[Hook, ...], said: Callable[[str], object]
+) -> Runner:
+    """`brought`: functions of a program that drives us. `said` hears what hooks have for the person."""
     place = kit.place
     shell = Shell(kit.children, kit.env, cwd=place.root, outside=(place.root, *place.folders))
-    hooks: list[Hook] = []
+    hooks: list[Hook] = [*brought]
     for hook in settings.hooks:
         point = next((one for one in Point if one == hook.event), None)
         if point is None:
@@ -36,9 +40,10 @@ def hooks_of(settings: Settings, kit: Kit, opened: Opened) -> Runner:
             "session_id": opened.session_id,
             "transcript_path": opened.journal.file if opened.journal is not None else "",
             "cwd": place.cwd,
+            "permission_mode": kit.mode(),
         }
 
-    return Runner(hooks, common=common, warn=warn, say=say)
+    return Runner(hooks, common=common, warn=warn, say=said)
 
 
 def not_there(event: str, entry: dict[str, object]) -> str:

@@ -173,7 +173,9 @@ def talk(options: Options) -> int:
         from mainspring.secrets.hardening import harden
 
         harden()  # before a key is read
-        if once:
+        if options.input_format == "stream-json":
+            from mainspring.cli.pipe.door import serve as begin
+        elif once:
             from mainspring.cli.headless import headless as begin
         else:
             from mainspring.cli.conversation import converse as begin

@@ -61,6 +61,7 @@ def around(site: Site) -> Surroundings:
         user=kit.place.home,
         home=home,
         trusted=trusts(home, site.cwd),
+        driven=options.input_format == "stream-json",
         sources=options.setting_sources if "--setting-sources" in options.given else None,
         may_read=may_read,
     )

@@ -79,6 +79,7 @@ def new_provider(
             clearing=Clearing() if settings.features.server_clearing else None,
             patience=patience_of(settings),
             ways_out=ways_out(settings, found.source),
+            driver=driver_of(environment) if options.input_format == "stream-json" else "",
         )
 
     if not elsewhere and all(takes_tools(name, settings) for name in names):
@@ -89,6 +90,17 @@ def new_provider(
     for name in elsewhere:
         router.provider(name)  # what is wrong with it is told now
     return Reached(router, transport.close, found.source, transport)
+
+
+DRIVEN_BY = ("CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_AGENT_SDK_CLIENT_APP")
+
+
+def driver_of(environment: Environment) -> str:
+    """As the program that drives us calls itself (stream-json 1.3); one word each, whatever it holds."""
+    said = [environment.get(name, "") for name in DRIVEN_BY]
+    return ", ".join(
+        ["".join([c for c in one if c.isascii() and c.isprintable() and c not in "()"])[:100] for one in said if one]
+    )
 
 
 TOOLLESS = (

@@ -63,6 +63,9 @@ ROWS: dict[Cause, Row] = {
 }
 
 
+LOCAL = (Cause.COMPACTED, Cause.NOT_COMPACTED)  # of what is done without a turn
+
+
 class Outcome(Bundle):
     subtype: Subtype
     is_error: bool

@@ -39,6 +39,10 @@ class Output:
         waiting, self._waiting = self._waiting, []
         self._write(self._wrap.end() + "".join(waiting))
 
+    def entered(self) -> None:
+        """Whoever was asked has pressed Enter, and the terminal has begun a line."""
+        self._wrap.entered()
+
     def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
         painted = self.paint(text, style) + "\n"
         if self._streaming:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from mainspring.cli.harmless import harmless
-from mainspring.cli.outcomes import outcome
+from mainspring.cli.outcomes import LOCAL, outcome
 from mainspring.cli.output import Output, Style
 from mainspring.cli.words import clip, count
 from mainspring.core.messages import ToolCall
@@ -140,13 +140,16 @@ class Screen:
                 why = " ".join([str(part) for part in (update.failure.status, update.failure.kind) if part])
                 self._line(f"({why}: try {update.attempt} failed, again in {update.delay / 1_000:.1f} s)", Style.YELLOW)
             case Boundary():
-                self._line(f"(context: {update.layer})", Style.DIM)
+                self._line(f"(context: {update.layer}{room(update)})", Style.DIM)
             case _:
                 assert_never(update)
 
     def waits_for(self, agents: int) -> None:
         if agents:
             self._line(f"({count(agents, 'agent')} at work in the background; Ctrl-C stops waiting)", Style.DIM)
+
+    def stops_waiting(self) -> None:
+        self._line("(its report will come into a later turn)", Style.DIM)
 
     def broke_off(self, why: str) -> None:
         self._output.end_text()
@@ -187,12 +190,21 @@ class Screen:
             self._line("(interrupted)", Style.YELLOW)
         elif out.is_error:
             self._line(harmless(out.words), Style.RED)
-        parts = [count(result.turns, "turn"), f"{result.duration / 1_000:.1f} s"]
+        if result.cause in LOCAL and not result.usage.total:
+            return  # nothing was done
+        turns = [] if result.cause in LOCAL else [count(result.turns, "turn")]
+        parts = [*turns, f"{result.duration / 1_000:.1f} s"]
         roughly = "about " if result.estimated else ""
         parts.append(f"{roughly}{result.usage.prompt:,} + {result.usage.output:,} tokens")
         if any(same_model(self._model.name, listed) for listed in MODELS):  # else nobody knows the price
             parts.append(f"{roughly}${result.cost / NANOS_PER_USD:.4f}")
         self._line(f"[{', '.join(parts)}]", Style.DIM)
+
+
+def room(boundary: Boundary) -> str:
+    if boundary.before:
+        return f", from {boundary.before:,} to {boundary.after:,} tokens"
+    return f", {boundary.freed:,} tokens less" if boundary.freed else ""
 
 
 def about(call: ToolCall) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from itertools import chain
 
 from mainspring.cli.flags import Options, StartError
 from mainspring.cli.harmless import harmless
@@ -30,7 +31,9 @@ def sessions(options: Options) -> int:
     file = by_name(words[1], place)
     if file is None:
         raise StartError(no_conversation(words[1]))
-    for line in shown(file):
+    from mainspring.cli.session_agents import agent_lines  # a list needs none of this
+
+    for line in chain(shown(file), agent_lines(file)):
         print(line)
     return 0
 

@@ -13,14 +13,17 @@ from mainspring.core.updates import Result
 class Tally:
     """Updates carry no time, so it is taken when they are seen."""
 
-    def __init__(self, model: Model, now: Callable[[], int], before: int = 0) -> None:
-        self._before = before  # what the session had cost when it was taken up
+    def __init__(
+        self, model: Model, now: Callable[[], int], before: int = 0, used: Iterable[tuple[str, Usage]] = ()
+    ) -> None:
+        """`before`: what the session had cost when it was taken up, and `used` what its models were told and said."""
         self._models = {model.name: model}
         self._now = now
         self._model = model.name  # the one that was asked last
         self._asked: int | None = None  # when
-        self._used: dict[str, Usage] = {}
-        self._cost: dict[str, int] = {}
+        self._used: dict[str, Usage] = dict(used)
+        self._cost = {name: cost(one, self._known(name).price) for name, one in self._used.items()}
+        self._before = before - sum(self._cost.values())  # that no reply accounts for
         self._run_used, self._run_cost = Usage(), 0
         self._ahead = 0  # what agents have spent that no result has told of
         self.api_ms = 0

@@ -17,6 +17,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import FrameType
+from typing import Any
 
 from mainspring.cli.flags import readable
 from mainspring.cli.half_pastes import never_deaf
@@ -30,6 +31,8 @@ HOW_TO_LEAVE = "Ctrl-D leaves; so does '/exit', or Ctrl-C twice."
 AT_ONCE = 0.02  # seconds between two lines of a paste; nobody types a key so soon after Enter, or sees the delay
 REST = 0.05  # of silence, after which a paste that was broken off is over
 LONGEST_REST = 1.0  # is as long as we look away from the keyboard
+
+LOCAL_MODES = 3  # their place in what `termios` tells
 
 
 def load_line_editing() -> None:
@@ -94,6 +97,31 @@ def whole(lines: list[str]) -> str | None:
         if not pasted and not said.endswith("\\"):
             return "\n".join([*lines, said])
         lines.append(said if pasted else said[:-1])
+
+
+class TypedAhead:
+    """Within this block nobody reads, and what is typed is the next prompt. Ctrl-C is then for what is under way: by
+    itself a terminal would also throw away what was typed, and put a `^C` into what is shown."""
+
+    def __init__(self) -> None:
+        self._before: list[Any] | None = None
+
+    def __enter__(self) -> None:
+        with suppress(termios.error):  # the terminal is gone
+            self._before = termios.tcgetattr(0)
+            kept = list(self._before)
+            kept[LOCAL_MODES] = (kept[LOCAL_MODES] | termios.NOFLSH) & ~termios.ECHOCTL
+            termios.tcsetattr(0, termios.TCSANOW, kept)
+
+    def __exit__(self, *_: object) -> None:
+        self.put_back()
+
+    def put_back(self) -> None:
+        """The terminal is as it was. Also for an end that leaves no block."""
+        before, self._before = self._before, None
+        if before is not None:
+            with suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSANOW, before)
 
 
 def waits(seconds: float = 0.0) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,16 +18,16 @@ from mainspring.cli.agents import OURS, AgentsOf, Household, kinds_of, spent_bef
 from mainspring.cli.flags import BY_NAME, Options, StartError
 from mainspring.cli.mcp_wiring import named_servers, wired
 from mainspring.cli.mind import Site, Thinking, around, new_mind, system_text
-from mainspring.cli.model import Close, Environment, Reached, least, new_config, new_provider
+from mainspring.cli.model import Close, Environment, Reached, least, new_config, new_provider, patience_of, takes_tools
 from mainspring.cli.sandbox import Ground, Sandboxing
 from mainspring.cli.sessions import Opened, new_place, open_session
 from mainspring.cli.settings import settings_of, tell
 from mainspring.cli.system_prompt import own_blocks
-from mainspring.core.config import Config
+from mainspring.core.config import COMPATIBLE, Config
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Assistant, User
 from mainspring.core.models import same_model
-from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.core.value import Bundle
 from mainspring.core.view import view
 from mainspring.engine.equipped import Answerer, Equipped
@@ -52,7 +52,16 @@ from mainspring.tools.hands import Hands
 from mainspring.tools.kit import FOR_PEOPLE, Kit
 
 if TYPE_CHECKING:
-    from mainspring.cli.mcp import Found
+    from mainspring.cli.mcp import Found, Wired
+    from mainspring.cli.mcp_wiring import NoServers
+    from mainspring.cli.rewinding import Rewinding
+    from mainspring.context.agents import AgentKind
+    from mainspring.context.surroundings import Surroundings
+    from mainspring.hooks.runner import Hook
+    from mainspring.sessions.loaded import Loaded
+    from mainspring.tools.mcp.relayed import Send
+
+CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
 
 
 class Parts(Bundle):
@@ -74,6 +83,15 @@ class Parts(Bundle):
     servers: Found | None = None  # of MCP
 
 
+class Driven(Bundle):
+    """What a program brings that drives us over a pipe."""
+
+    hooks: tuple[Hook, ...] = ()  # functions of its own
+    say: Callable[[str], object] | None = None  # hears what hooks have for the person
+    relay: Send | None = None  # the way to MCP servers that live in it
+    answer: Answerer | None = None  # who is asked about calls; None: nobody
+
+
 class World(Bundle):
     session: Session
     about: About
@@ -83,6 +101,32 @@ class World(Bundle):
     close: Close
     skill: Callable[[str, str], str]  # the text of one, by its name; raises `ToolError`
     agents: AgentsOf
+    servers: Wired | NoServers  # of MCP
+    around: Surroundings
+    kinds: Mapping[str, AgentKind]  # of agents; empty: ours alone
+    kit: Kit
+
+    system: Callable[[], tuple[str, ...]]
+    rewinding: Rewinding | None = None  # None: nobody wants to go back
+
+    async def rewind(self, user_message_id: str) -> dict[str, Any]:
+        """Every file that our tools have changed since that prompt is what it was when it came (stream-json 4). Raises
+        `UsageError`, in words for the driving program."""
+        if self.rewinding is None:
+            raise UsageError(
+                f"File checkpointing is not enabled: start the session with 'enable_file_checkpointing' ({CHECKPOINTS}"
+                "=true), and where it can be stored"
+            )
+        return await self.rewinding.rewind(user_message_id)
+
+    async def stop(self, task: str) -> None:
+        """An agent or a command in the background, if it still works."""
+        await self.agents.stop(task)
+        await self.kit.stop(task)
+
+    async def settle(self) -> None:
+        """Before a turn is announced: tools of servers that have come meanwhile."""
+        await self.servers.settle()
 
     def run(self, said: str, heard: tuple[User, ...], *, deltas: bool = True) -> Run:
         """What was said may be a wish to the loop itself."""
@@ -111,7 +155,6 @@ class World(Bundle):
 
 def prepare(options: Options, environment: Environment) -> Parts:
     """Checks everything and changes nothing: what is wrong is told before anybody waits or pays."""
-    refuse_what_is_missing(options)
     cwd = working_folder()
     settings = settings_of(options, cwd, environment)
     environment = environment | settings.own_env
@@ -119,8 +162,10 @@ def prepare(options: Options, environment: Environment) -> Parts:
     gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else ())
     place = Place(cwd, home=home, folders=rights.folders(options, settings, cwd))
     sandboxing = new_sandboxing(place, gate, environment, settings)
-    kit = new_kit(place, gate, environment, settings, sandboxing)
+    kit = new_kit(place, gate, environment, settings, sandboxing, driven=options.input_format == "stream-json")
     config = new_config(options, settings)
+    if options.input_format == "stream-json":
+        config = replace(config, stop_hooks=COMPATIBLE.stop_hooks, siblings=COMPATIBLE.siblings)
     parts = Parts(
         options=options,
         environment=environment,
@@ -143,12 +188,16 @@ def prepare(options: Options, environment: Environment) -> Parts:
     return parts
 
 
-def begin(parts: Parts, answer: Answerer | None = None) -> World:
+def begin(
+    parts: Parts, answer: Answerer | None = None, *, driven: Driven | None = None, opened: Opened | None = None
+) -> World:
     """A session that begins, or goes on, and its file. `answer` puts a question to a person; None: nobody is there."""
-    options, opened = parts.options, open_journal(parts)
+    options, opened = parts.options, opened or open_journal(parts)
     if opened.journal is not None:
         parts.kit.place.spill = f"{side_folder(opened.journal.file)}/tool-results"
-    hooks, attended = new_hooks(parts, opened), answer is not None
+    ask = driven.answer if driven is not None else None  # at any time, also for an agent in the background
+    answer = answer or ask
+    hooks, attended = new_hooks(parts, opened, driven), answer is not None
     surroundings = around(Site(options, parts.environment, parts.cwd, parts.gate, parts.kit))
     stored = opened.journal is not None
     kinds = kinds_of(options, surroundings)
@@ -161,8 +210,13 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
     searches = service_searches(parts.config, parts.settings)
     features = parts.settings.features
     asked = Thinking(parts.model.provider, parts.config, ledger, parts.environment, searches, features)
-    takes_notes = attended and stored and features.auto_memory
-    servers = wired(parts, hands, lambda words: setattr(deps, "system", (*system, words)))
+    takes_notes = attended and driven is None and stored and features.auto_memory  # for a person who comes back
+    relay = driven.relay if driven is not None else None
+
+    def instruct(words: str) -> None:
+        deps.system = (*system, words)
+
+    servers = wired(parts, hands, instruct, relay)
     mind = new_mind(asked, surroundings, hands, lambda: deps.system, parts.kit, afterthoughts=takes_notes)
     deps = Equipped(
         parts.model.provider,
@@ -181,24 +235,22 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
         later=lambda: servers.tools,
         servers=servers.states,
         agents=tuple(kinds) or OURS,
+        commands=("compact",) if relay is None else ("compact", "clear", "context"),
+        skills=lambda: skill_names(surroundings),
         mode=parts.mode,
         key_source=parts.model.key_source,
         betas=options.betas,
         ignored=tuple([name for name in options.given if BY_NAME[name].later]),
         sandbox=lambda: parts.sandboxing.words,
+        output_style=parts.settings.output_style or "default",
+        used=used_before(loaded),
+        max_retries=patience_of(parts.settings).tries - 1,
         spent=before.spent,
     )
-    if loaded is None:
-        session = Session(deps, parts.config, ledger=ledger)
-        session.shared.policy = Policy(parts.mode)
-    else:
-        session = Session.resumed(deps, parts.config, loaded, ledger=ledger, repeatable=hands.is_repeatable)
-        go_on_with(session, parts)
-        tell_of_another_model(session, parts.config)
-        hands.remember((*view(session.state.history, session.state.edits), *loaded.salvaged))
+    session = new_session(parts, deps, ledger, loaded, hands)
     session.shared.agent_spent(before.by_agents)  # the first event tells of it
     connect(parts, session, opened.journal)
-    agents = AgentsOf(Household(parts, opened, kinds, surroundings, asked, hands, session))
+    agents = AgentsOf(Household(parts, opened, kinds, surroundings, asked, hands, session, ask))
     parts.kit.send_agent = agents.send
     gc.freeze()  # all is loaded, and stays: the collector need not look at it again
     gc.enable()
@@ -207,7 +259,7 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
 
     async def start() -> None:
         await parts.sandboxing.open()
-        await servers.open(wait=not attended)
+        await servers.open(wait=relay is None and (not attended or ask is not None))
         await agents.tell_of_lost(before.lost)
 
     async def close() -> None:
@@ -220,7 +272,55 @@ def begin(parts: Parts, answer: Answerer | None = None) -> World:
         await parts.sandboxing.close()
         await parts.model.close()
 
-    return World(session, about, hands, prompts, start, close, parts.kit.load_skill, agents)
+    return World(
+        session,
+        about,
+        hands,
+        prompts,
+        start,
+        close,
+        parts.kit.load_skill,
+        agents,
+        servers,
+        surroundings,
+        kinds,
+        parts.kit,
+        lambda: deps.system,
+        new_rewinding(parts, session, opened.journal, hands) if driven is not None else None,
+    )
+
+
+def new_rewinding(parts: Parts, session: Session, journal: FileJournal | None, hands: Hands) -> Rewinding | None:
+    if journal is None or parts.environment.get(CHECKPOINTS) not in ("1", "true"):
+        return None
+    from mainspring.cli.rewinding import Rewinding
+
+    return Rewinding(session, hands, journal)
+
+
+def new_session(parts: Parts, deps: Equipped, ledger: Ledger, loaded: Loaded | None, hands: Hands) -> Session:
+    if loaded is None:
+        session = Session(deps, parts.config, ledger=ledger)
+        session.shared.policy = Policy(parts.mode)
+        return session
+    session = Session.resumed(deps, parts.config, loaded, ledger=ledger, repeatable=hands.is_repeatable)
+    go_on_with(session, parts)
+    tell_of_another_model(session, parts.config)
+    hands.remember((*view(session.state.history, session.state.edits), *loaded.salvaged))
+    return session
+
+
+def used_before(loaded: Loaded | None) -> tuple[tuple[str, Usage], ...]:
+    """What each model was told and said, in a session that is taken up again."""
+    used: dict[str, Usage] = {}
+    for message in loaded.state.history if loaded is not None else ():
+        if isinstance(message, Assistant) and message.model:
+            used[message.model] = used.get(message.model, Usage()) + message.usage
+    return tuple(used.items())
+
+
+def skill_names(found: Surroundings) -> tuple[str, ...]:
+    return tuple(found.skills.by_name) if found.has_skills else ()
 
 
 def new_hands(parts: Parts, hooks: Hooks | None, *, attended: bool, skills: bool, stored: bool) -> Hands:
@@ -296,14 +396,18 @@ def new_sandboxing(place: Place, gate: Gate, environment: Environment, settings:
     return sandboxing
 
 
-def new_kit(place: Place, gate: Gate, environment: Environment, settings: Settings, sandboxing: Sandboxing) -> Kit:
+def new_kit(  # noqa: PLR0913  # what a kit is made of
+    place: Place, gate: Gate, environment: Environment, settings: Settings, sandboxing: Sandboxing, *, driven: bool
+) -> Kit:
     def only_reads(command: str) -> bool:
         return gate.only_reads(command, place.cwd, Policy())
 
     def env() -> dict[str, str]:
-        from mainspring.processes.environment import for_programs
+        from mainspring.processes.environment import for_programs, sounds_secret
 
-        found = for_programs(environment, settings=settings.env)
+        # A program that drives us has chosen what we find there, and for its tools (stream-json 1.3).
+        named = [name for name in environment if not sounds_secret(name)] if driven else ()
+        found = for_programs(environment, settings=settings.env, names=named)
         if "PATH" in found:  # a relative folder on it is the project's own, in every project (P6)
             found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
         return found
@@ -321,12 +425,13 @@ def new_kit(place: Place, gate: Gate, environment: Environment, settings: Settin
     return kit
 
 
-def new_hooks(parts: Parts, opened: Opened) -> Hooks | None:
-    if not parts.settings.hooks:
+def new_hooks(parts: Parts, opened: Opened, driven: Driven | None) -> Hooks | None:
+    brought, said = (driven.hooks, driven.say) if driven is not None else ((), None)
+    if not parts.settings.hooks and not brought:
         return None
-    from mainspring.cli.hooks import hooks_of
+    from mainspring.cli.hooks import hooks_of, say
 
-    return hooks_of(parts.settings, parts.kit, opened)
+    return hooks_of(parts.settings, parts.kit, opened, brought, said or say)
 
 
 def service_searches(config: Config, settings: Settings) -> bool:
@@ -336,6 +441,8 @@ def service_searches(config: Config, settings: Settings) -> bool:
 
 def offered(options: Options, settings: Settings, config: Config) -> list[str]:
     """The tools that exist for this session. Those that a rule takes away as a whole, the model is not told of."""
+    if not takes_tools(config.model.name, settings):
+        return []
     exist = tuple(SPECS) if options.tools is None or "default" in options.tools else options.tools
     if unknown := [name for name in exist if name not in SPECS]:
         raise StartError(f"'--tools {unknown[0]}': there is no such tool; there are {', '.join(SPECS)}")
@@ -351,15 +458,9 @@ def money(options: Options, settings: Settings) -> int | None:
     return least(given, settings.api.max_cost)
 
 
-def open_journal(parts: Parts) -> Opened:
-    place = new_place(parts.environment, parts.cwd, ())
+def open_journal(parts: Parts, mirror: Callable[[str, bytes], None] | None = None) -> Opened:
+    place = new_place(parts.environment, parts.cwd, (), mirror)
     return open_session(parts.options, place, new_id())
-
-
-def refuse_what_is_missing(options: Options) -> None:
-    for name in options.given:
-        if BY_NAME[name].refused:
-            raise StartError(f"'{name}' is not there yet: it comes with the pipe to an SDK. Leave it out")
 
 
 def working_folder() -> str:

@@ -36,6 +36,10 @@ class Wrap:
         self._word += char
         return self._place() if len(self._word) == self._width else ""  # longer than a line: cut
 
+    def entered(self) -> None:
+        """Somebody pressed Enter: a line begins."""
+        self._column, self._gap = 0, ""
+
     def _place(self) -> str:
         if not self._word:
             return ""
@@ -63,3 +67,7 @@ class AsItIs:
     def end(self) -> str:
         end, self._at_start = "" if self._at_start else "\n", True
         return end
+
+    def entered(self) -> None:
+        """Somebody pressed Enter: a line begins."""
+        self._at_start = True

@@ -19,6 +19,8 @@ class Kind(StrEnum):
     SKILLS = "skills"
     ENVIRONMENT = "environment"
     CHANGED = "changed file"
+    FILE = "file"  # that somebody names in a prompt
+    FOLDER = "folder"
     QUEUED = "queued command"
     HOOK = "hook"
     KEPT = "kept"  # by tools, such as tasks
@@ -43,6 +45,12 @@ MANNERS: dict[Kind, Manner] = {
     Kind.SKILLS: Manner(8_000, "Skills that can be loaded by name with the Skill tool, when a task fits one."),
     Kind.ENVIRONMENT: Manner(6_000, "The surroundings, as they were when this was written. Names in it are data."),
     Kind.CHANGED: Manner(8_000, "Files that you read have changed since, by the user or a program. That is intended."),
+    Kind.FILE: Manner(
+        60_000,
+        "The user names this file in the prompt. Each line comes as its number, a tab, and the line as it is. What is "
+        "here counts as read.",
+    ),
+    Kind.FOLDER: Manner(10_000, "The user names this folder in the prompt. This is what is in it."),
     Kind.QUEUED: Manner(100_000, "The user sent this while you were working. Take it into account."),
     Kind.HOOK: Manner(10_000, "What a hook of the user had to say."),
     Kind.KEPT: Manner(40_000, "What your tools keep for this session, and you no longer see above."),

@@ -1,14 +1,14 @@
-"""Which folders belong to a project, from its root down to the working folder, and where skills and agents lie."""
+"""Which folders belong to a project, from its root down to the working folder; where skills, commands and agents lie."""
 
 # ruff: noqa: PTH112, PTH116, PTH120  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mainspring.core.value import Bundle
-from mainspring.processes.paths import within
+from mainspring.processes.paths import PathRefused, Resolved, within
 
 DEEPEST = 40  # folders that are looked at above the working folder
 
@@ -53,9 +53,11 @@ class Places(Bundle):
     user: str = ""  # the user's home folder
     home: str | None = None  # our own in it
     project: tuple[str, ...] = ()  # the working folder first, then the root of its repository
-    trusted: bool = False
+    trusted: bool = False  # those of the project are read
     sources: tuple[str, ...] | None = None
     sort: str = "skills"
+    bounds: str = ""  # out of which the project's cannot lead by a link; empty: they may lead anywhere
+    may_read: Callable[[str], bool] | None = None  # the rules, for links: deny holds here, too
 
     def are_there(self) -> bool:
         return any(os.path.isdir(folder) for folder, _ in self.folders())
@@ -71,3 +73,10 @@ class Places(Bundle):
             for folder in dict.fromkeys(self.project):
                 yield f"{folder}/.mainspring/{self.sort}", True
                 yield f"{folder}/.claude/{self.sort}", True
+
+    def check(self, path: Resolved, *, project: bool) -> None:
+        """Raises `PathRefused` for what leads where it should not (T1)."""
+        if project and self.bounds and not within(path.real, self.bounds):
+            raise PathRefused(f"it leads to '{path.real}': 'mainspring trust' lets this folder lead out of itself")
+        if path.via and self.may_read is not None and not all(self.may_read(name) for name in path.names):
+            raise PathRefused(f"a rule denies to read '{path.real}'")

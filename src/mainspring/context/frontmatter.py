@@ -13,9 +13,11 @@ from mainspring.core.value import Bundle
 
 LARGEST = 16_000  # characters between the two lines
 FENCE = "---"
+VERBATIM = frozenset({"argument-hint"})  # people write '[file] [words]' there, which is no list
 
 _KEY = re.compile(r"([A-Za-z][\w-]{0,63})[ \t]*:(?:[ \t]+(.*))?$")
 _SCALAR = re.compile(r"[|>][+-]?\d?[+-]?")
+_QUOTES = ("", "'", '"')
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
 
 
@@ -47,7 +49,8 @@ def _fields(lines: list[str]) -> dict[str, str]:
         start = at
         while at < len(lines) and (not lines[at].strip() or lines[at][0] in " \t-"):
             at += 1
-        fields[found[1].lower()] = _value((found[2] or "").strip(), lines[start:at])
+        key, said = found[1].lower(), (found[2] or "").strip()
+        fields[key] = said if key in VERBATIM and said[:1] not in _QUOTES else _value(said, lines[start:at])
     return fields
 
 

@@ -64,8 +64,15 @@ class Where(Bundle):
     user: str = ""  # the user's home folder
     home: str | None = None  # our own in it
     trusted: bool = False  # the user trusts the working folder
+    driven: bool = False  # a program drives us, and has chosen the folder and which sources are read
     sources: tuple[str, ...] | None = None  # as `--setting-sources` has them; None: all
     may_read: Callable[[str], bool] = everything  # the rules, for files that are included: deny holds here, too
+
+    @property
+    def described(self) -> bool:
+        """Whether the project's own agents, skills and commands are read: texts for the model, as its memory files are.
+        Nothing in them grants a right or runs anything."""
+        return self.trusted or self.driven
 
 
 class Memory:

@@ -46,7 +46,14 @@ ABOUT = 60  # characters of what a block says
 SYSTEM, TOOLS, BOTH = "system text", "tools", "system text and tools"
 SUMMARIES, WORDS, REPLIES, THINKING, CALLS = "summaries", "the user's words", "replies", "thinking", "calls"
 IMAGES, REMINDERS = "images", "reminders"
-ATTACHED = {Attached.CHANGED: "changed files", Attached.QUEUED: WORDS, Attached.HOOK: REMINDERS}  # else by their name
+NAMED = "named files"
+ATTACHED = {  # else by their name
+    Attached.CHANGED: "changed files",
+    Attached.FILE: NAMED,
+    Attached.FOLDER: NAMED,
+    Attached.QUEUED: WORDS,
+    Attached.HOOK: REMINDERS,
+}
 RESULTS = "results: {tool}"
 UNNAMED = "a call out of view"
 
@@ -346,7 +353,7 @@ def _words(text: str) -> str:
 
 
 ORDER = (
-    *(Attached.MEMORY, Attached.NOTES, Attached.SKILLS, Attached.ENVIRONMENT, ATTACHED[Attached.CHANGED]),
+    *(Attached.MEMORY, Attached.NOTES, Attached.SKILLS, Attached.ENVIRONMENT, ATTACHED[Attached.CHANGED], NAMED),
     *(SUMMARIES, WORDS, REMINDERS, REPLIES, THINKING, CALLS),
 )
 

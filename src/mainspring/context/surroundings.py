@@ -109,7 +109,7 @@ class Surroundings:
 
     def _skill_places(self) -> Places:
         where, project = self.memory.where, self.memory.project
-        return Places(where.user, where.home, (where.cwd, project.root), where.trusted, where.sources)
+        return Places(where.user, where.home, (where.cwd, project.root), where.described, where.sources)
 
     # --- what the model touched -------------------------------------------------------------------
 

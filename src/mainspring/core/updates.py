@@ -64,6 +64,7 @@ class ReplyDone(Value):
 
 class CallStarted(Value):
     call: ToolCall
+    line: str = ""  # about it, for a person
 
 
 class CallProgress(Value):

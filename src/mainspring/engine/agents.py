@@ -17,8 +17,10 @@ from mainspring.context.agents import INHERIT, AgentKind
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.updates import Update
+from mainspring.engine.deps import Question
 from mainspring.engine.endings import end_all
 from mainspring.engine.errand import Errand, Home
+from mainspring.engine.plain import new_id
 from mainspring.sessions.records import AgentRecord
 from mainspring.tools.agent import AgentInput
 from mainspring.tools.base import Answer, Calling, answer
@@ -64,7 +66,7 @@ class Agents:
             raise ToolError(f"{MOST_AWAY} agents work in the background already: wait for their reports.")
         errand = Errand(self._home, kind, config, given, Away(calling, self._home), background=True)
         await errand.begin()
-        task = asyncio.get_running_loop().create_task(self._go(errand))
+        task = asyncio.get_running_loop().create_task(self._go(errand), name=errand.id)
         self._away.add(task)
         task.add_done_callback(self._away.discard)
         data = {"status": "async_launched", "agentId": errand.id, "description": given.description}
@@ -96,6 +98,10 @@ class Agents:
         """Return when one of those in the background is done, or none is left."""
         if self._away:
             await asyncio.wait(self._away, return_when=asyncio.FIRST_COMPLETED)
+
+    async def stop(self, agent_id: str) -> None:
+        """One in the background; its report says so."""
+        await end_all([task for task in self._away if task.get_name() == agent_id])
 
     async def close(self) -> None:
         await end_all(tuple(self._away))
@@ -134,11 +140,12 @@ class Agents:
 
 
 class Away:
-    """What an agent in the background may ask: its call is over, and nobody is there."""
+    """What an agent in the background may ask: its call is over. Somebody is there only if a program drives us."""
 
     def __init__(self, calling: Calling, home: Home) -> None:
         self.id, self.place = calling.id, calling.place
         self._shared = home.shared()
+        self._ask = home.ask
         self.approved = False
 
     def may_read(self, path: str) -> bool:  # noqa: ARG002  # its own hands know
@@ -147,8 +154,10 @@ class Away:
     def progress(self, text: str) -> None:
         pass
 
-    async def ask(self, text: str, about: Any = None) -> str:  # noqa: ARG002
-        raise ToolError("Nobody can be asked in the background.")
+    async def ask(self, text: str, about: Any = None) -> str:
+        if self._ask is None:
+            raise ToolError("Nobody can be asked in the background.")
+        return await self._ask(Question(new_id(), self.id, text, about))
 
     def show(self, update: Update) -> None:
         """To whoever follows the run that is under way, if there is one."""

@@ -75,6 +75,10 @@ class Deps(Protocol):
 
     def is_concurrent(self, call: ToolCall) -> bool: ...
 
+    def line(self, call: ToolCall) -> str:
+        """About a call, for a person. Never fails."""
+        ...
+
     def expect(self, tool: str) -> None:
         """A call of this tool is on its way: the model is still writing its input."""
         ...

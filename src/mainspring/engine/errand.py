@@ -88,6 +88,7 @@ class Home(Bundle):
     shared: Callable[[], Shared]
     note: Callable[[AgentRecord], Awaitable[None]]  # into the session's own file
     now: Callable[[], int]
+    ask: Callable[[Question], Awaitable[str]] | None = None  # who can be asked at any time; None: nobody
 
 
 class Errand:
@@ -98,7 +99,7 @@ class Errand:
     ) -> None:
         self.id = new_agent_id()
         self._home, self._kind, self._given, self._calling = home, kind, given, calling
-        self._background = background  # nobody can be asked then
+        self._background = background
         self._config = replace(config, source=f"agent:{self.id}")
         self._shared = home.shared()
         self._ledger = self._shared.ledger.child()
@@ -117,7 +118,7 @@ class Errand:
         place = Place(above.place.cwd, home=above.place.home, folders=above.place.folders, spill=above.place.spill)
         place.root = above.place.root
         offers = [one for name, one in above.offers.items() if self._may_have(name)]
-        attended = above.attended and not self._background
+        attended = above.attended and (not self._background or self._home.ask is not None)
         return Hands(offers, place=place, gate=above.gate, hooks=above.hooks, attended=attended, agent=agent)
 
     def _may_have(self, name: str) -> bool:

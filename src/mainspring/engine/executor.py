@@ -203,7 +203,7 @@ class Executor:
         await self._deps.journal.append(IntentRecord(job.call, self._deps.now()))
         if job.cancelled:
             return  # the journal did not hear of it: the call never ran
-        self._show(CallStarted(job.call))
+        self._show(CallStarted(job.call, self._deps.line(job.call)))
         try:
             outcome = stamped(await self._deps.run_tool(job.call, job), job.call, self._deps)
         except asyncio.CancelledError as error:

@@ -93,6 +93,9 @@ class Plain:
     def is_concurrent(self, call: ToolCall) -> bool:
         return self.hands.is_concurrent(call)
 
+    def line(self, call: ToolCall) -> str:
+        return self.hands.line(call)
+
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:  # noqa: ARG002  # there are none
         return Verdict()
 

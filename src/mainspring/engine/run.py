@@ -43,6 +43,11 @@ class Run:
             self._driver.interrupt(reason)
 
     @property
+    def unread(self) -> bool:
+        """Something has happened that nobody has been shown yet."""
+        return self._channel.ready
+
+    @property
     def result(self) -> Result:
         if self._driver is None or self._driver.result is None:
             raise UsageError("the run has no result: iterate it to its end first")

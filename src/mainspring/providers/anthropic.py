@@ -82,13 +82,16 @@ class Anthropic(Asking):
         patience: Patience = PATIENCE[Who.FOREGROUND],
         now: Callable[[], float] = time.time,
         ways_out: WaysOut = WAYS_OUT,
+        driver: str = "",
     ) -> None:
+        """`driver`: who drives us, for the server to know."""
         key = Key(key) if isinstance(key, str) else key
         super().__init__(key, base_url, transport=transport, patience=patience, now=now, ways_out=ways_out)
         self._prefix = prefix  # what stands before a model's name in settings, and is not sent
         self._betas = betas
         self._display = thinking_display
         self._clearing = clearing
+        self._agent = f"mainspring/{__version__}{f' ({driver})' if driver else ''}"
 
     async def count_tokens(self, request: Request, conversation: Conversation) -> int:
         """What the server says the prompt of this request would be."""
@@ -206,7 +209,7 @@ class Anthropic(Asking):
             "content-type": "application/json",
             "accept": "text/event-stream",
             "anthropic-version": VERSION,
-            "user-agent": f"mainspring/{__version__}",
+            "user-agent": self._agent,
         }
         if betas:
             headers["anthropic-beta"] = ",".join(dict.fromkeys(betas))

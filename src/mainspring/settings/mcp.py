@@ -29,7 +29,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 SDK = "sdk"
 ANYWHERE = tuple([kind for kind in FIELDS if kind != SDK])  # what can be written down, wherever it is
-NO_DRIVER = "servers of the type 'sdk' live in a program that drives us, and come with the pipe to an SDK"
+NO_DRIVER = "servers of the type 'sdk' live in a program that drives us over the pipe (docs/pipe.md), and nobody does"
 NEEDED = {"stdio": "command", "http": "url", "sse": "url"}
 OTHER_NAMES = {"streamable-http": "http", "streamableHttp": "http"}  # that other programs write
 # What other programs know and we do not: no mistake, so nobody is told.

@@ -108,6 +108,9 @@ class World:
     def is_concurrent(self, call: ToolCall) -> bool:
         return call.name in self.safe
 
+    def line(self, call: ToolCall) -> str:
+        return call.name
+
     async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
         begun = self.now()
         try:

@@ -20,6 +20,7 @@ from mainspring.providers.base import ToolSpec
 
 if TYPE_CHECKING:
     from mainspring.processes.atomic import ReadSet
+    from mainspring.processes.paths import Resolved
     from mainspring.tools.gate import Standing
 
 # What a call came to that did not come to its end.
@@ -80,6 +81,7 @@ class Place:
         self.home = home
         self.folders = folders  # that were added to the first one
         self.spill = spill  # a folder of our own for what is too long to be shown; empty: nothing is stored
+        self.keep: Callable[[Resolved], None] | None = None  # before a file is changed, in the thread that does it
         self._read: ReadSet | None = None
 
     @property
@@ -90,6 +92,14 @@ class Place:
 
             self._read = ReadSet()
         return self._read
+
+    def put(self, path: Resolved, data: bytes, *, before: str | None) -> None:
+        """As `write_atomically` does. What the file was is kept first, so that an end in between loses nothing."""
+        from mainspring.processes.atomic import write_atomically
+
+        if self.keep is not None:
+            self.keep(path)
+        self.read.keep(path, write_atomically(path, data, before=before))
 
 
 class Asking(Protocol):

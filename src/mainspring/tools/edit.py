@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.processes.atomic import digest, write_atomically
+from mainspring.processes.atomic import digest
 from mainspring.processes.paths import Resolved
 from mainspring.tools import near_miss, patch
 from mainspring.tools.aside import settled
@@ -67,7 +67,7 @@ def _refuse_if_large(path: Resolved, size: int) -> None:
 def _write(path: Resolved, data: bytes, before: str | None, calling: Calling) -> None:
     _refuse_if_large(path, len(data))
     with written(path):
-        calling.place.read.keep(path, write_atomically(path, data, before=before))
+        calling.place.put(path, data, before=before)
 
 
 def _spans(given: EditInput, text: str, path: Resolved) -> list[Span]:

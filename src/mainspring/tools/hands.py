@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, ToolCall
 from mainspring.hooks.points import Hooks, Nobody
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from mainspring.tools.passage import Done
 
 SEARCH = "ToolSearch"
+ALIASES = {"Task": "Agent"}  # its former name, which models still know (stream-json 17.18)
 
 
 class Hands:
@@ -115,6 +118,8 @@ class Hands:
         return found
 
     async def run(self, call: ToolCall, asking: Asking) -> Done:
+        if call.name in ALIASES and call.name not in self.offers:
+            call = replace(call, name=ALIASES[call.name])
         from mainspring.tools.passage import Passage
         from mainspring.tools.steps import walk
 

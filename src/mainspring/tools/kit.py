@@ -18,7 +18,7 @@ from mainspring.tools.catalog import SPECS
 if TYPE_CHECKING:
     from mainspring.processes.children import Around, Children
     from mainspring.tools.agent import Send
-    from mainspring.tools.background import Background
+    from mainspring.tools.background import Background, Running
     from mainspring.tools.shell_walls import WallsOf
     from mainspring.web.asking import Ask
     from mainspring.web.search_service import CallService
@@ -79,6 +79,7 @@ class Kit:
         self.past: Callable[[], tuple[str, ...] | None] = lambda: None  # the program that searches this session's file
         self.kinds = ""  # of agents, as the model is told of them; empty: ours alone,
         self.send_agent: Send | None = None  # and who sends one out
+        self.of_shells: Callable[[Running], object] = lambda _: None  # hears of those in the background
         self.load_skill: Callable[[str, str], str] = _no_skills
         self.names_host: Callable[[str], bool] = _never  # whether a rule names a host, so that it may be near
         self.ask_small: Ask | None = None  # a small model that reads pages
@@ -206,7 +207,7 @@ class Kit:
         if self._background is None:
             from mainspring.tools.background import Background
 
-            self._background = Background(self.children)
+            self._background = Background(self.children, changed=self._of_shell)
         return self._background
 
     async def stop(self, id: str) -> None:
@@ -215,6 +216,9 @@ class Kit:
             for running in self._background.running:
                 if running.id == id:
                     await self._background.stop(running)
+
+    def _of_shell(self, running: Running) -> None:
+        self.of_shells(running)  # who hears of it may come later
 
     def kill(self) -> None:
         """End all programs now, from anywhere: also from a signal handler."""

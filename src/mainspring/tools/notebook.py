@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.processes.atomic import digest, write_atomically
+from mainspring.processes.atomic import digest
 from mainspring.processes.paths import Resolved
 from mainspring.tools.aside import settled
 from mainspring.tools.base import Answer, Calling, Input, Tool, answer
@@ -53,7 +53,7 @@ def _edit(given: NotebookInput, path: Resolved, calling: Calling) -> Answer:
     at = None if given.cell_id is None else notebook.find(given.cell_id)
     made, name = _changed(given, notebook, at)
     with written(path):
-        calling.place.read.keep(path, write_atomically(path, encode(made, coding), before=before))
+        calling.place.put(path, encode(made, coding), before=before)
     return _answered(given, path, name)
 
 

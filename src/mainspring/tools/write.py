@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.processes.atomic import digest, write_atomically
+from mainspring.processes.atomic import digest
 from mainspring.processes.paths import Resolved
 from mainspring.tools import patch
 from mainspring.tools.aside import settled
@@ -59,7 +59,7 @@ def _put(path: Resolved, data: bytes, before: str | None, calling: Calling) -> N
     if len(data) > WHOLE:
         raise ToolError(f"'content' has {len(data):,} bytes; {WHOLE:,} is the most. Nothing was done.")
     with written(path):
-        calling.place.read.keep(path, write_atomically(path, data, before=before))
+        calling.place.put(path, data, before=before)
 
 
 # --- what it came to --------------------------------------------------------------------------------

@@ -1,0 +1,33 @@
+"""`!COMMAND` at the prompt of a conversation: the user runs it, in the terminal, as in a shell.
+
+No rule and no sandbox is asked: these are for what a model wants. The model is not told of it either.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+from mainspring.cli.harmless import harmless
+from mainspring.cli.output import Output, Style
+
+
+def run_own(command: str, output: Output) -> None:
+    """Ctrl-C is for the command alone, as long as it runs; a handler, unlike an ignored signal, is not handed down."""
+    if not command.strip():
+        output.line("'!' runs what stands behind it, such as '!git status'.", Style.DIM)
+        return
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    try:
+        code = subprocess.call([os.environ.get("SHELL") or "/bin/sh", "-c", command])  # noqa: S603  # the user's own
+    except OSError as error:
+        output.line(f"The shell cannot be started: {harmless(str(error))}", Style.RED)
+        return
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if code > 0:
+        output.line(f"(exit code {code})", Style.YELLOW)
+    elif code < 0:
+        output.line()  # behind the `^C` of the terminal
+        output.line(f"(ended by signal {-code})", Style.YELLOW)

@@ -1,0 +1,146 @@
+"""What a driving program says, line by line (stream-json 1.4, 2 and 3.2). Pure.
+
+What nobody knows is passed over, so that newer programs can say more. What is no JSON, or no prompt at all, is an
+error: whoever sends that has lost the thread, and would wait in vain.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from mainspring.core.messages import Content, Document, Image, Text
+from mainspring.core.value import Bundle
+
+LONGEST_SHOWN = 200  # characters of a line that cannot be understood
+
+
+class BadLineError(Exception):
+    """In words for whoever wrote the line."""
+
+
+class Prompt(Bundle):
+    content: tuple[Content, ...]
+    id: str = ""  # that its sender gave it
+    as_blocks: bool = False  # it came as a list, and is repeated as one
+    composed: bool = False  # as it stands: no command, nothing to expand
+    origin: dict[str, Any] | None = None  # told again with the result
+
+    @property
+    def text(self) -> str:
+        return "".join([part.text for part in self.content if isinstance(part, Text)])
+
+
+class Request(Bundle):
+    """A control request."""
+
+    id: str
+    subtype: str
+    fields: dict[str, Any]
+
+
+class Reply(Bundle):
+    """To a request of ours."""
+
+    id: str
+    value: dict[str, Any]
+    error: str | None = None  # the callback failed
+
+
+Incoming = Prompt | Request | Reply
+
+
+def incoming(line: bytes) -> Incoming | None:
+    """None: nothing that concerns us. Raises `BadLineError`."""
+    if not line.strip():
+        return None
+    try:
+        said = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadLineError(f"a line on standard input is no JSON ({error}): '{shown(line)}'") from None
+    except RecursionError:
+        raise BadLineError("a line on standard input is nested too deeply") from None
+    if not isinstance(said, dict):
+        raise BadLineError(f"a line on standard input is no JSON object: '{shown(line)}'")
+    frame = cast("dict[str, Any]", said)
+    match frame.get("type"):
+        case "user":
+            return prompt(frame)
+        case "control_request":
+            return request(frame)
+        case "control_response":
+            return reply(table(frame.get("response")))
+        case _:
+            return None
+
+
+def request(frame: dict[str, Any]) -> Request | None:
+    name, fields = frame.get("request_id"), table(frame.get("request"))
+    return Request(name, str(fields.get("subtype", "")), fields) if isinstance(name, str) else None
+
+
+def reply(response: dict[str, Any]) -> Reply | None:
+    name = response.get("request_id")
+    if not isinstance(name, str):
+        return None
+    if response.get("subtype") == "error":
+        return Reply(name, {}, error=str(response.get("error", "")) or "it failed")
+    return Reply(name, table(response.get("response")))
+
+
+# --- prompts ----------------------------------------------------------------------------------------
+
+
+def prompt(frame: dict[str, Any]) -> Prompt:
+    message = table(frame.get("message"))
+    if message.get("role") != "user":
+        raise BadLineError(f"a message of the role '{message.get('role')}' is no prompt: the role must be 'user'")
+    said, own_id, origin = message.get("content"), frame.get("uuid"), frame.get("origin")
+    parts = [text(said)] if isinstance(said, str) else [part for one in listed(said) for part in block(table(one))]
+    return Prompt(
+        tuple(parts),
+        own_id if isinstance(own_id, str) else "",
+        as_blocks=not isinstance(said, str),
+        composed=frame.get("client_composed") is True,
+        origin=table(origin) or None,
+    )
+
+
+def block(one: dict[str, Any]) -> list[Content]:
+    """A block of the API. What cannot be handed on is said in its place: nobody should wonder where it went."""
+    kind, source = one.get("type"), table(one.get("source"))
+    match kind, source.get("type"):
+        case "text", _:
+            return [text(one.get("text"))]
+        case "image", "base64":
+            return [Image(str(source.get("media_type", "image/png")), str(source.get("data", "")))]
+        case "document", "base64":
+            return [Document(str(source.get("media_type", "application/pdf")), str(source.get("data", "")))]
+        case "document", "text":
+            return [text(source.get("data"))]
+        case "tool_result", _:
+            inner = one.get("content")
+            if isinstance(inner, str):
+                return [text(inner)]
+            return [part for each in listed(inner) for part in block(table(each))]
+        case (("image" | "document"), other):
+            return [Text(f"[{kind} left out: its source is '{other}', and only 'base64' is known here]")]
+        case _:
+            return [Text(f"[a block of the type '{kind}' was left out: it is not known here]")]
+
+
+def text(said: object) -> Text:
+    return Text(said if isinstance(said, str) else "")
+
+
+def table(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def listed(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def shown(line: bytes) -> str:
+    return line[:LONGEST_SHOWN].decode(errors="replace")

@@ -1,0 +1,127 @@
+"""The agents of a session, for a person who looks at it: what each was sent for, how it ended, what it cost, and where
+its conversation is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mainspring.cli.harmless import harmless
+from mainspring.cli.words import count
+from mainspring.core.effects import Finish
+from mainspring.core.errors import UsageError
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.reasons import Cause
+from mainspring.core.value import Bundle
+from mainspring.secrets.redaction import redact
+from mainspring.sessions.agents import meta_file
+from mainspring.sessions.forms import Unreadable
+from mainspring.sessions.parsing import record_of
+from mainspring.sessions.places import agent_file, size_of
+from mainspring.sessions.reader import Reader
+from mainspring.sessions.records import AgentRecord
+from mainspring.sessions.resume import load
+
+if TYPE_CHECKING:
+    from mainspring.sessions.loaded import Loaded
+
+BEGIN, END = "agent-", ".jsonl"
+
+
+class Meta(msgspec.Struct):
+    """What stands beside an agent's file (stream-json 14.4)."""
+
+    agentType: str = ""  # noqa: N815  # as it is written
+    description: str = ""
+
+
+class Agent(Bundle):
+    kind: str
+    task: str
+    state: str
+    cost: int  # nano-dollars
+    file: str  # empty: nothing was written
+
+
+def agent_lines(file: str) -> Iterator[str]:
+    """Nothing for a session that sent out none."""
+    found = agents_of(file)
+    if not found:
+        return
+    yield ""
+    yield f"--- {count(len(found), 'agent')} of this session ---"
+    for one in found:
+        task = " ".join(harmless(redact(one.task)).split())
+        yield f"{harmless(one.kind)}: {task or 'no description'} ({one.state}, ${one.cost / NANOS_PER_USD:.4f})"
+        if one.file:
+            yield f"  {harmless(one.file)}"
+
+
+def agents_of(file: str) -> list[Agent]:
+    """In the order in which they began; of sessions of other programs, those that have a file."""
+    known = records_in(file)
+    ids = [*known, *[one for one in ids_beside(file) if one not in known]]
+    return [described(file, one, known.get(one)) for one in ids]
+
+
+def records_in(file: str) -> dict[str, AgentRecord]:
+    """The last word of each."""
+    found: dict[str, AgentRecord] = {}
+    with Reader(Path(file)) as reader:
+        for _, line in reader.lines():
+            if not line.record:
+                continue
+            try:
+                record = record_of(line)
+            except Unreadable:
+                continue
+            if isinstance(record, AgentRecord):
+                found[record.agent_id] = record
+    return found
+
+
+def ids_beside(file: str) -> list[str]:
+    folder = os.path.dirname(agent_file(file, ""))  # noqa: PTH120  # places are strings there
+    try:
+        names = os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return []
+    return sorted([name[len(BEGIN) : -len(END)] for name in names if name.startswith(BEGIN) and name.endswith(END)])
+
+
+def described(session: str, agent_id: str, record: AgentRecord | None) -> Agent:
+    file = agent_file(session, agent_id)
+    meta, loaded = meta_of(file), loaded_from(file)
+    spent = loaded.spent if loaded is not None else 0
+    cost = record.cost if record is not None and record.ended else spent
+    return Agent(
+        meta.agentType or "agent", meta.description, state_of(record, loaded), cost, file * bool(size_of(file))
+    )
+
+
+def state_of(record: AgentRecord | None, loaded: Loaded | None) -> str:
+    last = loaded.state.waiting_for if loaded is not None else None
+    if isinstance(last, Finish):
+        return "done" if last.cause is Cause.END_TURN else f"ended: {last.cause}"
+    if record is not None and record.ended:
+        return "broke off"
+    return "at work, or its program was ended" if record is not None else "not known how it ended"
+
+
+def meta_of(file: str) -> Meta:
+    try:
+        with open(meta_file(file), "rb") as found:  # noqa: PTH123  # see places.py
+            return msgspec.json.decode(found.read(), type=Meta)
+    except (OSError, msgspec.MsgspecError):
+        return Meta()
+
+
+def loaded_from(file: str) -> Loaded | None:
+    try:
+        return load(file)
+    except (OSError, UsageError):
+        return None  # it had not begun to write

@@ -1,0 +1,120 @@
+"""Commands of the user and the project: `commands/*.md`, a prompt under a name, for people who say `/name words`.
+
+`commands/git/fix.md` is `/git:fix`, and `/fix` as well where nothing else has that name. The model is not told of them:
+a skill is what it finds by itself. No right comes of `allowed-tools`, and of `` !`command` `` nothing is run (T1).
+"""
+
+from __future__ import annotations
+
+import re
+
+from mainspring.context.frontmatter import split
+from mainspring.context.shelf import (
+    MOST_ENTRIES,
+    Shelf,
+    about,
+    checked_name,
+    entries,
+    named_tools,
+    short,
+    with_arguments,
+)
+from mainspring.core.value import Value
+from mainspring.processes.paths import PathRefused, resolve
+
+DEEPEST = 5  # folders within each other
+SUFFIX = ".md"
+
+_WORD = re.compile(r"\$ARGUMENTS|\$([1-9])(?!\d)")  # '$100' is money
+
+
+class Command(Value):
+    name: str
+    about: str
+    path: str
+    hint: str = ""  # of its arguments, for people
+    allowed_tools: tuple[str, ...] = ()
+    model: str = ""
+    project: bool = False
+
+
+class Commands(Shelf[Command]):
+    """The commands of a session."""
+
+    noun = "command"
+
+    def find(self, name: str) -> Command | None:
+        """By its whole name, or by the last part of it: then the first one counts, as everywhere."""
+        if name in self.by_name:
+            return self.by_name[name]
+        return next((one for whole, one in self.by_name.items() if whole.rpartition(":")[2] == name), None)
+
+    def text(self, command: Command, arguments: str = "") -> str:
+        return short(filled(self.body(command), arguments), command.path)
+
+    def files(self, folder: str, *, project: bool) -> list[str]:
+        found: list[str] = []
+        self._walk(folder, project, found, set(), DEEPEST)
+        return found
+
+    def _walk(self, folder: str, project: bool, found: list[str], seen: set[str], deeper: int) -> None:
+        """Files before folders. A link may lead to a folder, but not in a circle."""
+        folders: list[str] = []
+        for name in entries(folder):
+            if name.endswith(SUFFIX):
+                found.append(f"{folder}/{name}")
+            elif not name.startswith(".") and (real := self._folder(f"{folder}/{name}", project)) and real not in seen:
+                seen.add(real)
+                folders.append(f"{folder}/{name}")
+        for inner in folders if deeper else ():
+            if len(found) < MOST_ENTRIES:
+                self._walk(inner, project, found, seen, deeper - 1)
+
+    def _folder(self, path: str, project: bool) -> str:
+        """Where it is; empty: it is no folder, or one that it should not lead to."""
+        try:
+            place = resolve(path, "/")
+            self.places.check(place, project=project)
+        except PathRefused:
+            return ""
+        return place.real if place.kind == "folder" else ""
+
+    def describe(self, path: str, folder: str, text: str, *, project: bool) -> Command:
+        head = split(text)
+        fields = head.fields
+        name = path[len(folder) + 1 : -len(SUFFIX)].replace("/", ":")
+        hint = " ".join(fields.get("argument-hint", "").split())
+        return Command(
+            checked_name(name),
+            about(fields, head.body),
+            path,
+            hint,
+            named_tools(fields),
+            fields.get("model", ""),
+            project,
+        )
+
+
+def filled(body: str, arguments: str) -> str:
+    """`$ARGUMENTS` is all that was said, `$1` its first word. What is put in is not looked at again."""
+    if not _WORD.search(body):
+        return with_arguments(body, arguments)
+    words = _words(arguments)
+
+    def put(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return arguments
+        place = int(found[1])
+        return words[place - 1] if place <= len(words) else ""
+
+    return _WORD.sub(put, body)
+
+
+def _words(arguments: str) -> list[str]:
+    """As a shell takes them apart."""
+    import shlex
+
+    try:
+        return shlex.split(arguments)
+    except ValueError:  # a quote that is not closed, as in "don't"
+        return arguments.split()

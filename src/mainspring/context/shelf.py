@@ -1,0 +1,143 @@
+"""What the user and the project keep in files of one sort, by name: skills, commands. Each sort says how it is read.
+
+Files that did not change are not read again. What cannot be read is left out and named in `problems`, for the user.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Generic, Protocol, TypeVar
+
+from mainspring.context.attachments import cut
+from mainspring.context.folders import Places
+from mainspring.context.frontmatter import split
+from mainspring.context.texts import Mark, look, read_text, steady
+from mainspring.core.errors import ToolError, UsageError
+from mainspring.processes.paths import PathRefused, resolve
+
+MOST = 200  # of a sort
+MOST_ENTRIES = 1_000  # of a folder that are looked at
+LARGEST = 60_000  # characters of a text that is loaded
+ARGUMENTS = "$ARGUMENTS"
+
+_SPELLING = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+
+
+class Described(Protocol):
+    """What is known of a file before its text is wanted."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def project(self) -> bool:
+        """It comes with the project, not from the user."""
+        ...
+
+
+Kept = TypeVar("Kept", bound=Described)
+
+
+class Shelf(Generic[Kept]):
+    noun: str
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self._read: dict[str, tuple[Mark, Kept | None]] = {}
+        self.by_name: dict[str, Kept] = {}
+        self.problems: list[str] = []
+        self.refresh()
+
+    def files(self, folder: str, *, project: bool) -> list[str]:
+        """Which there may be; that one is missing is no problem."""
+        raise NotImplementedError
+
+    def describe(self, path: str, folder: str, text: str, *, project: bool) -> Kept:
+        """Raises `UsageError`."""
+        raise NotImplementedError
+
+    def refresh(self) -> bool:
+        """Look again; whether the list is another one now."""
+        found: dict[str, Kept] = {}
+        for folder, project in self.places.folders():
+            for path in self.files(folder, project=project):
+                one = self._kept(path, folder, project)
+                if one is not None and len(found) < MOST:
+                    found.setdefault(one.name, one)
+        changed = found != self.by_name
+        self.by_name = found
+        return changed
+
+    def body(self, one: Kept) -> str:
+        """Its text without the head, as it is now. Raises `ToolError`, in words for the model."""
+        try:
+            return split(self._text(one.path, one.project)).body.strip()
+        except (PathRefused, UsageError) as error:
+            raise ToolError(f"The {self.noun} '{one.name}' cannot be read: {error}.") from None
+        except OSError as error:
+            raise ToolError(f"The {self.noun} '{one.name}' cannot be read: {error.strerror}.") from None
+
+    def _text(self, path: str, project: bool) -> str:
+        found = resolve(path, "/")
+        self.places.check(found, project=project)
+        return read_text(found).text
+
+    def _kept(self, path: str, folder: str, project: bool) -> Kept | None:
+        mark = look(path)
+        known = self._read.get(path)
+        if mark is None:
+            return None  # as with many folders
+        if known is not None and known[0] == mark:
+            return known[1]
+        one: Kept | None = None
+        try:
+            one = self.describe(path, folder, self._text(path, project), project=project)
+        except (PathRefused, UsageError, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            self.problems.append(f"the {self.noun} '{path}' is left out: {why}")
+        self._read[path] = (steady(mark), one)
+        return one
+
+
+def entries(folder: str) -> list[str]:
+    """The names in it, sorted."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted([entry.name for entry, _ in zip(found, range(MOST_ENTRIES), strict=False)])
+    except OSError:  # as with most of them
+        return []
+
+
+def checked_name(name: str) -> str:
+    if not _SPELLING.fullmatch(name):
+        raise UsageError(f"its name '{name[:80]}' is not made of letters, digits, '-', '_', '.' and ':', 64 at most")
+    return name
+
+
+def named_tools(fields: dict[str, str]) -> tuple[str, ...]:
+    """What a head would like to be allowed. No right comes of it."""
+    return tuple([tool.strip() for tool in fields.get("allowed-tools", "").split(",") if tool.strip()])
+
+
+def about(fields: dict[str, str], body: str) -> str:
+    """On one line: its description, or how its text begins."""
+    return " ".join((fields.get("description") or _first_lines(body)).split())
+
+
+def short(body: str, path: str) -> str:
+    return cut(body, LARGEST, path)
+
+
+def with_arguments(body: str, arguments: str) -> str:
+    if ARGUMENTS in body:
+        return body.replace(ARGUMENTS, arguments)
+    return f"{body}\n\nArguments: {arguments}" if arguments else body
+
+
+def _first_lines(body: str) -> str:
+    paragraphs = [part for part in body[:4_000].split("\n\n") if part.strip() and not part.lstrip().startswith("#")]
+    return paragraphs[0] if paragraphs else ""

@@ -1,0 +1,78 @@
+"""A look at a file before it is changed, for whoever wants to go back (stream-json 4, `rewind_files`).
+
+Tools that edit write through `Place.put`. Who keeps what, and where, is not known here; where nobody does, this is not
+even loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from mainspring.core.value import Bundle
+from mainspring.processes.atomic import KEPT_BITS
+from mainspring.processes.opening import open_read
+from mainspring.processes.paths import PathRefused, Resolved
+from mainspring.tools.base import Answer, Calling, Tool
+
+EDITORS = ("Write", "Edit", "NotebookEdit")
+_BLOCK = 1 << 20
+
+Keep = Callable[[Resolved], None]
+
+
+class Look(Bundle):
+    there: bool = False
+    mode: int = 0
+    digest: str = ""
+    size: int = 0
+    data: bytes | None = None  # None: it is not there, or larger than somebody wants it
+    why: str = ""  # why it cannot be looked at: it is no regular file, or closed to us
+
+
+NOTHING = Look()
+
+
+def keeping(tool: Tool, keep: Keep) -> Tool:
+    """The same tool, which keeps wherever it is called: in the place of an agent, too."""
+
+    async def run(given: object, calling: Calling) -> Answer:
+        calling.place.keep = keep
+        return await tool.run(given, calling)
+
+    return replace(tool, run=run)
+
+
+def look(real: str, most: int) -> Look:
+    """At what is there now, without following a link."""
+    try:
+        fd = open_read(Resolved(real, real, kind="file"))
+    except FileNotFoundError:
+        return NOTHING
+    except PathRefused as error:
+        return Look(there=True, why=str(error))
+    except OSError as error:
+        return Look(there=True, why=f"it cannot be read: {error.strerror}")
+    try:
+        return _look(fd, most)
+    except OSError as error:
+        return Look(there=True, why=f"it cannot be read: {error.strerror}")
+    finally:
+        os.close(fd)
+
+
+def _look(fd: int, most: int) -> Look:
+    """The digest is that of the whole file, as `processes/atomic.py` makes it."""
+    from hashlib import blake2b
+
+    so_far, pieces, size = blake2b(digest_size=32), list[bytes](), 0
+    while piece := os.read(fd, _BLOCK):
+        so_far.update(piece)
+        size += len(piece)
+        if size <= most:
+            pieces.append(piece)
+    mode = stat.S_IMODE(os.fstat(fd).st_mode) & KEPT_BITS
+    return Look(True, mode, so_far.hexdigest(), size, b"".join(pieces) if size <= most else None)
