@@ -478,7 +478,9 @@ def check_events(frames: list[Frame]) -> None:
 def test_a_boundary_tells_its_sizes_and_what_was_freed() -> None:
     """A layer knows only what it freed; a summary knows both sizes."""
     frames = Frames(ABOUT, new_id=lambda: "id", now=lambda: 0)
-    told = [frames.of(update)[0] for update in (Boundary("snip", freed=900), Boundary("summary", 5_000, 1_000, 4_000))]
+    begins, summary, over = frames.of(Boundary("summary", 5_000, 1_000, 4_000))
+    assert (begins["status"], over["status"]) == ("compacting", None)
+    told = [*frames.of(Boundary("snip", freed=900)), summary]
     assert [frame["subtype"] for frame in told] == ["compact_boundary"] * 2
     assert [frame["compact_metadata"] for frame in told] == [
         {"trigger": "auto", "pre_tokens": 0, "post_tokens": 0, "freed": 900},
@@ -491,12 +493,12 @@ def test_a_summary_that_somebody_asked_for_is_told_as_such() -> None:
     """Not the layers that come before it, nor a summary of a run that follows by itself."""
     frames, room = Frames(ABOUT, new_id=lambda: "id", now=lambda: 0), Boundary("summary", 5_000, 1_000, 4_000)
     frames.opening(user("/compact keep the numbers"))
-    asked = [frames.of(update)[0] for update in (Boundary("snip", freed=900), room)]
-    assert [frame["compact_metadata"]["trigger"] for frame in asked] == ["auto", "manual"]
+    assert frames.of(Boundary("snip", freed=900))[0]["compact_metadata"]["trigger"] == "auto"
+    assert frames.of(room)[1]["compact_metadata"]["trigger"] == "manual"
     [ended] = frames.of(Result(Terminal.COMPLETED, Cause.COMPACTED, Subtype.SUCCESS))
     assert ended["num_turns"] == 0, "there was no turn"
-    assert frames.of(room)[0]["compact_metadata"]["trigger"] == "auto"
+    assert frames.of(room)[1]["compact_metadata"]["trigger"] == "auto"
     frames.opening(user("what does this do?\n\n/compact"), "what does this do?")
-    assert frames.of(room)[0]["compact_metadata"]["trigger"] == "auto"
+    assert frames.of(room)[1]["compact_metadata"]["trigger"] == "auto"
     frames.opening(user("/compact\n\na file"), "/compact")
-    assert frames.of(room)[0]["compact_metadata"]["trigger"] == "manual"
+    assert frames.of(room)[1]["compact_metadata"]["trigger"] == "manual"

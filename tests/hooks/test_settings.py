@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.cli.hooks import hooks_of
+from mainspring.cli.hooks import hooks_of, say
 from mainspring.cli.sessions import Opened
 from mainspring.hooks.points import NOTHING, Opinion, Point
 from mainspring.sessions.journal import FileJournal
@@ -29,7 +29,7 @@ def ask(folder: Path, point: Point, *entries: tuple[str, str, dict[str, object]]
     (folder / "sub").mkdir(exist_ok=True)
 
     async def main() -> Opinion:
-        runner = hooks_of(settings, kit, Opened("session-1", None))
+        runner = hooks_of(settings, kit, Opened("session-1", None), (), say)
         kit.place.cwd = str(folder / "sub")  # a shell has gone there since
         try:
             return await runner.ask(point, {"fact": 1}, "Bash")
@@ -89,7 +89,7 @@ def test_with_a_journal_it_is_told_where_the_session_is(tmp_path: Path) -> None:
     kit = Kit(Place(str(tmp_path)), ENV)
 
     async def main() -> None:
-        await hooks_of(settings, kit, Opened(ID, journal)).ask(Point.STOP, {})
+        await hooks_of(settings, kit, Opened(ID, journal), (), say).ask(Point.STOP, {})
         journal.close()
         await kit.close()
 

@@ -18,9 +18,7 @@ from mainspring.context.folders import Places
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Origin
 from mainspring.core.value import Bundle
-from mainspring.sessions.lines import Envelope
 from mainspring.tools.catalog import SPECS
-from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from mainspring.cli.mind import Thinking
@@ -245,11 +243,12 @@ def journal_of(agent_id: str, about: dict[str, str], household: Household) -> Ke
     above = household.opened.journal
     if above is None or not above.stored:
         return Kept(MemoryJournal())
+    from mainspring.cli.sessions import new_place
     from mainspring.sessions.agents import open_journal
 
-    journal = open_journal(
-        above, Envelope(household.opened.session_id, household.parts.cwd, __version__), agent_id, about
-    )
+    parts = household.parts
+    envelope = new_place(parts.environment, parts.cwd, ()).envelope(household.opened.session_id)
+    journal = open_journal(above, envelope, agent_id, about)
     return Kept(journal, journal.file, journal.close)
 
 

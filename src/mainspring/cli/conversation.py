@@ -30,13 +30,18 @@ HELP = """\
 /context           what fills the model's window
 /help              this
 /exit              leave; so does Ctrl-D
-/NAME [words]      a skill of yours, or of a trusted project
+/NAME [words]      a skill or a command of yours, or of a trusted project: they stand below
+@PATH              a file or a folder that goes along; '@a.py#L10-20' is a part of one
 !COMMAND           run it yourself, here: the model is not told
 +500k ...          go on until so many tokens were written
 A backslash at the end of a line says that more is to come.
 A paste is one prompt, however many lines it has."""
 
+OURS = ("compact", "context", "help", "exit", "quit")  # no skill and no command takes their place
+
 MOST_ABSENT = 5  # names that are told
+MOST_LISTED = 50  # skills and commands
+LONGEST_ABOUT = 90  # columns of what is said of each
 LONGEST_LAST = 200  # columns of what was said last, in a session that is taken up again
 
 
@@ -61,10 +66,11 @@ def converse(options: Options) -> int:
             runner.run(opened(world))
             said = readable(options.words[0]) if options.words else ask(signals, output)
             while said is not None:
-                if said.strip() and (said := understood(said, world, output)):
-                    tell_of_absent(said, world, output)
+                if said.strip() and (meant := understood(said, world, output)):
+                    tell_of_absent(meant, world, output)
+                    wish = said if meant is said else ""  # the words of a skill or a command are for the model
                     with ahead:
-                        runner.run(turn(world, said, Screen(output, world.about.model), signals, keyboard))
+                        runner.run(turn(world, meant, wish, Screen(output, world.about.model), signals, keyboard))
                 said = ask(signals, output)
         finally:
             if world.agents.away:
@@ -84,16 +90,28 @@ def understood(said: str, world: World, output: Output) -> str:
     if not word.startswith("/") or "/" in word[1:] or compaction(said) is not None:
         return said
     if word == "/help":
-        output.line(HELP)
+        show_help(world, output)
         return ""
     if word == "/context":
         show_context(world, output)
         return ""
     try:
-        return world.skill(word[1:], words)
-    except ToolError:
-        output.line(f"There is no command and no skill '{word}': '/help' says what there is.", Style.DIM)
+        return world.skill(word[1:], words.strip())
+    except ToolError as error:
+        output.line(f"{harmless(str(error).rstrip('.'))}: '/help' says what there is.", Style.DIM)
         return ""
+
+
+def show_help(world: World, output: Output) -> None:
+    from mainspring.cli.said import others
+
+    output.line(HELP)
+    found = others(world.around, OURS)
+    for one in found[:MOST_LISTED]:
+        word = f"/{one.name} {one.hint}".rstrip()
+        output.line(f"{harmless(word):<18} {clip(harmless(one.about), LONGEST_ABOUT)}".rstrip(), Style.DIM)
+    if len(found) > MOST_LISTED:
+        output.line(f"and {len(found) - MOST_LISTED} more", Style.DIM)
 
 
 def show_context(world: World, output: Output) -> None:
@@ -141,12 +159,15 @@ def is_said(message: Message) -> bool:
     return isinstance(message, Assistant) and bool(message.text.strip())
 
 
-async def turn(world: World, said: str, screen: Screen, signals: Signals, keyboard: Keyboard) -> None:
+async def turn(  # noqa: PLR0913, PLR0917  # all that a turn takes
+    world: World, said: str, wish: str, screen: Screen, signals: Signals, keyboard: Keyboard
+) -> None:
+    """`wish`: what of it is for the loop itself."""
     heard = await world.prompts.said(user(said))
     if isinstance(heard, Blocked):
         screen.broke_off(heard.reason)
         return
-    whole = await followed(world.run(said, heard), world, screen, signals, keyboard)
+    whole = await followed(world.run(wish, heard), world, screen, signals, keyboard)
     while whole and world.has_more and not signals.code:
         from mainspring.cli.waiting import waited  # few have agents in the background
 

@@ -23,7 +23,7 @@ from mainspring.core.effects import How
 from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.core.models import Model
 from mainspring.core.money import NANOS_PER_USD, Usage
-from mainspring.core.reasons import Failure, Subtype, Terminal
+from mainspring.core.reasons import Cause, Failure, Subtype, Terminal
 from mainspring.core.updates import (
     AgentDone,
     AgentStarted,
@@ -217,7 +217,7 @@ class Frames:
             case Injected():
                 return self._injected(update.message)
             case Retrying() | Tombstone() | Boundary():
-                return [self._aside(update)]
+                return self._aside(update)
             case Failed():
                 return self._failed(update.failure)
             case Result():
@@ -350,21 +350,28 @@ class Frames:
 
     # --- the rest ---
 
-    def _aside(self, update: Retrying | Tombstone | Boundary) -> Object:
+    def _boundary(self, update: Boundary) -> list[Object]:
+        trigger = self._trigger if update.layer == How.SUMMARY else "auto"
+        sizes = {"pre_tokens": update.before, "post_tokens": update.after, "freed": update.freed}
+        frame = self.system("compact_boundary", {"compact_metadata": {"trigger": trigger} | sizes})
+        if update.layer != How.SUMMARY:
+            return [frame]
+        begins = self.system("status", {"status": "compacting", "permissionMode": self._about.mode})
+        return [begins, frame, self.status(self._about.mode)]
+
+    def _aside(self, update: Retrying | Tombstone | Boundary) -> list[Object]:
         match update:
             case Retrying():
                 told: Object = {"attempt": update.attempt, "max_retries": self._about.max_retries}
                 told["retry_delay_ms"] = update.delay
                 error = {"error_status": update.failure.status, "error": error_name(update.failure) or "unknown"}
-                return self.system("api_retry", told | error)
+                return [self.system("api_retry", told | error)]
             case Tombstone():
                 words = f"The reply above was withdrawn ({update.why}); what follows stands in its place."
                 told = {"content": words, "level": "warning", "withdrawn": update.id}
-                return self.system("informational", told)
+                return [self.system("informational", told)]
             case Boundary():
-                trigger = self._trigger if update.layer == How.SUMMARY else "auto"
-                sizes = {"pre_tokens": update.before, "post_tokens": update.after, "freed": update.freed}
-                return self.system("compact_boundary", {"compact_metadata": {"trigger": trigger} | sizes})
+                return self._boundary(update)
             case _:
                 assert_never(update)
 
@@ -407,8 +414,20 @@ class Frames:
             fields["structured_output"] = result.output
         if self.origin is not None:
             fields["origin"] = self.origin
+        if result.cause is Cause.HOOK and self._denials:
+            fields |= deferred(result, self._denials[-1])
         self._begin()  # another run may follow by itself
         return self._frame("result", fields)
+
+
+def deferred(result: Result, last: Object) -> Object:
+    """A hook wants the call to be taken up later, by whoever drives us."""
+    from mainspring.hooks.answers import DEFERRED  # a hook has ended the run, so it is loaded
+
+    if result.detail != DEFERRED:
+        return {}
+    call = {"id": last["tool_use_id"], "name": last["tool_name"], "input": last["tool_input"]}
+    return {"terminal_reason": "tool_deferred", "deferred_tool_use": call}
 
 
 def never_begun(why: str, session_id: str) -> Object:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from mainspring.cli.flags import Options
+from mainspring.cli.flags import Options, readable
 from mainspring.cli.harmless import harmless
+from mainspring.cli.said import stands_for
 from mainspring.cli.sessions import Mirrored, Opened, ResumeError
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.stdin import prompt
@@ -95,11 +96,14 @@ async def answer(world: World, text: str, options: Options, signals: Signals) ->
     door = new_door(world, options, Pipe().write)
     deltas = options.include_partial_messages
     await door.open(said)
-    heard = await world.prompts.said(said)
+    wish = readable(options.words[0]) if options.words else text  # what is piped in beside an argument is data
+    body = stands_for(wish, world)
+    if body is not None:
+        said, wish = replace(said, content=(Text(body + text.removeprefix(wish)),)), ""
+    heard = await world.prompts.said(said, wish if body is None else body)
     if isinstance(heard, Blocked):
         await door.refused(heard.reason)
         return 0
-    wish = options.words[0] if options.words else text  # what is piped in beside an argument is data
     code = await followed(world.run(wish, heard, deltas=deltas), world, door, signals)
     while not code and world.has_more:
         from mainspring.cli.waiting import waited  # few have agents in the background

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from mainspring.cli.words import count
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Bundle
 from mainspring.permissions.policy import Asked
@@ -168,4 +169,4 @@ class Rewinding:
 
 def incomplete(done: int, left: list[str]) -> str:
     more = f", and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
-    return f"{done} files were put back, but not {', '.join(left[:MOST_NAMED])}{more}"
+    return f"Put back: {count(done, 'file')}, but not {', '.join(left[:MOST_NAMED])}{more}"

@@ -27,6 +27,8 @@ NOT_STORED = "nothing of this session is stored"
 SHORTEST = 4  # characters of an id that may stand for all of it
 OF_IDS = frozenset("0123456789abcdef-")
 MOST_CANDIDATES = 5
+LONGEST_DRIVER, LONGEST_HEAD = 50, 1_000  # characters
+ON_BRANCH = "ref: refs/heads/"
 MOST_WARNINGS = 5  # of a damaged file; `mainspring sessions show` has them all
 
 
@@ -47,13 +49,15 @@ class Place(Bundle):
     cwd: str
     secrets: tuple[str, ...]
     mirror: Mirrored | None = None  # is told each line of them, too (stream-json 14.5)
+    entrypoint: str = "cli"  # who drives us
+    branch: str = ""  # of the repository here
 
     @property
     def folder(self) -> str:
         return folder_of(self.home or "", self.cwd)
 
     def envelope(self, session_id: str) -> Envelope:
-        return Envelope(session_id, self.cwd, __version__)
+        return Envelope(session_id, self.cwd, __version__, self.entrypoint, self.branch)
 
 
 def open_session(options: Options, place: Place, new_id: str) -> Opened:
@@ -76,7 +80,26 @@ def open_session(options: Options, place: Place, new_id: str) -> Opened:
 def new_place(
     environment: Mapping[str, str], cwd: str, secrets: tuple[str, ...], mirror: Mirrored | None = None
 ) -> Place:
-    return Place(home_folder(environment), cwd, secrets, mirror)
+    driver = environment.get("CLAUDE_CODE_ENTRYPOINT", "")
+    entrypoint = driver if driver.isprintable() and len(driver) <= LONGEST_DRIVER else ""
+    return Place(home_folder(environment), cwd, secrets, mirror, entrypoint or "cli", branch_of(cwd))
+
+
+def branch_of(folder: str) -> str:
+    """By its file alone: git itself takes several milliseconds. Empty: there is no repository, or no branch."""
+    while True:
+        try:
+            head = os.open(f"{folder}/.git/HEAD", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be anything
+            try:
+                said = os.read(head, LONGEST_HEAD).decode(errors="replace").strip()
+            finally:
+                os.close(head)
+            return said.removeprefix(ON_BRANCH) if said.startswith(ON_BRANCH) and said.isprintable() else ""
+        except OSError:
+            above = folder.rpartition("/")[0]
+            if not above or above == folder:
+                return ""
+            folder = above
 
 
 def check(options: Options) -> None:

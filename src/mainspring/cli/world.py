@@ -19,6 +19,7 @@ from mainspring.cli.flags import BY_NAME, Options, StartError
 from mainspring.cli.mcp_wiring import named_servers, wired
 from mainspring.cli.mind import Site, Thinking, around, new_mind, system_text
 from mainspring.cli.model import Close, Environment, Reached, least, new_config, new_provider, patience_of, takes_tools
+from mainspring.cli.said import attaching, others, skill_names, skill_of
 from mainspring.cli.sandbox import Ground, Sandboxing
 from mainspring.cli.sessions import Opened, new_place, open_session
 from mainspring.cli.settings import settings_of, tell
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from mainspring.sessions.loaded import Loaded
     from mainspring.tools.mcp.relayed import Send
 
+DRIVEN = ("compact", "clear", "context")  # words with a slash that a driven session understands itself
 CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
 
 
@@ -90,6 +92,7 @@ class Driven(Bundle):
     say: Callable[[str], object] | None = None  # hears what hooks have for the person
     relay: Send | None = None  # the way to MCP servers that live in it
     answer: Answerer | None = None  # who is asked about calls; None: nobody
+    skills: tuple[str, ...] | None = None  # of these alone the model is told; None: of all
 
 
 class World(Bundle):
@@ -99,7 +102,7 @@ class World(Bundle):
     prompts: Prompts
     open: Close  # what takes the event loop, before the first prompt
     close: Close
-    skill: Callable[[str, str], str]  # the text of one, by its name; raises `ToolError`
+    skill: Callable[[str, str], str]  # the text of one, or of a command, by its name; raises `ToolError`
     agents: AgentsOf
     servers: Wired | NoServers  # of MCP
     around: Surroundings
@@ -198,7 +201,7 @@ def begin(
     ask = driven.answer if driven is not None else None  # at any time, also for an agent in the background
     answer = answer or ask
     hooks, attended = new_hooks(parts, opened, driven), answer is not None
-    surroundings = around(Site(options, parts.environment, parts.cwd, parts.gate, parts.kit))
+    surroundings = surroundings_of(parts, driven)
     stored = opened.journal is not None
     kinds = kinds_of(options, surroundings)
     parts.kit.kinds = told(kinds)
@@ -235,7 +238,7 @@ def begin(
         later=lambda: servers.tools,
         servers=servers.states,
         agents=tuple(kinds) or OURS,
-        commands=("compact",) if relay is None else ("compact", "clear", "context"),
+        commands=slash_words(options, surroundings, ("compact",) if relay is None else DRIVEN),
         skills=lambda: skill_names(surroundings),
         mode=parts.mode,
         key_source=parts.model.key_source,
@@ -255,7 +258,8 @@ def begin(
     gc.freeze()  # all is loaded, and stays: the collector need not look at it again
     gc.enable()
 
-    prompts = Prompts(hands.hooks, "startup" if loaded is None else "resume")
+    attach = attaching(surroundings, parts.gate, session, parts.cwd)
+    prompts = Prompts(hands.hooks, "startup" if loaded is None else "resume", attach)
 
     async def start() -> None:
         await parts.sandboxing.open()
@@ -279,7 +283,7 @@ def begin(
         prompts,
         start,
         close,
-        parts.kit.load_skill,
+        skill_of(surroundings),
         agents,
         servers,
         surroundings,
@@ -319,8 +323,19 @@ def used_before(loaded: Loaded | None) -> tuple[tuple[str, Usage], ...]:
     return tuple(used.items())
 
 
-def skill_names(found: Surroundings) -> tuple[str, ...]:
-    return tuple(found.skills.by_name) if found.has_skills else ()
+def surroundings_of(parts: Parts, driven: Driven | None) -> Surroundings:
+    found = around(Site(parts.options, parts.environment, parts.cwd, parts.gate, parts.kit))
+    if driven is not None and driven.skills is not None:
+        found.tell_only(driven.skills)
+    return found
+
+
+def slash_words(options: Options, found: Surroundings, own: tuple[str, ...]) -> tuple[str, ...]:
+    """Beside the skills that the model is told of. Who gets bare text is not told of them, and does not pay for it."""
+    if options.output_format == "text":
+        return own
+    skills = skill_names(found)
+    return (*own, *[entry.name for entry in others(found, own) if entry.name not in skills])
 
 
 def new_hands(parts: Parts, hooks: Hooks | None, *, attended: bool, skills: bool, stored: bool) -> Hands:

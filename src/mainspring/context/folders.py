@@ -1,4 +1,4 @@
-"""Which folders belong to a project, from its root down to the working folder; where skills, commands and agents lie."""
+"""Which folders belong to a project, from its root down to the working folder; where skills, commands, agents lie."""
 
 # ruff: noqa: PTH112, PTH116, PTH120  # pathlib takes 8 ms to load
 

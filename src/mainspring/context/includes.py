@@ -10,7 +10,10 @@ import os
 MOST = 100  # in one file; a list of a thousand people's names should not cost a thousand looks at the disk
 
 _TICKS = r"(`+)"
-_MENTION = r"@(?<![^\s(]@)((?:\\ |[^\s`\\])+)"  # it begins with what is rare: that is searched for quickly
+_QUOTED = r'"([^"\n]+)"(#L[\dL-]+)?'
+_MENTION = (
+    rf"@(?<![^\s(]@)(?:{_QUOTED}|((?:\\ |[^\s`\\])+))"  # it begins with what is rare: that is searched for quickly
+)
 _AFTER = ".,;:!?)]}'\"*"  # ends a sentence rather than a name
 _PLAIN = r"[\w./~ +-]+"  # no call, no pattern, no line number
 # 'notes.md', and neither 'app.route', 'pytest.mark.skip' nor 'types/node'
@@ -24,10 +27,10 @@ def mentions(text: str) -> tuple[str, ...]:
     import re
 
     found: dict[str, None] = {}
-    for name in dict.fromkeys(re.findall(_MENTION, _without_code(text))):
+    for quoted, lines, name in dict.fromkeys(re.findall(_MENTION, _without_code(text))):
         if len(found) == MOST:
             break
-        if plain := name.replace("\\ ", " ").rstrip(_AFTER):
+        if plain := quoted + lines if quoted else name.replace("\\ ", " ").rstrip(_AFTER):
             found[plain] = None
     return tuple(found)
 

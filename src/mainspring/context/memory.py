@@ -19,7 +19,7 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from mainspring.context.attachments import MANNERS, Attachment, Kind, cut
-from mainspring.context.folders import Project, project_of
+from mainspring.context.folders import Places, Project, project_of
 from mainspring.context.texts import Mark, Text, look, read_text
 from mainspring.core.value import Bundle
 from mainspring.processes.paths import PathRefused, Resolved, resolve, within
@@ -67,6 +67,7 @@ class Where(Bundle):
     driven: bool = False  # a program drives us, and has chosen the folder and which sources are read
     sources: tuple[str, ...] | None = None  # as `--setting-sources` has them; None: all
     may_read: Callable[[str], bool] = everything  # the rules, for files that are included: deny holds here, too
+    skills: tuple[str, ...] | None = None  # of these the model is told (stream-json 3.1); None: of all
 
     @property
     def described(self) -> bool:
@@ -104,6 +105,13 @@ class Memory:
             for name in NAMES:
                 self._take(f"{folder}/{name}", Scope.NESTED, self.project.root)
         return len(self.files) > before
+
+    def places(self, sort: str) -> Places:
+        """Of skills, commands, agents. Those of a folder that is not trusted cannot lead out of it (T1)."""
+        where, root = self.where, self.project.root
+        bounds = "" if where.trusted else root
+        folders = (where.cwd, root)
+        return Places(where.user, where.home, folders, where.described, where.sources, sort, bounds, where.may_read)
 
     def refresh(self) -> bool:
         """Whether any file is not what it was. One `lstat` for each."""

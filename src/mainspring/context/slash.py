@@ -22,7 +22,7 @@ class Entry(Bundle):
 class Slash:
     def __init__(self, skills: Skills, commands: Commands) -> None:
         self._skills, self._commands = skills, commands
-        self._told = 0
+        self._told: set[str] = set()
 
     def entries(self) -> tuple[Entry, ...]:
         """Skills that the model is not told of are here, too: it is a person who asks."""
@@ -45,9 +45,9 @@ class Slash:
 
     def news(self) -> tuple[str, ...]:
         """Problems that nobody was told of yet."""
-        found = (*self._skills.problems, *self._commands.problems)
-        new, self._told = found[self._told :], len(found)
-        return new
+        new = [one for one in (*self._skills.problems, *self._commands.problems) if one not in self._told]
+        self._told.update(new)
+        return tuple(new)
 
 
 def _short(about: str) -> str:

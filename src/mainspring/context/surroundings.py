@@ -8,12 +8,13 @@ is sent again (D-37), and what a resumed session still holds is not.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from mainspring.context.attachments import Attachment, missing, render
 from mainspring.context.environment import date, repository, today
-from mainspring.context.folders import Places
 from mainspring.context.memory import Memory, Where
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, User
 from mainspring.core.state import State
@@ -23,8 +24,11 @@ from mainspring.processes.paths import PathRefused, resolve
 
 if TYPE_CHECKING:
     from mainspring.context.changed import Changes
+    from mainspring.context.commands import Commands
+    from mainspring.context.named import Verdict
     from mainspring.context.notes import Notes
     from mainspring.context.skills import Skills
+    from mainspring.context.slash import Slash
     from mainspring.processes.atomic import ReadSet
     from mainspring.processes.children import Children
 
@@ -52,6 +56,8 @@ class Surroundings:
         self._around = around
         self.memory = Memory(around.where)
         self._skills: Skills | None = None
+        self._slash: Slash | None = None
+        self._commands: Commands | None = None
         self._changes: Changes | None = None
         self._notes: Notes | None = None
         self._git: Attachment | None = None
@@ -68,17 +74,55 @@ class Surroundings:
         """For the user: what was left out, and why."""
         return (*self.memory.problems, *(self._skills.problems if self._skills is not None else ()))
 
+    def tell_only(self, skills: tuple[str, ...]) -> None:
+        """Of these alone the model is told, and it can load no others; a person still can. Agents are told the same."""
+        self.memory.where = replace(self.memory.where, skills=skills)
+        if self._skills is not None:
+            self._skills.only, self._unsure = skills, True
+
     @property
     def has_skills(self) -> bool:
-        return self._around.skills and self._skill_places().are_there()
+        """Whether the model may be told of any."""
+        return self._around.skills and self.memory.where.skills != () and self.memory.places("skills").are_there()
 
     @property
     def skills(self) -> Skills:
         if self._skills is None:
             from mainspring.context.skills import Skills
 
-            self._skills = Skills(self._skill_places())
+            self._skills = Skills(self.memory.places("skills"), self.memory.where.skills)
         return self._skills
+
+    @property
+    def has_words(self) -> bool:
+        """Whether there may be words with a slash beside our own."""
+        return any(self.memory.places(sort).are_there() for sort in ("skills", "commands"))
+
+    @property
+    def slash(self) -> Slash:
+        """What words with a slash stand for, as it is now."""
+        if self._slash is None or self._commands is None:
+            from mainspring.context.commands import Commands
+            from mainspring.context.slash import Slash
+
+            self._commands = Commands(self.memory.places("commands"))
+            self._slash = Slash(self.skills, self._commands)
+        self._unsure |= self.skills.refresh()
+        self._commands.refresh()
+        return self._slash
+
+    async def named(self, text: str, may: Callable[[str], Awaitable[Verdict]]) -> tuple[Attachment, ...]:
+        """What a prompt names by `@path`. `may`: what the rules say of `Read` for a path."""
+        if "@" not in text:
+            return ()
+        from mainspring.context.named import Reach, named
+
+        where, known = self.memory.where, self._around.read
+        listed = where.may_read
+        found = await named(text, Reach(where.cwd, where.user or None, may, listed, known() if known else None))
+        for path, _ in found:
+            self._unsure |= self._touched(path.real)
+        return tuple([attachment for _, attachment in found])
 
     def attachments(self, state: State, now: int) -> tuple[User, ...]:
         """What the next request must bring beside what its view holds. Costs a few `lstat` when nothing happened."""
@@ -106,10 +150,6 @@ class Surroundings:
         skills = self.skills.attachment if self._skills is not None or self.has_skills else None
         standing = (*self.memory.attachments, self._index, skills, date(now), self._git)
         return [attachment for attachment in standing if attachment is not None]
-
-    def _skill_places(self) -> Places:
-        where, project = self.memory.where, self.memory.project
-        return Places(where.user, where.home, (where.cwd, project.root), where.described, where.sources)
 
     # --- what the model touched -------------------------------------------------------------------
 

@@ -1,7 +1,9 @@
-"""What hooks have to say when a session begins, when somebody says something, and when it ends. For every door."""
+"""What goes along with what somebody says: files that it names, and what hooks have to say of it, as when a session
+begins and ends. For every door."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from mainspring.core.messages import Origin, User, user
@@ -15,16 +17,28 @@ class Blocked(Value):
     reason: str
 
 
+Attach = Callable[[str], Awaitable[tuple[User, ...]]]
+
+
+async def nothing(text: str) -> tuple[User, ...]:  # noqa: ARG001  # it has the shape of what brings something
+    return ()
+
+
 class Prompts:
     """One for a session."""
 
-    def __init__(self, hooks: Hooks, source: Literal["startup", "resume"] = "startup") -> None:
+    def __init__(
+        self, hooks: Hooks, source: Literal["startup", "resume"] = "startup", attach: Attach = nothing
+    ) -> None:
+        """`attach` brings what a text names by `@path`."""
         self._hooks = hooks
         self._source = source
+        self._attach = attach
         self._begun = False
 
-    async def said(self, prompt: User) -> tuple[User, ...] | Blocked:
-        """What goes to the model: the prompt, and what hooks have to add to it."""
+    async def said(self, prompt: User, words: str | None = None) -> tuple[User, ...] | Blocked:
+        """What goes to the model: the prompt, the files that it names, and what hooks have to add to it. `words`: what
+        of it is looked through for files; None: all. Data that came along names none."""
         context: list[str] = []
         if not self._begun:
             self._begun = True
@@ -33,7 +47,8 @@ class Prompts:
         if opinion.block or opinion.stop is not None:
             return Blocked(opinion.reason or opinion.stop or "A hook does not let this prompt through.")
         context += opinion.context
-        return (prompt, *[user(text, Origin.ATTACHMENT) for text in context])
+        files = await self._attach(prompt.text if words is None else words)
+        return (prompt, *files, *[user(text, Origin.ATTACHMENT) for text in context])
 
     async def ended(self, reason: str) -> None:
         if self._begun:

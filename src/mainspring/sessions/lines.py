@@ -84,8 +84,8 @@ class Envelope(Bundle):
             "version": self.version,
             "userType": "external",
             "entrypoint": self.entrypoint,
+            "gitBranch": self.branch,
         }
-        fields |= {"gitBranch": self.branch} if self.branch else {}
         fields |= {"agentId": self.agent_id} if self.agent_id else {}
         return as_line(fields)[1:-1]
 

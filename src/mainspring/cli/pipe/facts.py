@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mainspring.cli.frames import PROTOCOL
+from mainspring.cli.said import others
 from mainspring.context.agents import OURS, AgentKind
 from mainspring.context.report import Fixed, report
-from mainspring.context.skills import Skill
 from mainspring.core.models import MODELS
 from mainspring.core.value import as_json
 from mainspring.version import __version__
@@ -16,7 +16,7 @@ from mainspring.version import __version__
 if TYPE_CHECKING:
     from mainspring.cli.world import Parts, World
 
-# The commands that we understand ourselves; skills come behind them.
+# The commands that we understand ourselves; skills, and commands of others, come behind them.
 COMMANDS = (
     ("compact", "Sum the conversation up now", "[instructions]"),
     ("clear", "Begin a new conversation", ""),
@@ -29,7 +29,7 @@ COLORS = ("blue", "cyan", "green", "yellow", "magenta", "red", "orange", "gray")
 
 def about_us(world: World, parts: Parts, state: str) -> dict[str, Any]:
     return {
-        "commands": [*[command(*one) for one in COMMANDS], *[command(one.name, one.about) for one in skills(world)]],
+        "commands": commands(world),
         "agents": [{"name": kind.name, "description": kind.about} for kind in kinds(world)],
         "output_style": "default",
         "available_output_styles": ["default"],
@@ -44,8 +44,9 @@ def about_us(world: World, parts: Parts, state: str) -> dict[str, Any]:
     }
 
 
-def skills(world: World) -> list[Skill]:
-    return list(world.around.skills.by_name.values()) if world.around.has_skills else []
+def commands(world: World) -> list[dict[str, str]]:
+    found = others(world.around, tuple([name for name, _, _ in COMMANDS]))
+    return [*[command(*one) for one in COMMANDS], *[command(one.name, one.about, one.hint) for one in found]]
 
 
 def kinds(world: World) -> list[AgentKind]:

@@ -13,8 +13,9 @@ from mainspring.cli.pipe.consent import Consent, at_once
 from mainspring.cli.pipe.facts import context_words
 from mainspring.cli.pipe.incoming import Prompt
 from mainspring.cli.pipe.outgoing import Outgoing
+from mainspring.cli.said import stands_for
 from mainspring.cli.world import World
-from mainspring.core.errors import MainspringError, ToolError
+from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text, User
 from mainspring.core.updates import AgentUpdate, CallDone, CallStarted, Result, Update
 from mainspring.engine.prompts import Blocked
@@ -74,7 +75,7 @@ class Turns:
             await self._end(self._frames.refused(context_words(self._world)))
             return
         meant, wish = self._meant(prompt, said)
-        heard = await self._heard(meant)
+        heard = await self._heard(meant, "" if prompt.composed else None)
         if heard is None:
             await self._end(self._frames.interrupted())
         elif isinstance(heard, Blocked):
@@ -100,22 +101,19 @@ class Turns:
         await self._out.put(*self._frames.opening(said, as_blocks=as_blocks))
 
     def _meant(self, prompt: Prompt, said: User) -> tuple[User, str]:
-        """What goes to the model, and what is looked at for wishes to ourselves. A skill stands for its text; a word
-        with a slash that nobody knows is a word."""
-        text = prompt.text
-        if prompt.composed or not text.startswith("/"):
-            return said, "" if prompt.composed else text
-        word, words = (*text.split(None, 1), "")[:2]
-        try:
-            body = self._world.skill(word[1:], words)
-        except ToolError:
-            return said, text
+        """What goes to the model, and what is looked at for wishes to ourselves. A skill or a command stands for its
+        text; a word with a slash that nobody knows is a word."""
+        if prompt.composed:
+            return said, ""
+        body = stands_for(prompt.text, self._world)
+        if body is None:
+            return said, prompt.text
         rest = tuple([part for part in said.content if not isinstance(part, Text)])
         return replace(said, content=(Text(body), *rest)), ""
 
-    async def _heard(self, said: User) -> tuple[User, ...] | Blocked | None:
-        """None: it was interrupted while hooks had their say."""
-        self._hearing = asyncio.ensure_future(self._world.prompts.said(said))
+    async def _heard(self, said: User, words: str | None) -> tuple[User, ...] | Blocked | None:
+        """None: it was interrupted while hooks had their say. `words`: in which files may be named; None: in all."""
+        self._hearing = asyncio.ensure_future(self._world.prompts.said(said, words))
         try:
             await asyncio.wait({self._hearing})
             return None if self._hearing.cancelled() else self._hearing.result()

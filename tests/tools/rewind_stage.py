@@ -1,0 +1,158 @@
+"""A session with real tools, a real file and somebody who wants to go back; and the same, killed between system calls.
+
+As a program of its own (`python -m tools.rewind_stage FOLDER WHICH`) it forks: each child is killed one system call
+later, in the thread of the tool or in that of the event loop, and then another process goes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from processes.steps import Steps, left_over
+
+from mainspring.cli.rewinding import Limits, Rewinding
+from mainspring.core.config import Config
+from mainspring.core.messages import Text, User
+from mainspring.engine.equipped import Equipped
+from mainspring.engine.session import Session
+from mainspring.engine.shared import Policy
+from mainspring.processes.atomic import digest
+from mainspring.processes.paths import resolve
+from mainspring.providers.scripted import Scripted
+from mainspring.sessions.journal import Durability, FileJournal, Options
+from mainspring.sessions.lines import Envelope
+from mainspring.sessions.records import SaidRecord
+from mainspring.tools.edit import EDIT
+from mainspring.tools.gate import Gate
+from mainspring.tools.notebook import NOTEBOOK_EDIT
+from mainspring.tools.passage import Done
+from mainspring.tools.read import READ
+from mainspring.tools.write import WRITE
+from tools.desk import Desk
+
+ID = "11111111-2222-4333-8444-555555555555"
+OLD, NEW = b"\xef\xbb\xbfone\r\ntwo\r\n\xff no newline", "all\nnew\n"
+
+
+class Bench:
+    """Made while an event loop runs. A second one of the same folder goes on with the session, as another process."""
+
+    def __init__(self, folder: Path, *, limits: Limits | None = None, rules: tuple[str, ...] = ()) -> None:
+        self.work, self.file = folder / "work", folder / "home" / f"{ID}.jsonl"
+        self.work.mkdir(exist_ok=True)
+        envelope, options = Envelope(ID, str(self.work), "0.1"), Options(Durability.NONE)
+        if self.file.exists():
+            _, self.journal = FileJournal.resume(self.file, envelope, options)
+        else:
+            self.journal = FileJournal.create(self.file, envelope, options)
+        self.desk = Desk((READ, WRITE, EDIT, NOTEBOOK_EDIT), cwd=str(self.work))
+        self.desk.hands.gate = Gate(folders=(str(self.work),))
+        session = Session(Equipped(Scripted([]), self.desk.hands, journal=self.journal), Config())
+        session.shared.policy = Policy(rules=rules)
+        self.rewinding = Rewinding(session, self.desk.hands, self.journal, limits)
+
+    async def prompt(self, id: str) -> None:
+        await self.journal.append(SaidRecord(User((Text(id),), id=id, at=1)))
+
+    async def call(self, name: str, **input: Any) -> Done:
+        done = await self.desk.call(name, **input)
+        assert not done.answer.is_error, done.answer.text
+        return done
+
+    async def write(self, name: str, content: str) -> None:
+        """Over whatever is there."""
+        if (self.work / name).exists():
+            await self.call("Read", file_path=name)
+        await self.call("Write", file_path=name, content=content)
+
+    async def replace(self, file: Path, old: bytes, new: bytes) -> None:
+        """As a tool does it that somebody has allowed to."""
+        place, path = self.desk.hands.place, resolve(str(file), "/")
+        await asyncio.to_thread(lambda: place.put(path, new, before=digest(old)))
+
+    async def back(self, prompt: str) -> dict[str, Any]:
+        return await self.rewinding.rewind(prompt)
+
+    def kept(self) -> list[Path]:
+        return sorted(self.file.with_suffix("").glob("payloads/file-*"))
+
+
+# --- killed -----------------------------------------------------------------------------------------
+
+
+def watched(at: int) -> None:
+    """From here on, in all threads: those that work for the loop are new ones."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
+    steps = Steps(at, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    threading.setprofile(steps._see)
+    sys.setprofile(steps._see)
+
+
+async def life(folder: Path, which: str, at: int) -> None:
+    """Of the process that is killed."""
+    bench = Bench(folder)
+    (bench.work / "f").write_bytes(OLD)
+    (bench.work / "f").chmod(0o640)
+    await bench.prompt("p")
+    name = "made/new" if which == "new" else "f"
+    if which != "new":
+        await bench.call("Read", file_path="f")
+    if which == "back":
+        await bench.write(name, NEW)
+        await bench.prompt("q")  # nothing is changed after it but by the way back
+        watched(at)
+        await bench.back("p")
+    else:
+        watched(at)
+        await bench.call("Write", file_path=name, content=NEW)
+    sys.setprofile(None)
+    os._exit(0)
+
+
+async def after(folder: Path, which: str) -> dict[str, Any]:
+    """What another process finds, and where it gets to."""
+    file = folder / "work" / ("made/new" if which == "new" else "f")
+    found = file.read_bytes().hex() if file.exists() else None
+    bench = Bench(folder)
+    forth = None
+    if which == "back":
+        await bench.back("q")
+        forth = file.read_bytes().hex()
+    answer = await bench.back("p")
+    bench.journal.close()
+    return {
+        "found": found,
+        "forth": forth,
+        "changed": len(answer["filesChanged"]),
+        "end": file.read_bytes().hex() if file.exists() else None,
+        "mode": file.stat().st_mode & 0o777 if file.exists() else None,
+        "left": len(left_over(bench.work)),
+    }
+
+
+def killed_at(folder: Path, which: str, at: int) -> dict[str, Any]:
+    folder.mkdir()
+    child = os.fork()
+    if child == 0:
+        asyncio.run(life(folder, which, at))
+    status = os.waitpid(child, 0)[1]
+    return {"killed": os.WIFSIGNALED(status), **asyncio.run(after(folder, which))}
+
+
+def main() -> None:
+    rounds: list[dict[str, Any]] = []
+    while not rounds or rounds[-1]["killed"]:
+        rounds.append(killed_at(Path(sys.argv[1]) / f"{len(rounds)}", sys.argv[2], len(rounds)))
+    print(json.dumps(rounds))
+
+
+if __name__ == "__main__":
+    main()

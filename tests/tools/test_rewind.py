@@ -1,0 +1,368 @@
+"""Going back to what files were when a prompt came: every file that a tool has changed since, and no other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from mainspring.cli.rewinding import Limits
+from mainspring.core.errors import UsageError
+from mainspring.secrets import held
+from mainspring.tools.keeping import look
+from mainspring.tools.putting_back import Counted, counted
+from tools.rewind_stage import OLD, Bench
+
+NOTEBOOK = (
+    '{"cells": [{"cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "source": ["1"]}], "nbformat": 4}'
+)
+
+
+def play(folder: Path, main: Callable[[Bench], Awaitable[None]], limits: Limits | None = None) -> None:
+    async def staged() -> None:
+        bench = Bench(folder, limits=limits)
+        await main(bench)
+        bench.journal.close()
+
+    asyncio.run(staged())
+
+
+def test_all_tools_that_edit(tmp_path: Path) -> None:
+    """Content and mode; what was not there is removed; nothing else is touched. The answer counts lines."""
+
+    async def main(bench: Bench) -> None:
+        work = bench.work
+        (work / "edited").write_text("1\n2\n3\n")
+        (work / "edited").chmod(0o750)
+        (work / "written").write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")
+        (work / "book.ipynb").write_text(NOTEBOOK)
+        (work / "other").write_text("o")
+        await bench.prompt("p")
+        for name in ("edited", "written", "book.ipynb"):
+            await bench.call("Read", file_path=name)
+        await bench.call("Edit", file_path="edited", old_string="2\n", new_string="two\nand\n")
+        (work / "edited").chmod(0o600)
+        await bench.call("Write", file_path="written", content="a\nc\n")
+        await bench.call("NotebookEdit", notebook_path="book.ipynb", cell_id="a", new_source="2")
+        await bench.call("Write", file_path="a/b/new", content="x\ny\n")
+        (work / "other").write_text("somebody else's")
+        answer = await bench.back("p")
+        assert answer == {
+            "canRewind": True,
+            "filesChanged": [str(work / name) for name in ("edited", "written", "book.ipynb", "a/b/new")],
+            "insertions": 3,  # '2', 'b', a line of the notebook,
+            "deletions": 6,  # and 'two', 'and', 'c', a line of the notebook, 'x', 'y'
+        }
+        assert (work / "edited").read_text() == "1\n2\n3\n"
+        assert (work / "edited").stat().st_mode & 0o777 == 0o750
+        assert (work / "written").read_bytes() == b"\xef\xbb\xbfa\r\nb\r\n"
+        assert (work / "book.ipynb").read_text() == NOTEBOOK
+        assert not (work / "a/b/new").exists()
+        assert (work / "other").read_text() == "somebody else's"
+        again = await bench.back("p")
+        assert again == {"canRewind": True, "filesChanged": [], "insertions": 0, "deletions": 0}
+
+    play(tmp_path, main)
+
+
+def test_whatever_somebody_made_of_it(tmp_path: Path) -> None:
+    """Changed, removed, or made anew: a tool had changed it, so it is put back."""
+
+    async def main(bench: Bench) -> None:
+        for name in ("changed", "removed"):
+            (bench.work / name).write_text("old")
+        await bench.prompt("p")
+        for name in ("changed", "removed", "made"):
+            await bench.write(name, "new")
+        (bench.work / "changed").write_text("by an editor")
+        (bench.work / "removed").unlink()
+        (bench.work / "made").write_text("by an editor")
+        await bench.back("p")
+        assert {file.name: file.read_text() for file in bench.work.iterdir()} == {"changed": "old", "removed": "old"}
+
+    play(tmp_path, main)
+
+
+def test_the_model_must_read_it_again(tmp_path: Path) -> None:
+    """What was read is known by content: after the way back an edit is refused, until the file has been read."""
+
+    async def main(bench: Bench) -> None:
+        (bench.work / "f").write_text("old")
+        await bench.prompt("p")
+        await bench.write("f", "new")
+        await bench.back("p")
+        refused = await bench.desk.call("Edit", file_path="f", old_string="old", new_string="x")
+        assert "changed since it was read" in refused.answer.text
+        await bench.call("Read", file_path="f")
+        await bench.call("Edit", file_path="f", old_string="old", new_string="x")
+
+    play(tmp_path, main)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_way_back(tmp_path: Path, seed: int) -> None:
+    """Prompts, tools, other people and ways back to any prompt, in any order and over several processes. A file that
+    was touched since a prompt, by a tool or on a way back, is what it was before the first touch."""
+    chance = random.Random(seed)
+    names = ["a", "b", "c"]
+    prompts: list[str] = []
+    touched: dict[str, dict[str, str | None]] = {}  # by prompt, what a file was before the first touch
+    went_back = 0
+
+    def now(bench: Bench, name: str) -> str | None:
+        file = bench.work / name
+        return file.read_text() if file.exists() else None
+
+    def touch(bench: Bench, name: str) -> None:
+        for known in touched.values():
+            known.setdefault(name, now(bench, name))
+
+    async def step(bench: Bench, number: int) -> None:
+        nonlocal went_back
+        name = chance.choice(names)
+        match chance.choice(["prompt", "tool", "tool", "tool", "editor", "rm", "back", "back"]):
+            case "prompt":
+                prompts.append(f"p{number}")
+                touched[prompts[-1]] = {}
+                await bench.prompt(prompts[-1])
+            case "tool":
+                if prompts:
+                    touch(bench, name)
+                await bench.write(name, f"tool {number}")
+            case "editor":
+                (bench.work / name).write_text(f"editor {number}")
+            case "rm":
+                (bench.work / name).unlink(missing_ok=True)
+            case "back" if prompts:
+                aim = chance.choice(prompts)
+                expected = {one: touched[aim].get(one, now(bench, one)) for one in names}
+                for one in names:
+                    if expected[one] != now(bench, one):
+                        touch(bench, one)
+                answer = await bench.back(aim)
+                assert {one: now(bench, one) for one in names} == expected, (seed, number)
+                went_back += bool(answer["filesChanged"])
+
+    async def process(first: int) -> None:
+        bench = Bench(tmp_path)
+        for number in range(first, first + 20):
+            await step(bench, number)
+        bench.journal.close()
+
+    for first in (0, 20, 40):
+        asyncio.run(process(first))
+    assert went_back
+
+
+def test_an_unknown_prompt(tmp_path: Path) -> None:
+    async def main(bench: Bench) -> None:
+        await bench.prompt("p")
+        with pytest.raises(UsageError, match=r"No file checkpoint found for message 'q'"):
+            await bench.back("q")
+        bench.journal.close()
+        with pytest.raises(UsageError, match="not stored"):
+            await bench.back("p")
+
+    play(tmp_path, main)
+
+
+# --- what is left alone -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["link", "folder link", "folder", "pipe"])
+def test_no_link_is_followed(tmp_path: Path, kind: str) -> None:
+    """What was put in the place of a file, or of its folder, is left alone and named; the rest is put back."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "f").write_text("of somebody")
+
+    async def main(bench: Bench) -> None:
+        folder = bench.work / "d"
+        folder.mkdir()
+        (folder / "f").write_text("old")
+        (bench.work / "g").write_text("old")
+        await bench.prompt("p")
+        await bench.write("d/f", "new")
+        await bench.write("g", "new")
+        (folder / "f").unlink()
+        if kind == "link":
+            (folder / "f").symlink_to(outside / "f")
+        elif kind == "folder":
+            (folder / "f").mkdir()
+        elif kind == "pipe":
+            os.mkfifo(folder / "f")
+        else:
+            folder.rmdir()
+            folder.symlink_to(outside)
+        with pytest.raises(UsageError, match=r"Put back: 1 file, but not '.*d/f' \((there is a link|it is no)"):
+            await bench.back("p")
+        assert (bench.work / "g").read_text() == "old"
+        assert (outside / "f").read_text() == "of somebody"
+
+    play(tmp_path, main)
+
+
+@pytest.mark.parametrize("place", ["outside/f", "work/.git/config", "work/.mcp.json"])
+def test_a_session_cannot_name_any_file(tmp_path: Path, place: str) -> None:
+    """Another process puts back what a tool may change without asking, and no more: lines can be forged. The process
+    whose tool was allowed to change it does put it back."""
+    file = tmp_path / place
+
+    async def first() -> None:
+        bench = Bench(tmp_path)
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("old")
+        await bench.prompt("p")
+        await bench.replace(file, b"old", b"new")
+        await bench.back("p")
+        assert file.read_text() == "old"
+        await bench.replace(file, b"old", b"new")
+        bench.journal.close()
+
+    async def second() -> None:
+        bench = Bench(tmp_path)
+        with pytest.raises(UsageError, match="no tool may change it now"):
+            await bench.back("p")
+        assert file.read_text() == "new"
+        bench.journal.close()
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+def test_a_rule_may_close_a_file(tmp_path: Path) -> None:
+    async def first() -> None:
+        bench = Bench(tmp_path)
+        await bench.prompt("p")
+        await bench.write("f", "new")
+        bench.journal.close()
+
+    async def second() -> None:
+        bench = Bench(tmp_path, rules=("deny Edit(f)",))
+        with pytest.raises(UsageError, match="a deny rule"):
+            await bench.back("p")
+        bench.journal.close()
+
+    asyncio.run(first())
+    asyncio.run(second())
+    assert (tmp_path / "work" / "f").read_text() == "new"
+
+
+# --- bounds -----------------------------------------------------------------------------------------
+
+
+def test_the_same_content_is_kept_once(tmp_path: Path) -> None:
+    """Thirty prompts, each of which changes two files to one of two contents: two contents are kept."""
+
+    async def main(bench: Bench) -> None:
+        for number in range(30):
+            await bench.prompt(f"p{number}")
+            for name in ("a", "b"):
+                await bench.write(name, "xy"[number % 2] * 1_000)
+                await bench.write(name, "xy"[number % 2] * 1_000)  # the second time is not told of
+        assert [file.stat().st_size for file in bench.kept()] == [1_000, 1_000]
+        lines = [line for line in bench.file.read_bytes().split(b"\n") if b'"file":' in line]
+        assert len(lines) == 60
+        assert max(map(len, lines)) < 500
+
+    play(tmp_path, main)
+
+
+def test_what_is_too_large_is_said_not_to_come_back(tmp_path: Path) -> None:
+    async def main(bench: Bench) -> None:
+        (bench.work / "large").write_text("x" * 101)
+        (bench.work / "small").write_text("x")
+        await bench.prompt("p")
+        for name in ("large", "small", "new"):
+            await bench.write(name, "changed")
+        with pytest.raises(UsageError, match=r"Put back: 2 files, but not '.*large' \(it had 101 bytes, and 100 "):
+            await bench.back("p")
+        assert {file.name: file.read_text() for file in bench.work.iterdir()} == {"large": "changed", "small": "x"}
+
+    play(tmp_path, main, Limits(file=100))
+
+
+def test_a_session_keeps_so_much(tmp_path: Path) -> None:
+    """Also over two processes; what was kept before can still be had."""
+
+    async def process(number: int) -> None:
+        bench = Bench(tmp_path, limits=Limits(total=250))
+        for name in ("a", "b"):
+            (bench.work / f"{name}{number}").write_text(name + str(number) * 99)
+        await bench.prompt(f"p{number}")
+        for name in ("a", "b"):
+            await bench.write(f"{name}{number}", "new")
+        if number == 2:
+            with pytest.raises(UsageError, match=r"'.*a2' \(250 bytes of a session is the most kept\), '.*b2' \("):
+                await bench.back("p1")
+            assert (bench.work / "a1").read_text() == "a" + "1" * 99
+            assert sum([file.stat().st_size for file in bench.kept()]) == 203  # with what was there on the way back
+        bench.journal.close()
+
+    asyncio.run(process(1))
+    asyncio.run(process(2))
+
+
+def test_no_key_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that holds one of our own keys does not come back, and the session does not hold it (K3)."""
+    monkeypatch.setattr(held, "_values", ())
+    held.hold("sk-our-own-key-0123456789")
+
+    async def main(bench: Bench) -> None:
+        (bench.work / "f").write_text("key = sk-our-own-key-0123456789\n")
+        await bench.prompt("p")
+        await bench.write("f", "key = none\n")
+        with pytest.raises(UsageError, match="it holds a key of this session"):
+            await bench.back("p")
+        assert (bench.work / "f").read_text() == "key = none\n"
+        stored = [file.read_bytes() for file in bench.file.parent.rglob("*") if file.is_file()]
+        assert len(stored) > 0
+        assert not any(b"sk-our-own-key" in one for one in stored)
+
+    play(tmp_path, main)
+
+
+def test_large_files_are_seen_whole_and_kept_out(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(b"x" * 3_000_000)
+    seen, bounded = look(str(file), 3_000_000), look(str(file), 2_999_999)
+    assert (seen.size, seen.digest) == (bounded.size, bounded.digest)
+    assert seen.data == file.read_bytes()
+    assert bounded.data is None
+    assert counted(look(str(tmp_path / "no"), 1), seen) == Counted(plus=1)
+    assert counted(bounded, seen) == Counted()  # too large to be compared
+
+
+# --- killed -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["write", "new", "back"])
+def test_killed_at_every_system_call(tmp_path: Path, which: str) -> None:
+    """Of the tool and of the journal. Wherever the file is not what it was any more, another process puts it back; and
+    whatever a way back had done, the way forth to a later prompt is open."""
+    tests = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.rewind_stage", str(tmp_path), which],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": tests, "PYTHONWARNINGS": "error"},
+    )
+    rounds = json.loads(done.stdout)
+    old = None if which == "new" else OLD.hex()
+    assert {one["end"] for one in rounds} == {old}
+    assert {one["mode"] for one in rounds} == {None if which == "new" else 0o640}
+    found = [one["found"] for one in rounds]
+    assert old in found
+    assert any(one != old for one in found)
+    if which == "back":
+        assert {one["forth"] for one in rounds} == {rounds[0]["found"]}  # what the tool had written
+    else:
+        assert all(one["changed"] == (one["found"] != old) for one in rounds)
+    assert len(rounds) > 40
