@@ -27,6 +27,8 @@ from mainspring.context.includes import MOST, absent, mentions
         ("````\n```\n@a.md\n````\n@b.md", ("b.md",)),
         ("```\n@never.md", ()),
         ("@with\\ blank.md", ("with blank.md",)),
+        ('@"with blank.md" and @"a.py"#L2-3, (@"b.md")', ("with blank.md", "a.py#L2-3", "b.md")),
+        ('@"never closed.md\n"', ('"never',)),
         ("@a.md @a.md\n- @b.md", ("a.md", "b.md")),
         ("@", ()),
     ],
@@ -47,7 +49,7 @@ def test_any_text_can_be_read(text: str) -> None:
         assert "\n" not in name
 
 
-@pytest.mark.parametrize("piece", ["`" * 3 + " ", "``` `` ` ", "@\\ ", "`a``b```c", "~~~", "@`"])
+@pytest.mark.parametrize("piece", ["`" * 3 + " ", "``` `` ` ", "@\\ ", "`a``b```c", "~~~", "@`", '@"', ' @"a'])
 def test_a_hostile_line_takes_no_longer_than_a_friendly_one(piece: str) -> None:
     """256 KB, the most that is read of a file. A quadratic search would take minutes."""
     start = time.process_time()

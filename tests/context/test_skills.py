@@ -159,6 +159,23 @@ def test_however_many_the_list_fits(count: int) -> None:
         assert "[Cut: " in text
 
 
+@pytest.mark.covers("N-22")
+def test_the_model_can_be_told_of_some_alone(tmp_path: Path) -> None:
+    """By name or by folder; the others it cannot load, and is not told that they exist."""
+    put(tmp_path / "skills", "one")
+    put(tmp_path / "skills", "two")
+    put(tmp_path / "skills", "folder").write_text(PLAIN.format(name="three", about="Three.", body="x"))
+    skills = Skills(Places(home=str(tmp_path)), only=("one", "folder", "nobody"))
+    assert list(skills.told) == ["three", "one"]
+    assert skills.attachment == Attachment(Kind.SKILLS, "", "- three: Three.\n- one: About it.")
+    assert skills.load("one").skill.name == "one"
+    with pytest.raises(ToolError, match=r"There is no skill 'two'\. There are: three, one\."):
+        skills.load("two")
+    assert set(skills.by_name) == {"one", "two", "three"}
+    none = Skills(Places(home=str(tmp_path)), only=())
+    assert (none.told, none.attachment) == ({}, None)
+
+
 # --- loading ----------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
@@ -279,3 +279,63 @@ def test_in_a_run_the_first_request_brings_memory_and_the_second_what_was_found_
     assert second[: len(first)] == first  # law 4: it only grows
     assert names(tuple([m for m in first[1:] if isinstance(m, User)])) == ["memory:CLAUDE.md", DATE]
     assert sorted(names(tuple([m for m in second[len(first) :] if isinstance(m, User)]))) == [GIT, "notes:deploy.md"]
+
+
+# --- words with a slash, and files that are named ---------------------------------------------------
+
+
+def skill(folder: Path, name: str) -> None:
+    path = folder / "skills" / name / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"---\ndescription: About {name}.\n---\nThe body of {name}.")
+
+
+@pytest.mark.covers("N-22")
+def test_the_model_is_told_of_some_skills_and_a_person_may_use_all(folder: Path) -> None:
+    session = Session(folder)
+    skill(folder.parent / ".mainspring", "one")
+    skill(folder.parent / ".mainspring", "two")
+    session.surroundings.tell_only(("one",))
+    session.say(user("prompt"))
+    assert SKILLS in session.turn()
+    [told] = [m.text for m in session.state.history if isinstance(m, User) and 'kind="skills"' in m.text]
+    assert "About one." in told
+    assert "About two." not in told
+    assert [entry.name for entry in session.surroundings.slash.entries()] == ["one", "two"]
+    assert session.surroundings.slash.text("two").endswith("The body of two.")
+    assert session.surroundings.has_skills
+    session.surroundings.tell_only(())
+    assert not session.surroundings.has_skills
+    of_an_agent = Surroundings(replace(session.around, where=session.surroundings.memory.where))
+    assert not of_an_agent.has_skills
+
+
+def test_a_skill_that_a_person_asks_for_first_is_listed_all_the_same(folder: Path) -> None:
+    """Both look at the same list: that one of them has seen a new skill must not keep it from the model."""
+    session = Session(folder)
+    session.say(user("prompt"))
+    skill(folder.parent / ".mainspring", "one")
+    session.turn()
+    assert session.turn() == []
+    skill(folder.parent / ".mainspring", "late")
+    assert [entry.name for entry in session.surroundings.slash.entries()] == ["late", "one"]
+    assert session.turn() == [SKILLS]
+
+
+@pytest.mark.covers("O-05", "B-28")
+def test_a_file_that_is_named_is_watched_and_brings_the_memory_of_its_folder(folder: Path) -> None:
+    session = Session(folder)
+    (folder / "sub").mkdir()
+    (folder / "sub" / "a.txt").write_text("one\n")
+    (folder / "sub" / "CLAUDE.md").write_text("rules of sub")
+    session.say(user("prompt"))
+    session.turn()
+
+    async def may(path: str) -> Literal["allow"]:
+        return "allow"
+
+    [found] = asyncio.run(session.surroundings.named("see @sub/a.txt", may))
+    assert (found.name, found.text) == (str(folder / "sub" / "a.txt"), "1\tone")
+    assert session.turn() == ["memory:CLAUDE.md"]
+    (folder / "sub" / "a.txt").write_text("another\n")
+    assert session.turn() == [CHANGED]

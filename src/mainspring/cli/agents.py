@@ -47,8 +47,7 @@ OURS = ("general-purpose", "Explore")  # as `context/agents.py` has them
 
 def kinds_of(options: Options, found: Surroundings) -> Mapping[str, AgentKind]:
     """Empty: ours alone. What is left out is told, once."""
-    where, project = found.memory.where, found.memory.project
-    places = Places(where.user, where.home, (where.cwd, project.root), where.described, where.sources, "agents")
+    places = found.memory.places("agents")
     tell_of_untrusted(places)
     if options.agents is None and not places.are_there():
         return {}

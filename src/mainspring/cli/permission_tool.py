@@ -61,7 +61,8 @@ class Silent:
 
 def answered(result: dict[str, Any]) -> str:
     """The first text, if it is an answer; `approval` says no to everything else."""
-    texts = [part.get("text", "") for part in result.get("content", ()) if part.get("type") == "text"]
+    parts = [cast("dict[str, Any]", part) for part in result.get("content") or () if isinstance(part, dict)]
+    texts = [part.get("text", "") for part in parts if part.get("type") == "text"]
     said = str(texts[0]) if texts else ""
     try:
         return as_text(msgspec.json.decode(said, type=Approval))

@@ -71,7 +71,7 @@ def attaching(found: Surroundings, gate: Gate, session: Session, cwd: str) -> At
         return verdict.decision
 
     async def attach(text: str) -> tuple[User, ...]:
-        brought = await found.named(text, may)
+        brought = await found.named(text, may) if compaction(text) is None else ()
         if not brought:
             return ()
         from mainspring.context.attachments import missing

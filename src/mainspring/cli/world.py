@@ -419,9 +419,15 @@ def new_kit(  # noqa: PLR0913  # what a kit is made of
 
     def env() -> dict[str, str]:
         from mainspring.processes.environment import for_programs, sounds_secret
+        from mainspring.secrets.held import known
+
+        keys, held = {entry.key_env for entry in settings.models}, known()
+
+        def is_secret(name: str, value: str) -> bool:
+            return sounds_secret(name) or name in keys or any(secret in value for secret in held)
 
         # A program that drives us has chosen what we find there, and for its tools (stream-json 1.3).
-        named = [name for name in environment if not sounds_secret(name)] if driven else ()
+        named = [name for name, value in environment.items() if not is_secret(name, value)] if driven else ()
         found = for_programs(environment, settings=settings.env, names=named)
         if "PATH" in found:  # a relative folder on it is the project's own, in every project (P6)
             found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])

@@ -90,7 +90,10 @@ def find(places: Places, given: Mapping[str, AgentKind] = {}, tools: Container[s
     for folder, project in places.folders():
         for path in _files(folder):
             try:
+                places.check(resolve(path, "/"), project=project)
                 kind, odd = read_kind(path, project=project)
+                if project and places.bounds:  # nobody trusts it
+                    kind = humble(kind)
             except (PathRefused, UsageError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else str(error)
                 problems.append(f"the agent '{path}' is left out: {why}")
@@ -100,6 +103,13 @@ def find(places: Places, given: Mapping[str, AgentKind] = {}, tools: Container[s
             if len(found) < MOST:
                 found.setdefault(kind.name, kind)
     return Found({**found, **{name: kind for name, kind in OURS.items() if name not in found}}, tuple(problems))
+
+
+def humble(kind: AgentKind) -> AgentKind:
+    """One of a project that is not trusted: it cannot take the place of ours, nor choose a model that costs more."""
+    if kind.name in OURS:
+        raise UsageError(f"'{kind.name}' is one of ours, and this folder is not trusted")
+    return msgspec.structs.replace(kind, model="", effort=None)
 
 
 def unknown_tools(kind: AgentKind, tools: Container[str]) -> list[str]:

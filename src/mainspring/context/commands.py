@@ -54,7 +54,7 @@ class Commands(Shelf[Command]):
 
     def files(self, folder: str, *, project: bool) -> list[str]:
         found: list[str] = []
-        self._walk(folder, project, found, set(), DEEPEST)
+        self._walk(folder, project, found, {self._folder(folder, project)}, DEEPEST)
         return found
 
     def _walk(self, folder: str, project: bool, found: list[str], seen: set[str], deeper: int) -> None:

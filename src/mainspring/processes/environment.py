@@ -92,7 +92,7 @@ def for_programs(
     """`settings` are set as they are, `names` pass beyond the table: a person asked for both. Ours pass in no case."""
     wanted = frozenset(names)
     found = {name: _public(value) for name, value in environ.items() if passes(name)}
-    found |= {name: value for name, value in environ.items() if name in wanted}
+    found |= {name: _public(value) for name, value in environ.items() if name in wanted}
     found |= ADDED | dict(settings or {})
     return {name: value for name, value in found.items() if not ours(name) or name in ADDED}
 

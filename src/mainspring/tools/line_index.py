@@ -40,7 +40,7 @@ class Index:
         self.whole = False
         self._changed = Condition()
         self._taken = 0  # blocks, from the first on
-        self._workers = self._at_work = 0  # threads that count, and those of them that have a piece
+        self._workers = 0  # threads that count
         self._returned: list[Piece] = []
         self._early: dict[int, Ends] = {}  # pieces that wait for one before them, by their first block
 
@@ -49,14 +49,19 @@ class Index:
     def count_until(self, source: Source, ends: int | None, halt: Halt, most: int = 4 * PIECE) -> None:
         """Until so many line ends are behind, or to the end of the file. Others may do the same meanwhile. `most`:
         blocks in one piece, for which others may have to wait."""
+        self._come(1)
+        self._work(source, ends, halt, most)
+
+    def _come(self, workers: int) -> None:
         with self._changed:
-            self._workers += 1
+            self._workers += workers
+
+    def _work(self, source: Source, ends: int | None, halt: Halt, most: int) -> None:
         try:
             while (piece := self._take(source, ends, halt, most)) is not None:
                 self._count(source, piece)
         finally:
-            with self._changed:
-                self._workers -= 1
+            self._come(-1)
 
     def count_at_once(self, source: Source, ends: int | None, halt: Halt) -> None:
         """The same, for somebody who waits: on two processors, if there is much to count."""
@@ -65,19 +70,21 @@ class Index:
             self.count_until(source, ends, halt)
             return
         second = Thread(target=self._help, args=(source, ends, halt), name="count-lines-too", daemon=True)
+        self._come(2)  # both, from the beginning: the first must not take the share of the second
         try:
             second.start()
         except RuntimeError:  # there are no more threads to be had
-            self.count_until(source, ends, halt, MOST)
+            self._come(-1)
+            self._work(source, ends, halt, MOST)
             return
         try:
-            self.count_until(source, ends, halt, MOST)
+            self._work(source, ends, halt, MOST)
         finally:
             second.join()  # at most one piece; it uses the caller's descriptor
 
     def _help(self, source: Source, ends: int | None, halt: Halt) -> None:
         try:
-            self.count_until(source, ends, halt, MOST)
+            self._work(source, ends, halt, MOST)
         except Exception:  # noqa: BLE001  # the caller meets the same at the piece that is given back, and tells of it
             return
 
@@ -95,7 +102,6 @@ class Index:
                 halt.check()
                 piece = self._returned.pop() if self._returned else self._next(source, ends, most)
                 if piece is not None:
-                    self._at_work += 1
                     return piece
                 self._changed.wait(_LOOK)  # for what others have taken
             return None
@@ -108,7 +114,7 @@ class Index:
         target = last + 1 if ends is None else self._guess(ends)
         if self._taken >= max(target, len(self.ends)) + AHEAD * PIECE:
             return None
-        share = (target - self._taken) // max(1, self._workers - self._at_work)
+        share = (target - self._taken) // self._workers
         piece = Piece(self._taken, min(max(PIECE, min(share, most)), last + 1 - self._taken))
         self._taken += piece.blocks
         return piece
@@ -120,7 +126,6 @@ class Index:
 
     def _bring(self, piece: Piece, found: Ends | None) -> None:
         with self._changed:
-            self._at_work -= 1
             if found is None:
                 self._returned.append(piece)
             else:

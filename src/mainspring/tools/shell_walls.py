@@ -60,7 +60,9 @@ PAGERS = names("GIT_PAGER PAGER")
 _SED = r"""sed +-i +(?:-[Ee] +)*(?:'([^'\n]+)'|"([^"`$\\\n]+)"|([A-Za-z0-9_/^,.:+=@-]+))"""
 _TEXT = r"(?:\\[^/|#]|(?!(?P=end))[^\\])*"
 _WHERE = r"(?:[0-9]+|\$|/[^/\\]*/)"
-_SCRIPT = rf"(?:{_WHERE}(?:,{_WHERE})? *)?(?:s(?P<end>[/|#]){_TEXT}(?P=end){_TEXT}(?P=end)[gIi0-9]*|d)"
+# What may come instead: no word by which such a list runs a command.
+_TODO = r"(?:pick|reword|edit|squash|fixup|drop|[prefsd]) ?"
+_SCRIPT = rf"(?:{_WHERE}(?:,{_WHERE})? *)?(?:s(?P<end>[/|#]){_TEXT}(?P=end){_TODO}(?P=end)[gIi0-9]*|d)"
 _QUIET = frozenset(["true", ":", "cat", "/bin/true", "/usr/bin/true"])
 
 
@@ -152,7 +154,7 @@ def _only_makes(words: list[str]) -> bool:
 
 
 def _is_sed(value: str) -> bool:
-    """It puts other words into the file that git names, and does nothing else."""
+    """It puts one of these words into the list that git names, or takes lines out, and does nothing else."""
     found = re.fullmatch(_SED, value)
     return found is not None and bool(re.fullmatch(_SCRIPT, "".join([text for text in found.groups() if text])))
 

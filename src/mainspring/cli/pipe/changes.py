@@ -81,7 +81,9 @@ class Changes:
     def _folders(self, *, added: tuple[str, ...] = (), removed: tuple[str, ...] = ()) -> None:
         real = [os.path.realpath(os.path.join(self._place.root, one)) for one in added]  # noqa: PTH118
         gone = {os.path.realpath(os.path.join(self._place.root, one)) for one in removed}  # noqa: PTH118
-        folders = tuple([one for one in dict.fromkeys([*self._place.folders, *real]) if one not in gone])
+        self.set_folders(tuple([one for one in dict.fromkeys([*self._place.folders, *real]) if one not in gone]))
+
+    def set_folders(self, folders: tuple[str, ...]) -> None:
         self._place.folders = folders
         self._gate.set_folders((self._place.root, *folders))
 

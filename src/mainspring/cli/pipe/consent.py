@@ -46,6 +46,7 @@ class Consent:
         about = table(question.about)
         if "tool_name" in about:
             return as_text(await self._permission(about))
+        await self.shown()  # from then on its call is known
         call = self._calls.get(question.call_id)
         if call is None:
             raise ToolError("Nobody can be asked: the call is not known any more.")
@@ -73,8 +74,8 @@ class Consent:
     async def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
         """What is no answer is a no: nobody has said yes."""
         await self.shown()
-        await self._states.asks()
         try:
+            await self._states.asks()
             return await self._questions.ask("can_use_tool", **request)
         except CallbackError as error:
             return {"behavior": "deny", "message": f"The permission callback failed: {error}"}
@@ -87,6 +88,7 @@ class Consent:
         """The whole call is put once; its questions are then answered one by one, as the tool asks them."""
         if call.id not in self._answers:
             said = approval_of(await self._asked({"tool_name": call.name, "input": call.input, "tool_use_id": call.id}))
+            await self._heed(said)
             if said.behavior != "allow":
                 raise ToolError(said.message or "The user does not want to answer.")
             given = table(table(said.updated_input).get("answers"))

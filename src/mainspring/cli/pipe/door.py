@@ -8,6 +8,7 @@ what was received is done first.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 from collections import deque
@@ -23,7 +24,7 @@ from mainspring.cli.pipe.changes import Changes
 from mainspring.cli.pipe.consent import Consent
 from mainspring.cli.pipe.controls import respond
 from mainspring.cli.pipe.hearing import lines
-from mainspring.cli.pipe.incoming import BadLineError, Incoming, Prompt, Reply, Request, incoming
+from mainspring.cli.pipe.incoming import BadLineError, Incoming, Prompt, Reply, Request, incoming, listed
 from mainspring.cli.pipe.outgoing import Outgoing, States
 from mainspring.cli.pipe.questions import CallbackError, Questions
 from mainspring.cli.pipe.turns import Turns
@@ -67,7 +68,6 @@ def compatible(environment: dict[str, str]) -> dict[str, str]:
 class Door:
     world: World  # from the first line on
     frames: Frames
-    states: States
     turns: Turns
 
     def __init__(self, parts: Parts, signals: Signals) -> None:
@@ -80,8 +80,14 @@ class Door:
         self._news = asyncio.Event()  # something came, or is over
         self._shut = False  # nothing will come any more
         self._stopping = False
+        self._busy = False  # a turn is under way
         self._wrong: Exception | None = None  # what the other side said cannot be understood
         self._tasks: set[asyncio.Task[None]] = set()
+        self._answering: set[asyncio.Task[None]] = set()  # those of them that answer a request
+        environment = parts.environment
+        host_only = environment.get("CLAUDE_CODE_SDK_READS_SESSION_STATE") == "1"
+        for_all = environment.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") == "1"
+        self.states = States(self.out, self._stamped, wanted=host_only or for_all, host_only=not for_all)
         self._mirror = Mirror() if parts.options.session_mirror else None
 
     # --- from the first line to the last ---
@@ -142,10 +148,7 @@ class Door:
         options = self.parts.options
         if fields.get("agents"):
             options.agents = msgspec.json.encode(fields["agents"]).decode()
-        environment = self.parts.environment
-        host_only = environment.get("CLAUDE_CODE_SDK_READS_SESSION_STATE") == "1"
-        for_all = environment.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") == "1"
-        self.states = States(self.out, self._stamped, wanted=host_only or for_all, host_only=not for_all)
+        skills: Any = fields.get("skills")
         consent = Consent(self.questions, self.states, self.changes)
         asks = options.permission_prompt_tool == STDIO
         driven = Driven(
@@ -153,6 +156,7 @@ class Door:
             relay=self._relay,
             say=self._say,
             answer=consent.answer if asks else None,
+            skills=None if skills is None else tuple(map(str, listed(skills))),
         )
         self.world = begun(self.parts, driven, opened)
         session = self.changes.session = self.world.session
@@ -187,7 +191,9 @@ class Door:
         return answer.get("mcp_response") or {}
 
     def _opened(self) -> Opened:
-        return opened_or_told(self.parts, self._mirror.add if self._mirror is not None else None)
+        opened = opened_or_told(self.parts, self._mirror.add if self._mirror is not None else None)
+        self._journal = opened.journal
+        return opened
 
     async def _repeat(self, mirror: Mirror) -> None:
         """The session's lines, now and then; before a result `_repeated` does it."""
@@ -224,14 +230,17 @@ class Door:
                 self.waiting.append(one)
                 self._news.set()
             case Request():
-                self._keep(respond(self, one))
+                task = self._keep(respond(self, one))
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
             case Reply():
                 self.questions.hear(one)
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._answered)
+        return task
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -240,12 +249,14 @@ class Door:
             self.stop()
 
     def interrupt(self) -> None:
-        self.turns.interrupt()
+        """The turn under way, or the one that is about to begin."""
+        if self._busy or self.waiting:
+            self.turns.interrupt()
 
     def stop(self) -> None:
         """The end, in order: by a signal, or because nobody understands the other side any more."""
         self._stopping = True
-        if self.first is not None:
+        if self._busy:
             self.turns.interrupt()
         self._news.set()
 
@@ -256,18 +267,27 @@ class Door:
             self._news.clear()
             await self.turns.show_loose()
             if self.waiting:
-                await self.states.running()
-                await self._prompted(self.waiting.popleft())
+                await self._turn(self._prompted(self.waiting.popleft()))
             elif self.world.has_more and self.world.session.shared.inbox.waiting():
-                await self.states.running()
-                await self.turns.woken()
+                await self._turn(self.turns.woken())
             elif not self.world.agents.away or not self.world.has_more:
                 await self.states.idle()
-                if self._shut:
+                if not self._shut:
+                    await self._some_news()
+                elif self._answering:
+                    await asyncio.wait(self._answering)  # what was asked before the end of input is answered
+                else:
                     return
-                await self._some_news()
             else:
                 await self._some_news()
+
+    async def _turn(self, turn: Coroutine[Any, Any, None]) -> None:
+        self._busy = True
+        try:
+            await self.states.running()
+            await turn
+        finally:
+            self._busy = False
 
     async def _prompted(self, prompt: Prompt) -> None:
         if not prompt.composed and prompt.text.strip() == "/clear":
@@ -279,11 +299,19 @@ class Door:
         """A new conversation, under a new id; what the program has set up stays. The old one stays on the disk."""
         assert self.first is not None
         before, policy = self.world.about.session_id, self.world.session.shared.policy
+        spent, folders = self.world.session.shared.ledger.account.spent, self.parts.kit.place.folders
         await self.world.close()
+        await self.turns.show_loose()
+        if self._journal is not None:
+            self._journal.close()
+        del self.world, self.turns, self.frames  # what is no longer there need not be kept: see `begin`
+        gc.collect()
         self.parts = prepare(begun_anew(self.parts.options), compatible(dict(os.environ)))
         self._signals.kill = self.parts.kit.kill
         self.changes = Changes(self.parts.gate, self.parts.kit.place, may_bypass=self.changes.may_bypass)
         self._begin(self.first, self._opened())
+        self.changes.set_folders(folders)
+        self.world.session.shared.ledger.settle(0, spent)  # a limit holds for all that the program asks for
         await self.world.open()
         await self.world.session.change(policy)
         await self.turns.cleared(before)

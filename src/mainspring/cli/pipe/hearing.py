@@ -15,6 +15,7 @@ from contextlib import suppress
 from mainspring.cli.pipe.incoming import BadLineError
 
 CHUNK = 1 << 16
+MOST_WAITING = 256  # chunks: whoever writes faster than we read has to wait
 LONGEST = 1 << 27  # bytes of a line: more than any window holds, as base64
 
 
@@ -22,10 +23,12 @@ async def lines(fd: int = 0) -> AsyncGenerator[bytes, None]:
     """Raises `BadLineError` for one that never ends."""
     loop = asyncio.get_running_loop()
     heard: asyncio.Queue[bytes] = asyncio.Queue()
+    room = threading.Semaphore(MOST_WAITING)  # for chunks that nobody has looked at yet
 
     def read() -> None:
         chunk = b"x"
         while chunk:
+            room.acquire()
             try:
                 chunk = os.read(fd, CHUNK)
             except OSError:  # it is closed: nothing will come
@@ -37,6 +40,7 @@ async def lines(fd: int = 0) -> AsyncGenerator[bytes, None]:
     kept: list[bytes] = []
     size = 0
     while chunk := await heard.get():
+        room.release()
         *whole, rest = chunk.split(b"\n")
         for one in whole:
             yield b"".join([*kept, one])

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mainspring.cli.lines import line
+from mainspring.engine.endings import look_at
 
 Write = Callable[[bytes], Awaitable[None]]
 Stamp = Callable[[str, dict[str, Any]], dict[str, Any]]  # makes a `system` frame of a subtype and its fields
@@ -20,11 +21,16 @@ class Outgoing:
         self._one = asyncio.Lock()  # a line may take several writes
 
     async def put(self, *frames: dict[str, Any]) -> None:
-        async with self._one:
-            for frame in frames:
-                await self._write(line(frame))
+        await self.raw([line(frame) for frame in frames])
 
     async def raw(self, lines: list[bytes]) -> None:
+        """Whoever is cancelled meanwhile, what has begun is written to its end: half a line ends the other side."""
+        if lines:
+            work = asyncio.ensure_future(self._all(lines))
+            work.add_done_callback(look_at)  # nobody may be left who waits for it
+            await asyncio.shield(work)
+
+    async def _all(self, lines: list[bytes]) -> None:
         async with self._one:
             for one in lines:
                 await self._write(one)

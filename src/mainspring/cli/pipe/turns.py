@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ from mainspring.engine.prompts import Blocked
 from mainspring.engine.run import Run
 from mainspring.tools.background import Running
 
+T = TypeVar("T")
 WOKEN = {"kind": "task-notification"}
 
 
@@ -33,7 +34,8 @@ class Turns:
         self.loose = asyncio.Event()  # an agent in the background has something to show, between turns
         self._loose: list[dict[str, Any]] = []
         self._run: Run | None = None
-        self._hearing: asyncio.Task[Any] | None = None  # hooks have their say about a prompt
+        self._waiting: asyncio.Future[Any] | None = None  # for servers, or for what hooks say about a prompt
+        self._unwanted = False  # the turn under way, or the next one if there is none
         self._writing = False
         self._caught_up: list[asyncio.Future[None]] = []
         world.kit.of_shells = self._of_shell
@@ -43,10 +45,11 @@ class Turns:
 
     def interrupt(self) -> None:
         """The turn under way, wherever it is; nothing, if there is none."""
+        self._unwanted = True
         if self._run is not None:
             self._run.interrupt()
-        elif self._hearing is not None:
-            self._hearing.cancel()
+        elif self._waiting is not None:
+            self._waiting.cancel()
 
     def interrupt_soon(self) -> None:
         """When what is being said now has been heard."""
@@ -71,12 +74,15 @@ class Turns:
         world, deps = self._world, self._world.session.deps
         said = User(prompt.content, id=prompt.id or deps.new_id(), at=deps.now())
         await self._open(said, as_blocks=prompt.as_blocks)
+        if self._unwanted:
+            await self._end(self._frames.interrupted())
+            return
         if not prompt.composed and prompt.text.strip() == "/context":
             await self._end(self._frames.refused(context_words(self._world)))
             return
         meant, wish = self._meant(prompt, said)
         heard = await self._heard(meant, "" if prompt.composed else None)
-        if heard is None:
+        if heard is None or self._unwanted:
             await self._end(self._frames.interrupted())
         elif isinstance(heard, Blocked):
             await self._end(self._frames.refused(heard.reason))
@@ -92,10 +98,13 @@ class Turns:
     async def woken(self) -> None:
         """An agent in the background has reported."""
         await self._open(None)
-        await self._to_the_end(self._world.go_on(deltas=True), WOKEN)
+        if self._unwanted:
+            await self._end(self._frames.interrupted())
+        else:
+            await self._to_the_end(self._world.go_on(deltas=True), WOKEN)
 
     async def _open(self, said: User | None, *, as_blocks: bool = False) -> None:
-        await self._world.settle()  # so that `init` can tell of servers and their tools
+        await self._unless_interrupted(self._world.settle())  # so that `init` can tell of servers and their tools
         policy = self._world.session.shared.policy
         self._frames.standing(policy.mode, policy.model)
         await self._out.put(*self._frames.opening(said, as_blocks=as_blocks))
@@ -113,13 +122,18 @@ class Turns:
 
     async def _heard(self, said: User, words: str | None) -> tuple[User, ...] | Blocked | None:
         """None: it was interrupted while hooks had their say. `words`: in which files may be named; None: in all."""
-        self._hearing = asyncio.ensure_future(self._world.prompts.said(said, words))
+        return await self._unless_interrupted(self._world.prompts.said(said, words))
+
+    async def _unless_interrupted(self, work: Coroutine[Any, Any, T]) -> T | None:
+        self._waiting = asyncio.ensure_future(work)
+        if self._unwanted:
+            self._waiting.cancel()
         try:
-            await asyncio.wait({self._hearing})
-            return None if self._hearing.cancelled() else self._hearing.result()
+            await asyncio.wait({self._waiting})
+            return None if self._waiting.cancelled() else self._waiting.result()
         finally:
-            self._hearing.cancel()
-            self._hearing = None
+            self._waiting.cancel()
+            self._waiting = None
 
     async def _to_the_end(self, run: Run, origin: dict[str, Any] | None) -> None:
         self._frames.origin = origin
@@ -154,6 +168,7 @@ class Turns:
     async def _end(self, frames: list[dict[str, Any]]) -> None:
         await self.show_loose()
         await self.before_result()
+        self._unwanted = False
         self.failed = any(frame.get("is_error") is True for frame in frames)
         await self._out.put(*frames)
 
