@@ -23,8 +23,8 @@ NEEDED = "asyncio, httptools, msgspec"  # what these load in turn is theirs, and
 # Our own modules on the path, one by one. A new name here is a decision: it is loaded at every start.
 OURS = {
     "mainspring": "version",
-    "mainspring.cli": "about agents flags harmless headless main mcp_wiring mind model outcomes rights sandbox "
-    "sessions settings signals stdin stdout system_prompt world",
+    "mainspring.cli": "about agents flags harmless headless main mcp_wiring mind model outcomes parts rights "
+    "said sandbox sessions settings signals stdin stdout system_prompt world",
     "mainspring.context": "attachments environment folders memory prompt surroundings texts values",
     "mainspring.core": "bound compaction config effects errors events history ladder limits messages models money "
     "moves pairing reasons schedule state step updates value view",

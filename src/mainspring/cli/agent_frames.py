@@ -1,4 +1,5 @@
-"""What agents of a session do, as frames of stream-json (6.6 and 12): their tasks, their calls and results.
+"""What works beside a session, as frames of stream-json (6.6 and 12): agents, their calls and results, and commands
+in the background.
 
 What an agent says and thinks is sent only to those who ask for it; the last of it is the result of the call for which
 it works.
@@ -147,3 +148,35 @@ def ended_as(result: Result | None) -> tuple[str, str]:
     if result is None or result.interrupted:
         return "stopped", "killed"
     return ("completed", "completed") if result.cause is Cause.END_TURN else ("failed", "failed")
+
+
+# --- commands in the background -------------------------------------------------------------------------------------
+
+
+class Shell(Protocol):
+    """A command in the background."""
+
+    id: str
+    command: str
+    call: str
+    about: str
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+
+def shell_frames(shell: Shell, system: Callable[[str, Object], Object], now: int) -> list[Object]:
+    about = shell.about or shell.command
+    if shell.status == "running":
+        told: Object = {"task_id": shell.id, "tool_use_id": shell.call, "description": about}
+        return [system("task_started", told | {"task_type": "local_bash", "is_backgrounded": True})]
+    patch = {"status": shell.status, "end_time": now}
+    status = "stopped" if shell.status == "killed" else shell.status
+    ended: Object = {"task_id": shell.id, "tool_use_id": shell.call, "status": status}
+    return [
+        system("task_updated", {"task_id": shell.id, "patch": patch}),
+        system("task_notification", ended | {"output_file": shell.path, "summary": about}),
+    ]

@@ -22,8 +22,8 @@ from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
     from mainspring.cli.mind import Thinking
+    from mainspring.cli.parts import Parts
     from mainspring.cli.sessions import Opened
-    from mainspring.cli.world import Parts
     from mainspring.context.agents import AgentKind
     from mainspring.context.surroundings import Surroundings
     from mainspring.core.config import Config

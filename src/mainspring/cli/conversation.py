@@ -12,11 +12,12 @@ from mainspring.cli.asking import Keyboard
 from mainspring.cli.flags import Options, StartError, readable
 from mainspring.cli.harmless import harmless
 from mainspring.cli.output import Output, Style, wants_colour
+from mainspring.cli.parts import prepare
 from mainspring.cli.screen import Screen
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.typed import TypedAhead, ask, load_line_editing
 from mainspring.cli.words import clip, count
-from mainspring.cli.world import World, begin, prepare
+from mainspring.cli.world import World, begin
 from mainspring.cli.wrap import AsItIs
 from mainspring.core.errors import MainspringError, ToolError
 from mainspring.core.messages import Assistant, Message, user

@@ -9,13 +9,13 @@ know" is `system/informational`; ours says it in words, and names the message in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from msgspec.structs import replace
 
 from mainspring import __version__
 from mainspring.cli.about import About
-from mainspring.cli.agent_frames import AgentFrames
+from mainspring.cli.agent_frames import AgentFrames, Shell, shell_frames
 from mainspring.cli.outcomes import LOCAL, error_name, outcome, prose_of
 from mainspring.cli.tally import Tally
 from mainspring.cli.wire import Object, begun, block, block_id, content, delta, message, tool_result, usage
@@ -54,21 +54,6 @@ from mainspring.core.updates import (
 from mainspring.engine.wishes import compaction
 
 PROTOCOL = "2.1.325"  # the version of Claude Code whose wire stream-json.md describes
-
-
-class Shell(Protocol):
-    """A command in the background."""
-
-    id: str
-    command: str
-    call: str
-    about: str
-
-    @property
-    def status(self) -> str: ...
-
-    @property
-    def path(self) -> str: ...
 
 
 class Frames:
@@ -145,24 +130,17 @@ class Frames:
         self._trigger = "auto" if compaction(wish) is None else "manual"
 
     def of_shell(self, shell: Shell) -> list[Object]:
-        """A command in the background begins, or is over (6.6)."""
-        about = shell.about or shell.command
-        if shell.status == "running":
-            told: Object = {"task_id": shell.id, "tool_use_id": shell.call, "description": about}
-            return [self.system("task_started", told | {"task_type": "local_bash", "is_backgrounded": True})]
-        patch = {"status": shell.status, "end_time": self._now()}
-        status = "stopped" if shell.status == "killed" else shell.status
-        ended: Object = {"task_id": shell.id, "tool_use_id": shell.call, "status": status}
-        return [
-            self.system("task_updated", {"task_id": shell.id, "patch": patch}),
-            self.system("task_notification", ended | {"output_file": shell.path, "summary": about}),
-        ]
+        """A command in the background begins, or is over."""
+        return shell_frames(shell, self.system, self._now())
 
     def broke_off(self, why: str) -> list[Object]:
         """In place of a result: the run was ended by something that is no part of it, such as a full disk."""
-        fields: Object = {
-            "subtype": Subtype.ERROR_DURING_EXECUTION,
-            "is_error": True,
+        return [self._without_turns(Subtype.ERROR_DURING_EXECUTION, {"is_error": True, "errors": [why]})]
+
+    def _without_turns(self, subtype: Subtype, fields: Object) -> Object:
+        """A result where no run has come to one."""
+        told: Object = {
+            "subtype": subtype,
             "duration_ms": 0,
             "duration_api_ms": self._tally.api_ms,
             "num_turns": 0,
@@ -170,9 +148,8 @@ class Frames:
             "usage": usage(Usage()),
             "modelUsage": self._tally.by_model(),
             "permission_denials": self._denials,
-            "errors": [why],
         }
-        return [self._frame("result", fields)]
+        return self._frame("result", told | fields)
 
     def interrupted(self) -> list[Object]:
         """Before the model was asked: hooks had not had their say yet."""
@@ -189,20 +166,8 @@ class Frames:
         return self.system("status", {"status": None, "permissionMode": mode})
 
     def refused(self, why: str) -> list[Object]:
-        """A hook did not let the prompt through: there was no turn (6.4)."""
-        fields: Object = {
-            "subtype": Subtype.SUCCESS,
-            "is_error": False,
-            "duration_ms": 0,
-            "duration_api_ms": self._tally.api_ms,
-            "num_turns": 0,
-            "result": why,
-            "total_cost_usd": self._tally.cost / NANOS_PER_USD,
-            "usage": usage(Usage()),
-            "modelUsage": self._tally.by_model(),
-            "permission_denials": [],
-        }
-        return [self._frame("result", fields)]
+        """A hook did not let the prompt through, or it was for ourselves: there was no turn (6.4)."""
+        return [self._without_turns(Subtype.SUCCESS, {"is_error": False, "result": why})]
 
     def of(self, update: Update) -> list[Object]:
         match update:

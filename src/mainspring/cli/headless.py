@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from mainspring.cli.flags import Options, readable
 from mainspring.cli.harmless import harmless
+from mainspring.cli.parts import Parts, open_journal, prepare
 from mainspring.cli.said import stands_for
 from mainspring.cli.sessions import Mirrored, Opened, ResumeError
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.stdin import prompt
 from mainspring.cli.stdout import Pipe
-from mainspring.cli.world import Driven, Parts, World, begin, open_journal, prepare
+from mainspring.cli.world import Driven, World, begin
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text, User
 from mainspring.core.reasons import Cause, Failure

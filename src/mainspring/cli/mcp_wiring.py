@@ -18,7 +18,7 @@ from mainspring.settings.values import Settings
 
 if TYPE_CHECKING:
     from mainspring.cli.mcp import Found, Wired
-    from mainspring.cli.world import Parts
+    from mainspring.cli.parts import Parts
     from mainspring.tools.hands import Hands
     from mainspring.tools.mcp.relayed import Send
 

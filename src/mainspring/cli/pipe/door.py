@@ -19,6 +19,7 @@ import msgspec
 from mainspring.cli.flags import Options
 from mainspring.cli.frames import Frames
 from mainspring.cli.headless import STDIO, begun, opened_or_told
+from mainspring.cli.parts import Parts, prepare
 from mainspring.cli.pipe.callbacks import hooks_of
 from mainspring.cli.pipe.changes import Changes
 from mainspring.cli.pipe.consent import Consent
@@ -33,7 +34,7 @@ from mainspring.cli.rights import BYPASS
 from mainspring.cli.sessions import Opened
 from mainspring.cli.signals import INTERRUPT, Signals
 from mainspring.cli.stdout import Pipe
-from mainspring.cli.world import Driven, Parts, World, prepare
+from mainspring.cli.world import Driven, World
 from mainspring.engine.plain import new_id
 from mainspring.settings.home import home_folder
 

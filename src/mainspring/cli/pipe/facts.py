@@ -14,7 +14,8 @@ from mainspring.core.value import as_json
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
-    from mainspring.cli.world import Parts, World
+    from mainspring.cli.parts import Parts
+    from mainspring.cli.world import World
 
 # The commands that we understand ourselves; skills, and commands of others, come behind them.
 COMMANDS = (
