@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from mainspring.cli.lines import line
 from mainspring.cli.pipe.outgoing import Outgoing
+from mainspring.settings.trust import is_trusted
 from mainspring.simulator.replies import Say
 from pipe.raw import prompt
 from pipe.stage import Serve, bash, words
@@ -174,3 +177,32 @@ def test_commands_find_no_passwords(serve: Serve) -> None:
     assert "MINE=yes" in found
     assert "hunter2pw" not in found
     assert "sk-corp" not in found
+
+
+def test_a_folder_is_trusted_through_either_home(tmp_path: Path) -> None:
+    """15: who says `mainspring trust` means it for programs that drive us, too; and takes it back for both."""
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / "work").mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAINSPRING", "CLAUDE"))}
+
+    def trust(*more: str) -> None:
+        command = [sys.executable, "-m", "mainspring", "trust", str(tmp_path / "work"), *more]
+        subprocess.run(command, env=kept | {"HOME": str(tmp_path)}, check=True, capture_output=True, timeout=60)
+
+    trust()
+    for home in (".mainspring", ".claude"):
+        assert is_trusted(str(tmp_path / home), str(tmp_path / "work"))
+    trust("--remove")
+    for home in (".mainspring", ".claude"):
+        assert not is_trusted(str(tmp_path / home), str(tmp_path / "work"))
+
+
+def test_a_permission_tool_that_is_not_there_is_told(serve: Serve) -> None:
+    """9: what would have been asked is denied, and whoever named the tool hears why."""
+    stage = serve(Say.of(bash("touch made")), Say.of("Done."))
+    with stage.pipe("--permission-prompt-tool", "mcp__perm__nope") as pipe:
+        pipe.initialize()
+        assert pipe.turn("go")["result"] == "Done."
+        assert pipe.finish() == 0
+    assert b"no MCP server has the tool 'mcp__perm__nope'; there are: none" in pipe.stderr
+    assert not (stage.folder / "made").exists()

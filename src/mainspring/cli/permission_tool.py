@@ -5,11 +5,13 @@ It gets the name of the tool, its input and the call's id; its first text is the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from mainspring.cli.harmless import harmless
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.engine.deps import Question
 from mainspring.tools.approval import Approval, as_text
@@ -29,6 +31,7 @@ class PermissionTool:
                 "whole name of an MCP tool, 'mcp__server__tool'"
             )
         self.name = name
+        self._told = False
         self.servers: Callable[[], Servers | None] = lambda: None  # known when the session is
 
     async def answer(self, question: Question) -> str:
@@ -49,7 +52,12 @@ class PermissionTool:
             for listed in server.tools.values():
                 if of_tool(server.name, listed.name) == self.name:
                     return server, listed.name
-        raise ToolError("no MCP server has this tool")
+        known = [of_tool(one.name, tool) for one in (servers.servers.values() if servers else ()) for tool in one.tools]
+        words = f"no MCP server has the tool '{self.name}'; there are: {', '.join(known) or 'none'}"
+        if not self._told:
+            self._told = True
+            print(f"mainspring: '--permission-prompt-tool': {harmless(words)}", file=sys.stderr, flush=True)
+        raise ToolError(words)
 
 
 class Silent:

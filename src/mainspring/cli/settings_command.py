@@ -39,14 +39,21 @@ def trust(options: Options) -> int:
         if options.list:
             print("\n".join(trusted.folders(home)) or "no folder is trusted")
         elif options.remove:
-            was = trusted.remove(home, folder)
-            print(f"'{trusted.real(folder)}' is {'no longer' if was else 'not'} trusted")
+            was = [trusted.remove(one, folder) for one in homes(home)]
+            print(f"'{trusted.real(folder)}' is {'no longer' if any(was) else 'not'} trusted")
         else:
-            place = trusted.add(home, folder, at=time.time_ns() // 1_000_000)
-            print(f"'{place}' is trusted: its settings, hooks, servers, agents and skills take effect from now on")
+            places = [trusted.add(one, folder, at=time.time_ns() // 1_000_000) for one in homes(home)]
+            print(f"'{places[0]}' is trusted: its settings, hooks, servers, agents and skills take effect from now on")
     except OSError as error:
         raise StartError(str(error)) from None
     return 0
+
+
+def homes(ours: str) -> list[str]:
+    """Ours, and that of programs which drive us as Claude Code (docs/pipe.md), if there is one: who trusts a folder
+    trusts it through either."""
+    theirs = home_folder(os.environ, compatible=True)
+    return [ours, *([theirs] if theirs is not None and theirs != ours and os.path.isdir(theirs) else [])]  # noqa: PTH112
 
 
 def permissions(options: Options) -> int:
