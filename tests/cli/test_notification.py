@@ -40,4 +40,4 @@ def test_a_hook_hears_that_the_person_is_asked(serve: Serve, sit_at: SitAt) -> N
         "cwd": str(stage.folder),
     }
     assert {key: facts[key] for key in expected} == expected
-    assert set(facts) == {*expected, "session_id", "transcript_path"}
+    assert set(facts) == {*expected, "session_id", "transcript_path", "permission_mode"}
