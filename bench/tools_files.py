@@ -53,7 +53,7 @@ FILES, FOLDERS = 3_000, 150
 LINE = b"x" * 70 + b" some words\n"
 BIG = 100_000_000  # bytes
 SEARCHES = 30
-COLD = 40  # looks at a file of which nothing is known
+COLD = 200  # looks at a file of which nothing is known
 TURNS, COMMANDS = 50, 5
 NEWEST = ("--files", "--sortr=modified")  # the same job: Glob shows the newest first
 SLACK = 5.0  # milliseconds that a search may take over its share

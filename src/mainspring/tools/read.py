@@ -22,8 +22,8 @@ from mainspring.tools.aside import SMALL, Halt, aside
 from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Place, Tool, answer, without_nul
 from mainspring.tools.coding import HEAD, Coding, coding_of
 from mainspring.tools.files import WHOLE, find, opened
-from mainspring.tools.line_ends import Descriptor, Memory, Source
-from mainspring.tools.line_index import Index, index_of
+from mainspring.tools.line_ends import Descriptor, Memory, Source, native_count
+from mainspring.tools.line_index import FAR, Index, index_of
 from mainspring.tools.lines import Line, Wanted, Window, window
 
 MOST_LINES = 2_000
@@ -159,7 +159,8 @@ def _source(fd: int, coding: Coding, path: Resolved) -> Descriptor:
 def _big(given: ReadInput, path: Resolved, source: Descriptor, place: Place, halt: Halt) -> Answer:
     with index_of(source.fd) as index:
         made = _text(given, path, _seen(given, source, index, halt))
-    if not index.whole:
+    far = given.offset > FAR and native_count() is not None  # who has looked there knows that the rest takes no longer
+    if not index.whole and not far:
         from mainspring.tools.counting import count_ahead  # most files are small
 
         count_ahead(source, place)  # for the next look
