@@ -70,7 +70,7 @@ def begun(parts: Parts, driven: Driven | None = None, opened: Opened | None = No
         driven = replace(driven or Driven(), answer=tool.answer)
     world = begin(parts, driven=driven, opened=opened or opened_or_told(parts))
     if tool is not None:
-        tool.servers = lambda: getattr(world.servers, "servers", None)
+        tool.servers = lambda: world.mcp
     return world
 
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from mainspring.hooks.runner import Hook
     from mainspring.sessions.loaded import Loaded
     from mainspring.tools.mcp.relayed import Send
+    from mainspring.tools.mcp.servers import Servers
 
 DRIVEN = ("compact", "clear", "context")  # words with a slash that a driven session understands itself
 CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
@@ -90,6 +91,11 @@ class World(Bundle):
                 "=true), and where it can be stored"
             )
         return await self.rewinding.rewind(user_message_id)
+
+    @property
+    def mcp(self) -> Servers | None:
+        """None: nobody named any."""
+        return getattr(self.servers, "servers", None)
 
     async def stop(self, task: str) -> None:
         """An agent or a command in the background, if it still works."""

@@ -38,7 +38,7 @@ async def respond(door: Door, request: Request) -> None:
 
 async def initialize(door: Door, request: Request) -> Answer:
     """The first one is heard before there is a session, which is made of it; hooks of a later one come too late."""
-    if (found := servers(door)) is not None:
+    if (found := door.world.mcp) is not None:
         await found.ready(kind="sdk")  # those of the other side; others may take their time
     late = bool(request.fields.get("hooks")) and request is not door.first
     return about_us(door.world, door.parts, door.states.now) | ({"hooks_applied": False} if late else {})
@@ -67,19 +67,15 @@ async def set_model(door: Door, request: Request) -> Answer:
     return {"model": (model or session.config.model).name}
 
 
-def servers(door: Door) -> Servers | None:
-    return getattr(door.world.servers, "servers", None)  # there are none, as a rule
-
-
 def server(door: Door, request: Request) -> tuple[Servers, str]:
-    name, found = str(request.fields.get("serverName", "")), servers(door)
+    name, found = str(request.fields.get("serverName", "")), door.world.mcp
     if found is None:
         raise UsageError(f"there is no MCP server '{name}', nor any other")
     return found, name
 
 
 async def mcp_status(door: Door, request: Request) -> Answer:  # noqa: ARG001
-    found = servers(door)
+    found = door.world.mcp
     return {"mcpServers": found.status() if found is not None else []}
 
 
