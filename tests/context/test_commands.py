@@ -139,6 +139,19 @@ def test_there_is_an_end_to_them(tmp_path: Path) -> None:
     assert max(len(entry.about) for entry in entries) <= LONGEST_ABOUT + 3
 
 
+def test_a_broken_one_is_told_of_once_however_often_it_is_read(tmp_path: Path) -> None:
+    path = put(tmp_path / "commands/bad.md", "---\ndescription: *x\n---\n")
+    found = commands_in(tmp_path)
+    for later in range(3):  # as if it was being written all the time: it is read at every look
+        os.utime(path, ns=(0, (later + 1) * 10**9))
+        found.refresh()
+    [problem] = found.problems
+    assert "bad.md' is left out: " in problem
+    put(path, "Do it.")
+    assert found.refresh()
+    assert found.problems == []
+
+
 @pytest.mark.parametrize("sort", ["commands", "skills"])
 def test_what_nobody_trusts_cannot_lead_out_of_its_folder(sort: str, tmp_path: Path) -> None:
     cwd = tmp_path / "work"

@@ -49,8 +49,12 @@ class Shelf(Generic[Kept]):
         self.places = places
         self._read: dict[str, tuple[Mark, Kept | None]] = {}
         self.by_name: dict[str, Kept] = {}
-        self.problems: list[str] = []
+        self._left_out: dict[str, str] = {}  # why, by path
         self.refresh()
+
+    @property
+    def problems(self) -> list[str]:
+        return [f"the {self.noun} '{path}' is left out: {why}" for path, why in self._left_out.items()]
 
     def files(self, folder: str, *, project: bool) -> list[str]:
         """Which there may be; that one is missing is no problem."""
@@ -93,12 +97,12 @@ class Shelf(Generic[Kept]):
             return None  # as with many folders
         if known is not None and known[0] == mark:
             return known[1]
+        self._left_out.pop(path, None)  # a file written just now is read more than once
         one: Kept | None = None
         try:
             one = self.describe(path, folder, self._text(path, project), project=project)
         except (PathRefused, UsageError, OSError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            self.problems.append(f"the {self.noun} '{path}' is left out: {why}")
+            self._left_out[path] = (error.strerror or "") if isinstance(error, OSError) else str(error)
         self._read[path] = (steady(mark), one)
         return one
 
