@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cli.stage import Serve, Stage
+from mainspring.assembly.options import Options, StartError
 from mainspring.cli.context_command import context
-from mainspring.cli.flags import Options, StartError
 from mainspring.core.money import Usage
 from mainspring.simulator.replies import Reply, Say
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.cli.flags import BY_NAME, FLAGS, Options, StartError, Takes, parse, split
+from mainspring.assembly.options import Options, StartError
+from mainspring.cli.flags import BY_NAME, FLAGS, Takes, parse, split
 from mainspring.cli.help import WIDTH, flags_table, help_text
 
 ROOT = Path(__file__).parents[2]
@@ -41,8 +42,9 @@ def test_every_flag_of_the_wire_is_accepted_in_both_forms(name: str) -> None:
 
 
 def test_the_table_and_the_options_are_one() -> None:
-    fields = {flag.field for flag in FLAGS} - {"continue"}
-    assert fields | {"words", "given"} == set(Options.__annotations__)
+    fields = {flag.field for flag in FLAGS}
+    others = {"words", "given", "ignored", "cwd", "in_process", "notice", "remark"}
+    assert fields | others == set(Options.__annotations__)
     assert len(BY_NAME) == sum(1 + len(flag.also) for flag in FLAGS)
 
 

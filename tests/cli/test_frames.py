@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mainspring.cli.about import About
-from mainspring.cli.frames import PROTOCOL, Frames
-from mainspring.cli.lines import MOST, line
-from mainspring.cli.outcomes import ROWS, outcome
+from mainspring.assembly.about import About
+from mainspring.assembly.outcomes import ROWS, outcome
 from mainspring.core.config import Config
 from mainspring.core.events import Verdict
 from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, User, user
 from mainspring.core.models import MODELS
 from mainspring.core.reasons import AbortReason, Cause, Failure, Subtype, Terminal, Trouble
 from mainspring.core.updates import Boundary, Result
+from mainspring.driven.frames import PROTOCOL, Frames
+from mainspring.driven.lines import MOST, line
 from mainspring.engine.deps import Asking, Outcome
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import Session

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.lines import MOST, cut, line, size
+from mainspring.driven.lines import MOST, cut, line, size
 
 texts = st.text(st.characters(exclude_categories=()), max_size=40)  # halves of characters, too
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts

@@ -18,13 +18,13 @@ from claude_agent_sdk._internal.session_resume import _write_jsonl, build_mirror
 
 from cli.stage import Done, Serve, Stage
 from cli.test_agents import agent, staged, tool_use
-from mainspring.cli.flags import Options, StartError
-from mainspring.cli.lines import MOST
-from mainspring.cli.pipe_mirror import Mirror
-from mainspring.cli.sessions import ResumeError, new_place, open_session
+from mainspring.assembly.options import Options, StartError
+from mainspring.assembly.sessions import ResumeError, new_place, open_session
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ServerBlock, Text, User
 from mainspring.core.state import State
+from mainspring.driven.lines import MOST
+from mainspring.driven.mirror import Mirror
 from mainspring.sessions.agents import meta_file
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.journal import Options as JournalOptions

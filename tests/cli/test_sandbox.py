@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
-from mainspring.cli.sandbox import Ground, Sandboxing
+from mainspring.assembly.sandbox import Ground, Sandboxing
 from mainspring.engine.shared import Policy
 from mainspring.processes import landlock
 from mainspring.processes.child import Job, Walls

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mainspring.cli.tally import Tally
 from mainspring.core.models import MODELS
 from mainspring.core.money import NANOS_PER_USD, Usage, cost
 from mainspring.core.reasons import Cause, Subtype, Terminal
 from mainspring.core.updates import Result
+from mainspring.driven.tally import Tally
 
 MAIN, OTHER = MODELS["claude-sonnet-4-5"], MODELS["claude-haiku-4-5"]
 OWN, AGENTS = Usage(input=1_000, output=100), Usage(input=9_000, output=900)

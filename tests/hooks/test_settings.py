@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from mainspring.cli.hooks import hooks_of, say
-from mainspring.cli.sessions import Opened
+from mainspring.assembly.hooks import Said, hooks_of
+from mainspring.assembly.options import Options
+from mainspring.assembly.sessions import Opened
+from mainspring.cli.telling import say, tell
 from mainspring.hooks.points import NOTHING, Opinion, Point
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import Envelope
@@ -22,6 +24,8 @@ ORIGIN = Origin(Source.USER, "settings.json")
 ID = "11111111-1111-4111-8111-111111111111"
 ENV = {"PATH": "/usr/bin:/bin"}
 
+TOLD = Options(notice=tell, remark=say)
+
 
 def ask(folder: Path, point: Point, *entries: tuple[str, str, dict[str, object]]) -> Opinion:
     settings = Settings(hooks=tuple(Hook(event, matcher, entry, ORIGIN) for event, matcher, entry in entries))
@@ -29,7 +33,7 @@ def ask(folder: Path, point: Point, *entries: tuple[str, str, dict[str, object]]
     (folder / "sub").mkdir(exist_ok=True)
 
     async def main() -> Opinion:
-        runner = hooks_of(settings, kit, Opened("session-1", None), (), say)
+        runner = hooks_of(settings, kit, Opened("session-1", None), (), Said(TOLD.tell, TOLD.say))
         kit.place.cwd = str(folder / "sub")  # a shell has gone there since
         try:
             return await runner.ask(point, {"fact": 1}, "Bash")
@@ -89,7 +93,7 @@ def test_with_a_journal_it_is_told_where_the_session_is(tmp_path: Path) -> None:
     kit = Kit(Place(str(tmp_path)), ENV)
 
     async def main() -> None:
-        await hooks_of(settings, kit, Opened(ID, journal), (), say).ask(Point.STOP, {})
+        await hooks_of(settings, kit, Opened(ID, journal), (), Said(TOLD.tell, TOLD.say)).ask(Point.STOP, {})
         journal.close()
         await kit.close()
 

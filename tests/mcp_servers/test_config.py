@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from settings.stage import Stage
 
-from mainspring.cli.flags import StartError, parse
-from mainspring.cli.mcp import Found, Place, configured, seconds, secrets_of, undriven
+from mainspring.assembly.mcp import Found, Place, configured, seconds, secrets_of, undriven
+from mainspring.assembly.options import StartError
+from mainspring.cli.flags import parse
 from mainspring.secrets import held
 
 SHOP = {"command": "shop", "args": ["--big"], "env": {"A": "b"}}

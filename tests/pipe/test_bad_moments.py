@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.cli.lines import line
-from mainspring.cli.pipe.outgoing import Outgoing
+from mainspring.driven.lines import line
+from mainspring.driven.outgoing import Outgoing
 from mainspring.settings.trust import is_trusted
 from mainspring.simulator.replies import Say
 from pipe.raw import prompt

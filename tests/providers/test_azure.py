@@ -15,9 +15,9 @@ import pytest
 from cli.stage import Stage, serving
 from peers import PYTHON, is_made
 
-from mainspring.cli.endpoints import own
+from mainspring.assembly.endpoints import own
+from mainspring.assembly.routes import ways_out
 from mainspring.cli.offers import asked, server_at
-from mainspring.cli.routes import ways_out
 from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.history import History

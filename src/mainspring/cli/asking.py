@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.words import count
 from mainspring.cli.flags import readable
-from mainspring.cli.harmless import harmless
 from mainspring.cli.output import Output, Style
 from mainspring.cli.typed import AT_ONCE, drop, waits
-from mainspring.cli.words import count
 from mainspring.engine.deps import Question
 from mainspring.engine.session import Session
 from mainspring.tools.approval import Approval, as_text

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from mainspring.cli.flags import Options, StartError
-from mainspring.cli.harmless import harmless
-from mainspring.cli.sessions import Place, by_name, new_place, no_conversation
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.options import Options, StartError
+from mainspring.assembly.sessions import Place, by_name, new_place, no_conversation
 from mainspring.context.environment import place as place_in
 from mainspring.context.prompt import system_prompt
 from mainspring.context.report import Fixed, Large, Removed, Report, Share, Told, report

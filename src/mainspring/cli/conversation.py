@@ -8,16 +8,18 @@ from __future__ import annotations
 import asyncio
 import os
 
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.options import Options, StartError
+from mainspring.assembly.parts import prepare
+from mainspring.assembly.words import clip, count
+from mainspring.assembly.world import World, begin
 from mainspring.cli.asking import Keyboard
-from mainspring.cli.flags import Options, StartError, readable
-from mainspring.cli.harmless import harmless
+from mainspring.cli.collector import begun
+from mainspring.cli.flags import readable
 from mainspring.cli.output import Output, Style, wants_colour
-from mainspring.cli.parts import prepare
 from mainspring.cli.screen import Screen
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.typed import TypedAhead, ask, load_line_editing
-from mainspring.cli.words import clip, count
-from mainspring.cli.world import World, begin
 from mainspring.cli.wrap import AsItIs
 from mainspring.core.errors import MainspringError, ToolError
 from mainspring.core.messages import Assistant, Message, user
@@ -60,6 +62,7 @@ def converse(options: Options) -> int:
         signals.kill = kill
         keyboard = Keyboard(output)
         world = begin(parts, keyboard.answer)
+        begun()
         keyboard.session = world.session
         greet(output, world)
         load_line_editing()
@@ -104,7 +107,7 @@ def understood(said: str, world: World, output: Output) -> str:
 
 
 def show_help(world: World, output: Output) -> None:
-    from mainspring.cli.said import others
+    from mainspring.assembly.said import others
 
     output.line(HELP)
     found = others(world.around, OURS)

@@ -16,11 +16,11 @@ from textwrap import fill
 
 import msgspec
 
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.options import Options, StartError
+from mainspring.assembly.settings import settings_of
 from mainspring.cli.doctor_checks import CHECKS, Finding, Here, State
 from mainspring.cli.doctor_servers import endpoints, online
-from mainspring.cli.flags import Options, StartError
-from mainspring.cli.harmless import harmless
-from mainspring.cli.settings import settings_of
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings

@@ -17,10 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from functools import partial
 
-from mainspring.cli.broken_rules import broken_rules
-from mainspring.cli.flags import Options, StartError
-from mainspring.cli.model import is_elsewhere, new_config
-from mainspring.cli.sandbox import level_of
+from mainspring.assembly.broken_rules import broken_rules
+from mainspring.assembly.model import is_elsewhere, new_config
+from mainspring.assembly.options import Options, StartError
+from mainspring.assembly.sandbox import level_of
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.processes.bubblewrap import TEMPORARY

@@ -9,9 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, NamedTuple
 
-
-class StartError(Exception):
-    """What the user asked for cannot be started. The message says why, and the way out."""
+from mainspring.assembly.options import MODES, OTHER_NAMES, Options, StartError, is_uuid
+from mainspring.cli.telling import say, tell
 
 
 class Takes(Enum):
@@ -41,82 +40,14 @@ class Flag(NamedTuple):
     @property
     def field(self) -> str:
         """Its name in `Options`."""
-        return self.name.removeprefix("--").replace("Tools", "_tools").replace("-", "_")
+        name = self.name.removeprefix("--").replace("Tools", "_tools").replace("-", "_")
+        return "continue_" if name == "continue" else name  # a word of the language
 
     @property
     def value(self) -> str:
         """What the help shows behind its name."""
         return "|".join(self.choices) or self.takes.value
 
-
-class Options:
-    """What the command line said; None or empty where it said nothing.
-
-    A plain class: as a tuple with names, so many fields take 2 ms to define.
-    """
-
-    def __init__(self, **values: Any) -> None:
-        self.__dict__.update(values)
-
-    words: tuple[str, ...] = ()  # what stood there without a flag
-    print: bool = False
-    output_format: str = "text"
-    input_format: str = "text"
-    verbose: bool = False
-    model: str | None = None
-    fallback_model: tuple[str, ...] = ()
-    context_window: int | None = None
-    effort: str | None = None
-    thinking: str | None = None
-    max_thinking_tokens: int | None = None
-    thinking_display: str | None = None
-    betas: tuple[str, ...] = ()
-    system_prompt: str | None = None
-    system_prompt_file: str | None = None
-    append_system_prompt: str | None = None
-    max_turns: int | None = None
-    max_budget_usd: float | None = None
-    task_budget: int | None = None
-    tools: tuple[str, ...] | None = None
-    allowed_tools: tuple[str, ...] = ()
-    disallowed_tools: tuple[str, ...] = ()
-    permission_mode: str | None = None
-    dangerously_skip_permissions: bool = False
-    permission_prompt_tool: str | None = None
-    add_dir: tuple[str, ...] = ()
-    session_id: str | None = None
-    resume: str | None = None
-    fork_session: bool = False
-    resume_session_at: str | None = None
-    resume_drops_turn: str | None = None
-    require_journal: bool = False
-    session_mirror: bool = False
-    include_partial_messages: bool = False
-    include_hook_events: bool = False
-    replay_user_messages: bool = False
-    json_schema: str | None = None
-    settings: str | None = None
-    setting_sources: tuple[str, ...] | None = None
-    mcp_config: tuple[str, ...] = ()
-    strict_mcp_config: bool = False
-    agents: str | None = None
-    plugin_dir: tuple[str, ...] = ()
-    debug_to_stderr: bool = False
-    keep: bool = False
-    ask: bool = False
-    json: bool = False
-    online: bool = False
-    list: bool = False
-    remove: bool = False
-    batch: bool = False
-    version: bool = False
-    help: bool = False
-    given: tuple[str, ...] = ()  # the names of the flags that were there
-    # `continue` is a word of the language, so that flag has no field: it is found in `given`.
-
-
-MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto")
-OTHER_NAMES = {("--permission-mode", "manual"): "default"}  # Z-31
 
 FLAGS: tuple[Flag, ...] = (
     Flag(
@@ -248,8 +179,8 @@ def parse(arguments: list[str]) -> Options:
             value = left.pop()
         read = convert(flag, name, value)
         values[flag.field] = (*values.get(flag.field, ()), *read) if isinstance(read, tuple) else read
-    values.pop("continue", None)
-    return Options(words=tuple(words), given=tuple(given), **values)
+    later = tuple([name for name in given if BY_NAME[name].later])
+    return Options(words=tuple(words), given=tuple(given), ignored=later, notice=tell, remark=say, **values)
 
 
 def convert(flag: Flag, name: str, value: str) -> object:
@@ -299,11 +230,6 @@ def money(name: str, value: str) -> float:
 
 
 EXAMPLE = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
-
-
-def is_uuid(text: str) -> bool:
-    parts = text.split("-")
-    return [len(part) for part in parts] == [8, 4, 4, 4, 12] and set(text) <= set("-0123456789abcdefABCDEF")
 
 
 def split(text: str) -> tuple[str, ...]:

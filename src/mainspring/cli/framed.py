@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from mainspring.cli.flags import Options
-from mainspring.cli.frames import Frames
-from mainspring.cli.lines import line
-from mainspring.cli.wire import Object
-from mainspring.cli.world import World
+from mainspring.assembly.options import Options
+from mainspring.assembly.world import World
 from mainspring.core.messages import User
 from mainspring.core.updates import Update
+from mainspring.driven.frames import Frames
+from mainspring.driven.lines import line
+from mainspring.driven.wire import Object
 
 Write = Callable[[bytes], Awaitable[None]]
 

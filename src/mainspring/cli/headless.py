@@ -6,30 +6,28 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
-from mainspring.cli.flags import Options, readable
-from mainspring.cli.harmless import harmless
-from mainspring.cli.parts import Parts, open_journal, prepare
-from mainspring.cli.said import stands_for
-from mainspring.cli.sessions import Mirrored, Opened, ResumeError
+from mainspring.assembly.beginning import begun
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.options import Options
+from mainspring.assembly.parts import Parts, open_journal, prepare
+from mainspring.assembly.said import stands_for
+from mainspring.assembly.sessions import Opened, ResumeError
+from mainspring.assembly.world import World
+from mainspring.cli.collector import begun as loaded
+from mainspring.cli.flags import readable
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.stdin import prompt
 from mainspring.cli.stdout import Pipe
-from mainspring.cli.world import Driven, World, begin
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text, User
 from mainspring.core.reasons import Cause, Failure
 from mainspring.core.updates import Failed, Result, Retrying, Update
 from mainspring.engine.prompts import Blocked
 from mainspring.engine.run import Run
-
-if TYPE_CHECKING:
-    from mainspring.cli.permission_tool import PermissionTool
-
-STDIO = "stdio"  # as `--permission-prompt-tool`: ask over the pipe
 
 # Ends that are no errors, but that a reader of the bare answer should know of.
 WORTH_KNOWING: dict[Cause, str] = {
@@ -47,40 +45,23 @@ def headless(options: Options) -> int:
         with signals.heard_at_once():  # and from then on where it is safe
             text = prompt(options.words)
         signals.kill = parts.kit.kill
-        code = asyncio.run(drive(begun(parts), text, options, signals))
+        world = begun(parts, opened_or_told(parts))
+        loaded()
+        code = asyncio.run(drive(world, text, options, signals))
     return signals.code or code
 
 
-def opened_or_told(parts: Parts, mirror: Mirrored | None = None) -> Opened:
-    """A program that drives us hears of a session that cannot be taken up as a result, too (stream-json 1.6)."""
+def opened_or_told(parts: Parts) -> Opened:
+    """A program that reads along hears of a session that cannot be taken up as a result, too (stream-json 1.6)."""
     try:
-        return open_journal(parts, mirror)
+        return open_journal(parts)
     except ResumeError as error:
         if parts.options.output_format != "text":
-            from mainspring.cli.frames import never_begun
-            from mainspring.cli.lines import line
+            from mainspring.driven.frames import never_begun
+            from mainspring.driven.lines import line
 
             os.write(1, line(never_begun(str(error), parts.options.resume or "")))
         raise
-
-
-def begun(parts: Parts, driven: Driven | None = None, opened: Opened | None = None) -> World:
-    tool = permission_tool(parts.options)
-    if tool is not None:
-        driven = replace(driven or Driven(), answer=tool.answer)
-    world = begin(parts, driven=driven, opened=opened or opened_or_told(parts))
-    if tool is not None:
-        tool.servers = lambda: world.mcp
-    return world
-
-
-def permission_tool(options: Options) -> PermissionTool | None:
-    name = options.permission_prompt_tool
-    if name is None or (name == STDIO and options.input_format == "stream-json"):
-        return None
-    from mainspring.cli.permission_tool import PermissionTool
-
-    return PermissionTool(name)
 
 
 async def drive(world: World, text: str, options: Options, signals: Signals) -> int:
@@ -192,7 +173,7 @@ class Bare:
                 pass
 
     async def _end(self, result: Result) -> None:
-        from mainspring.cli.outcomes import outcome
+        from mainspring.assembly.outcomes import outcome
 
         out = outcome(result, self._failure)
         self.failed = out.is_error

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mainspring import __version__
-from mainspring.cli.flags import Options, StartError, parse
+from mainspring.assembly.options import Options, StartError
+from mainspring.cli.flags import parse
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -174,7 +175,7 @@ def talk(options: Options) -> int:
 
         harden()  # before a key is read
         if options.input_format == "stream-json":
-            from mainspring.cli.pipe.door import serve as begin
+            from mainspring.cli.pipe import serve as begin
         elif once:
             from mainspring.cli.headless import headless as begin
         else:

@@ -6,12 +6,12 @@ import asyncio
 import os
 from typing import Any, cast
 
-from mainspring.cli import rights
-from mainspring.cli.flags import Options
-from mainspring.cli.harmless import harmless
-from mainspring.cli.mcp import Found, Place, configured, hold_keys, new_servers, taken_away, undriven
-from mainspring.cli.mind import trusts
-from mainspring.cli.settings import settings_of, tell
+from mainspring.assembly import rights
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.mcp import Found, Place, configured, hold_keys, new_servers, taken_away, undriven
+from mainspring.assembly.mind import trusts
+from mainspring.assembly.options import Options
+from mainspring.assembly.settings import settings_of, tell
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
@@ -29,7 +29,7 @@ def mcp(options: Options) -> int:
     """0 if all of them are there."""
     cwd = os.getcwd()  # noqa: PTH109  # pathlib takes 8 ms to load
     settings = settings_of(options, cwd, os.environ)
-    tell(settings)
+    tell(settings, options)
     environ = {**os.environ, **settings.own_env}
     hold_keys(options, settings, environ, cwd)
     found = undriven(configured(Place(options, settings, environ, cwd, lambda: trusts(home_folder(environ), cwd))))

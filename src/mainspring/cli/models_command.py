@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from mainspring.cli.flags import Options, StartError
-from mainspring.cli.model import as_set, new_config
+from mainspring.assembly.model import as_set, new_config
+from mainspring.assembly.options import Options, StartError
+from mainspring.assembly.settings import settings_of
 from mainspring.cli.offers import Offered, asked, servers_in
-from mainspring.cli.settings import settings_of
 from mainspring.core.models import AS_OF, MODELS, Model, model_named
 from mainspring.core.money import Price
 from mainspring.settings.values import Settings

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 
-from mainspring.cli.harmless import harmless
+from mainspring.assembly.harmless import harmless
 from mainspring.cli.output import Output, Style
 
 

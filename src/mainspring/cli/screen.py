@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from typing import assert_never
 
-from mainspring.cli.harmless import harmless
-from mainspring.cli.outcomes import LOCAL, outcome
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.outcomes import LOCAL, outcome
+from mainspring.assembly.words import clip, count
 from mainspring.cli.output import Output, Style
-from mainspring.cli.words import clip, count
 from mainspring.core.messages import ToolCall
 from mainspring.core.models import MODELS, Model, same_model
 from mainspring.core.money import NANOS_PER_USD

@@ -6,11 +6,11 @@ import os
 import time
 from itertools import chain
 
-from mainspring.cli.flags import Options, StartError
-from mainspring.cli.harmless import harmless
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.options import Options, StartError
+from mainspring.assembly.sessions import by_name, new_place, no_conversation
+from mainspring.assembly.words import clip, count
 from mainspring.cli.output import is_terminal
-from mainspring.cli.sessions import by_name, new_place, no_conversation
-from mainspring.cli.words import clip, count
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.sessions.listing import MOST_LISTED, Entry, listed, shown
 

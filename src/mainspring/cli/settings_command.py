@@ -6,10 +6,10 @@ import os
 import sys
 import time
 
-from mainspring.cli import rights
-from mainspring.cli.broken_rules import broken_rules
-from mainspring.cli.flags import Options, StartError
-from mainspring.cli.settings import settings_of
+from mainspring.assembly import rights
+from mainspring.assembly.broken_rules import broken_rules
+from mainspring.assembly.options import Options, StartError
+from mainspring.assembly.settings import settings_of
 from mainspring.engine.shared import Policy
 from mainspring.processes.paths import resolve
 from mainspring.settings import trust as trusted

@@ -6,7 +6,8 @@ import os
 import select
 import sys
 
-from mainspring.cli.flags import StartError, readable
+from mainspring.assembly.options import StartError
+from mainspring.cli.flags import readable
 
 MOST = 10_000_000  # bytes; far more than any model's window
 WAIT = 3_000  # milliseconds for the first byte, where an argument is prompt enough

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from mainspring.assembly.world import World
 from mainspring.cli.signals import Signals, nothing
-from mainspring.cli.world import World
 
 
 async def waited(world: World, signals: Signals) -> bool:

@@ -49,6 +49,7 @@ class Around(Bundle):
     read: Callable[[], ReadSet] | None = None  # what the tools have read; asked for at the first file
     children: Callable[[], Children] | None = None  # who starts programs; asked for at the first one
     skills: bool = True  # whether the model can load one
+    tell: Callable[[str], object] | None = None  # hears what was left out, once each
 
 
 class Surroundings:
@@ -68,6 +69,10 @@ class Surroundings:
         self._recalled = ""  # the prompt for which notes were looked up
         if self._has_notes():
             self._index = self._the_notes().index
+
+    def tell(self, problem: str) -> None:
+        if self._around.tell is not None:
+            self._around.tell(problem)
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ class Plain:
         self._tools = tuple(tools)
         self._hands: Hands | None = None
         self._journal: Journal = journal or MemoryJournal()
-        self.system = system  # may grow: see `cli/mcp.py`
+        self.system = system  # may grow: see `assembly/mcp.py`
 
     @property
     def hands(self) -> Hands:

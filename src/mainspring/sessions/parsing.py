@@ -200,7 +200,7 @@ class Line(Struct):
     results: tuple[str, ...] = ()
     checkpoint: Raw = Raw(b"")
     standing: Standing | None = None
-    cut: str = ""  # why there is nothing of one of our lines but its place (see `cli/pipe_mirror.py`)
+    cut: str = ""  # why there is nothing of one of our lines but its place (see `driven/mirror.py`)
 
 
 class Spoke(Struct):

@@ -1,0 +1,201 @@
+"""What a session of the command knows and keeps in view: memory, skills, surroundings, and the layers over it all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from mainspring.assembly.model import Environment
+from mainspring.assembly.options import Options
+from mainspring.assembly.system_prompt import complete
+from mainspring.context import environment as surroundings_of
+from mainspring.context.memory import Where
+from mainspring.context.surroundings import Around, Surroundings
+from mainspring.core.config import Config
+from mainspring.core.errors import ToolError
+from mainspring.core.messages import Block, user
+from mainspring.core.models import MODELS, Model, model_named
+from mainspring.core.value import Bundle
+from mainspring.engine.ledger import Ledger
+from mainspring.engine.mind import Mind, Sight, size_of
+from mainspring.engine.plain import new_id
+from mainspring.engine.shared import Policy
+from mainspring.providers.base import Provider, ToolSpec
+from mainspring.sessions.places import folder_of
+from mainspring.settings.home import TRUSTED, home_folder
+from mainspring.settings.values import Features
+from mainspring.tools.gate import Gate
+from mainspring.tools.hands import Hands
+from mainspring.tools.kit import Kit
+
+if TYPE_CHECKING:
+    from mainspring.context.layers import Limits
+    from mainspring.engine.side_questions import SideQuestions
+
+SMALL = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
+
+
+class Site(Bundle):
+    """Where a session works, and by whose rules."""
+
+    options: Options
+    environment: Environment
+    cwd: str
+    gate: Gate
+    kit: Kit
+
+
+def around(site: Site) -> Surroundings:
+    """Reads the memory files. What is left out of them is told, once."""
+    options, kit = site.options, site.kit
+
+    def may_read(path: str) -> bool:
+        return site.gate.readable(site.cwd, Policy())(path)  # asked for links and includes alone
+
+    home = home_folder(site.environment)
+    where = Where(
+        site.cwd,
+        user=kit.place.home,
+        home=home,
+        trusted=trusts(home, site.cwd),
+        driven=options.driven,
+        sources=options.setting_sources,
+        may_read=may_read,
+    )
+    found = Surroundings(
+        Around(
+            where,
+            notes=notes_folder(home, site.cwd),
+            environ=site.environment,
+            read=lambda: kit.place.read,
+            children=lambda: kit.children,
+            tell=options.tell,
+        )
+    )
+    kit.load_skill = lambda name, arguments: found.skills.load(name, arguments).text
+    for problem in found.problems:
+        found.tell(problem)
+    return found
+
+
+def notes_folder(home: str | None, cwd: str) -> str:
+    return f"{folder_of(home, cwd)}/memory" if home else ""
+
+
+def trusts(home: str | None, folder: str) -> bool:
+    """Who never trusted a folder does not pay for a look into the list."""
+    if home is None or not os.path.lexists(f"{home}/{TRUSTED}"):
+        return False
+    from mainspring.settings.trust import is_trusted
+
+    return is_trusted(home, folder)
+
+
+def system_text(own: tuple[str, ...], found: Surroundings, tools: Iterable[str], *, attended: bool) -> tuple[str, ...]:
+    """`own` is what the command line has for it: see `system_prompt.own_blocks`."""
+    place = surroundings_of.place(found.memory.where.cwd, git=found.memory.project.git)
+    return complete(own, tools, place, attended=attended)
+
+
+class Thinking(Bundle):
+    """Who is asked for summaries, and who pays."""
+
+    provider: Provider
+    config: Config
+    ledger: Ledger
+    environment: Environment
+    searches: bool = False  # whether the model's service does
+    features: Features = Features()
+
+
+def mind_for(
+    asked: Thinking, found: Surroundings, hands: Hands, system: Callable[[], tuple[str, ...]], *, notes: str = ""
+) -> Mind:
+    """`system` as it is when somebody asks: MCP servers add to it. `notes` is the folder for those that are written
+    after a turn; empty: none are."""
+
+    def specs() -> tuple[ToolSpec, ...]:
+        return hands.specs
+
+    def side_questions() -> SideQuestions:
+        from mainspring.engine.side_questions import SideQuestions
+
+        config = asked.config
+        small = small_model(config.model, asked.environment)
+        return SideQuestions(
+            asked.provider, config, small=small, ledger=lambda: asked.ledger, system=system(), tools=specs
+        )
+
+    def limits() -> Limits:
+        from mainspring.context.layers import Limits
+
+        on = asked.features
+        clears = on.microcompact and not on.server_clearing  # one of the two, or the same is cleared twice
+        return Limits(snip=on.snip, clear=clears, collapse=on.collapse, elsewhere=on.server_clearing)
+
+    def files() -> Iterable[tuple[str, str]]:
+        from mainspring.context.recent import recent
+
+        return recent(hands.place.read)
+
+    return Mind(
+        Sight(
+            asked.config,
+            new_id,
+            surroundings=found,
+            ask=side_questions,
+            folder=hands.place.spill,
+            fixed=lambda: size_of(system(), hands.specs),
+            files=files,
+            hooks=hands.hooks,
+            notes=notes,
+            limits=limits,
+        )
+    )
+
+
+def new_mind(  # noqa: PLR0913  # what a mind is made of
+    asked: Thinking,
+    found: Surroundings,
+    hands: Hands,
+    system: Callable[[], tuple[str, ...]],
+    kit: Kit,
+    *,
+    afterthoughts: bool = False,
+) -> Mind:
+    """That of a session, which its tools may ask. `afterthoughts`: notes are written after a turn, for which the small
+    model is asked."""
+    where = found.memory.where
+    mind = mind_for(asked, found, hands, system, notes=notes_folder(where.home, where.cwd) if afterthoughts else "")
+
+    async def ask_small(text: str) -> str:
+        from mainspring.context.asking import Question
+
+        assert mind.ask is not None
+        answer = await mind.ask(Question((user(text),), ANSWER, small=True))
+        if answer.failed:
+            raise ToolError(f"the small model gave no answer: {answer.failed}")
+        return answer.text
+
+    async def search(prompt: str, declared: dict[str, Any]) -> list[Block]:
+        assert mind.ask is not None
+        return await mind.ask.search(prompt, declared)
+
+    kit.ask_small = ask_small
+    if asked.searches:
+        kit.search_service = search
+    return mind
+
+
+ANSWER = 2_000  # tokens, about a page
+
+
+def small_model(main: Model, environment: Environment) -> Model:
+    """For what need not be said well. Of a server that is not Anthropic's we know only the one model that was named."""
+    if not main.name.startswith("claude-"):
+        return main
+    named = next((value for name in SMALL if (value := environment.get(name, "").strip())), "")
+    if named:
+        return model_named(named)
+    return next(model for name, model in MODELS.items() if name.startswith("claude-haiku-"))

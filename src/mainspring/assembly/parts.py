@@ -1,0 +1,198 @@
+"""From the command line, the settings and the environment to all that a session is made of. Nothing else reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from mainspring.assembly import rights
+from mainspring.assembly.mcp_wiring import named_servers
+from mainspring.assembly.model import Environment, Reached, least, new_config, new_provider, takes_tools
+from mainspring.assembly.options import Options, StartError
+from mainspring.assembly.sandbox import Ground, Sandboxing
+from mainspring.assembly.sessions import Opened, new_place, open_session
+from mainspring.assembly.settings import settings_of, tell
+from mainspring.assembly.system_prompt import own_blocks
+from mainspring.core.config import COMPATIBLE, Config
+from mainspring.core.errors import UsageError
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.value import Bundle
+from mainspring.engine.plain import new_id
+from mainspring.engine.shared import Policy
+from mainspring.secrets.sources import FILE_NAME
+from mainspring.settings.home import home_folder
+from mainspring.settings.values import Settings
+from mainspring.tools.base import Offer, Place, offer
+from mainspring.tools.catalog import SPECS
+from mainspring.tools.gate import Gate
+from mainspring.tools.kit import Kit
+
+if TYPE_CHECKING:
+    from mainspring.assembly.mcp import Found
+
+
+class Parts(Bundle):
+    """Everything that can be known before a session begins."""
+
+    options: Options
+    environment: Environment
+    cwd: str
+    settings: Settings
+    config: Config
+    system: tuple[str, ...]  # what the command line has for it
+    mode: str
+    gate: Gate
+    kit: Kit
+    tools: tuple[str, ...]  # by name
+    schema: Offer | None  # for an answer of a given shape
+    model: Reached
+    sandboxing: Sandboxing
+    servers: Found | None = None  # of MCP
+
+
+def prepare(options: Options, environment: Environment) -> Parts:
+    """Checks everything and changes nothing: what is wrong is told before anybody waits or pays."""
+    cwd = working_folder(options)
+    settings = settings_of(options, cwd, environment)
+    environment = environment | settings.own_env
+    home, ours = os.path.expanduser("~"), home_folder(environment)  # noqa: PTH111  # pathlib takes 8 ms to load
+    gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else ())
+    place = Place(cwd, home=home, folders=rights.folders(options, settings, cwd))
+    sandboxing = new_sandboxing(place, gate, environment, settings, options)
+    kit = new_kit(place, gate, environment, settings, sandboxing, options)
+    config = new_config(options, settings)
+    if options.driven:
+        config = replace(config, stop_hooks=COMPATIBLE.stop_hooks, siblings=COMPATIBLE.siblings)
+    parts = Parts(
+        options=options,
+        environment=environment,
+        cwd=cwd,
+        settings=settings,
+        config=config,
+        system=own_blocks(options),
+        mode=rights.mode(options, settings, environment),
+        gate=gate,
+        kit=kit,
+        tools=tuple(offered(options, settings, config)),
+        schema=structured(options),
+        model=new_provider(
+            options, settings, environment, cwd, (config.model.name, *[m.name for m in config.fallbacks])
+        ),
+        sandboxing=sandboxing,
+        servers=named_servers(options, settings, environment, cwd),
+    )
+    tell(settings, options)
+    return parts
+
+
+def structured(options: Options) -> Offer | None:
+    if options.json_schema is None:
+        return None
+    from mainspring.tools.structured import structured_tool
+
+    try:
+        return offer(structured_tool(msgspec.json.decode(options.json_schema, type=dict[str, Any])))
+    except (msgspec.MsgspecError, UsageError) as error:
+        raise StartError(f"'--json-schema' cannot be understood: {error}") from None
+
+
+def new_sandboxing(
+    place: Place, gate: Gate, environment: Environment, settings: Settings, options: Options
+) -> Sandboxing:
+    home = home_folder(environment)
+    ground = Ground(
+        settings.sandbox,
+        folders=(place.root, *place.folders),
+        home=home,
+        path=environment.get("PATH", ""),
+        policy=lambda: gate.policy(Policy()),
+        may_read=lambda: gate.reading_rules(place.root, Policy()),
+        masked=(f"{home}/{FILE_NAME}",) if home else (),
+        tell=options.tell,
+    )
+    sandboxing = gate.sandbox = Sandboxing(ground)
+    return sandboxing
+
+
+def new_kit(  # noqa: PLR0913, PLR0917  # what a kit is made of
+    place: Place, gate: Gate, environment: Environment, settings: Settings, sandboxing: Sandboxing, options: Options
+) -> Kit:
+    def only_reads(command: str) -> bool:
+        return gate.only_reads(command, place.cwd, Policy())
+
+    def env() -> dict[str, str]:
+        from mainspring.processes.environment import for_programs, sounds_secret
+        from mainspring.secrets.held import known
+
+        keys, held = {entry.key_env for entry in settings.models}, known()
+
+        def is_secret(name: str, value: str) -> bool:
+            return sounds_secret(name) or name in keys or any(secret in value for secret in held)
+
+        # A program that drives us has chosen what we find there, and for its tools (stream-json 1.3).
+        named = [name for name, value in environment.items() if not is_secret(name, value)] if options.driven else ()
+        found = for_programs(environment, settings=settings.env, names=named)
+        if "PATH" in found:  # a relative folder on it is the project's own, in every project (P6)
+            found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
+        return found
+
+    kit = Kit(
+        place,
+        env,
+        adopt=not options.in_process,
+        only_reads=only_reads,
+        around=sandboxing.around,
+        walls=sandboxing.walls,
+        notes=sandboxing.notes,
+    )
+    kit.search_command = settings.search_command or ""
+    return kit
+
+
+def service_searches(config: Config, settings: Settings) -> bool:
+    """Anthropic's own does, for its own models; of what stands at another address nobody knows."""
+    return config.model.name.startswith("claude-") and not settings.api.base_url
+
+
+def offered(options: Options, settings: Settings, config: Config) -> list[str]:
+    """The tools that exist for this session. Those that a rule takes away as a whole, the model is not told of."""
+    if not takes_tools(config.model.name, settings):
+        return []
+    exist = tuple(SPECS) if options.tools is None or "default" in options.tools else options.tools
+    if unknown := [name for name in exist if name not in SPECS]:
+        raise StartError(f"'--tools {unknown[0]}': there is no such tool; there are {', '.join(SPECS)}")
+    away = rights.taken_away(options, settings)
+    usual = options.tools is None or "default" in options.tools
+    if usual and not settings.search_command and not service_searches(config, settings):
+        away = {*away, "WebSearch"}  # nobody is there to search; who names the tool is told so by its answer
+    return [name for name in exist if name not in away]
+
+
+def money(options: Options, settings: Settings) -> int | None:
+    given = round(options.max_budget_usd * NANOS_PER_USD) if options.max_budget_usd else None
+    return least(given, settings.api.max_cost)
+
+
+def open_journal(parts: Parts, mirror: Callable[[str, bytes], None] | None = None) -> Opened:
+    place = new_place(parts.environment, parts.cwd, (), mirror)
+    return open_session(parts.options, place, new_id())
+
+
+def working_folder(options: Options) -> str:
+    if options.cwd is not None:
+        return named_folder(options.cwd)
+    try:
+        return os.getcwd()  # noqa: PTH109  # pathlib takes 8 ms to load
+    except FileNotFoundError:
+        raise StartError("the working folder is gone: change into one that is there") from None
+
+
+def named_folder(path: str) -> str:
+    folder = os.path.abspath(path)  # noqa: PTH100  # pathlib takes 8 ms to load
+    if not os.path.isdir(folder):  # noqa: PTH112
+        raise StartError(f"the working folder '{path}' is not there, or is no folder")
+    return folder

@@ -1,0 +1,90 @@
+"""Who may do what in this session, from flags and settings: rules, mode, folders. `permissions/` decides by them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from mainspring.assembly.options import Options, StartError
+from mainspring.settings.values import Entry, Settings, Source
+from mainspring.tools.gate import Gate, Written
+
+BYPASS, DEFAULT = "bypassPermissions", "default"
+
+# What a source of settings is called in a verdict.
+NAMES = {
+    Source.USER: "user",
+    Source.PROJECT: "project",
+    Source.LOCAL: "local",
+    Source.ENVIRONMENT: "user",
+    Source.COMMAND_LINE: "flag",
+    Source.ADMINISTRATOR: "administrator",
+}
+
+
+def new_gate(options: Options, settings: Settings, cwd: str, home: str, ours: tuple[str, ...]) -> Gate:
+    def trusted() -> bool:
+        from mainspring.settings.trust import is_trusted
+
+        return is_trusted(ours[0] if ours else None, cwd)
+
+    return Gate(
+        rules(options, settings, cwd),
+        folders=(cwd, *folders(options, settings, cwd)),
+        home=home,
+        ours=ours,
+        trusted=trusted,
+    )
+
+
+def rules(options: Options, settings: Settings, cwd: str) -> tuple[Written, ...]:
+    given = settings.permissions
+    said = [
+        *[("deny", entry) for entry in given.deny],
+        *[("ask", entry) for entry in given.ask],
+        *[("allow", entry) for entry in given.allow],
+    ]
+    from_settings = [Written(kind, entry.text, NAMES[entry.origin.source], base(entry, cwd)) for kind, entry in said]
+    from_flags = [Written("deny", text, "flag", cwd) for text in options.disallowed_tools]
+    from_flags += [Written("allow", text, "flag", cwd) for text in options.allowed_tools]
+    return (*from_settings, *from_flags)
+
+
+def base(entry: Entry, cwd: str) -> str:
+    """What `/path` in a rule is relative to: for files of the user's side, the folder of the file."""
+    if entry.origin.source in (Source.USER, Source.ADMINISTRATOR) and entry.origin.place.startswith("/"):
+        return entry.origin.place.rpartition("/")[0] or "/"
+    return cwd
+
+
+def folders(options: Options, settings: Settings, cwd: str) -> tuple[str, ...]:
+    """Those that were added to the working folder."""
+    named = (*options.add_dir, *[entry.text for entry in settings.permissions.directories])
+    return tuple(dict.fromkeys([os.path.realpath(os.path.join(cwd, expanded(folder))) for folder in named]))  # noqa: PTH118
+
+
+def expanded(folder: str) -> str:
+    return os.path.expanduser(folder) if folder.startswith("~/") else folder  # noqa: PTH111  # pathlib takes 8 ms
+
+
+def mode(options: Options, settings: Settings, environment: Mapping[str, str]) -> str:
+    chosen = options.permission_mode or settings.permissions.default_mode or DEFAULT
+    if options.dangerously_skip_permissions:
+        chosen = BYPASS
+    if chosen == BYPASS and settings.permissions.bypass_disabled:
+        raise StartError(
+            f"'{BYPASS}' is switched off by 'permissions.disableBypassPermissionsMode': choose another mode"
+        )
+    if chosen == BYPASS and os.geteuid() == 0 and environment.get("IS_SANDBOX") != "1":
+        raise StartError(
+            f"'{BYPASS}' is refused for root, for whom nothing is out of reach: use another user, or set IS_SANDBOX=1 "
+            "where nothing can be harmed"
+        )
+    return chosen
+
+
+def taken_away(options: Options, settings: Settings) -> set[str]:
+    """Tools that the model is not even told of: denied as a whole (N-10)."""
+    denied = [*options.disallowed_tools, *[entry.text for entry in settings.permissions.deny]]
+    bare = [rule.removesuffix("()").removesuffix("(*)") for rule in denied]
+    return {"Agent" if rule == "Task" else rule for rule in bare if "(" not in rule and "*" not in rule}

@@ -1,0 +1,204 @@
+"""The sandbox of a session of the command: what is wanted, whether it can be had, and what it lets through.
+
+Nothing of it is loaded before it is needed: when the first command is run, or when somebody wants to know the level.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TYPE_CHECKING
+
+from mainspring.assembly.options import StartError, log
+from mainspring.core.errors import UsageError
+from mainspring.core.value import Bundle
+from mainspring.settings.values import Sandbox as Wanted
+
+if TYPE_CHECKING:
+    from mainspring.permissions.policy import Policy
+    from mainspring.processes.child import Job, Walls
+    from mainspring.processes.proxy_namespace import Network
+    from mainspring.processes.sandbox import Level, Standing, Walled, Way
+
+TOLD = "sandbox-told"  # in our home: why there is no sandbox was said
+MOST_LOOKED_AT = 3_000  # entries of the working folders, when rules keep files from being read
+DEEPEST = 4
+# Of the command that this task runs, or ran last: others may run beside it, each in a task of its own.
+
+
+class Ground(Bundle):
+    """What a sandbox stands on."""
+
+    wanted: Wanted
+    folders: tuple[str, ...]
+    home: str | None  # ours
+    path: str  # where programs are looked for
+    policy: Callable[[], Policy]
+    may_read: Callable[[], Callable[[str], bool] | None]  # the rules about reading; None: there are none
+    masked: tuple[str, ...] = ()  # never to be read by a command: where keys are
+    tell: Callable[[str], object] = log  # hears why there is none
+
+
+class Sandboxing:
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._standing: Standing | None = None
+        self._sandbox: Walled | None = None
+        self._network: Network | None = None
+        self._way: Way | None = None
+        self._temp = ""
+        self._told = False
+        self._noted: set[str] = set()
+        self.policy = ground.policy  # the session's own, once there is one
+        self.note: Callable[[], object] | None = None  # puts the level down in the journal, with the first command
+        self._noting: object = None
+        if ground.wanted.required:
+            _ = self.standing  # or nothing is begun
+
+    @property
+    def standing(self) -> Standing:
+        """What is in force. Asked for the first time, it may take a moment."""
+        if self._standing is None:
+            from mainspring.processes.sandbox import Answer, Kind, Level, settle
+            from mainspring.processes.sandbox_probe import probe
+            from mainspring.sessions.places import make_folder
+
+            ground, wanted = self._ground, self._ground.wanted
+            level = level_of(wanted)
+            answer = Answer(None)
+            if level is not Level.OFF:
+                home = ground.home or self._own_folder()
+                with suppress(OSError):  # the probe says what is wrong
+                    make_folder(home)  # on a fresh machine nobody has made it yet
+                # Landlock keeps files at the top of a repository from being made: better than nothing, if asked for.
+                kinds = tuple(Kind) if wanted.required else (Kind.BUBBLEWRAP,)
+                answer = probe(home, path=ground.path, outside=ground.folders, kinds=kinds)
+            try:
+                self._standing = settle(level, answer)
+            except UsageError as error:
+                raise StartError(str(error)) from None
+        return self._standing
+
+    @property
+    def in_force(self) -> bool:
+        return self.standing.program is not None
+
+    @property
+    def auto_allow(self) -> bool:
+        return self._ground.wanted.auto_allow
+
+    @property
+    def words(self) -> str:
+        return self.standing.words
+
+    async def open(self) -> None:
+        """The way to the network, for those who listed domains; the others have none in there."""
+        if not self._ground.wanted.domains or self.standing.level != "bubblewrap":  # landlock has no way to a proxy
+            return
+        from mainspring.processes.proxy_connect import Proxy
+        from mainspring.processes.proxy_namespace import Network
+        from mainspring.web.reach import proxy_gate
+
+        gate = proxy_gate(self.policy, self._ground.wanted.domains)
+        self._network = Network(Proxy(gate), outside=self._ground.folders)
+        self._way = await self._network.__aenter__()
+
+    def walls(self, command: str, leave: bool) -> Walls:  # a callback
+        """What a command may reach; `leave`: it asks for everything."""
+        from mainspring.processes.child import Walls
+
+        if self.note is not None:
+            self._noting, self.note = self.note(), None
+
+        if self.standing.level != "bubblewrap":
+            self._tell()
+        if not self.in_force:
+            return Walls.NONE
+        from mainspring.tools.shell_walls import Excluded, walls_of
+
+        wanted = self._ground.wanted
+        return walls_of(Excluded(wanted.excluded, wanted.may_be_left))(command, leave)
+
+    def around(self, job: Job) -> AbstractContextManager[Job]:
+        if not self.in_force:
+            return nullcontext(job)
+        if self._sandbox is None:
+            self._sandbox = self._build()
+        return self._sandbox.around(job)
+
+    def notes(self, said: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of a command that were not told before in this session."""
+        new = tuple(dict.fromkeys([note for note in said if note not in self._noted]))
+        self._noted.update(new)
+        return new
+
+    async def close(self) -> None:
+        if self._sandbox is not None:
+            self._sandbox.close()
+        if self._network is not None:
+            await self._network.__aexit__(None, None, None)
+        if self._temp:
+            import shutil
+
+            shutil.rmtree(self._temp, ignore_errors=True)
+
+    def _build(self) -> Walled:
+        from mainspring.processes.sandbox import Rooms, build
+
+        ground = self._ground
+        state = f"{ground.home or self._own_folder()}/sandbox"
+        os.makedirs(state, 0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
+        temp = f"{self._own_folder()}/tmp"  # noqa: S108  # in a folder of our own
+        os.makedirs(temp, 0o700, exist_ok=True)  # noqa: PTH103
+        rules = ground.may_read()
+        denied = (*ground.masked, *(_unreadable(ground.folders, rules) if rules is not None else ()))
+        return build(self.standing, Rooms(ground.folders, temp, state, denied=denied), way=self._way)
+
+    def _own_folder(self) -> str:
+        if not self._temp:
+            import tempfile
+
+            self._temp = tempfile.mkdtemp(prefix="mainspring-")
+        return self._temp
+
+    def _tell(self) -> None:
+        """Once for each home and reason: whoever has read it need not read it every day."""
+        standing, home = self.standing, self._ground.home
+        if self._told or standing.wanted == "off":
+            return
+        self._told = True
+        if home is not None:
+            with suppress(OSError), open(f"{home}/{TOLD}", encoding="utf-8") as file:  # noqa: PTH123
+                if file.read(4_096) == standing.reason:
+                    return
+            with suppress(OSError):
+                fd = os.open(f"{home}/{TOLD}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+                with os.fdopen(fd, "w", encoding="utf-8") as file:
+                    file.write(standing.reason)
+        how = "in a lower sandbox (landlock)" if standing.program else "without a sandbox"
+        self._ground.tell(f"commands run {how}: {standing.reason}")
+
+
+def level_of(wanted: Wanted) -> Level:
+    from mainspring.processes.sandbox import Level
+
+    if wanted.required:
+        return Level.REQUIRED
+    return Level.OFF if wanted.enabled is False else Level.ON
+
+
+def _unreadable(folders: tuple[str, ...], may_read: Callable[[str], bool]) -> Iterator[str]:
+    """What the rules keep from being read, as far as it is there and near."""
+    left = MOST_LOOKED_AT
+    rows = [(folder, 0) for folder in folders]
+    for folder, depth in rows:  # it grows while we go
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                left -= 1
+                if left < 0:
+                    return
+                if not may_read(entry.path):
+                    yield entry.path
+                elif depth < DEEPEST and entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                    rows.append((entry.path, depth + 1))

@@ -1,0 +1,328 @@
+"""A session that can run, made of its parts, and what the doors do with it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from mainspring.assembly.about import About
+from mainspring.assembly.agents import OURS, AgentsOf, Household, kinds_of, spent_before, told
+from mainspring.assembly.mcp_wiring import wired
+from mainspring.assembly.mind import Site, Thinking, around, new_mind, system_text
+from mainspring.assembly.model import Close, patience_of
+from mainspring.assembly.options import Options
+from mainspring.assembly.parts import Parts, money, open_journal, service_searches
+from mainspring.assembly.said import attaching, others, skill_names, skill_of
+from mainspring.assembly.sessions import Opened
+from mainspring.core.config import Config
+from mainspring.core.errors import UsageError
+from mainspring.core.messages import Assistant, User
+from mainspring.core.models import same_model
+from mainspring.core.money import Usage
+from mainspring.core.value import Bundle
+from mainspring.core.view import view
+from mainspring.engine.equipped import Answerer, Equipped
+from mainspring.engine.ledger import Ledger
+from mainspring.engine.prompts import Prompts
+from mainspring.engine.run import Run
+from mainspring.engine.session import Session
+from mainspring.engine.shared import Policy
+from mainspring.engine.wishes import compaction, token_budget
+from mainspring.hooks.points import Hooks
+from mainspring.sessions.journal import FileJournal
+from mainspring.sessions.places import side_folder
+from mainspring.sessions.records import NoteRecord
+from mainspring.tools.hands import Hands
+from mainspring.tools.kit import FOR_PEOPLE, Kit
+
+if TYPE_CHECKING:
+    from mainspring.assembly.mcp import Wired
+    from mainspring.assembly.mcp_wiring import NoServers
+    from mainspring.assembly.rewinding import Rewinding
+    from mainspring.context.agents import AgentKind
+    from mainspring.context.surroundings import Surroundings
+    from mainspring.hooks.runner import Hook
+    from mainspring.sessions.loaded import Loaded
+    from mainspring.tools.mcp.relayed import Send
+    from mainspring.tools.mcp.servers import Servers
+
+DRIVEN = ("compact", "clear", "context")  # words with a slash that a driven session understands itself
+CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
+
+
+class Driven(Bundle):
+    """What a program brings that drives us over a pipe."""
+
+    hooks: tuple[Hook, ...] = ()  # functions of its own
+    say: Callable[[str], object] | None = None  # hears what hooks have for the person
+    relay: Send | None = None  # the way to MCP servers that live in it
+    answer: Answerer | None = None  # who is asked about calls; None: nobody
+    skills: tuple[str, ...] | None = None  # of these alone the model is told; None: of all
+
+
+class World(Bundle):
+    session: Session
+    about: About
+    hands: Hands
+    prompts: Prompts
+    open: Close  # what takes the event loop, before the first prompt
+    close: Close
+    skill: Callable[[str, str], str]  # the text of one, or of a command, by its name; raises `ToolError`
+    agents: AgentsOf
+    servers: Wired | NoServers  # of MCP
+    around: Surroundings
+    kinds: Mapping[str, AgentKind]  # of agents; empty: ours alone
+    kit: Kit
+
+    system: Callable[[], tuple[str, ...]]
+    rewinding: Rewinding | None = None  # None: nobody wants to go back
+
+    async def rewind(self, user_message_id: str) -> dict[str, Any]:
+        """Every file that our tools have changed since that prompt is what it was when it came (stream-json 4). Raises
+        `UsageError`, in words for the driving program."""
+        if self.rewinding is None:
+            raise UsageError(
+                f"File checkpointing is not enabled: start the session with 'enable_file_checkpointing' ({CHECKPOINTS}"
+                "=true), and where it can be stored"
+            )
+        return await self.rewinding.rewind(user_message_id)
+
+    @property
+    def mcp(self) -> Servers | None:
+        """None: nobody named any."""
+        return getattr(self.servers, "servers", None)
+
+    async def stop(self, task: str) -> None:
+        """An agent or a command in the background, if it still works."""
+        await self.agents.stop(task)
+        await self.kit.stop(task)
+
+    async def settle(self) -> None:
+        """Before a turn is announced: tools of servers that have come meanwhile."""
+        await self.servers.settle()
+
+    def run(self, said: str, heard: tuple[User, ...], *, deltas: bool = True) -> Run:
+        """What was said may be a wish to the loop itself."""
+        session = self.session
+        self.agents.begin(session.config.max_turns)
+        if (words := compaction(said)) is not None:
+            return session.compact(words)
+        tokens = token_budget(said)
+        config = replace(session.config, token_budget=tokens) if tokens is not None else session.config
+        return session.run(heard, config=config, deltas=deltas)
+
+    @property
+    def has_more(self) -> bool:
+        """Agents in the background still work, or have reported: the conversation goes on by itself."""
+        waits = self.agents.away or self.session.shared.inbox.waiting()
+        return bool(waits) and self.agents.turns_left > 0
+
+    async def wait_for_more(self) -> None:
+        if not self.session.shared.inbox.waiting():
+            await self.agents.next_report()
+
+    def go_on(self, *, deltas: bool = True) -> Run:
+        config = replace(self.session.config, max_turns=self.agents.turns_left)
+        return self.session.run(config=config, deltas=deltas)
+
+
+def begin(
+    parts: Parts, answer: Answerer | None = None, *, driven: Driven | None = None, opened: Opened | None = None
+) -> World:
+    """A session that begins, or goes on, and its file. `answer` puts a question to a person; None: nobody is there."""
+    options, opened = parts.options, opened or open_journal(parts)
+    if opened.journal is not None:
+        parts.kit.place.spill = f"{side_folder(opened.journal.file)}/tool-results"
+    ask = driven.answer if driven is not None else None  # at any time, also for an agent in the background
+    answer = answer or ask
+    hooks, attended = new_hooks(parts, opened, driven), answer is not None
+    surroundings = surroundings_of(parts, driven)
+    stored = opened.journal is not None
+    kinds = kinds_of(options, surroundings)
+    parts.kit.kinds = told(kinds)
+    hands = new_hands(parts, hooks, attended=attended, skills=surroundings.has_skills, stored=stored)
+    loaded = opened.loaded
+    before = spent_before(loaded)
+    ledger = Ledger(money(options, parts.settings), spent=before.spent + before.by_agents)
+    system = system_text(parts.system, surroundings, hands.offers, attended=attended)
+    searches = service_searches(parts.config, parts.settings)
+    features = parts.settings.features
+    asked = Thinking(parts.model.provider, parts.config, ledger, parts.environment, searches, features)
+    takes_notes = attended and driven is None and stored and features.auto_memory  # for a person who comes back
+    relay = driven.relay if driven is not None else None
+
+    def instruct(words: str) -> None:
+        deps.system = (*system, words)
+
+    servers = wired(parts, hands, instruct, relay)
+    mind = new_mind(asked, surroundings, hands, lambda: deps.system, parts.kit, afterthoughts=takes_notes)
+    deps = Equipped(
+        parts.model.provider,
+        hands,
+        journal=opened.journal,
+        system=system,
+        answer=answer,
+        mind=mind,
+        before_turn=servers.settle,
+    )
+    about = About(
+        session_id=opened.session_id,
+        cwd=parts.cwd,
+        model=parts.config.model,
+        tools=tuple(hands.offers),
+        later=lambda: servers.tools,
+        servers=servers.states,
+        agents=tuple(kinds) or OURS,
+        commands=slash_words(options, surroundings, ("compact",) if relay is None else DRIVEN),
+        skills=lambda: skill_names(surroundings),
+        mode=parts.mode,
+        key_source=parts.model.key_source,
+        betas=options.betas,
+        ignored=options.ignored,
+        sandbox=lambda: parts.sandboxing.words,
+        output_style=parts.settings.output_style or "default",
+        used=used_before(loaded),
+        max_retries=patience_of(parts.settings).tries - 1,
+        spent=before.spent,
+    )
+    session = new_session(parts, deps, ledger, loaded, hands)
+    session.shared.agent_spent(before.by_agents)  # the first event tells of it
+    connect(parts, session, opened.journal)
+    agents = AgentsOf(Household(parts, opened, kinds, surroundings, asked, hands, session, ask))
+    parts.kit.send_agent = agents.send
+    attach = attaching(surroundings, parts.gate, session, parts.cwd)
+    prompts = Prompts(hands.hooks, "startup" if loaded is None else "resume", attach)
+
+    async def start() -> None:
+        await parts.sandboxing.open()
+        await servers.open(wait=relay is None and (not attended or ask is not None))
+        await agents.tell_of_lost(before.lost)
+
+    async def close() -> None:
+        await agents.close()
+        await prompts.ended("other")
+        await mind.close()
+        await hands.hooks.close()
+        await servers.close()
+        await parts.kit.close()
+        await parts.sandboxing.close()
+        await parts.model.close()
+
+    return World(
+        session,
+        about,
+        hands,
+        prompts,
+        start,
+        close,
+        skill_of(surroundings),
+        agents,
+        servers,
+        surroundings,
+        kinds,
+        parts.kit,
+        lambda: deps.system,
+        new_rewinding(parts, session, opened.journal, hands) if driven is not None else None,
+    )
+
+
+def new_rewinding(parts: Parts, session: Session, journal: FileJournal | None, hands: Hands) -> Rewinding | None:
+    if journal is None or parts.environment.get(CHECKPOINTS) not in ("1", "true"):
+        return None
+    from mainspring.assembly.rewinding import Rewinding
+
+    return Rewinding(session, hands, journal)
+
+
+def new_session(parts: Parts, deps: Equipped, ledger: Ledger, loaded: Loaded | None, hands: Hands) -> Session:
+    if loaded is None:
+        session = Session(deps, parts.config, ledger=ledger)
+        session.shared.policy = Policy(parts.mode)
+        return session
+    session = Session.resumed(deps, parts.config, loaded, ledger=ledger, repeatable=hands.is_repeatable)
+    go_on_with(session, parts)
+    tell_of_another_model(session, parts.config, parts.options)
+    hands.remember((*view(session.state.history, session.state.edits), *loaded.salvaged))
+    return session
+
+
+def used_before(loaded: Loaded | None) -> tuple[tuple[str, Usage], ...]:
+    """What each model was told and said, in a session that is taken up again."""
+    used: dict[str, Usage] = {}
+    for message in loaded.state.history if loaded is not None else ():
+        if isinstance(message, Assistant) and message.model:
+            used[message.model] = used.get(message.model, Usage()) + message.usage
+    return tuple(used.items())
+
+
+def surroundings_of(parts: Parts, driven: Driven | None) -> Surroundings:
+    found = around(Site(parts.options, parts.environment, parts.cwd, parts.gate, parts.kit))
+    if driven is not None and driven.skills is not None:
+        found.tell_only(driven.skills)
+    return found
+
+
+def slash_words(options: Options, found: Surroundings, own: tuple[str, ...]) -> tuple[str, ...]:
+    """Beside the skills that the model is told of. Who gets bare text is not told of them, and does not pay for it."""
+    if options.output_format == "text":
+        return own
+    skills = skill_names(found)
+    return (*own, *[entry.name for entry in others(found, own) if entry.name not in skills])
+
+
+def new_hands(parts: Parts, hooks: Hooks | None, *, attended: bool, skills: bool, stored: bool) -> Hands:
+    idle = {*(() if attended else FOR_PEOPLE), *(() if skills else ("Skill",)), *(() if stored else ("Recall",))}
+    names = [name for name in parts.tools if name not in idle]
+    offers = [*parts.kit.offers(names), *([parts.schema] if parts.schema is not None else [])]
+    return Hands(offers, place=parts.kit.place, gate=parts.gate, hooks=hooks, attended=attended)
+
+
+def connect(parts: Parts, session: Session, journal: FileJournal | None) -> None:
+    """Tools that change the mode change that of the session, and see its rules; the one that searches the past
+    searches its file."""
+    kit, gate = parts.kit, parts.gate
+
+    def past() -> tuple[str, ...] | None:
+        if journal is None or not journal.stored:
+            return None
+        return (sys.executable, "-I", "-m", "mainspring.sessions.past", journal.file)
+
+    async def change(mode: str) -> None:
+        await session.change(replace(session.shared.policy, mode=mode))
+
+    kit.mode, kit.change_mode, kit.past = (lambda: session.shared.policy.mode), change, past
+    kit.names_host = lambda host: gate.names_host(host, session.shared.policy)
+    parts.sandboxing.policy = lambda: gate.policy(session.shared.policy)
+
+    async def note() -> None:
+        await session.deps.journal.append(NoteRecord("sandbox", parts.sandboxing.words, session.deps.now()))
+
+    parts.sandboxing.note = lambda: asyncio.ensure_future(note())
+
+
+def go_on_with(session: Session, parts: Parts) -> None:
+    """Rules that were added in the session stay; the mode is that of this start, as somebody chose it or by default."""
+    before = session.shared.policy
+    session.shared.policy = Policy(parts.mode, before.model, before.rules, before.tools)
+
+
+def tell_of_another_model(session: Session, config: Config, options: Options) -> None:
+    """Who goes on with a conversation should know that it goes to another model, perhaps of another company."""
+    last = next((m.model for m in session.state.history.newest_first() if isinstance(m, Assistant) and m.model), "")
+    if last and not same_model(last, config.model.name):
+        options.tell(
+            f"this session was held with '{last}', and goes on with '{config.model.name}' ('--model' names another)"
+        )
+
+
+def new_hooks(parts: Parts, opened: Opened, driven: Driven | None) -> Hooks | None:
+    brought, said = (driven.hooks, driven.say) if driven is not None else ((), None)
+    if not parts.settings.hooks and not brought:
+        return None
+    from mainspring.assembly.hooks import Said, hooks_of
+
+    return hooks_of(parts.settings, parts.kit, opened, brought, Said(parts.options.tell, said or parts.options.say))

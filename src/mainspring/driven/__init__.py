@@ -1,0 +1,1 @@
+"""A session that a program drives, in frames of stream-json: over a pipe, or within one process."""

@@ -1,0 +1,182 @@
+"""What works beside a session, as frames of stream-json (6.6 and 12): agents, their calls and results, and commands
+in the background.
+
+What an agent says and thinks is sent only to those who ask for it; the last of it is the result of the call for which
+it works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from mainspring.core.messages import ToolCall
+from mainspring.core.money import Usage
+from mainspring.core.reasons import Cause
+from mainspring.core.updates import (
+    AgentDone,
+    AgentStarted,
+    AgentUpdate,
+    BlockDone,
+    CallDone,
+    CallStarted,
+    ReplyDone,
+    ReplyStarted,
+    RequestStarted,
+    Result,
+)
+from mainspring.driven.tally import Tally
+from mainspring.driven.wire import Object, block, block_id, message, tool_result
+
+
+class Frame(Protocol):
+    """Makes a frame of its kind, with all that every frame has."""
+
+    def __call__(self, kind: str, fields: Object, id: str = "", /) -> Object: ...
+
+
+class Task:
+    """An agent at work."""
+
+    def __init__(self, started: AgentStarted, now: int) -> None:
+        self.started = started
+        self.began = now
+        self.model = ""
+        self.usage = Usage()
+        self.prompt = Usage()  # of the reply under way
+        self.calls = 0
+
+
+class AgentFrames:
+    def __init__(self, frame: Frame, tally: Tally, now: Callable[[], int], *, forward: bool = False) -> None:
+        """`forward`: also what they say and think."""
+        self._frame = frame
+        self._forward = forward
+        self._tally = tally
+        self._now = now
+        self._tasks: dict[str, Task] = {}
+
+    def of(self, update: AgentStarted | AgentUpdate | AgentDone) -> list[Object]:
+        match update:
+            case AgentStarted():
+                return self._begins(update)
+            case AgentUpdate():
+                task = self._tasks.get(update.agent_id)
+                return self._at_work(task, update) if task is not None else []
+            case AgentDone():
+                self._tally.agent_ended(update.used)
+                task = self._tasks.pop(update.agent_id, None)
+                return self._ends(task, update) if task is not None else []
+
+    def _system(self, subtype: str, fields: Object) -> Object:
+        return self._frame("system", {"subtype": subtype} | fields)
+
+    def _begins(self, started: AgentStarted) -> list[Object]:
+        self._tasks[started.agent_id] = Task(started, self._now())
+        told: Object = {
+            "task_id": started.agent_id,
+            "tool_use_id": started.call_id,
+            "description": started.description,
+            "task_type": "local_agent",
+            "subagent_type": started.kind,
+            "is_backgrounded": started.background,
+        }
+        prompt = {"role": "user", "content": [{"type": "text", "text": started.prompt.text}]}
+        return [
+            self._system("task_started", told),
+            self._inner("user", started, {"message": prompt}, started.prompt.id),
+        ]
+
+    def _inner(self, kind: str, started: AgentStarted, fields: Object, id: str = "") -> Object:
+        whose = {"parent_tool_use_id": started.call_id, "agent_id": started.agent_id}
+        return self._frame(kind, fields | whose, id)
+
+    def _at_work(self, task: Task, shown: AgentUpdate) -> list[Object]:
+        started, update = task.started, shown.update
+        match update:
+            case RequestStarted():
+                task.model = update.model
+            case ReplyStarted():
+                task.prompt = update.usage
+            case ReplyDone():
+                task.usage += update.usage
+            case BlockDone() if self._forward or isinstance(update.block, ToolCall):
+                made = message(update.reply_id, task.model, [block(update.block)], task.prompt)
+                return [self._inner("assistant", started, {"message": made}, block_id(update.reply_id, update.index))]
+            case CallStarted():
+                return [self._progress(task, update)]
+            case CallDone():
+                task.calls += 1
+                told = {"role": "user", "content": [tool_result(update.result)]}
+                return [self._inner("user", started, {"message": told}, update.result.id)]
+            case _:
+                pass
+        return []
+
+    def _progress(self, task: Task, started: CallStarted) -> Object:
+        told: Object = {
+            "task_id": task.started.agent_id,
+            "tool_use_id": task.started.call_id,
+            "description": f"Running {started.line or started.call.name}",
+            "usage": {
+                "total_tokens": task.usage.total,
+                "tool_uses": task.calls,
+                "duration_ms": self._now() - task.began,
+            },
+            "last_tool_name": started.call.name,
+        }
+        return self._system("task_progress", told)
+
+    def _ends(self, task: Task, done: AgentDone) -> list[Object]:
+        status, patched = ended_as(done.result)
+        patch = {"status": patched, "end_time": self._now()}
+        told: Object = {
+            "task_id": done.agent_id,
+            "tool_use_id": done.call_id,
+            "status": status,
+            "output_file": done.file,
+            "summary": done.result.text if done.result is not None else task.started.description,
+        }
+        return [
+            self._system("task_updated", {"task_id": done.agent_id, "patch": patch}),
+            self._system("task_notification", told),
+        ]
+
+
+def ended_as(result: Result | None) -> tuple[str, str]:
+    """In a notification, and in a patch: the two have other words for one that was ended from outside."""
+    if result is None or result.interrupted:
+        return "stopped", "killed"
+    return ("completed", "completed") if result.cause is Cause.END_TURN else ("failed", "failed")
+
+
+# --- commands in the background -------------------------------------------------------------------------------------
+
+
+class Shell(Protocol):
+    """A command in the background."""
+
+    id: str
+    command: str
+    call: str
+    about: str
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+
+def shell_frames(shell: Shell, system: Callable[[str, Object], Object], now: int) -> list[Object]:
+    about = shell.about or shell.command
+    if shell.status == "running":
+        told: Object = {"task_id": shell.id, "tool_use_id": shell.call, "description": about}
+        return [system("task_started", told | {"task_type": "local_bash", "is_backgrounded": True})]
+    patch = {"status": shell.status, "end_time": now}
+    status = "stopped" if shell.status == "killed" else shell.status
+    ended: Object = {"task_id": shell.id, "tool_use_id": shell.call, "status": status}
+    return [
+        system("task_updated", {"task_id": shell.id, "patch": patch}),
+        system("task_notification", ended | {"output_file": shell.path, "summary": about}),
+    ]

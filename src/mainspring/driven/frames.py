@@ -1,0 +1,412 @@
+"""Updates of a run as frames of stream-json (sections 6 and 7). Pure: ids and time are handed in.
+
+Withdrawn replies (settled 33): a block's frame leaves when the block is finished, so it may be withdrawn later.
+stream-json has no frame that takes another one back, and its readers know none. What it has for "something you should
+know" is `system/informational`; ours says it in words, and names the message in `withdrawn`: all frames with this
+`message.id` are void. With partial messages the reply has no `message_stop` either, like every reply that broke off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from mainspring import __version__
+from mainspring.assembly.about import About
+from mainspring.assembly.outcomes import LOCAL, error_name, outcome, prose_of
+from mainspring.core.effects import How
+from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
+from mainspring.core.models import Model
+from mainspring.core.money import NANOS_PER_USD, Usage
+from mainspring.core.reasons import Cause, Failure, Subtype, Terminal
+from mainspring.core.updates import (
+    AgentDone,
+    AgentStarted,
+    AgentUpdate,
+    Answered,
+    Appended,
+    Asked,
+    BlockDone,
+    BlockStarted,
+    Boundary,
+    CallDone,
+    CallProgress,
+    CallStarted,
+    Delta,
+    Failed,
+    Injected,
+    MaxTurnsReached,
+    PrefixBroken,
+    ReplyDone,
+    ReplyStarted,
+    RequestStarted,
+    Result,
+    Retrying,
+    Tombstone,
+    ToolSummary,
+    Update,
+)
+from mainspring.driven.agent_frames import AgentFrames, Shell, shell_frames
+from mainspring.driven.tally import Tally
+from mainspring.driven.wire import Object, begun, block, block_id, content, delta, message, tool_result, usage
+from mainspring.engine.wishes import compaction
+
+PROTOCOL = "2.1.325"  # the version of Claude Code whose wire stream-json.md describes
+
+
+class Frames:
+    """One for a session: cost and API time add up over its runs."""
+
+    def __init__(  # noqa: PLR0913  # keywords, all but one
+        self,
+        about: About,
+        *,
+        new_id: Callable[[], str],
+        now: Callable[[], int],
+        partial: bool = False,
+        replay: bool = False,
+        forward: bool = False,
+    ) -> None:
+        """`forward`: also what agents say and think."""
+        self._about = about
+        self._new_id, self._now = new_id, now
+        self._partial = partial
+        self.origin: Object | None = None  # who wanted the run under way: told again with its result
+        self._replay = replay
+        self._tally = Tally(about.model, now, about.spent, about.used)
+        self._first_model = about.model
+        self._started = ReplyStarted("", about.model.name, Usage())
+        self._open = -1  # the index of the block that streams
+        self._failure: Failure | None = None
+        self._calls: dict[str, ToolCall] = {}  # under way
+        self._denials: list[Object] = []  # of this run
+        self._asked: set[str] = set()  # the calls that somebody was asked about
+        self._trigger = "auto"  # of a summary in this run
+        self._agents = AgentFrames(self._frame, self._tally, now, forward=forward)
+
+    @property
+    def partial(self) -> bool:
+        return self._partial
+
+    def standing(self, mode: str, model: Model | None) -> None:
+        """What may have changed since the session began, for the next `init`."""
+        self._about = replace(self._about, mode=mode, model=model or self._first_model)
+
+    def opening(self, prompt: User | None, wish: str | None = None, *, as_blocks: bool = False) -> list[Object]:
+        """Of each run that somebody asked for, before anything else of it. `wish`: what was said to us, where data was
+        added to it. Without a prompt the conversation goes on by itself."""
+        about = self._about
+        init: Object = {
+            "cwd": about.cwd,
+            # As its clients know them (8).
+            "tools": ["Task" if name == "Agent" else name for name in (*about.tools, *about.later())],
+            "mcp_servers": about.servers(),
+            "model": about.model.name,
+            "permissionMode": about.mode,
+            "apiKeySource": about.key_source,
+            "claude_code_version": PROTOCOL,
+            "mainspring_version": __version__,
+            "output_style": about.output_style,
+            "slash_commands": [*about.commands, *about.skills()],
+            "agents": list(about.agents),
+            "skills": list(about.skills()),
+            "plugins": [],
+            "betas": list(about.betas),
+            "flags_not_honoured": list(about.ignored),
+            "sandbox": about.sandbox(),
+        }
+        said = prompt.text if prompt is not None else ""
+        self._begin(said if wish is None else wish)
+        self._tally.begin()
+        frames = [self.system("init", init)]
+        if self._replay and prompt is not None:
+            frames.append(self._said(prompt, as_blocks=as_blocks) | {"isReplay": True})
+        return frames
+
+    def _begin(self, wish: str = "") -> None:
+        self._failure, self._denials = None, []
+        self._trigger = "auto" if compaction(wish) is None else "manual"
+
+    def of_shell(self, shell: Shell) -> list[Object]:
+        """A command in the background begins, or is over."""
+        return shell_frames(shell, self.system, self._now())
+
+    def broke_off(self, why: str) -> list[Object]:
+        """In place of a result: the run was ended by something that is no part of it, such as a full disk."""
+        return [self._without_turns(Subtype.ERROR_DURING_EXECUTION, {"is_error": True, "errors": [why]})]
+
+    def _without_turns(self, subtype: Subtype, fields: Object) -> Object:
+        """A result where no run has come to one."""
+        told: Object = {
+            "subtype": subtype,
+            "duration_ms": 0,
+            "duration_api_ms": self._tally.api_ms,
+            "num_turns": 0,
+            "total_cost_usd": self._tally.cost / NANOS_PER_USD,
+            "usage": usage(Usage()),
+            "modelUsage": self._tally.by_model(),
+            "permission_denials": self._denials,
+        }
+        return self._frame("result", told | fields)
+
+    def interrupted(self) -> list[Object]:
+        """Before the model was asked: hooks had not had their say yet."""
+        frames = self.broke_off("The request was interrupted")
+        frames[0]["terminal_reason"] = Terminal.ABORTED_STREAMING
+        return frames
+
+    def reset(self, before: str) -> Object:
+        """Another conversation begins; this frame is the last one of the old one (6.7)."""
+        told = {"type": "conversation_reset", "new_conversation_id": self._about.session_id}
+        return told | {"session_id": before, "uuid": self._new_id()}
+
+    def status(self, mode: str) -> Object:
+        return self.system("status", {"status": None, "permissionMode": mode})
+
+    def refused(self, why: str) -> list[Object]:
+        """A hook did not let the prompt through, or it was for ourselves: there was no turn (6.4)."""
+        return [self._without_turns(Subtype.SUCCESS, {"is_error": False, "result": why})]
+
+    def of(self, update: Update) -> list[Object]:
+        match update:
+            case Delta():
+                return [self._event(delta(update))] if self._partial else []
+            case ReplyStarted() | BlockStarted() | BlockDone() | ReplyDone():
+                return self._reply(update)
+            case CallDone():
+                return self._call_done(update)
+            case Appended():
+                return [self._appended(update.message)]
+            case Injected():
+                return self._injected(update.message)
+            case Retrying() | Tombstone() | Boundary():
+                return self._aside(update)
+            case Failed():
+                return self._failed(update.failure)
+            case Result():
+                return [self._result(update)]
+            case RequestStarted() | CallStarted() | Asked():
+                return self._noted(update)
+            case AgentStarted() | AgentUpdate() | AgentDone():
+                return self._agents.of(update)
+            case CallProgress() | MaxTurnsReached() | Answered() | PrefixBroken() | ToolSummary():
+                return []  # the spec has no frame for them, or the result says it
+            case _:
+                assert_never(update)
+
+    def _noted(self, update: RequestStarted | CallStarted | Asked) -> list[Object]:
+        """No frame of its own: its end has one."""
+        match update:
+            case CallStarted():
+                self._calls[update.call.id] = update.call
+            case RequestStarted():
+                self._tally.asked(update.model)
+            case Asked():
+                self._asked.add(update.call_id)
+        return []
+
+    # --- every frame ---
+
+    def _frame(self, kind: str, fields: Object, id: str = "") -> Object:
+        return {"type": kind} | fields | {"session_id": self._about.session_id, "uuid": id or self._new_id()}
+
+    def system(self, subtype: str, fields: Object) -> Object:
+        return self._frame("system", {"subtype": subtype} | fields)
+
+    def _event(self, event: Object) -> Object:
+        """Written out, because there is one for each piece of a text."""
+        return {
+            "type": "stream_event",
+            "event": event,
+            "parent_tool_use_id": None,
+            "session_id": self._about.session_id,
+            "uuid": self._new_id(),
+        }
+
+    # --- replies ---
+
+    def _reply(self, update: ReplyStarted | BlockStarted | BlockDone | ReplyDone) -> list[Object]:
+        match update:
+            case BlockDone():
+                return self._block_done(update)
+            case BlockStarted():
+                return [self._block_begins(update.index, begun(update))] if self._partial else []
+            case ReplyStarted():
+                self._started, self._open = update, -1
+                made = message(update.reply_id, update.model, [], update.usage)
+                return [self._event({"type": "message_start", "message": made})] if self._partial else []
+            case ReplyDone():
+                self._tally.replied(update.usage)
+                return self._reply_ends(update) if self._partial else []
+            case _:
+                assert_never(update)
+
+    def _block_begins(self, index: int, shown: Object) -> Object:
+        self._open = index
+        return self._event({"type": "content_block_start", "index": index, "content_block": shown})
+
+    def _block_done(self, done: BlockDone) -> list[Object]:
+        """The block's own frame comes after its last delta and before its `content_block_stop`."""
+        shown, frames = block(done.block), list[Object]()
+        if self._partial and self._open != done.index:
+            frames.append(self._block_begins(done.index, shown))  # it came whole
+        elif self._partial and isinstance(done.block, Thinking) and done.block.signature:
+            signature = {"type": "signature_delta", "signature": done.block.signature}
+            frames.append(self._event({"type": "content_block_delta", "index": done.index, "delta": signature}))
+        frames.append(self._assistant(done, shown))
+        if self._partial:
+            frames.append(self._event({"type": "content_block_stop", "index": done.index}))
+            self._open = -1
+        return frames
+
+    def _assistant(self, done: BlockDone, shown: Object) -> Object:
+        made = message(done.reply_id, self._started.model, [shown], self._started.usage)
+        return self._frame(
+            "assistant", {"message": made, "parent_tool_use_id": None}, block_id(done.reply_id, done.index)
+        )
+
+    def _reply_ends(self, done: ReplyDone) -> list[Object]:
+        why = {"stop_reason": done.stop, "stop_sequence": None}
+        ends = {"type": "message_delta", "delta": why, "usage": usage(done.usage)}
+        return [self._event(ends), self._event({"type": "message_stop"})]
+
+    # --- what the model is told ---
+
+    def _user(self, parts: list[Object] | str, id: str) -> Object:
+        fields = {"message": {"role": "user", "content": parts}, "parent_tool_use_id": None}
+        return self._frame("user", fields, id)
+
+    def _said(self, said: User, *, as_blocks: bool = False) -> Object:
+        match said.content:
+            case (Text() as only,) if said.origin is Origin.PROMPT and not as_blocks:
+                return self._user(only.text, said.id)  # as it was given
+            case parts:
+                return self._user([content(part) for part in parts], said.id)
+
+    def _call_done(self, done: CallDone) -> list[Object]:
+        call, frames = self._calls.pop(done.result.call_id, None), list[Object]()
+        if done.denied and call is not None:
+            self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
+            if call.id not in self._asked:  # nobody else knows of it
+                told = {"tool_name": call.name, "tool_use_id": call.id, "message": done.result.text}
+                frames.append(self.system("permission_denied", told))
+        return [*frames, self._result_of(done.result, done.data)]
+
+    def _result_of(self, result: ToolResult, data: object = None) -> Object:
+        """Of what failed, programs expect the words alone (6.3)."""
+        own = f"Error: {result.text}" if result.is_error else result.text if data is None else data
+        return self._user([tool_result(result)], result.id) | {"tool_use_result": own}
+
+    def _appended(self, said: User | ToolResult) -> Object:
+        if isinstance(said, ToolResult):
+            return self._result_of(said)
+        frame = self._said(said)
+        return frame if said.origin is Origin.INTERRUPTION else frame | {"isSynthetic": True}
+
+    def _injected(self, said: User) -> list[Object]:
+        """What the user typed is not echoed, unless it is asked for; reminders are between us and the model."""
+        if said.origin is Origin.ATTACHMENT:
+            return []
+        if said.origin is not Origin.PROMPT:
+            return [self._said(said) | {"isSynthetic": True}]
+        return [self._said(said) | {"isReplay": True}] if self._replay else []
+
+    # --- the rest ---
+
+    def _boundary(self, update: Boundary) -> list[Object]:
+        trigger = self._trigger if update.layer == How.SUMMARY else "auto"
+        sizes = {"pre_tokens": update.before, "post_tokens": update.after, "freed": update.freed}
+        frame = self.system("compact_boundary", {"compact_metadata": {"trigger": trigger} | sizes})
+        if update.layer != How.SUMMARY:
+            return [frame]
+        begins = self.system("status", {"status": "compacting", "permissionMode": self._about.mode})
+        return [begins, frame, self.status(self._about.mode)]
+
+    def _aside(self, update: Retrying | Tombstone | Boundary) -> list[Object]:
+        match update:
+            case Retrying():
+                told: Object = {"attempt": update.attempt, "max_retries": self._about.max_retries}
+                told["retry_delay_ms"] = update.delay
+                error = {"error_status": update.failure.status, "error": error_name(update.failure) or "unknown"}
+                return [self.system("api_retry", told | error)]
+            case Tombstone():
+                words = f"The reply above was withdrawn ({update.why}); what follows stands in its place."
+                told = {"content": words, "level": "warning", "withdrawn": update.id}
+                return [self.system("informational", told)]
+            case Boundary():
+                return self._boundary(update)
+            case _:
+                assert_never(update)
+
+    def _failed(self, failure: Failure) -> list[Object]:
+        """A failure of the API is one synthetic message; others only have the result."""
+        self._failure = failure
+        error = error_name(failure)
+        if error is None:
+            return []
+        own_id = self._new_id()
+        made = message(own_id, "<synthetic>", [{"type": "text", "text": prose_of(failure)}], Usage())
+        return [self._frame("assistant", {"message": made, "parent_tool_use_id": None, "error": error}, own_id)]
+
+    def _result(self, result: Result) -> Object:
+        self._tally.ended(result)
+        out = outcome(result, self._failure)
+        fields: Object = {
+            "subtype": out.subtype,
+            "is_error": out.is_error,
+            "duration_ms": result.duration,
+            "duration_api_ms": self._tally.api_ms,
+            "num_turns": 0 if result.cause in LOCAL else result.num_turns,
+            "stop_reason": None if result.stop is Stop.UNFINISHED else result.stop,
+            "total_cost_usd": self._tally.cost / NANOS_PER_USD,
+            "usage": usage(result.usage),
+            "modelUsage": self._tally.by_model(),
+            "permission_denials": self._denials,
+            "terminal_reason": out.reason,
+            "cause": result.cause,
+        }
+        if out.text is not None:
+            fields["result"] = out.text
+        if out.errors or out.is_error:
+            fields["errors"] = list(out.errors)
+        if out.status is not None:
+            fields["api_error_status"] = out.status
+        if result.estimated:
+            fields["estimated"] = True  # settled 14: nobody told what a call cost
+        if result.output is not None:
+            fields["structured_output"] = result.output
+        if self.origin is not None:
+            fields["origin"] = self.origin
+        if result.cause is Cause.HOOK and self._denials:
+            fields |= deferred(result, self._denials[-1])
+        self._begin()  # another run may follow by itself
+        return self._frame("result", fields)
+
+
+def deferred(result: Result, last: Object) -> Object:
+    """A hook wants the call to be taken up later, by whoever drives us."""
+    from mainspring.hooks.answers import DEFERRED  # a hook has ended the run, so it is loaded
+
+    if result.detail != DEFERRED:
+        return {}
+    call = {"id": last["tool_use_id"], "name": last["tool_name"], "input": last["tool_input"]}
+    return {"terminal_reason": "tool_deferred", "deferred_tool_use": call}
+
+
+def never_begun(why: str, session_id: str) -> Object:
+    """The one frame of a session that could not be taken up."""
+    zeros: Object = dict.fromkeys(("duration_ms", "duration_api_ms", "num_turns", "total_cost_usd"), 0)
+    return {
+        "type": "result",
+        "subtype": Subtype.ERROR_DURING_EXECUTION,
+        "is_error": True,
+        **zeros,
+        "usage": usage(Usage()),
+        "modelUsage": {},
+        "permission_denials": [],
+        "errors": [why],
+        "session_id": session_id,
+        "uuid": session_id,
+    }
