@@ -6,14 +6,20 @@ from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from mainspring.engine.plain import open_run
+    from mainspring.sdk.client import Client
+    from mainspring.sdk.options import Options
+    from mainspring.sdk.query import query
     from mainspring.tools.base import Tool
     from mainspring.tools.custom import tool
 
-__all__ = ["Tool", "__version__", "open_run", "tool"]
+__all__ = ["Client", "Options", "Tool", "__version__", "open_run", "query", "tool"]
 
 _PLACES = {
+    "Client": "mainspring.sdk.client",
+    "Options": "mainspring.sdk.options",
     "Tool": "mainspring.tools.base",
     "open_run": "mainspring.engine.plain",
+    "query": "mainspring.sdk.query",
     "tool": "mainspring.tools.custom",
 }
 

@@ -765,12 +765,12 @@ def test_two_agents_ask_one_person_one_after_the_other(serve: Serve, sit_at: Sit
     settings(stage, autoMemoryEnabled=False)
     terminal = sit_at(stage)
     terminal.say("MAIN")
-    first = terminal.see("Do it? [y/a/n] ")
+    first = terminal.see("Do it? [y/a/p/n] ")
     assert "(for the agent 'do " in first
     assert "'; no rule covers 'touch " in first
     assert {"    do ONE: Bash touch one\n", "    do TWO: Bash touch two\n"} & set(first.splitlines(keepends=True))
     terminal.type("y\r")
-    terminal.see("Do it? [y/a/n] ")
+    terminal.see("Do it? [y/a/p/n] ")
     terminal.type("n\r")
     terminal.see("Both are back.")
     made = [name for name in ("one", "two") if (stage.folder / name).exists()]
@@ -788,7 +788,7 @@ def test_a_rule_that_is_added_for_one_agent_holds_for_its_session(serve: Serve, 
     settings(stage, autoMemoryEnabled=False)
     terminal = sit_at(stage)
     terminal.say("MAIN")
-    terminal.see("Do it? [y/a/n] ")
+    terminal.see("Do it? [y/a/p/n] ")
     (stage.folder / "a").unlink(missing_ok=True)
     terminal.type("a\r")
     assert "Do it?" not in terminal.see("Done.")

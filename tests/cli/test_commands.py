@@ -161,9 +161,9 @@ def test_in_a_conversation(serve: Serve, sit_at: SitAt) -> None:
     terminal = sit_at(stage)
     terminal.say("/help")
     shown = terminal.see("git.\n")
-    assert "/deploy            Deploys.\n" in shown
-    assert "/shout [word]      Shouts.\n" in shown
-    assert "/git:fix           Fix @a.py with git.\n" in shown
+    assert "/deploy                 Deploys.\n" in shown
+    assert "/shout [word]           Shouts.\n" in shown
+    assert "/git:fix                Fix @a.py with git.\n" in shown
     terminal.say("/git:fix it")
     terminal.see("One.")
     assert said(stage)[0] == "Fix @a.py with git.\n\nArguments: it"

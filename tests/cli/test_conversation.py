@@ -207,7 +207,7 @@ def test_a_command_may_have_words_on_the_next_line(serve: Serve, sit_at: SitAt) 
     terminal.say("/unknown\x1b[200~\rmore\x1b[201~")
     terminal.see("There is no command and no skill '/unknown': '/help' says what there is.")
     terminal.say("/help")
-    terminal.see("/compact [words]")
+    terminal.see("/compact [instructions]")
 
 
 def test_a_command_of_ones_own_is_run_at_once_and_the_model_hears_nothing(serve: Serve, sit_at: SitAt) -> None:

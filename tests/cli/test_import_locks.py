@@ -18,7 +18,7 @@ import mainspring
 
 ROOT = Path(mainspring.__file__).parent
 BEFORE = ("mainspring", "mainspring.version", "mainspring.core")  # loaded as a whole when there is no thread yet
-FINE = ("mainspring.core.", "mainspring.testing.")  # the second is loaded by no thread of the command
+FINE = ("mainspring.core.", "mainspring.testing.", "mainspring.sdk.")  # no thread asks for the last two
 
 
 TWO_AT_ONCE = """

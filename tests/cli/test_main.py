@@ -62,7 +62,7 @@ def test_help_and_version_come_first() -> None:
         (["--loud"], "unknown flag '--loud'"),
         (["talk", "--loud"], "unknown flag '--loud'"),
         (["demo", "--loud"], "unknown flag '--loud'"),
-        (["demo", "--ke"], "unknown flag '--ke'"),
+        (["demo", "--kxxx"], "unknown flag '--kxxx'"),
         (["demo", "twice"], "'mainspring demo' knows no 'twice'"),
         (["demo", "--model", "opus"], "'mainspring demo' knows no '--model'"),
         (["--keep"], "'--keep' belongs to a command: 'mainspring demo --keep'"),

@@ -221,6 +221,33 @@ def test_after_ctrl_z_and_fg_the_lines_before_are_kept(serve: Serve, sit_at: Sit
     assert prompts(stage) == ["one\ntwo"]
 
 
+@pytest.mark.parametrize("how", ["while it is stopped", "just after"])
+def test_ctrl_c_at_the_moment_of_fg_drops_the_line(how: str, serve: Serve, sit_at: SitAt) -> None:
+    """Two signals, or three with the timer's, come at once: Python's `input` calls the handler of the second while it
+    holds the exception of the first."""
+    stage = serve(Say.of("Hi."))
+    terminal = sit_at(stage)
+    terminal.see("> ")
+    terminal.type("half a thou")
+    terminal.see("thou")
+    terminal.rest()
+    terminal.send(signal.SIGSTOP)
+    if how == "while it is stopped":
+        time.sleep(0.6)  # the timer goes off meanwhile, too
+        terminal.send(signal.SIGINT)
+    terminal.reset()
+    terminal.send(signal.SIGCONT)
+    if how == "just after":
+        terminal.type(CTRL_C)
+    terminal.see("Ctrl-D leaves")
+    terminal.say("hello")
+    terminal.see("Hi.")
+    leave(terminal)
+    assert prompts(stage) == ["hello"]
+    assert "Traceback" not in terminal.shown
+    assert terminal.is_as_before()
+
+
 # --- the terminal is left as it was ---------------------------------------------------------------------------
 
 

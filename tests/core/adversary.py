@@ -44,6 +44,7 @@ PLENTY, LITTLE = 10**12, 10_000_000  # nano-dollars: the second pays for a reply
 
 REPORTED = (
     Trouble.PROMPT_TOO_LONG,
+    Trouble.TOO_LARGE,
     Trouble.MEDIA,
     Trouble.OVERLOADED,
     Trouble.RATE_LIMIT,

@@ -61,6 +61,7 @@ def test_compacted_and_not_compacted_when_somebody_asked_for_it() -> None:
     assert useless.result.detail == "it would have made no room"
     poor = Play(contexts=[ContextReady(100_000, funds=1)], after=first, compact="")
     assert poor.ending == ("completed", "budget_usd")
+    assert "may take $0.2400 (100,000 tokens of prompt, 8,000 of reply)" in poor.result.detail
     after = Play([reply("three")], after=play)
     assert after.ending == ("completed", "end_turn")
 
@@ -73,6 +74,55 @@ def test_completed_output_limit_keeps_the_text_and_shows_the_failure() -> None:
     assert play.result.stop == "max_tokens"
     assert play.result.text == "part 0part 1part 2part 3"  # one answer, cut off three times
     assert [update.failure.kind for update in play.updates if isinstance(update, Failed)] == [Trouble.MAX_OUTPUT]
+
+
+@pytest.mark.covers("M-16", "G-11")
+@pytest.mark.parametrize(
+    ("max_output", "funds", "cap", "way_out"),
+    [
+        (None, None, 64_000, ""),  # the model's own
+        (9_000, None, 9_000, "raise it, or "),
+        (None, 100_000_000, 19_960, "raise the money limit, which allows no more, or "),
+    ],
+)
+def test_an_output_limit_is_no_success_where_an_object_was_wanted(
+    max_output: int | None, funds: int | None, cap: int, way_out: str
+) -> None:
+    """The caller reads `structured_output` and nothing else: it is there, or the run has failed."""
+    config = replace(CONFIG, structured_output=True, max_output=max_output)
+    cut = ToolCall("o", "StructuredOutput", {}, Defect.CUT)
+    replies = [reply("half", replace(cut, id=f"o{n}"), stop=Stop.MAX_TOKENS, output=9_000) for n in range(4)]
+    play = Play(replies, contexts=[ContextReady(100, funds=funds)] * 4, config=config)
+    assert play.ending == ("completed", "structured_output")
+    assert (play.result.subtype, play.result.stop) == ("error_max_structured_output_retries", "max_tokens")
+    assert play.result.output is None
+    assert play.result.detail == f"the reply hit the output limit of {cap:,} tokens: {way_out}ask for a smaller object"
+
+
+@pytest.mark.covers("M-16", "M-10")
+@pytest.mark.parametrize("calls", [(), ("1",)], ids=["words", "a call"])
+def test_a_refusal_is_no_success_where_an_object_was_wanted(calls: tuple[str, ...]) -> None:
+    """Why is told by the stop reason, which is the same with a schema and without one."""
+    refused = [reply("no", *calls, stop=Stop.REFUSAL)] * (1 if calls else 2)
+    play = Play(refused, config=replace(CONFIG, structured_output=True))
+    assert play.ending == ("completed", "structured_output")
+    assert (play.result.subtype, play.result.stop) == ("error_max_structured_output_retries", "refusal")
+    assert play.result.detail == "the model refused to answer: ask in other words, or ask another model"
+
+
+@pytest.mark.covers("M-16", "H-12")
+def test_a_token_limit_is_no_success_where_an_object_was_wanted() -> None:
+    config = replace(CONFIG, structured_output=True, max_tokens=100)
+    play = Play([reply("words")], config=config)
+    assert play.ending == ("completed", "structured_output")
+    assert play.result.detail == "the run has used up its 100 tokens: raise the limit"
+
+
+def test_a_hook_that_ends_the_run_is_obeyed_also_where_an_object_was_wanted() -> None:
+    """Somebody ordered this end: it is no failure, and the terminal says who."""
+    stopped = ToolsDone((), stopped="not on my watch")
+    play = Play([reply("", "1")], tools=[stopped], config=replace(CONFIG, structured_output=True))
+    assert (play.ending, play.result.subtype) == (("hook_stopped", "hook"), "success")
 
 
 @pytest.mark.covers("M-10")
@@ -95,12 +145,17 @@ def test_completed_budget_usd_before_a_call_that_could_exceed_it() -> None:
     assert play.ending == ("completed", "budget_usd")
     assert play.result.subtype == "error_max_budget_usd"
     assert play.result.model_calls == 0
+    # 100 tokens at 2,000 nano-dollars, and 1,000 at 5,000
+    assert play.result.detail == (
+        "$0.0000 is left, and the next call may take $0.0052 (100 tokens of prompt, 1,000 of reply): raise the limit"
+    )
 
 
 @pytest.mark.covers("H-09")
 def test_completed_budget_usd_when_the_ledger_refuses_the_reservation() -> None:
     play = Play([failure(Trouble.FUNDS)], contexts=[ContextReady(100, funds=10**12)])
     assert play.ending == ("completed", "budget_usd")
+    assert play.result.detail == "funds happened"  # the ledger knows what was missing
 
 
 @pytest.mark.covers("H-10")
@@ -111,6 +166,8 @@ def test_a_budget_end_starts_nothing_new_and_uses_the_results_that_exist(funds: 
     play = Play(replies if ends else [*replies, reply("done")], tools=[(early,) if ends else (early, late)])
     if ends:
         assert play.ending == ("completed", "budget_usd")
+        # the reply's prompt of 100 and output of 10 are the next prompt
+        assert play.result.detail.startswith("$0.0000 is left, and the next call may take $0.0053 (110 tokens of")
         assert play.said[1:] == ["result <1>: read early", f"synthetic <2>: {NeverRan.STOPPED}"]
     else:
         assert play.ending == ("completed", "end_turn")

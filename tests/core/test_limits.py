@@ -176,9 +176,10 @@ def test_twenty_equal_calls_in_one_reply_are_stuck_too() -> None:
 
 @pytest.mark.covers("G-15", "A-24")
 def test_the_bound_is_what_the_tables_say() -> None:
-    # near limit 1, prompt too long 7, context window 3, media 3, output 4, cut stream 5, empty 2, thinking 2,
-    # malformed 3, refusal 1, pause 10, and the call itself; structured output 4 and stop hooks 9 count for the run
-    per_turn, per_run = 42, 4 + 9
+    # near limit 1, prompt too long 7, too large 4, context window 3, media 3, output 4, cut stream 5, empty 2,
+    # thinking 2, malformed 3, refusal 1, pause 10, and the call itself; structured output 4 and stop hooks 9 count for
+    # the run
+    per_turn, per_run = 46, 4 + 9
     assert most_model_calls(replace(CONFIG, max_turns=1)) == per_turn + per_run
     assert most_model_calls(replace(CONFIG, max_turns=10)) == 10 * per_turn + per_run
     assert most_model_calls(replace(CONFIG, max_turns=1, fallbacks=(MODEL, MODEL))) == per_turn + per_run + 2

@@ -27,11 +27,12 @@ from mainspring.core.events import (
     Verdict,
 )
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, Defect, Stop, Text, Thinking, ToolCall, user
+from mainspring.core.messages import Assistant, Defect, Stop, Text, Thinking, ToolCall, User, user
 from mainspring.core.models import Model
 from mainspring.core.money import Usage, cost
+from mainspring.core.oversize import LARGE, too_large
 from mainspring.core.pairing import unpaired
-from mainspring.core.reasons import AbortReason
+from mainspring.core.reasons import AbortReason, Cause
 from mainspring.core.state import State, checkpoint, decode_checkpoint, encode_checkpoint, restore
 from mainspring.core.step import step
 from mainspring.core.updates import Failed, Result, Tombstone, Update
@@ -155,12 +156,14 @@ class Session:
         self.events: list[Event] = []
         self.updates: list[Update] = []
         self.state = State(History())
+        self.left_out = 0  # runs after which a giant prompt is out of view
         for _ in range(self.world.random.choice([1, 1, 2, 3])):
             self.run()
 
     def run(self) -> None:
         self.usage, self.cost = Usage(), 0
-        prompt = replace(user("go"), id=f"prompt{next(self.world.numbers)}")
+        words = "go" * LARGE if self.world.chance(0.05) else "go"
+        prompt = replace(user(words), id=f"prompt{next(self.world.numbers)}")
         event = self.world.stamped(Submitted((prompt,)))
         while True:
             was = self.state
@@ -194,6 +197,9 @@ class Session:
         ids = [message.id for message in self.state.history]
         assert len(set(ids)) == len(ids), "an id was used twice"
         self.check_replies(set(ids))
+        if result.cause in (Cause.WINDOW, Cause.TOO_LARGE) and self.state.stop != Stop.CONTEXT_WINDOW:
+            assert too_large(self.state) == [], "what no request can hold is still in view"
+        self.left_out += any(m.text.startswith("[A message of") for m in self.state.history if isinstance(m, User))
 
     def check_replies(self, kept: set[str]) -> None:
         """Whatever was handed on of a reply is in the history, or was withdrawn by its id; never both."""
@@ -241,7 +247,7 @@ def reply_in(event: Event) -> Assistant | None:
 def test_random_sessions(capsys: pytest.CaptureFixture[str]) -> None:
     terminals: Counter[str] = Counter()
     transitions: set[str] = set()
-    steps = 0
+    steps = left_out = 0
     for seed in range(SESSIONS):
         try:
             session = Session(seed)
@@ -249,9 +255,12 @@ def test_random_sessions(capsys: pytest.CaptureFixture[str]) -> None:
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         steps += len(session.events)
+        left_out += session.left_out
         terminals.update(update.terminal for update in session.updates if isinstance(update, Result))
         transitions.update(name for _, name in session.state.climbed)
     with capsys.disabled():
         ends = ", ".join(f"{name} {times:,}" for name, times in terminals.most_common())
         print(f"\nrandom play: {SESSIONS:,} sessions, {steps:,} steps and as many in replay; {ends}")
+        print(f"giant prompts were out of view after {left_out} runs")
     assert len(terminals) == 10, "not every terminal was reached"
+    assert left_out > 0

@@ -312,6 +312,8 @@ def test_a_reservation_that_a_sibling_took_first_ends_the_run() -> None:
         last = (await to_the_end(session.run("go")))[-1]
         assert isinstance(last, Result)
         assert last.cause == "budget_usd"
+        assert last.detail.startswith("$0.0000 is left, and the next call may take $0.32")
+        assert last.detail.endswith(" tokens of prompt, 64,000 of reply): raise the limit")
         assert world.model.requests == []
 
     virtually(main())

@@ -295,7 +295,7 @@ FOREVER: dict[str, Forever] = {
     "silence": Forever("model_error network", 10, 20),
     "unauthorized": Forever("model_error auth", 1, 1, second=False),
     "invalid_request": Forever("model_error invalid_request", 1, 1, second=False),
-    "too_large": Forever("prompt_too_long window", 3, 3, second=False),
+    "too_large": Forever("prompt_too_long request_too_large", 3, 3, second=False),
     "prompt_too_long": Forever("prompt_too_long window", 3, 3, second=False),
     "bad_image": Forever("image_error media", 2, 2, second=False),
     "bad_signature": Forever(GOOD, 5, 5, second=False),

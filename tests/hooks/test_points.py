@@ -24,6 +24,7 @@ opinions = st.builds(
     context=st.lists(texts, max_size=2).map(tuple),
     message=texts,
     stop=st.none() | texts,
+    mcp_output=st.none() | texts,
 )
 
 
@@ -62,11 +63,11 @@ def test_reasons_are_those_of_the_ones_who_decided_and_the_rest_is_joined() -> N
     said = [
         Opinion("allow", reason="harmless", context=("a",), message="first"),
         Opinion("deny", reason="no", input={"x": 1}, stop="enough"),
-        Opinion("deny", reason="never", context=("b", "c"), output="o", message="second"),
+        Opinion("deny", reason="never", context=("b", "c"), output="o", message="second", mcp_output="m"),
         Opinion("ask", reason="perhaps", input={"x": 2}, stop="later"),
     ]
     assert together(said) == Opinion(
-        "deny", False, "no; never", {"x": 2}, "o", ("a", "b", "c"), "first\nsecond", "enough"
+        "deny", False, "no; never", {"x": 2}, "o", ("a", "b", "c"), "first\nsecond", "enough", "m"
     )
 
 

@@ -458,3 +458,35 @@ def test_aside_there_are_not_too_many() -> None:
     scene = Scene(hook(sleeps, aside=True))
     play(scene, main)
     assert scene.warnings == [f"{MOST_ASIDE} hooks are still under way, so 'mine' was not left to go on, too"] * 2
+
+
+# --- what it says of the end ------------------------------------------------------------------------------------------
+
+SHOWN = {Point.POST_TOOL_USE, Point.POST_TOOL_USE_FAILURE, Point.STOP, Point.SUBAGENT_STOP}
+
+
+@pytest.mark.parametrize("point", Point)
+def test_why_a_run_ended_is_shown_where_nothing_else_would_show_it(point: Point) -> None:
+    """Elsewhere the reason is what became of the call or of the prompt, or nothing ends there."""
+    scene = Scene(hook(lambda _: {"continue": False, "stopReason": "enough", "systemMessage": "mind"}, point))
+    assert scene.now(point).stop == "enough"
+    assert scene.said == ["mind", *(["enough"] if point in SHOWN else [])]
+    silent = Scene(hook(lambda _: {"continue": False}, point))
+    silent.now(point)
+    assert silent.said == []
+
+
+def test_what_only_the_session_knows_is_told_at_its_point() -> None:
+    heard: list[Any] = []
+    both = [hook(heard.append, point) for point in (PRE, STOP)]
+    runner = Runner(both, more={STOP: lambda facts: {"tasks": [facts["last"]], "last": "changed"}})
+
+    async def main() -> None:
+        await runner.ask(PRE, {"last": "a"}, "Bash")
+        await runner.ask(STOP, {"last": "a"})
+
+    asyncio.run(main())
+    assert heard == [
+        {"hook_event_name": "PreToolUse", "last": "a"},
+        {"hook_event_name": "Stop", "last": "changed", "tasks": ["a"]},
+    ]

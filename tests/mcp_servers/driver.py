@@ -68,6 +68,11 @@ GOOD: dict[str, Any] = {
     "notifications/cancelled": {},
     "tools/list": {"tools": [TOOL]},
     "tools/call": {"content": [{"type": "text", "text": "hello"}]},
+    "resources/list": {"resources": [{"uri": "odd://one", "name": "one"}]},
+    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "odd://{which}", "name": "any"}]},
+    "resources/read": {"contents": [{"uri": "odd://one", "text": "the one"}]},
+    "prompts/list": {"prompts": [{"name": "greet", "arguments": [{"name": "whom", "required": True}]}]},
+    "prompts/get": {"messages": [{"role": "user", "content": {"type": "text", "text": "Say hello."}}]},
 }
 
 

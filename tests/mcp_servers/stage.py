@@ -19,12 +19,13 @@ from mainspring.settings.values import McpServer, Origin, Source
 from mainspring.tools.base import Place
 from mainspring.tools.hands import Hands
 from mainspring.tools.mcp.ground import Ground
+from mainspring.tools.mcp.host import Host
 from mainspring.tools.mcp.relayed import Send
-from mainspring.tools.mcp.server import Host
 from mainspring.tools.mcp.servers import Servers
 from mainspring.tools.mcp.values import Limits
 
 SHOP = str(Path(__file__).with_name("shop.py"))
+LIBRARY = str(Path(__file__).with_name("library.py"))
 HERE = Origin(Source.COMMAND_LINE, "a test")
 PATIENCE = 60.0
 
@@ -51,6 +52,10 @@ class Counter(Desk):
         self.hands = Hands([], place=Place(folder, spill=f"{folder}/spill"), attended=True)
         self.policy = Policy(rules=rules)
         self.warned: list[str] = []
+
+    def answer(self, *answers: str) -> None:
+        """What is said to the next questions."""
+        self.answers = list(answers)
 
     async def settle(self) -> tuple[str, ...]:
         return self.hands.add(await self.servers.settle())

@@ -16,13 +16,14 @@ from mcp_servers.shop import PIXEL
 from mcp_servers.stage import counter, stdio, until
 
 TOOLS = ("add", "meet", "picture", "paper", "fail", "count", "hang", "die", "environment", "much", "grow")
+READERS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # the official package says that all its servers have some
 
 
 @pytest.mark.covers("N-09")
 def test_what_a_server_brings(tmp_path: Path) -> None:
     async def main() -> None:
         async with counter(tmp_path, [stdio()]) as shop:
-            assert await shop.settle() == tuple([f"mcp__shop__{name}" for name in TOOLS])
+            assert await shop.settle() == (*[f"mcp__shop__{name}" for name in TOOLS], *READERS)
             add = shop.hands.specs[0]
             assert (add.name, add.description) == ("mcp__shop__add", "Add two numbers.")
             assert add.schema["properties"]["a"] == {"title": "A", "type": "integer"}
@@ -155,7 +156,6 @@ def test_tools_that_come_and_go_count_from_the_next_turn(tmp_path: Path) -> None
         async with counter(tmp_path, [stdio()]) as shop:
             await shop.settle()
             assert await shop.text("mcp__shop__grow") == "grown"
-            await until(lambda: "fresh" in shop.servers.servers["shop"].tools)
             unknown = await shop.text("mcp__shop__fresh", word="milk")
             assert unknown.startswith("There is no tool 'mcp__shop__fresh'")
             assert await shop.settle() == ("mcp__shop__fresh",)
@@ -196,8 +196,12 @@ def test_instructions_are_told_once_and_marked(tmp_path: Path) -> None:
 
 def test_a_tool_that_a_rule_takes_away_is_not_told(tmp_path: Path) -> None:
     async def main() -> None:
-        is_away = taken_away(["mcp__shop__fail", "mcp__other", "Bash"])
-        async with counter(tmp_path, [stdio("other"), stdio()], is_away=is_away) as shop:
-            assert await shop.settle() == tuple([f"mcp__shop__{name}" for name in TOOLS if name != "fail"])
+        is_away = taken_away(["mcp__shop__fail", "mcp__other", "Bash", "ReadMcpResourceTool"])
+        rules = ("allow ListMcpResourcesTool",)
+        async with counter(tmp_path, [stdio("other"), stdio()], is_away=is_away, rules=rules) as shop:
+            tools = [f"mcp__shop__{name}" for name in TOOLS if name != "fail"]
+            assert await shop.settle() == (*tools, "ListMcpResourcesTool")
+            alone = await shop.call("ListMcpResourcesTool", server="other")
+            assert "There is no MCP server 'other' that has resources; there are: shop." in alone.answer.text
 
     asyncio.run(main())

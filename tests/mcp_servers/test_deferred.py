@@ -24,7 +24,7 @@ def test_three_hundred_tools_are_offered_by_name(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with counter(tmp_path, [stdio("shop", SHOP, "stdio", "--tools", "300")]) as shop:
-            assert len(await shop.settle()) == 311
+            assert len(await shop.settle()) == 313
             assert specs(shop) == ["ToolSearch"]
             (search,) = shop.hands.specs
             assert "mcp__shop__tool_123" in search.description
@@ -42,12 +42,13 @@ def test_three_hundred_tools_are_offered_by_name(tmp_path: Path) -> None:
 @pytest.mark.covers("N-19")
 @pytest.mark.parametrize(("window", "whole"), [(200_000, True), (4_000, False)])
 def test_how_many_are_many_depends_on_the_window(tmp_path: Path, window: int, whole: bool) -> None:
-    """Eleven tools have some 450 tokens: little of a large window, more than a tenth of a small one."""
+    """Eleven tools, and two for resources, have some 650 tokens: little of a large window, more than a tenth of a small
+    one."""
 
     async def main() -> None:
         async with counter(tmp_path, [stdio()], window=window) as shop:
             names = await shop.settle()
-            assert len(names) == 11
+            assert len(names) == 13
             assert specs(shop) == (list(names) if whole else ["ToolSearch"])
 
     asyncio.run(main())
@@ -65,7 +66,7 @@ def test_what_comes_later_is_told_by_name_when_the_room_is_full(tmp_path: Path) 
             await until(lambda: shop.servers.servers["shop"].status is Status.CONNECTED)
             first = await shop.settle()
             assert specs(shop) == list(first)
-            assert len(first) == 11
+            assert len(first) == 13
             go.touch()
             await until(lambda: shop.servers.servers["odd"].status is Status.CONNECTED)
             assert len(await shop.settle()) == 20

@@ -18,7 +18,7 @@ import pytest
 
 from mainspring.settings.values import McpServer
 from mainspring.tools.mcp.values import Status
-from mcp_servers.stage import HERE, SHOP, counter, until
+from mcp_servers.stage import HERE, LIBRARY, SHOP, counter, until
 
 PATHS = {"http": "/mcp", "sse": "/sse"}
 
@@ -40,8 +40,8 @@ def is_open(port: int) -> bool:
 
 
 @contextmanager
-def serving(kind: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    server = subprocess.Popen([sys.executable, SHOP, kind, str(port)], stderr=subprocess.DEVNULL)
+def serving(kind: str, port: int, script: str = SHOP) -> Iterator[subprocess.Popen[bytes]]:
+    server = subprocess.Popen([sys.executable, script, kind, str(port)], stderr=subprocess.DEVNULL)
     try:
         asyncio.run(until(lambda: is_open(port)))
         yield server
@@ -52,6 +52,28 @@ def serving(kind: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 def at(port: int, kind: str = "http", **headers: str) -> McpServer:
     return McpServer("shop", kind, HERE, url=f"http://127.0.0.1:{port}{PATHS[kind]}", headers=headers)
+
+
+def test_what_a_server_asks_and_brings_beside_tools(tmp_path: Path) -> None:
+    async def main() -> None:
+        rules = ("allow mcp__shop", "allow ReadMcpResourceTool")
+        async with counter(tmp_path, [at(port)], rules=rules) as desk:
+            assert (await desk.settle())[-1] == "ReadMcpResourceTool"
+            read = await desk.text("ReadMcpResourceTool", server="shop", uri="book://Emma/page/7")
+            assert read == "[The resource book://Emma/page/7]\nPage 7 of Emma."
+            desk.answer("y", "Ann", "30", "", "")
+            assert '"name":"Ann"' in await desk.text("mcp__shop__join")
+            assert (await desk.call("mcp__shop__folders")).answer.data["result"] == [
+                f"{tmp_path.name} {tmp_path.as_uri()}"
+            ]
+            assert await desk.text("mcp__shop__grow") == "grown"  # its news come on another connection
+            await until(lambda: desk.servers.servers["shop"]._stale)
+            assert await desk.settle() == ("mcp__shop__fresh",)
+            assert "mcp__shop__newest" in desk.servers.prompts()
+
+    port = free_port()
+    with serving("http", port, LIBRARY):
+        asyncio.run(main())
 
 
 @pytest.mark.covers("N-09")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.errors import UsageError
+from mainspring.core.errors import ToolError, UsageError
+from mainspring.tools.mcp.prompts import contents, hint, prompted
 from mainspring.tools.mcp.relayed import RelayError, relayed
-from mainspring.tools.mcp.values import DamagedError, Limits, RefusedError, Status
-from mcp_servers.driver import GREETING, TOOL, ByHand, never
+from mainspring.tools.mcp.resources import read_answer
+from mainspring.tools.mcp.values import DamagedError, Limits, RefusedError, Sort, Status
+from mcp_servers.driver import GOOD, GREETING, TOOL, ByHand, never
 from mcp_servers.stage import PATIENCE, counter, until, within_driver
 
 RULES = ("allow mcp__odd", "allow mcp__good")
@@ -241,7 +244,7 @@ def test_a_list_of_several_pages(tmp_path: Path, pages: int, taken: int, warned:
 
 
 def test_one_without_tools_is_not_asked_for_them(tmp_path: Path) -> None:
-    one = ByHand(initialize=result({**GREETING, "capabilities": {"prompts": {}}, "instructions": "Be kind."}))
+    one = ByHand(initialize=result({**GREETING, "capabilities": {"logging": {}}, "instructions": "Be kind."}))
 
     async def main() -> None:
         async with counter(tmp_path, within_driver("odd"), relay=one.send) as desk:
@@ -253,13 +256,16 @@ def test_one_without_tools_is_not_asked_for_them(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+KEYS = [
+    *("id", "result", "error", "tools", "name", "content", "nextCursor", "message", "code", "resources", "uri"),
+    *("contents", "text", "blob", "mimeType", "prompts", "arguments", "messages", "role", "capabilities"),
+]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["id", "result", "error", "tools", "name", "content", "nextCursor", "message", "code"])
-            | st.text(max_size=3),
+            st.sampled_from(KEYS) | st.text(max_size=3),
             inner,
             max_size=4,
         )
@@ -268,10 +274,14 @@ JSON = st.recursive(
 )
 
 
-@given(method=st.sampled_from(["initialize", "tools_list", "tools_call"]), odd=JSON, whole=st.booleans())
+METHODS = ["initialize", *[name.replace("/", "_") for name in GOOD if name.count("/") and "notif" not in name]]
+
+
+@given(method=st.sampled_from(METHODS), odd=JSON, whole=st.booleans())
 def test_whatever_comes_is_an_answer_or_a_trouble_of_ours(method: str, odd: Any, whole: bool) -> None:
     """Any JSON in place of an answer, or of its result."""
-    one = ByHand(**{method: answer(odd) if whole else result(odd)})
+    rich = {**GREETING, "capabilities": {"tools": {}, "resources": {}, "prompts": {}}}
+    one = ByHand(**{"initialize": result(rich), method: answer(odd) if whole else result(odd)})
 
     async def no_progress(progress: float, total: float | None, message: str | None) -> None:
         raise AssertionError(progress)
@@ -279,8 +289,15 @@ def test_whatever_comes_is_an_answer_or_a_trouble_of_ours(method: str, odd: Any,
     async def main() -> None:
         try:
             async with relayed("odd", one.send, count(1), lambda: None) as link:
-                await link.tools()
-                assert isinstance(await link.call("hello", {}, 10, no_progress), dict)
+                for sort in Sort:
+                    found, _ = await link.listed(sort)
+                    for prompt in found if sort is Sort.PROMPTS else ():
+                        hint(prompted(prompt))
+                assert isinstance(await link.call("hello", {}, no_progress), dict)
+                with suppress(ToolError):  # it is empty
+                    read_answer(await link.read("odd://one"), "")
+                with suppress(ToolError):
+                    contents("mcp__odd__greet", "odd", await link.prompt("greet", {}))
         except (DamagedError, RefusedError):
             pass
 

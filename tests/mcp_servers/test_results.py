@@ -12,8 +12,8 @@ from mainspring.tools.mcp.naming import of_server, of_tool
 from mainspring.tools.mcp.remote import most_shown
 from mainspring.tools.mcp.results import answered
 from mainspring.tools.mcp.schemas import understood
-from mainspring.tools.mcp.server import instructed
 from mainspring.tools.mcp.values import Listed
+from mainspring.tools.mcp.words import instructed
 
 
 def text(words: str) -> dict[str, str]:

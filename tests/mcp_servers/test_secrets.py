@@ -18,7 +18,7 @@ from cli.conftest import serve  # noqa: F401  # a fixture
 from cli.stage import Serve
 
 from mainspring.simulator.replies import Say
-from mainspring.tools.mcp.server import public
+from mainspring.tools.mcp.words import public
 from mcp_servers.by_hand import by_hand
 
 TICKET = "tkt.9f2c-77aa"

@@ -121,6 +121,30 @@ def test_nothing_of_the_folder_runs(tmp_path: Path) -> None:
     assert machine.sprung() == servers.keys()
 
 
+def test_a_relative_path_in_args_counts_from_where_the_server_starts(tmp_path: Path) -> None:
+    """So it is never the repository's, until that is trusted; and who meant that is told so."""
+    machine = Machine(tmp_path)
+    machine.module("server")
+    machine.module("deep/tool")
+    python = sys.executable
+    machine.has(
+        bare={"command": python, "args": ["server.py"]},
+        dotted={"command": python, "args": ["-I", "./deep/tool.py"]},
+        above={"command": python, "args": [f"../{machine.repo.name}/server.py"]},
+        other={"command": python, "args": ["nowhere.py"]},
+    )
+    told = dict(line.split(": failed: ") for line in machine.run("mcp").stdout.splitlines())
+    assert machine.sprung() == set()
+    way_out = "is looked for there, and not in the working folder: trust that, or give the whole path"
+    assert f"; 'server.py' in 'args' {way_out}" in told["bare"]
+    assert f"; './deep/tool.py' in 'args' {way_out}" in told["dotted"]
+    assert f"; '../{machine.repo.name}/server.py' in 'args' {way_out}" in told["above"]
+    assert "'args'" not in told["other"]
+    assert machine.run("trust").returncode == 0
+    machine.run("mcp")
+    assert machine.sprung() == {"server", "tool"}
+
+
 def test_servers_start_in_a_folder_of_ours_until_it_is_trusted(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     where = tmp_path / "where"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,9 +18,14 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import PermissionResult, PermissionRuleValue
 
+from mainspring.core.errors import UsageError
+from mainspring.driven.changes import lasting
+from mainspring.settings import trust
+from mainspring.settings.values import Source
+from mainspring.settings.writing import Listed
 from mainspring.simulator.replies import Say
 from pipe.raw import prompt
-from pipe.stage import Serve, bash, call, exchange, words
+from pipe.stage import Serve, Stage, Told, bash, call, exchange, words
 
 Asked = list[tuple[str, dict[str, Any], ToolPermissionContext]]
 Callback = Callable[[str, dict[str, Any], ToolPermissionContext], Awaitable[PermissionResult]]
@@ -182,20 +188,183 @@ def test_folders_are_added_and_removed(serve: Serve) -> None:
     assert [context.tool_use_id for _, _, context in asked] == ["toolu_r0", "toolu_Bash", "toolu_r2"]
 
 
-def test_a_rule_holds_for_the_session_and_no_settings_are_written(serve: Serve) -> None:
-    """5.1, but for the destination: `localSettings` holds for this session only (docs/pipe.md)."""
-    stage = serve(*[Say.of(bash("touch a")), Say.of("Done.")] * 2)
-    update = PermissionUpdate("addRules", **touch("a"), destination="localSettings")
+# --- and for later sessions --------------------------------------------------------------------------
+
+FILES = {
+    "userSettings": "home/settings.json",
+    "projectSettings": "work/.claude/settings.json",
+    "localSettings": "work/.claude/settings.local.json",
+}
+destinations = pytest.mark.parametrize("destination", FILES)
+
+
+def settings_of(stage: Stage) -> dict[str, Any]:
+    """What the files hold, by destination."""
+    base = stage.folder.parent
+    return {name: json.loads((base / file).read_text()) for name, file in FILES.items() if (base / file).exists()}
+
+
+def trust_it(stage: Stage) -> None:
+    stage.home.mkdir(exist_ok=True)
+    trust.add(str(stage.home), str(stage.folder), at=1)
+
+
+def answered(stage: Stage, *updates: PermissionUpdate, **chosen: Any) -> tuple[list[str], Told]:
+    """One session: the commands that were asked about, each allowed with these updates; and what was told."""
     asked: Asked = []
-    callback = answering(PermissionResultAllow(updated_permissions=[update]), asked=asked)
+    callback = answering(PermissionResultAllow(updated_permissions=[*updates] or None), asked=asked)
+    told = stage.ask("make", can_use_tool=callback, **chosen)
+    assert told.result.result == "Done."
+    return [input.get("command", "") for _, input, _ in asked], told
 
-    async def main(client: ClaudeSDKClient) -> None:
-        for _ in range(2):
-            assert (await exchange(client, "make")).result.result == "Done."
 
-    stage.talk(main, can_use_tool=callback)
-    assert len(asked) == 1
-    assert not (stage.folder / ".claude").exists()
+@destinations
+def test_a_rule_is_there_in_the_next_session(destination: Any, serve: Serve) -> None:
+    """5.1: it is written where the answer says, beside what stands there; the next session does not ask."""
+    stage = serve(*[Say.of(bash("touch a")), Say.of("Done.")] * 2)
+    trust_it(stage)
+    file = stage.folder.parent / FILES[destination]
+    file.parent.mkdir(exist_ok=True)
+    file.write_text('{"x": [1], "permissions": {"deny": ["WebFetch"]}}')
+    update = PermissionUpdate("addRules", **touch("a"), destination=destination)
+    asked, told = answered(stage, update)
+    assert (asked, [line for line in told.stderr if "kept" in line]) == (["touch a"], [])
+    rules = {"deny": ["WebFetch"], "allow": ["Bash(touch a)"]}
+    assert settings_of(stage) == {destination: {"x": [1], "permissions": rules}}
+    assert answered(stage)[0] == []
+
+
+def test_what_is_suggested_can_be_handed_back(serve: Serve) -> None:
+    """5.1: a rule is suggested for the local settings, as Claude Code does it."""
+    stage = serve(*[Say.of(bash("touch a")), Say.of("Done.")] * 2)
+    trust_it(stage)
+    asked: list[str] = []
+
+    async def back(name: str, input: dict[str, Any], context: ToolPermissionContext) -> PermissionResult:
+        asked.append(name)
+        return PermissionResultAllow(updated_permissions=context.suggestions)
+
+    for _ in range(2):
+        assert stage.ask("make", can_use_tool=back).result.result == "Done."
+    assert asked == ["Bash"]
+    assert settings_of(stage) == {"localSettings": {"permissions": {"allow": ["Bash(touch a)"]}}}
+
+
+@pytest.mark.parametrize("destination", ["session", "cliArg", "elsewhere", None])
+def test_other_destinations_are_for_the_session(destination: Any, serve: Serve) -> None:
+    stage = serve(Say.of(bash("touch a", "1")), Say.of(bash("touch a", "2")), Say.of("Done."))
+    trust_it(stage)
+    more: list[dict[str, Any]] = [
+        {"type": "setMode", "mode": "default"},
+        {"type": "addDirectories", "directories": ["/"]},
+    ]
+    rule = {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "touch a"}], "behavior": "allow"}
+    with stage.pipe("--permission-prompt-tool", "stdio") as pipe:
+        pipe.initialize()
+        pipe.send(prompt("make"))
+        request = pipe.asked("can_use_tool")
+        updates = [each | {"destination": destination} for each in (rule, *more)]
+        pipe.reply(
+            request, {"behavior": "allow", "updatedInput": {"command": "touch a"}, "updatedPermissions": updates}
+        )
+        pipe.idle()
+        assert pipe.finish() == 0
+    assert len([frame for frame in pipe.frames if frame["type"] == "control_request"]) == 1
+    assert settings_of(stage) == {}
+
+
+@destinations
+def test_rules_are_replaced_and_removed_in_the_file(destination: Any, serve: Serve) -> None:
+    stage = serve(*[Say.of(bash("touch z")), Say.of("Done.")] * 2)
+    trust_it(stage)
+    file = stage.folder.parent / FILES[destination]
+    file.parent.mkdir(exist_ok=True)
+    file.write_text('{"permissions": {"allow": ["Bash(touch a)", "Bash(touch b)"], "ask": ["Read(x)", "Read(y)"]}}')
+    ask = {"rules": [PermissionRuleValue("Read", "x")], "behavior": "ask", "destination": destination}
+    _, told = answered(
+        stage,
+        PermissionUpdate("removeRules", **touch("a"), destination=destination),
+        PermissionUpdate("replaceRules", **ask),
+    )
+    assert settings_of(stage)[destination] == {"permissions": {"allow": ["Bash(touch b)"], "ask": ["Read(x)"]}}
+    assert len([line for line in told.stderr if "hold until it ends" in line]) == 2
+    answered(stage, PermissionUpdate("replaceRules", **touch("c"), destination=destination))
+    assert settings_of(stage)[destination]["permissions"]["allow"] == ["Bash(touch c)"]
+
+
+@destinations
+def test_folders_and_the_mode_are_kept(destination: Any, serve: Serve) -> None:
+    stage = serve(
+        Say.of(bash("touch a")),
+        Say.of("Done."),
+        Say.of(call("Read", file_path="../far/0.txt"), call("Write", file_path="b.txt", content="x")),
+        Say.of("Done."),
+        Say.of(bash("rm -rf a")),
+        Say.of("Done."),
+    )
+    trust_it(stage)
+    far = stage.folder.parent / "far"
+    far.mkdir()
+    (far / "0.txt").write_text("text")
+    folders: Any = {"directories": ["../far"], "destination": destination}
+    mode = PermissionUpdate("setMode", mode="acceptEdits", destination=destination)
+    answered(stage, PermissionUpdate("addDirectories", **folders), mode)
+    named = str(far) if destination == "userSettings" else "../far"
+    kept = {"additionalDirectories": [named], "defaultMode": "acceptEdits"}
+    assert settings_of(stage) == {destination: {"permissions": kept}}
+    asked, told = answered(stage)
+    assert (asked, told.init["permissionMode"]) == ([], "acceptEdits")
+    assert "text" in words(told.outcomes[0])
+    back = PermissionUpdate("setMode", mode="default", destination=destination)
+    answered(stage, back, PermissionUpdate("removeDirectories", **folders), permission_mode="default")
+    assert settings_of(stage)[destination]["permissions"] == {"additionalDirectories": [], "defaultMode": "default"}
+
+
+def test_a_folder_that_is_not_trusted_is_told_of(serve: Serve) -> None:
+    """9: its allow rules do not count in the next session; whoever relies on one is told, and it holds for this one."""
+    calls = [Say.of(bash("touch a", "1")), Say.of(bash("touch a", "2")), Say.of("Done.")]
+    stage = serve(*calls, *calls)
+    update = PermissionUpdate("addRules", **touch("a"), destination="projectSettings")
+    asked, told = answered(stage, update)
+    assert asked == ["touch a"]
+    assert settings_of(stage) == {"projectSettings": {"permissions": {"allow": ["Bash(touch a)"]}}}
+    words = "'Bash(touch a)' is kept, but it counts only after 'mainspring trust': this folder is not trusted"
+    assert words in [line.removeprefix("mainspring: ") for line in told.stderr]
+    assert answered(stage)[0] == ["touch a", "touch a"]
+
+
+def test_what_cannot_be_written_is_told_and_holds_for_the_session(serve: Serve) -> None:
+    """A broken file stays as it is; a rule that nobody can read is not written; nor is a mode that was refused."""
+    stage = serve(Say.of(bash("touch a", "1")), Say.of(bash("touch a", "2")), Say.of("Done."))
+    trust_it(stage)
+    (stage.folder / ".claude").mkdir()
+    broken = stage.folder / ".claude/settings.local.json"
+    broken.write_text('{"permissions": \n{')
+    odd: Any = {"rules": [PermissionRuleValue("WebFetch", "example.com")], "behavior": "allow"}
+    asked, told = answered(
+        stage,
+        PermissionUpdate("addRules", **touch("a"), destination="localSettings"),
+        PermissionUpdate("addRules", **odd, destination="userSettings"),
+        PermissionUpdate("setMode", mode="bypassPermissions", destination="userSettings"),
+        permission_mode="default",
+    )
+    assert asked == ["touch a"]
+    assert broken.read_text() == '{"permissions": \n{'
+    assert not (stage.home / "settings.json").exists()
+    said = "\n".join(told.stderr)
+    assert f"not kept in the local settings, it holds for this session: {broken}:2:2: " in said
+    assert "not kept in the user settings: the rule 'WebFetch(example.com)' needs the form" in said
+
+
+def test_what_no_answer_makes_of_a_file() -> None:
+    """Everything goes, a deny rule goes: that is for whoever opens the file."""
+    for source in (Source.USER, Source.PROJECT, Source.LOCAL):
+        with pytest.raises(UsageError, match="no answer makes 'bypassPermissions' a default"):
+            lasting({"type": "setMode", "mode": "bypassPermissions"}, source, "/work")
+        rules: dict[str, Any] = {"rules": [{"toolName": "Bash", "ruleContent": None}], "behavior": "deny"}
+        with pytest.raises(UsageError, match="no answer takes a deny rule out of a file"):
+            lasting({"type": "removeRules", **rules}, source, "/work")
+        assert lasting({"type": "replaceRules", **rules}, source, "/work") == Listed("deny", ("Bash",))
 
 
 # --- many questions ----------------------------------------------------------------------------------
@@ -267,9 +436,10 @@ def test_the_request_on_the_wire(serve: Serve) -> None:
         request = asked["request"]
         assert (request["tool_name"], request["tool_use_id"]) == ("Bash", "toolu_Bash")
         assert request["input"]["command"] == "touch made"
-        for each in request["permission_suggestions"]:
-            assert each["destination"] in ("session", "localSettings", "projectSettings", "userSettings")
-            assert all(rule["toolName"] == "Bash" for rule in each.get("rules", []))
+        rule = {"toolName": "Bash", "ruleContent": "touch made"}
+        assert request["permission_suggestions"] == [
+            {"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "localSettings"}
+        ]
         pipe.reply(asked, {"behavior": "allow", "updatedInput": request["input"]})
         pipe.idle()
         assert pipe.finish() == 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +14,24 @@ import pytest
 from claude_agent_sdk import (
     AgentDefinition,
     ClaudeSDKClient,
+    HookEventMessage,
     HookMatcher,
     PermissionResultAllow,
     PermissionResultDeny,
     ToolPermissionContext,
+    create_sdk_mcp_server,
+    tool,
 )
 
 from mainspring.simulator.received import Received
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import Reply, Say, Stream
 from pipe.raw import prompt
 from pipe.stage import Serve, bash, call, exchange, words
 
 Hook = Callable[[Any, str | None, Any], Awaitable[Any]]
 FREE = {"permission_mode": "bypassPermissions"}
+# One pixel.
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 def saying(output: Any, heard: list[Any] | None = None) -> Hook:
@@ -88,6 +95,19 @@ def test_the_events_of_a_turn(serve: Serve) -> None:
     assert (failed["tool_use_id"], bool(failed["error"]), failed["is_interrupt"]) == ("toolu_bad", True, False)
     assert (stop["stop_hook_active"], stop["last_assistant_message"]) == (False, "Done.")
     assert (stop["background_tasks"], stop["session_crons"]) == ([], [])
+
+
+def test_what_still_runs_is_told_at_the_end(serve: Serve) -> None:
+    """10: `background_tasks`, to a function and to a command."""
+    given = bash("sleep 60", "nap", run_in_background=True, description="Naps")
+    stage = serve(Say.of(given), Say.of("Done."))
+    heard: list[Any] = []
+    entries = {"Stop": [{"hooks": [{"type": "command", "command": "cat > told"}]}]}
+    stage.ask("go", hooks=one("Stop", saying({}, heard)), settings=json.dumps({"hooks": entries}), **FREE)
+    [task] = heard[0]["background_tasks"]
+    assert json.loads((stage.folder / "told").read_text())["background_tasks"] == [task]
+    assert task.pop("id")
+    assert task == {"type": "shell", "status": "running", "description": "Naps", "command": "sleep 60"}
 
 
 @pytest.mark.covers("I-01")
@@ -209,6 +229,20 @@ def test_more_for_the_model(serve: Serve) -> None:
         assert f"{event} said that" in stage.said(number)
 
 
+def test_what_is_for_the_model_is_no_part_of_the_result(serve: Serve) -> None:
+    """10: the program sees what the tool said, and the model what hooks add to it."""
+    stage = serve(Say.of(bash("echo a", "good")), Say.of(bash("echo b; exit 3", "bad")), Say.of("Done."))
+    hooks: Any = {
+        event: [HookMatcher(hooks=[saying(specific(event, additionalContext=f"{event} adds"))])]
+        for event in ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+    }
+    told = stage.ask("go", hooks=hooks, **FREE)
+    good, bad = told.outcomes
+    assert words(good) == "a"
+    assert "adds" not in words(bad)
+    assert all(f"{event} adds" in stage.said(-1) for event in hooks)
+
+
 def test_another_output(serve: Serve) -> None:
     """10: `updatedToolOutput`, in the tool's own shape, is what the model sees."""
     stage = serve(Say.of(bash("echo secret")), Say.of("Done."))
@@ -217,6 +251,78 @@ def test_another_output(serve: Serve) -> None:
     results = str(stage.requests[1].talk.results())
     assert "hidden" in results
     assert "secret" not in results
+
+
+@tool("weigh", "Weighs.", {})
+async def weigh(_: dict[str, Any]) -> dict[str, Any]:
+    picture = {"type": "image", "data": PNG, "mimeType": "image/png"}
+    return {"content": [{"type": "text", "text": "5 kg"}, picture]}
+
+
+SCALES: dict[str, Any] = {
+    "mcp_servers": {"scales": create_sdk_mcp_server("scales", tools=[weigh])},
+    "allowed_tools": ["mcp__scales__weigh", "Bash"],
+}
+WEIGHED = [
+    {"type": "text", "text": "5 kg"},
+    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+]
+
+
+def test_the_result_of_a_server_s_tool_has_blocks(serve: Serve) -> None:
+    """10, 11: `tool_response` as the model gets it; for a command hook, too. Handed back, it changes nothing."""
+    stage = serve(Say.of(call("mcp__scales__weigh")), Say.of("Done."))
+    heard: list[Any] = []
+
+    async def same(input: Any, id: str | None, context: Any) -> Any:
+        heard.append(input["tool_response"])
+        return specific("PostToolUse", updatedToolOutput=input["tool_response"])
+
+    entry = {"hooks": [{"type": "command", "command": "cat > told"}]}
+    settings = json.dumps({"hooks": {"PostToolUse": [entry]}})
+    assert stage.ask("go", hooks=one("PostToolUse", same), settings=settings, **SCALES).error is None
+    assert heard == [WEIGHED]
+    assert json.loads((stage.folder / "told").read_text())["tool_response"] == WEIGHED
+    [result] = stage.requests[1].talk.results()
+    assert result["content"] == WEIGHED
+
+
+@pytest.mark.parametrize(
+    ("field", "output", "seen"),
+    [
+        ("updatedMCPToolOutput", [{"type": "text", "text": "4 kg"}], "4 kg"),
+        ("updatedMCPToolOutput", {"content": [{"type": "text", "text": "4 kg"}]}, "4 kg"),
+        ("updatedMCPToolOutput", "4 kg", "4 kg"),
+        ("updatedToolOutput", [{"type": "text", "text": "4 kg"}], "4 kg"),
+        ("updatedToolOutput", {"kg": 4}, '{"kg": 4}'),
+    ],
+)
+def test_another_output_of_a_server_s_tool(field: str, output: Any, seen: str, serve: Serve) -> None:
+    """10: blocks, text or any JSON; `updatedMCPToolOutput` says nothing about other tools."""
+    stage = serve(Say.of(call("mcp__scales__weigh"), bash("echo 5 kg")), Say.of("Done."))
+    hook = saying(specific("PostToolUse", **{field: output}))
+    matcher = None if field == "updatedMCPToolOutput" else "mcp__scales__.*"
+    told = stage.ask("go", hooks=one("PostToolUse", hook, matcher), **SCALES)
+    assert [words(block) for block in told.outcomes] == [seen, "5 kg"]
+    told_to_the_model = [result["content"] for result in stage.requests[1].talk.results()]
+    assert told_to_the_model == [[{"type": "text", "text": text}] for text in (seen, "5 kg")]
+
+
+@pytest.mark.parametrize("by", ["function", "command"])
+@pytest.mark.covers("I-07")
+def test_more_for_a_model_that_is_done(by: str, serve: Serve) -> None:
+    """10: `additionalContext` at Stop reaches the model, which it can only if it goes on."""
+    stage = serve(Say.of("Done."), Say.of("Really done."))
+    answer = specific("Stop", additionalContext="the tests are red")
+
+    async def hook(input: Any, id: str | None, context: Any) -> Any:
+        return {} if input["stop_hook_active"] else answer
+
+    command = f"grep -q 'active\":true' || echo '{json.dumps(answer)}'"
+    entries = {"Stop": [{"hooks": [{"type": "command", "command": command}]}]}
+    chosen: Any = {"hooks": one("Stop", hook)} if by == "function" else {"settings": json.dumps({"hooks": entries})}
+    assert stage.ask("go", **chosen).result.result == "Really done."
+    assert "the tests are red" in stage.said(1)
 
 
 @pytest.mark.covers("I-05", "I-07", "Q-04")
@@ -264,6 +370,8 @@ def test_it_ends_here(event: str, serve: Serve) -> None:
     )
     assert (told.result.result, told.error) == ("", None)
     assert len(stage.requests) == 1
+    if event == "PostToolUse":  # else it is what became of the call
+        assert [frame["content"] for frame in told.system("informational")] == ["enough"]
 
 
 def test_a_call_is_deferred(serve: Serve) -> None:
@@ -365,6 +473,9 @@ def test_a_hook_answers_a_question(behavior: str, serve: Serve) -> None:
     hook = saying(specific("PermissionRequest", decision=decision), heard)
     told = stage.ask("go", hooks=one("PermissionRequest", hook), can_use_tool=never)
     assert (heard[0]["tool_name"], heard[0]["tool_input"]["command"]) == ("Bash", "touch a")
+    [suggested] = heard[0]["permission_suggestions"]  # 5.1
+    assert (suggested["type"], suggested["behavior"]) == ("addRules", "allow")
+    assert suggested["rules"] == [{"toolName": "Bash", "ruleContent": "touch a"}]
     assert (stage.folder / "a").exists() is (behavior == "allow")
     assert told.result.result == "Done."
 
@@ -381,3 +492,87 @@ def test_before_compaction(serve: Serve) -> None:
 
     stage.talk(main, hooks=one("PreCompact", saying({}, heard)))
     assert [(each["trigger"], each["custom_instructions"]) for each in heard] == [("manual", "keep the names")]
+
+
+# --- what a program sees of them --------------------------------------------------------------------
+
+EVENTS = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop")
+
+
+def test_their_events_for_those_who_ask(serve: Serve) -> None:
+    """6.7: functions of the program and commands of the settings alike, each when it is asked and when it answered."""
+    stage = serve(Say.of(bash("echo a", "good")), Say.of(bash("exit 3", "bad")), Say.of("Done."))
+    hooks: Any = {event: [HookMatcher(hooks=[saying({"systemMessage": event})])] for event in EVENTS}
+    command = {"hooks": [{"type": "command", "command": "echo '{\"suppressOutput\": true}'"}]}
+    settings = json.dumps({"hooks": {event: [command] for event in EVENTS}})
+    told = stage.ask("go", hooks=hooks, settings=settings, include_hook_events=True, **FREE)
+    assert (told.error, told.result.result) == (None, "Done.")
+    seen = told.of(HookEventMessage)
+    by_id: dict[str, list[HookEventMessage]] = {}
+    for one in seen:
+        by_id.setdefault(one.data["hook_id"], []).append(one)
+    assert [[one.subtype for one in pair] for pair in by_id.values()] == [["hook_started", "hook_response"]] * 12
+    calls = ["UserPromptSubmit", "PreToolUse", "PostToolUse", "PreToolUse", "PostToolUseFailure", "Stop"]
+    assert sorted(pair[1].hook_event_name for pair in by_id.values()) == sorted(calls * 2)
+    answers = [pair[1].data for pair in by_id.values()]
+    mine = [one for one in answers if one["exit_code"] is None]
+    assert {one["output"] for one in mine} == {f'{{"systemMessage":"{event}"}}' for event in EVENTS}
+    assert {one["stdout"] for one in answers if one not in mine} == {'{"suppressOutput": true}'}
+    assert {one["outcome"] for one in answers} == {"success"}
+
+
+def test_their_events_come_in_their_place(serve: Serve) -> None:
+    """7 rule 2: behind the frame of the call; a function is asked after that; at once, and not with the next frame."""
+    stage = serve(Say.of(bash("echo a")), Say.of("Done."))
+    with stage.pipe("--permission-mode", "bypassPermissions", "--include-hook-events") as pipe:
+        pipe.initialize(hooks={"PreToolUse": [{"matcher": "Bash", "hookCallbackIds": ["mine"], "timeout": 30}]})
+        pipe.send(prompt("go"))
+        asked = pipe.asked("hook_callback")
+        assert pipe.kinds[-3:] == ["assistant", "system/hook_started", "control_request"]
+        pipe.reply(asked, {})
+        assert pipe.result()["result"] == "Done."
+        answered = pipe.kinds.index("system/hook_response")
+        assert answered < pipe.kinds.index("user")
+        assert pipe.finish() == 0
+
+
+def test_an_answer_is_told_of_at_once(serve: Serve) -> None:
+    """Nothing else happens meanwhile: the model takes its time."""
+    stage = serve(Stream(end="hang"))
+    with stage.pipe("--include-hook-events") as pipe:
+        pipe.initialize(hooks={"UserPromptSubmit": [{"hookCallbackIds": ["mine"]}]})
+        pipe.send(prompt("go"))
+        pipe.reply(pipe.asked("hook_callback"), {})
+        pipe.until("system/hook_response")
+        stage.until(lambda: len(stage.requests) == 1)
+        assert pipe.control("interrupt")["subtype"] == "success"
+        assert pipe.result()["subtype"] == "error_during_execution"
+        assert pipe.finish() == 1
+
+
+def test_nothing_of_them_stands_behind_a_result(serve: Serve) -> None:
+    """6.4: behind a result that is an error, a frame that the client does not expect would make it forget the error.
+    What goes on is told of with a later turn; what is asked when the session ends, not at all."""
+    stage = serve(choose=lambda _: Say.of("Fine."))
+    go_on = stage.folder / "go-on"
+    waits = f"echo '{{\"async\": true}}'; until test -e {go_on}; do sleep 0.01; done"
+    entries: Any = {event: [{"hooks": [{"type": "command", "command": waits}]}] for event in ("Stop", "SessionEnd")}
+    with stage.pipe("--include-hook-events", "--settings", json.dumps({"hooks": entries})) as pipe:
+        pipe.initialize()
+        pipe.turn("one")
+        assert pipe.kinds.count("system/hook_started") == 1
+        assert pipe.of("system/hook_response") == []
+        go_on.touch()
+        while not pipe.of("system/hook_response"):
+            pipe.turn("and now?")
+        assert pipe.finish() == 0
+        behind = [after for before, after in pairwise(pipe.kinds) if before == "result"]
+        assert set(behind) <= {"system/session_state_changed/idle", "system/init"}  # the latter, if we were quick
+        assert pipe.kinds[-1] == behind[-1]
+        assert pipe.of("system/hook_response")[0]["hook_name"] == "Stop"
+
+
+def test_no_events_for_those_who_do_not_ask(serve: Serve) -> None:
+    stage = serve(Say.of(bash("echo a")), Say.of("Done."))
+    told = stage.ask("go", hooks=one("PreToolUse", saying({})), **FREE)
+    assert told.of(HookEventMessage) == []

@@ -257,6 +257,7 @@ def test_shells_see_the_callers_variables(serve: Serve) -> None:
     assert f"[1] [yes] [{os.path.realpath(stage.folder)}]" in str(told.outcomes[0].content)
 
 
+@pytest.mark.of_the_pipe
 def test_who_drives_is_told_to_the_server(serve: Serve) -> None:
     """1.3: the versions of the client go into the User-Agent; the caller's app does, too [O]."""
     stage = serve(Say.of("Hi."))

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from claude_agent_sdk import HookMatcher, PermissionResultAllow, ToolPermissionContext, create_sdk_mcp_server, tool
+from claude_agent_sdk import (
+    HookMatcher,
+    PermissionResultAllow,
+    PermissionUpdate,
+    ToolPermissionContext,
+    create_sdk_mcp_server,
+    tool,
+)
+from claude_agent_sdk.types import PermissionRuleValue
 
+from mainspring.settings import trust
 from mainspring.simulator.replies import Say
 from pipe.stage import Serve, bash, call, words
+
+FILES = {
+    "userSettings": "home/settings.json",
+    "projectSettings": "work/.claude/settings.json",
+    "localSettings": "work/.claude/settings.local.json",
+}
 
 
 @pytest.mark.parametrize(
@@ -74,6 +90,43 @@ def test_modes_with_nobody_to_ask(mode: Any, written: bool, shell: bool | None, 
     if shell is not None:
         assert (stage.folder / "b.txt").exists() is shell
     assert told.init["permissionMode"] == mode
+
+
+@pytest.mark.covers("N-10")
+@pytest.mark.parametrize("where", FILES)
+@pytest.mark.parametrize("destination", FILES)
+def test_no_rule_that_is_kept_weakens_one_that_denies(destination: Any, where: str, serve: Serve) -> None:
+    """9 step 2, 5.1: whichever file has the deny rule and whichever is written to: it stands there, and it denies, in
+    this session and in the next one, whatever an answer adds, replaces or removes."""
+    calls = [Say.of(bash("touch yes", "y")), Say.of(bash("touch no", "n")), Say.of("Done.")]
+    stage = serve(*calls, *calls)
+    stage.home.mkdir()
+    trust.add(str(stage.home), str(stage.folder), at=1)
+    denying = stage.folder.parent / FILES[where]
+    denying.parent.mkdir(exist_ok=True)
+    denying.write_text('{"permissions": {"deny": ["Bash(touch no)"]}}')
+    no, everything = [PermissionRuleValue("Bash", "touch no")], [PermissionRuleValue("Bash")]
+    updates = [
+        PermissionUpdate("addRules", rules=no, behavior="allow", destination=destination),
+        PermissionUpdate("addRules", rules=everything, behavior="allow", destination=destination),
+        PermissionUpdate("removeRules", rules=no, behavior="deny", destination=destination),
+        PermissionUpdate("replaceRules", rules=[], behavior="deny", destination=destination),
+        PermissionUpdate("setMode", mode="acceptEdits", destination=destination),
+    ]
+
+    async def allow(name: str, input: dict[str, Any], context: ToolPermissionContext) -> PermissionResultAllow:
+        return PermissionResultAllow(updated_permissions=updates)
+
+    for _ in range(2):
+        told = stage.ask("make", can_use_tool=allow)
+        assert {block.tool_use_id: bool(block.is_error) for block in told.outcomes} == {
+            "toolu_y": False,
+            "toolu_n": True,
+        }
+        assert json.loads(denying.read_text())["permissions"]["deny"] == ["Bash(touch no)"]
+    written = json.loads((stage.folder.parent / FILES[destination]).read_text())["permissions"]
+    assert (written["allow"], written["defaultMode"]) == (["Bash(touch no)", "Bash"], "acceptEdits")
+    assert not (stage.folder / "no").exists()
 
 
 def test_edits_outside_are_not_accepted(serve: Serve) -> None:

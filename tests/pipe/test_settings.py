@@ -104,13 +104,22 @@ def test_hooks_env_and_style_of_the_settings(serve: Serve) -> None:
         "outputStyle": "Haiku",
         "model": "claude-opus-5",
     }
-    told = stage.ask("go", settings=json.dumps(settings), allowed_tools=["Bash"])
+    told = stage.ask("go", settings=json.dumps(settings), allowed_tools=["Bash"], include_hook_events=True)
     first, second = told.outcomes
     assert (first.is_error, "no touching" in words(first)) == (True, True)
     assert "[yes]" in words(second)
     assert (told.init["output_style"], told.init["model"]) == ("Haiku", "claude-opus-5")
     assert not (stage.folder / "a").exists()
-    assert told.of(HookEventMessage) == []
+    seen = told.of(HookEventMessage)
+    assert [(one.subtype, one.hook_event_name) for one in seen] == [
+        ("hook_started", "PreToolUse"),
+        ("hook_response", "PreToolUse"),
+    ] * 2
+    assert [(one.data["exit_code"], one.data["outcome"], one.data["stderr"]) for one in seen[1::2]] == [
+        (2, "error", "no touching"),
+        (0, "success", ""),
+    ]
+    assert told.init["flags_not_honoured"] == []
 
 
 def test_allow_rules_of_a_project_that_nobody_trusts(serve: Serve) -> None:

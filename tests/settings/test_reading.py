@@ -208,3 +208,14 @@ def test_what_is_saved_from_a_broken_file(text: str, toml: bool, deny: list[str]
     with pytest.raises(Broken) as caught:
         read(text.encode(), toml=toml)
     assert salvage(caught.value.text, toml=toml) == {"deny": deny, "ask": ask}
+
+
+def test_what_a_sandbox_holds_in_its_place_is_no_file(tmp_path: Path) -> None:
+    """Another session may run a command here: while it does, an empty folder with the odd bit stands there."""
+    place = tmp_path / ".mcp.json"
+    place.mkdir()
+    place.chmod(0o1755)
+    assert read_file(str(place)) is None
+    place.chmod(0o755)
+    with pytest.raises(Broken, match="no regular file"):
+        read_file(str(place))

@@ -288,7 +288,7 @@ def test_a_400_is_not_repeated() -> None:
     ("status", "words", "kind"),
     [
         (400, "prompt is too long: 210000 tokens > 200000 maximum", Trouble.PROMPT_TOO_LONG),
-        (413, "Request exceeds the maximum size", Trouble.PROMPT_TOO_LONG),
+        (413, "Request exceeds the maximum size", Trouble.TOO_LARGE),
         (400, "messages.0.content.1.image: image exceeds 5 MB maximum", Trouble.MEDIA),
         (404, "model: no-such-model", Trouble.INVALID_REQUEST),
         (403, "not allowed", Trouble.AUTH),

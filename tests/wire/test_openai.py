@@ -381,7 +381,7 @@ TPM = "Request too large for gpt-5.5 on tokens per min (TPM): Limit 30000, Reque
         (400, "invalid_request_error", "context_length_exceeded", "too many tokens", Trouble.PROMPT_TOO_LONG),
         (400, "invalid_request_error", "null", TOO_LONG, Trouble.PROMPT_TOO_LONG),
         (400, "exceed_context_size_error", "null", "the request exceeds the context size", Trouble.PROMPT_TOO_LONG),
-        (413, "", "null", "Request exceeds the maximum size", Trouble.PROMPT_TOO_LONG),
+        (413, "", "null", "Request exceeds the maximum size", Trouble.TOO_LARGE),
         (429, "tokens", "rate_limit_exceeded", TPM, Trouble.PROMPT_TOO_LONG),
         (429, "insufficient_quota", "insufficient_quota", "You exceeded your current quota", Trouble.AUTH),
         (402, "", "null", "Insufficient credits", Trouble.AUTH),

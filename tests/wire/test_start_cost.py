@@ -28,7 +28,7 @@ OURS = {
     "mainspring.cli": "collector flags headless main signals stdin stdout telling",
     "mainspring.context": "attachments environment folders memory prompt surroundings texts values",
     "mainspring.core": "bound compaction config effects errors events history ladder limits messages models money "
-    "moves pairing reasons schedule state step updates value view",
+    "moves oversize pairing reasons schedule state step updates value view",
     "mainspring.engine": "background channel deps driver endings equipped executor ledger mind plain prompts run "
     "sampling session shared wishes",
     "mainspring.hooks": "points",

@@ -21,6 +21,7 @@ class About(Bundle):
     agents: tuple[str, ...] = ()  # the kinds of them
     commands: tuple[str, ...] = ("compact",)  # that we understand ourselves
     skills: Callable[[], tuple[str, ...]] = tuple  # by name; asked for only by those who show them
+    words: Callable[[], tuple[str, ...]] = tuple  # with a slash, that are prompts of MCP servers
     mode: str = "default"
     output_style: str = "default"  # told as it was set
     used: tuple[tuple[str, Usage], ...] = ()  # by each model, before this process took the session up

@@ -266,6 +266,8 @@ class Ways:
         from mainspring.assembly.model import is_elsewhere
 
         reached, settings, environment = self._parts.model, self._parts.settings, self._parts.environment
+        if reached.transport is None:
+            return reached.provider
         if not is_elsewhere(name, settings, environment):
             if reached.key_source == "none" and not settings.api.base_url:
                 raise UsageError("there is no key for Anthropic's models")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from mainspring.assembly.sessions import Opened
 from mainspring.core.value import Bundle
 from mainspring.hooks.commands import Shell, missing
+from mainspring.hooks.facts import Facts, of_command, of_suggestion
 from mainspring.hooks.points import Point
 from mainspring.hooks.runner import Hook, Runner
 from mainspring.settings.values import Settings
@@ -39,7 +39,7 @@ def hooks_of(settings: Settings, kit: Kit, opened: Opened, brought: tuple[Hook, 
         else:
             warn(f"{not_there(hook.event, hook.command)}: it is left out")
 
-    def common() -> dict[str, Any]:
+    def common() -> Facts:
         return {
             "session_id": opened.session_id,
             "transcript_path": opened.journal.file if opened.journal is not None else "",
@@ -47,7 +47,17 @@ def hooks_of(settings: Settings, kit: Kit, opened: Opened, brought: tuple[Hook, 
             "permission_mode": kit.mode(),
         }
 
-    return Runner(hooks, common=common, warn=warn, say=said.say)
+    def at_the_end(_: Facts) -> Facts:
+        running = [of_command(one.id, one.command, one.about) for one in kit.background.running]
+        return {"background_tasks": running}
+
+    more = {Point.STOP: at_the_end, Point.PERMISSION_REQUEST: as_updates}
+    return Runner(hooks, common=common, more=more, warn=warn, say=said.say)
+
+
+def as_updates(facts: Facts) -> Facts:
+    """What would cover the call, in the shape in which a program can hand it back."""
+    return {"permission_suggestions": [of_suggestion(one["rule"]) for one in facts.get("permission_suggestions", ())]}
 
 
 def not_there(event: str, entry: dict[str, object]) -> str:

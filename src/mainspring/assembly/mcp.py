@@ -16,6 +16,9 @@ from msgspec.structs import replace
 
 from mainspring.assembly.model import Environment, key_for, new_config
 from mainspring.assembly.options import Options, StartError
+from mainspring.core.errors import ToolError
+from mainspring.core.messages import Origin as By
+from mainspring.core.messages import User
 from mainspring.core.value import Bundle
 from mainspring.processes.environment import sounds_secret
 from mainspring.secrets.held import LEAST_KEY, hold, hold_key
@@ -25,14 +28,18 @@ from mainspring.settings.mcp import ANYWHERE, FIELDS, FILE, KEY, NO_DRIVER, SDK,
 from mainspring.settings.reading import Broken, Read, read, read_file
 from mainspring.settings.values import Mcp, McpEntry, McpServer, Origin, Settings, Source
 from mainspring.tools.mcp.naming import START
+from mainspring.tools.mcp.prompts import filled, hint
 from mainspring.tools.mcp.values import DYNAMIC, Status
 
 if TYPE_CHECKING:
+    from mainspring.context.slash import Entry
     from mainspring.tools.hands import Hands
     from mainspring.tools.kit import Kit
+    from mainspring.tools.mcp.named import May
     from mainspring.tools.mcp.relayed import Send
     from mainspring.tools.mcp.servers import Servers
 
+READERS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # see `tools/mcp/resources.py`
 LEAST, MOST = 1.0, 86_400.0  # seconds that a limit may be
 
 
@@ -236,7 +243,7 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
     """They are started by `Servers.start`, where an event loop runs. `relay` reaches those within the program that
     drives us; None: nobody does."""
     from mainspring.tools.mcp.ground import Ground
-    from mainspring.tools.mcp.server import Host
+    from mainspring.tools.mcp.host import Host
     from mainspring.tools.mcp.servers import Servers
     from mainspring.tools.mcp.values import Limits
 
@@ -250,6 +257,7 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
     usual, place = Limits(), kit.place
     ground = Ground(place.root, trusted=found.trusted, home=home_folder(environ), folders=place.folders)
     host = Host(lambda: kit.children, lambda: kit.env, ground, relay)
+    host.folders = lambda: (place.root, *place.folders)
     host.limits = Limits(
         start=seconds(environ, "MCP_TIMEOUT", usual.start), call=seconds(environ, "MCP_TOOL_TIMEOUT", usual.call)
     )
@@ -290,11 +298,56 @@ class Wired:
     async def close(self) -> None:
         await self.servers.close()
 
+    # --- prompts and resources, in what somebody says ---
+
+    def words(self) -> tuple[Entry, ...]:
+        """Prompts of servers, as words with a slash."""
+        from mainspring.context.slash import Entry
+
+        found = self.servers.prompts().items()
+        return tuple([Entry(name, prompt.about, hint(prompt)) for name, (_, prompt) in found])
+
+    def knows(self, word: str, words: str) -> bool:
+        """Whether it is a prompt of a server, or may be: of one that is not there yet nobody knows. Raises `ToolError`
+        if what is said behind it is too little."""
+        found = self.servers.prompts().get(word)
+        if found is not None:
+            filled(found[1], word, words)
+            return True
+        speaker = self.servers.speaker(word)
+        return speaker is not None and speaker.status is Status.PENDING
+
+    async def brought(self, said: str, may: May) -> tuple[User, ...]:
+        """The prompt that it stands for, and the resources that it names. Raises `ToolError` if there is no such
+        prompt, or its server does not tell it."""
+        prompt = await self._prompted(said) if said.startswith(f"/{START}") else ()
+        if "@" not in said or ":" not in said:
+            return prompt
+        from mainspring.context.includes import mentions
+        from mainspring.tools.mcp.named import brought
+
+        return (*prompt, *await brought(mentions(said), self.servers, may))
+
+    async def _prompted(self, said: str) -> tuple[User, ...]:
+        from mainspring.tools.mcp.prompts import contents
+
+        word, words = (*said[1:].split(None, 1), "")[:2]
+        speaker = self.servers.speaker(word)
+        if speaker is not None:
+            await self.servers.there(speaker)
+        found = self.servers.prompts().get(word)
+        if found is None:
+            raise ToolError(f"There is no prompt '/{word}' of an MCP server.")
+        server, prompt = found
+        result = await server.prompt(prompt.name, filled(prompt, word, words))
+        return (User(contents(word, server.name, result), By.ATTACHMENT),)
+
     @property
     def tools(self) -> tuple[str, ...]:
         """Those of servers that somebody switched off are no use to anybody."""
         off = tuple([f"{START}{one.name}__" for one in self.servers.servers.values() if one.status is Status.DISABLED])
-        return tuple([name for name in self._hands.offers if name.startswith(START) and not name.startswith(off)])
+        ours = [name for name in self._hands.offers if name.startswith(START) or name in READERS]
+        return tuple([name for name in ours if not name.startswith(off)])
 
     def states(self) -> list[dict[str, str]]:
         """For `init` (stream-json 6)."""
@@ -318,7 +371,7 @@ def seconds(environ: Mapping[str, str], name: str, usual: float) -> float:
 
 def taken_away(rules: Iterable[str]) -> Callable[[str], bool]:
     """Whether a rule that denies whole tools names this one, or its whole server."""
-    bare = tuple([rule for rule in rules if rule.startswith("mcp__")])
+    bare = tuple([rule for rule in rules if rule.startswith("mcp__") or rule in READERS])
 
     def is_away(name: str) -> bool:
         return any(name == rule or (rule.count("__") == 1 and name.startswith(f"{rule}__")) for rule in bare)

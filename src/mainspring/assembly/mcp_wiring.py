@@ -19,7 +19,10 @@ from mainspring.settings.values import Settings
 if TYPE_CHECKING:
     from mainspring.assembly.mcp import Found, Wired
     from mainspring.assembly.parts import Parts
+    from mainspring.context.slash import Entry
+    from mainspring.core.messages import User
     from mainspring.tools.hands import Hands
+    from mainspring.tools.mcp.named import May
     from mainspring.tools.mcp.relayed import Send
 
 
@@ -49,6 +52,15 @@ class NoServers:
 
     def states(self) -> list[dict[str, str]]:
         return []
+
+    def words(self) -> tuple[Entry, ...]:
+        return ()
+
+    def knows(self, word: str, words: str) -> bool:  # noqa: ARG002  # as `Wired` has it
+        return False
+
+    async def brought(self, said: str, may: May) -> tuple[User, ...]:  # noqa: ARG002
+        return ()
 
     async def close(self) -> None:
         pass

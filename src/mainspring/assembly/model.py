@@ -40,7 +40,7 @@ class Reached(Bundle):
     provider: Provider
     close: Close
     key_source: str
-    transport: Transport
+    transport: Transport | None = None  # None: the program has a provider of its own, for all models
 
 
 def key_for(settings: Settings, environment: Environment, cwd: str) -> Found:

@@ -54,6 +54,7 @@ class Options:
     notice: Callable[[str], object] = staticmethod(log)  # a command has standard error for it
     remark: Callable[[str], object] = staticmethod(log)
     in_process: bool = False  # within another program: nothing of the process is ours to change
+    sessions_home: str | None = None  # where its file is, if not in the home
     cwd: str | None = None  # where it works; None: where the process is
     words: tuple[str, ...] = ()  # what stood on the command line without a flag
     print: bool = False

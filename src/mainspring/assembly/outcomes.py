@@ -23,6 +23,7 @@ ANSWER = Row(Subtype.SUCCESS, is_error=False)
 API_FAILED = Row(Subtype.SUCCESS, reason="api_error")
 # The prompt, or a picture in it. It has a reason of its own; the words are the API's, if it was asked.
 TOO_MUCH = Row(Subtype.SUCCESS, words="The conversation does not fit the model's window")
+TOO_LARGE = Row(Subtype.SUCCESS, words="The request is larger than the model's service takes")
 ABORTED = Row(Subtype.ERROR_DURING_EXECUTION, words="The request was interrupted")
 
 ROWS: dict[Cause, Row] = {
@@ -37,7 +38,7 @@ ROWS: dict[Cause, Row] = {
     Cause.BUDGET_USD: Row(
         Subtype.ERROR_MAX_BUDGET_USD,
         reason="budget_exhausted",
-        words="Reached maximum budget: ${cost:.4f} spent, and not enough is left for another call",
+        words="Reached maximum budget, ${cost:.4f} spent",
     ),
     Cause.STRUCTURED_OUTPUT: Row(
         Subtype.ERROR_MAX_STRUCTURED_OUTPUT_RETRIES,
@@ -56,6 +57,7 @@ ROWS: dict[Cause, Row] = {
     Cause.NETWORK: API_FAILED,
     Cause.WINDOW: TOO_MUCH,
     Cause.MEDIA: TOO_MUCH,
+    Cause.TOO_LARGE: TOO_LARGE,
     Cause.HARD: ABORTED,
     Cause.SUBMIT: ABORTED,
     Cause.TIMEOUT: ABORTED,
@@ -107,6 +109,7 @@ ERROR_NAMES: dict[Trouble, str] = {
     Trouble.AUTH: "authentication_failed",
     Trouble.INVALID_REQUEST: "invalid_request",
     Trouble.PROMPT_TOO_LONG: "invalid_request",
+    Trouble.TOO_LARGE: "invalid_request",
     Trouble.CONTEXT_WINDOW: "invalid_request",
     Trouble.MEDIA: "invalid_request",
 }

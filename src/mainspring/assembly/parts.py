@@ -23,16 +23,24 @@ from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.value import Bundle
 from mainspring.engine.plain import new_id
 from mainspring.engine.shared import Policy
+from mainspring.providers.base import Provider
 from mainspring.secrets.sources import FILE_NAME
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
-from mainspring.tools.base import Offer, Place, offer
+from mainspring.tools.base import Offer, Place, Tool, offer
 from mainspring.tools.catalog import SPECS
 from mainspring.tools.gate import Gate
 from mainspring.tools.kit import Kit
 
 if TYPE_CHECKING:
     from mainspring.assembly.mcp import Found
+
+
+class Own(Bundle):
+    """What a program brings that the session lives in."""
+
+    tools: tuple[Tool, ...] = ()
+    provider: Provider | None = None  # None: by the settings
 
 
 class Parts(Bundle):
@@ -48,13 +56,13 @@ class Parts(Bundle):
     gate: Gate
     kit: Kit
     tools: tuple[str, ...]  # by name
-    schema: Offer | None  # for an answer of a given shape
+    own: tuple[Offer, ...]  # tools of the program, and the one for an answer of a given shape
     model: Reached
     sandboxing: Sandboxing
     servers: Found | None = None  # of MCP
 
 
-def prepare(options: Options, environment: Environment) -> Parts:
+def prepare(options: Options, environment: Environment, own: Own | None = None) -> Parts:
     """Checks everything and changes nothing: what is wrong is told before anybody waits or pays."""
     cwd = working_folder(options)
     settings = settings_of(options, cwd, environment)
@@ -78,10 +86,8 @@ def prepare(options: Options, environment: Environment) -> Parts:
         gate=gate,
         kit=kit,
         tools=tuple(offered(options, settings, config)),
-        schema=structured(options),
-        model=new_provider(
-            options, settings, environment, cwd, (config.model.name, *[m.name for m in config.fallbacks])
-        ),
+        own=(*brought(own, options, settings), *structured(options)),
+        model=reached(own, options, settings, environment, cwd, config),
         sandboxing=sandboxing,
         servers=named_servers(options, settings, environment, cwd),
     )
@@ -89,13 +95,31 @@ def prepare(options: Options, environment: Environment) -> Parts:
     return parts
 
 
-def structured(options: Options) -> Offer | None:
+def reached(  # noqa: PLR0913, PLR0917  # what a way depends on
+    own: Own | None, options: Options, settings: Settings, environment: Environment, cwd: str, config: Config
+) -> Reached:
+    if own is not None and own.provider is not None:
+        return Reached(own.provider, nothing_to_close, "none")
+    return new_provider(options, settings, environment, cwd, (config.model.name, *[m.name for m in config.fallbacks]))
+
+
+def brought(own: Own | None, options: Options, settings: Settings) -> list[Offer]:
+    """Tools of the program, but for those that a rule takes away as a whole."""
+    away = rights.taken_away(options, settings)
+    return [offer(tool) for tool in own.tools if tool.name not in away] if own is not None else []
+
+
+async def nothing_to_close() -> None:
+    """Who brings a provider closes it."""
+
+
+def structured(options: Options) -> tuple[Offer, ...]:
     if options.json_schema is None:
-        return None
+        return ()
     from mainspring.tools.structured import structured_tool
 
     try:
-        return offer(structured_tool(msgspec.json.decode(options.json_schema, type=dict[str, Any])))
+        return (offer(structured_tool(msgspec.json.decode(options.json_schema, type=dict[str, Any]))),)
     except (msgspec.MsgspecError, UsageError) as error:
         raise StartError(f"'--json-schema' cannot be understood: {error}") from None
 
@@ -178,7 +202,7 @@ def money(options: Options, settings: Settings) -> int | None:
 
 
 def open_journal(parts: Parts, mirror: Callable[[str, bytes], None] | None = None) -> Opened:
-    place = new_place(parts.environment, parts.cwd, (), mirror)
+    place = new_place(parts.environment, parts.cwd, (), mirror, parts.options.sessions_home)
     return open_session(parts.options, place, new_id())
 
 

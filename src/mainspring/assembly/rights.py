@@ -28,6 +28,8 @@ def new_gate(options: Options, settings: Settings, cwd: str, home: str, ours: tu
 
         return is_trusted(ours[0] if ours else None, cwd)
 
+    check_names(options, settings)
+    check_folders(options, settings, cwd)
     return Gate(
         rules(options, settings, cwd),
         folders=(cwd, *folders(options, settings, cwd)),
@@ -35,6 +37,15 @@ def new_gate(options: Options, settings: Settings, cwd: str, home: str, ours: tu
         ours=ours,
         trusted=trusted,
     )
+
+
+def check_names(options: Options, settings: Settings) -> None:
+    given = settings.permissions
+    of_flags = (options.allowed_tools, options.disallowed_tools, options.tools, options.model, options.fallback_model)
+    if any(of_flags) or given.deny or given.ask or given.allow or settings.model:  # else there is nothing to look at
+        from mainspring.assembly.slips import tell_of_slips
+
+        tell_of_slips(options, settings)
 
 
 def rules(options: Options, settings: Settings, cwd: str) -> tuple[Written, ...]:
@@ -60,11 +71,28 @@ def base(entry: Entry, cwd: str) -> str:
 def folders(options: Options, settings: Settings, cwd: str) -> tuple[str, ...]:
     """Those that were added to the working folder."""
     named = (*options.add_dir, *[entry.text for entry in settings.permissions.directories])
-    return tuple(dict.fromkeys([os.path.realpath(os.path.join(cwd, expanded(folder))) for folder in named]))  # noqa: PTH118
+    return tuple(dict.fromkeys([real(folder, cwd) for folder in named]))
+
+
+def check_folders(options: Options, settings: Settings, cwd: str) -> None:
+    """One that is not there gives nobody any right, but somebody meant another: who names it now is told so at once."""
+    for folder in options.add_dir:
+        if not os.path.isdir(real(folder, cwd)):  # noqa: PTH112  # pathlib takes 8 ms
+            raise StartError(f"'--add-dir {folder}': there is no such folder")
+    for entry in settings.permissions.directories:
+        if not os.path.isdir(real(entry.text, cwd)):  # noqa: PTH112
+            options.tell(
+                f"{entry.origin.place}: 'permissions.additionalDirectories' has '{entry.text}', and there is no such "
+                "folder"
+            )
+
+
+def real(folder: str, cwd: str) -> str:
+    return os.path.realpath(os.path.join(cwd, expanded(folder)))  # noqa: PTH118
 
 
 def expanded(folder: str) -> str:
-    return os.path.expanduser(folder) if folder.startswith("~/") else folder  # noqa: PTH111  # pathlib takes 8 ms
+    return os.path.expanduser(folder) if folder == "~" or folder.startswith("~/") else folder  # noqa: PTH111  # pathlib takes 8 ms
 
 
 def mode(options: Options, settings: Settings, environment: Mapping[str, str]) -> str:

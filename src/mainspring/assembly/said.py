@@ -1,4 +1,5 @@
-"""What somebody says may stand for more: `/name words` for a skill or a command, `@path` for a file. For every door."""
+"""What somebody says may stand for more: `/name words` for a skill, a command or a prompt of an MCP server, `@path` for
+a file, `@server:uri` for a resource. For every door."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from mainspring.core.view import view
 from mainspring.engine.wishes import compaction
 
 if TYPE_CHECKING:
+    from mainspring.assembly.mcp import Wired
+    from mainspring.assembly.mcp_wiring import NoServers
     from mainspring.assembly.world import World
     from mainspring.context.named import Verdict
     from mainspring.context.slash import Entry, Slash
@@ -33,9 +36,16 @@ def stands_for(said: str, world: World) -> str | None:
         return None
 
 
-def skill_of(found: Surroundings) -> Skill:
-    """The text of a skill or a command, by its name; it raises `ToolError`."""
-    return lambda name, arguments: known(found).text(name, arguments)
+def skill_of(found: Surroundings, servers: Wired | NoServers | None = None) -> Skill:
+    """The text of a skill or a command, by its name; it raises `ToolError`. A prompt of a server stands for itself:
+    what it says is fetched, and goes along (`attaching`)."""
+
+    def text(name: str, arguments: str) -> str:
+        if servers is not None and servers.knows(name, arguments):
+            return f"/{name} {arguments}".rstrip()
+        return known(found).text(name, arguments)
+
+    return text
 
 
 def known(found: Surroundings) -> Slash:
@@ -58,9 +68,12 @@ def skill_names(found: Surroundings) -> tuple[str, ...]:
     return tuple(found.skills.told) if found.has_skills else ()
 
 
-def attaching(found: Surroundings, gate: Gate, session: Session, cwd: str) -> Attach:
-    """Brings the files that a prompt names, by the rules for `Read` as they are then. What the view holds already is
-    not sent a second time."""
+def attaching(
+    found: Surroundings, gate: Gate, session: Session, cwd: str, servers: Wired | NoServers | None = None
+) -> Attach:
+    """Brings the files that a prompt names, by the rules for `Read` as they are then; and what it names of MCP servers.
+    What the view holds already is not sent a second time. Raises `ToolError` where a server does not bring the prompt
+    that was chosen."""
 
     async def may(path: str) -> Verdict:
         from mainspring.permissions.policy import Asked
@@ -68,12 +81,25 @@ def attaching(found: Surroundings, gate: Gate, session: Session, cwd: str) -> At
         verdict = await gate.verdict(Asked("Read", {"file_path": path}, cwd), session.shared.policy)
         return verdict.decision
 
+    async def may_of(server: str, uri: str) -> bool:
+        """Whoever names it wants it read; but a rule that is against it holds."""
+        from mainspring.permissions.policy import Asked
+
+        asked = Asked("ReadMcpResourceTool", {"server": server, "uri": uri}, cwd)
+        verdict = await gate.verdict(asked, session.shared.policy)
+        return verdict.decision == "allow" or not verdict.rule
+
     async def attach(text: str) -> tuple[User, ...]:
-        brought = await found.named(text, may) if compaction(text) is None else ()
-        if not brought:
+        if compaction(text) is not None:
+            return ()
+        of_servers = await servers.brought(text, may_of) if servers is not None else ()
+        brought = await found.named(text, may)
+        if not brought and not of_servers:
             return ()
         from mainspring.context.attachments import missing
 
-        return missing(brought, view(session.state.history, session.state.edits))
+        seen = view(session.state.history, session.state.edits)
+        there = [message.content for message in seen if isinstance(message, User)]
+        return (*[one for one in of_servers if one.content not in there], *missing(brought, seen))
 
     return attach

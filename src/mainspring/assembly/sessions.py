@@ -77,11 +77,16 @@ def open_session(options: Options, place: Place, new_id: str) -> Opened:
 
 
 def new_place(
-    environment: Mapping[str, str], cwd: str, secrets: tuple[str, ...], mirror: Mirrored | None = None
+    environment: Mapping[str, str],
+    cwd: str,
+    secrets: tuple[str, ...],
+    mirror: Mirrored | None = None,
+    home: str | None = None,
 ) -> Place:
+    """`home`: where the session is, if not in ours."""
     driver = environment.get("CLAUDE_CODE_ENTRYPOINT", "")
     entrypoint = driver if driver.isprintable() and len(driver) <= LONGEST_DRIVER else ""
-    return Place(home_folder(environment), cwd, secrets, mirror, entrypoint or "cli", branch_of(cwd))
+    return Place(home or home_folder(environment), cwd, secrets, mirror, entrypoint or "cli", branch_of(cwd))
 
 
 def branch_of(folder: str) -> str:

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from mainspring.tools.mcp.relayed import Send
     from mainspring.tools.mcp.servers import Servers
 
-DRIVEN = ("compact", "clear", "context")  # words with a slash that a driven session understands itself
 CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
 
 
@@ -177,8 +176,9 @@ def begin(
         later=lambda: servers.tools,
         servers=servers.states,
         agents=tuple(kinds) or OURS,
-        commands=slash_words(options, surroundings, ("compact",) if relay is None else DRIVEN),
+        commands=slash_words(options, surroundings, driven=relay is not None),
         skills=lambda: skill_names(surroundings),
+        words=lambda: tuple([word.name for word in servers.words()]),
         mode=parts.mode,
         key_source=parts.model.key_source,
         betas=options.betas,
@@ -194,7 +194,7 @@ def begin(
     connect(parts, session, opened.journal)
     agents = AgentsOf(Household(parts, opened, kinds, surroundings, asked, hands, session, ask))
     parts.kit.send_agent = agents.send
-    attach = attaching(surroundings, parts.gate, session, parts.cwd)
+    attach = attaching(surroundings, parts.gate, session, parts.cwd, servers)
     prompts = Prompts(hands.hooks, "startup" if loaded is None else "resume", attach)
 
     async def start() -> None:
@@ -219,7 +219,7 @@ def begin(
         prompts,
         start,
         close,
-        skill_of(surroundings),
+        skill_of(surroundings, servers),
         agents,
         servers,
         surroundings,
@@ -266,18 +266,20 @@ def surroundings_of(parts: Parts, driven: Driven | None) -> Surroundings:
     return found
 
 
-def slash_words(options: Options, found: Surroundings, own: tuple[str, ...]) -> tuple[str, ...]:
+def slash_words(options: Options, found: Surroundings, *, driven: bool) -> tuple[str, ...]:
     """Beside the skills that the model is told of. Who gets bare text is not told of them, and does not pay for it."""
-    if options.output_format == "text":
-        return own
-    skills = skill_names(found)
+    if options.output_format == "text" and not driven:
+        return ()
+    from mainspring.assembly.own_words import ONCE, PIPE, names_at
+
+    own, skills = names_at(PIPE if driven else ONCE), skill_names(found)
     return (*own, *[entry.name for entry in others(found, own) if entry.name not in skills])
 
 
 def new_hands(parts: Parts, hooks: Hooks | None, *, attended: bool, skills: bool, stored: bool) -> Hands:
     idle = {*(() if attended else FOR_PEOPLE), *(() if skills else ("Skill",)), *(() if stored else ("Recall",))}
     names = [name for name in parts.tools if name not in idle]
-    offers = [*parts.kit.offers(names), *([parts.schema] if parts.schema is not None else [])]
+    offers = [*parts.kit.offers(names), *parts.own]
     return Hands(offers, place=parts.kit.place, gate=parts.gate, hooks=hooks, attended=attended)
 
 

@@ -15,9 +15,12 @@ from mainspring.cli.output import Output, Style
 from mainspring.cli.typed import AT_ONCE, drop, waits
 from mainspring.engine.deps import Question
 from mainspring.engine.session import Session
+from mainspring.settings.keeping import Keeper
+from mainspring.settings.load import Asked
+from mainspring.settings.values import Source
 from mainspring.tools.approval import Approval, as_text
 
-YES, ALWAYS, NO = ("y", "yes"), ("a", "always"), ("n", "no", "")
+YES, ALWAYS, PROJECT, NO = ("y", "yes"), ("a", "always"), ("p", "project"), ("n", "no", "")
 MOST_LINE = 65_536  # bytes of an answer; a little more if it is pasted
 MOST_CHANGES = 60  # lines of an edit that are shown
 
@@ -25,8 +28,10 @@ MOST_CHANGES = 60  # lines of an edit that are shown
 class Keyboard:
     """The session is told of rules that somebody adds; it is made after this."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, asked: Asked = Asked()) -> None:  # noqa: B008  # a frozen value
+        """`asked`: what the command line says about settings."""
         self._output = output
+        self._keeper = Keeper(os.getcwd(), os.environ, asked)  # noqa: PTH109  # pathlib takes 8 ms to load
         self.session: Session | None = None
         self._turn_of: dict[str, asyncio.Event] = {}
         self._one = asyncio.Lock()  # agents may ask at the same time, and there is one person
@@ -57,27 +62,43 @@ class Keyboard:
         agent = about.get("agent_description") or about.get("agent_type")
         whose = f"for the agent '{agent}'; " if agent else ""
         self._output.line(f"({harmless(whose + about['decision_reason'])})", Style.DIM)
+        rules = tuple([one["rule"] for one in offered])
         if offered:
             covers = "; ".join([one["covers"] for one in offered])
             self._output.line(f"'a' allows, for the rest of this session: {harmless(covers)}", Style.DIM)
-        choices = "y/a/n" if offered else "y/n"
+            self._output.line(
+                f"'p' allows, and does not ask again in this project for: {harmless(', '.join(rules))}", Style.DIM
+            )
+        choices = "y/a/p/n" if offered else "y/n"
         while True:
             said = (await self._line(f"Do it? [{choices}] ")).strip()
             if said.lower() in YES:
                 return Approval("allow")
-            if said.lower() in ALWAYS and offered:
-                await self._add([one["rule"] for one in offered])
+            if said.lower() in (*ALWAYS, *PROJECT) and offered:
+                await self._add(rules)
+                if said.lower() in PROJECT:
+                    await self._keep(rules)
                 return Approval("allow")
             if said.lower() in NO:
                 return Approval("deny")
             if len(said) > 1:  # words are for the model
                 return Approval("deny", message=f"The user said no: {said}")
 
-    async def _add(self, rules: list[str]) -> None:
+    async def _add(self, rules: tuple[str, ...]) -> None:
         assert self.session is not None  # it asks
         policy = self.session.shared.policy
         added = tuple([f"allow {rule}" for rule in rules])
         await self.session.change(replace(policy, rules=(*policy.rules, *added)))
+
+    async def _keep(self, rules: tuple[str, ...]) -> None:
+        """In the local settings: in this project they hold from now on, if it is trusted."""
+        from mainspring.settings.writing import Listed
+
+        kept = await asyncio.to_thread(self._keeper.keep, Source.LOCAL, Listed("allow", rules))
+        for file in kept.files:
+            self._output.line(f"(kept in '{harmless(file)}')", Style.DIM)
+        for words in kept.words:
+            self._output.line(harmless(words), Style.YELLOW)
 
     async def _line(self, prompt: str) -> str:
         """Not `input`: the event loop runs on, and an interrupt must end the wait. What was typed before the question

@@ -21,6 +21,7 @@ from mainspring.assembly.broken_rules import broken_rules
 from mainspring.assembly.model import is_elsewhere, new_config
 from mainspring.assembly.options import Options, StartError
 from mainspring.assembly.sandbox import level_of
+from mainspring.assembly.slips import slips_in_rules
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.processes.bubblewrap import TEMPORARY
@@ -176,7 +177,10 @@ def settings(here: Here) -> Findings:
     rules = broken_rules(here.settings)
     for problem, way_out in rules:
         yield Finding("settings", State.PROBLEM, str(problem), way_out)
-    if not problems and not rules:
+    slips = list(slips_in_rules(here.options, here.settings))
+    for slip in slips:
+        yield Finding("settings", State.NOTE, slip, _WAYS_OUT[ProblemKind.UNKNOWN])
+    if not problems and not rules and not slips:
         count = len(here.settings.effective)
         words = f"{count} values are set: 'mainspring config' shows them" if count else "everything has its default"
         yield Finding("settings", State.OK, words)

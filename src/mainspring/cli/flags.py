@@ -6,6 +6,7 @@ flag; and an unknown flag must be named and end with exit code 1 (stream-json 1.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -77,7 +78,12 @@ FLAGS: tuple[Flag, ...] = (
         "tokens that fit into the model's window, where ours is not right; a reply gets a quarter of it at most",
         least=1_000,
     ),
-    Flag("--effort", Takes.CHOICE, "how hard the model tries", choices=("low", "medium", "high", "xhigh", "max")),
+    Flag(
+        "--effort",
+        Takes.CHOICE,
+        "how hard the model tries: low for lookups, xhigh for code, max for hard work",
+        choices=("low", "medium", "high", "xhigh", "max"),
+    ),
     Flag("--thinking", Takes.CHOICE, "whether it thinks first", choices=("adaptive", "enabled", "disabled")),
     Flag(
         "--max-thinking-tokens",
@@ -124,7 +130,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--require-journal", Takes.NOTHING, "end rather than go on with a session that cannot be stored"),
     Flag("--session-mirror", Takes.NOTHING, "with '--input-format stream-json': also the lines of the session's files"),
     Flag("--include-partial-messages", Takes.NOTHING, "with stream-json: also the pieces as they stream"),
-    Flag("--include-hook-events", Takes.NOTHING, "with stream-json: also what hooks do", later="hooks"),
+    Flag("--include-hook-events", Takes.NOTHING, "with stream-json: also what hooks do"),
     Flag("--replay-user-messages", Takes.NOTHING, "with stream-json: also the prompt"),
     Flag(
         "--json-schema", Takes.TEXT, "JSON Schema of an object: the answer is one, in 'structured_output' of the result"
@@ -166,7 +172,7 @@ def parse(arguments: list[str]) -> Options:
         name, has_value, value = word.partition("=")
         flag = BY_NAME.get(name)
         if flag is None:
-            raise StartError(f"unknown flag '{name}'")
+            raise StartError(f"unknown flag '{name}'{near(name, BY_NAME)}")
         given.append(flag.name)
         if flag.takes is Takes.NOTHING:
             if has_value:
@@ -192,7 +198,9 @@ def convert(flag: Flag, name: str, value: str) -> object:
         case Takes.CHOICE:
             value = OTHER_NAMES.get((flag.name, value), value)
             if value not in flag.choices:
-                raise StartError(f"'{name}' is one of {', '.join(flag.choices)}, not '{value}'")
+                raise StartError(
+                    f"'{name}' is one of {', '.join(flag.choices)}, not '{value}'{near(value, flag.choices)}"
+                )
             return value
         case Takes.UUID:
             if not is_uuid(value):
@@ -206,6 +214,12 @@ def convert(flag: Flag, name: str, value: str) -> object:
             return (value,)
         case _:
             return value
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    from mainspring.core.meant import did_you_mean  # only after a mistake
+
+    return did_you_mean(name, names)
 
 
 def readable(text: str) -> str:

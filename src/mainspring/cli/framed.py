@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from mainspring.assembly.options import Options
 from mainspring.assembly.world import World
 from mainspring.core.messages import User
-from mainspring.core.updates import Update
+from mainspring.core.updates import Result, Update
 from mainspring.driven.frames import Frames
+from mainspring.driven.hook_frames import HookFrames
 from mainspring.driven.lines import line
 from mainspring.driven.wire import Object
 
@@ -26,7 +28,10 @@ def framed(world: World, options: Options, write: Write) -> Framed | Alone:
     )
     wish = options.words[0] if options.words else None
     if options.output_format == "stream-json":
-        return Framed(frames, write, wish)
+        door = Framed(frames, write, wish)
+        if options.include_hook_events:
+            door.hooks.watch(world.hands.hooks)
+        return door
     return Alone(frames, write, wish, more=lambda: world.has_more, now=deps.now)
 
 
@@ -38,26 +43,49 @@ class Framed:
         self._write = write
         self._wish = wish  # on the command line; what comes by standard input is data then
         self.failed = False
+        self._one = asyncio.Lock()  # a line may take several writes
+        self._idle = asyncio.Event()  # nothing is being shown
+        self._idle.set()
+        self.hooks = HookFrames(frames.system, self._of_hooks, self._shown)
 
     async def open(self, said: User) -> None:
         await self._put(self._frames.opening(said, self._wish))
+        await self.hooks.open()
 
     async def show(self, update: Update) -> None:
-        await self._put(self._frames.of(update))
+        self._idle.clear()
+        try:
+            await (self.hooks.close() if isinstance(update, Result) else self.hooks.open())
+            await self._put(self._frames.of(update))
+        finally:
+            self._idle.set()
 
     async def broke_off(self, why: str) -> None:
+        await self.hooks.close()
         await self._put(self._frames.broke_off(why))
 
     async def refused(self, why: str) -> None:
+        await self.hooks.close()
         await self._put(self._frames.refused(why))
 
     async def leave(self) -> None:
         pass
 
+    async def _shown(self) -> None:
+        """Return when all that happened before is written. Whoever reads the run has been woken, and gets to it first;
+        from one update to the next it does not pause."""
+        await asyncio.sleep(0)
+        while not self._idle.is_set():
+            await self._idle.wait()
+
+    async def _of_hooks(self, *frames: Object) -> None:
+        await self._put(list(frames))
+
     async def _put(self, frames: list[Object]) -> None:
-        for frame in frames:
-            self.failed = bool(frame.get("is_error"))
-            await self._take(frame)
+        async with self._one:
+            for frame in frames:
+                self.failed = bool(frame.get("is_error"))
+                await self._take(frame)
 
     async def _take(self, frame: Object) -> None:
         await self._write(line(frame))

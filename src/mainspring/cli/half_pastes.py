@@ -40,6 +40,7 @@ def never_deaf(numbers: Iterable[int]) -> Generator[None]:
 
 
 def watch(signals: int, numbers: frozenset[int], over: threading.Event) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are to interrupt the read, not us
     while heard := os.read(signals, 512):
         if not numbers.isdisjoint(heard) and not over.wait(SOON):
             nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

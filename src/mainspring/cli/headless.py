@@ -42,8 +42,7 @@ def headless(options: Options) -> int:
     with Signals() as signals:
         parts = prepare(options, dict(os.environ))
         signals.check()
-        with signals.heard_at_once():  # and from then on where it is safe
-            text = prompt(options.words)
+        text = signals.heard_at_once(lambda: prompt(options.words))  # and from then on where it is safe
         signals.kill = parts.kit.kill
         world = begun(parts, opened_or_told(parts))
         loaded()
@@ -57,7 +56,7 @@ def opened_or_told(parts: Parts) -> Opened:
         return open_journal(parts)
     except ResumeError as error:
         if parts.options.output_format != "text":
-            from mainspring.driven.frames import never_begun
+            from mainspring.driven.asides import never_begun
             from mainspring.driven.lines import line
 
             os.write(1, line(never_begun(str(error), parts.options.resume or "")))

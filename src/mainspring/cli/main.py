@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mainspring import __version__
 from mainspring.assembly.options import Options, StartError
-from mainspring.cli.flags import parse
+from mainspring.cli.flags import near, parse
+from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -92,7 +92,7 @@ def check_command(options: Options, *flags: str, words: int | None = None) -> No
     said = options.words[1:] if words is None else options.words[1 + words :]
     odd = [*said, *[name for name in options.given if name not in flags]]
     if odd:
-        raise StartError(f"'mainspring {options.words[0]}' knows no '{odd[0]}'")
+        raise StartError(f"'mainspring {options.words[0]}' knows no '{odd[0]}'{near(odd[0], flags)}")
 
 
 def demo(options: Options) -> int:
@@ -164,6 +164,8 @@ def talk(options: Options) -> int:
     if sys.stdout is None:
         raise StartError("standard output is closed: nobody would see the answer. '> /dev/null' throws it away")
     once = options.print or options.input_format == "stream-json" or not in_front_of_a_terminal()
+    if not options.print:
+        check_word(options, sure=not once)
     if not once:
         check_conversation(options)
     from mainspring.cli.signals import undisturbed
@@ -202,9 +204,17 @@ def load_msgspec() -> None:
 def check_conversation(options: Options) -> None:
     if "--output-format" in options.given:
         raise StartError("'--output-format' needs '-p'")
-    if len(options.words) == 1 and " " not in options.words[0]:
-        word = options.words[0]  # a slip of the pen should not go to a model and cost money
-        raise StartError(f"unknown command '{word}'. If it is a prompt: 'mainspring -p {word}'")
+
+
+def check_word(options: Options, *, sure: bool) -> None:
+    """A slip of the pen should not go to a model and cost money. In front of a terminal, a word alone is no prompt;
+    in a pipe it may be one, unless it looks like a command."""
+    if len(options.words) != 1 or " " in options.words[0]:
+        return
+    word = options.words[0]
+    hint = near(word, (*COMMANDS, "simulate"))
+    if sure or hint:
+        raise StartError(f"unknown command '{word}'{hint or '.'} If it is a prompt: 'mainspring -p {word}'")
 
 
 def in_front_of_a_terminal() -> bool:
@@ -230,7 +240,10 @@ def failed(error: Exception) -> int:
 
 
 def see_also(error: Exception) -> str:
-    return ". See 'mainspring --help'." if isinstance(error, StartError) and "\n" not in str(error) else ""
+    said = str(error)
+    if not isinstance(error, StartError) or "\n" in said:
+        return ""
+    return f"{'' if said.endswith('?') else '.'} See 'mainspring --help'."
 
 
 def discard_output() -> None:

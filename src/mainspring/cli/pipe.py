@@ -7,26 +7,41 @@ import gc
 import os
 from collections.abc import AsyncGenerator
 
-from mainspring.assembly.options import Options
+from mainspring.assembly.options import Options, StartError, clean
 from mainspring.assembly.parts import Parts, prepare
 from mainspring.cli.collector import begun
 from mainspring.cli.hearing import lines
 from mainspring.cli.signals import INTERRUPT, Signals
 from mainspring.cli.stdout import Pipe
+from mainspring.core.errors import UsageError
+from mainspring.driven.asides import never_begun
 from mainspring.driven.door import Door, Host, compatible
 from mainspring.driven.incoming import Incoming, incoming
+from mainspring.driven.lines import line as line_of
 from mainspring.driven.outgoing import Outgoing
+from mainspring.engine.plain import new_id
 
 
 def serve(options: Options) -> int:
     with Signals() as signals:
-        door = Door(options, Host(prepared, heard, Outgoing(Pipe().write), begun, gc.collect))
+        door = made_or_told(options)
         signals.check()
         signals.kill = door.kill
         code = asyncio.run(served(door, signals))
     if signals.code == INTERRUPT:
         return 0  # as its clients know it: the turn was interrupted, and the session left in order
     return signals.code or code
+
+
+def made_or_told(options: Options) -> Door:
+    """What is wrong with the surroundings (no key, a folder that is not there) the program hears as a result, too: its
+    client would else know of an exit code, and no reason."""
+    try:
+        return Door(options, Host(prepared, heard, Outgoing(Pipe().write), begun, left=gc.collect))
+    except (StartError, UsageError) as error:
+        session_id = options.session_id or options.resume or new_id()
+        os.write(1, line_of(never_begun(clean(str(error)), session_id)))
+        raise
 
 
 async def served(door: Door, signals: Signals) -> int:

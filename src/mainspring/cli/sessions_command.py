@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from itertools import chain
 
 from mainspring.assembly.harmless import harmless
@@ -15,6 +16,7 @@ from mainspring.core.money import NANOS_PER_USD
 from mainspring.sessions.listing import MOST_LISTED, Entry, listed, shown
 
 AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (2, 1, "seconds"))
+USUAL = 80  # columns, where the terminal does not know
 LEAST_TITLE = 10  # columns, however narrow the terminal is
 HOW = "'mainspring --resume ID' takes one up, 'mainspring sessions show ID' prints it"
 
@@ -42,18 +44,23 @@ def table(entries: list[Entry], folder: str) -> int:
     if not entries:
         print(f"no sessions in '{folder}'")
         return 0
-    now, width = time.time(), os.get_terminal_size().columns if is_terminal() else None
-    ids = [entry.session_id for entry in entries]
-    shown = unique(ids) if width is not None else len(ids[0])  # programs get what never becomes ambiguous
-    for entry in entries:
-        turns, old = count(entry.turns, "turn"), age(now - entry.changed / 1_000)
-        head = f"{entry.session_id[:shown]}  {old:>10}  {turns:>10}  {cost(entry):>9}  "
-        title = " ".join(harmless(entry.title).split())
-        print(head + (clip(title, max(LEAST_TITLE, width - len(head))) if width is not None else title))
+    for row in rows(entries):
+        print(row)
     if len(entries) == MOST_LISTED:
         print(f"(the newest {MOST_LISTED}; older ones are in '{folder}')")
     print(HOW)
     return 0
+
+
+def rows(entries: list[Entry]) -> Iterator[str]:
+    now, width = time.time(), (os.get_terminal_size().columns or USUAL) if is_terminal() else None
+    ids = [entry.session_id for entry in entries]
+    shown = unique(ids) if width is not None else 36  # programs get what never becomes ambiguous
+    for entry in entries:
+        turns, old = count(entry.turns, "turn"), age(now - entry.changed / 1_000)
+        head = f"{entry.session_id[:shown]}  {old:>10}  {turns:>10}  {cost(entry):>9}  "
+        title = " ".join(harmless(entry.title).split())
+        yield head + (clip(title, max(LEAST_TITLE, width - len(head))) if width is not None else title)
 
 
 def unique(ids: list[str]) -> int:

@@ -10,11 +10,14 @@ from mainspring.assembly import rights
 from mainspring.assembly.broken_rules import broken_rules
 from mainspring.assembly.options import Options, StartError
 from mainspring.assembly.settings import settings_of
+from mainspring.assembly.slips import slips_in_rules
 from mainspring.engine.shared import Policy
 from mainspring.processes.paths import resolve
+from mainspring.secrets.redaction import redact
 from mainspring.settings import trust as trusted
 from mainspring.settings.home import home_folder
 from mainspring.settings.shown import origins
+from mainspring.settings.values import ProblemKind
 
 
 def config(options: Options) -> int:
@@ -22,6 +25,7 @@ def config(options: Options) -> int:
     settings = settings_of(options, os.getcwd(), os.environ)  # noqa: PTH109  # pathlib takes 8 ms to load
     lines = origins(settings)
     lines += [f"{problem.kind}: {problem}. The way out: {way_out}" for problem, way_out in broken_rules(settings)]
+    lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_rules(options, settings)]
     print("\n".join(lines) if lines else "nothing is set: everything has its default. See docs/settings.md")
     return 0
 

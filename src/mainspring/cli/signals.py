@@ -12,6 +12,9 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
+from typing import TypeVar
+
+T = TypeVar("T")
 
 INTERRUPT = 128 + signal.SIGINT
 FOREVER = float("inf")
@@ -32,6 +35,11 @@ def nothing() -> None:
     pass
 
 
+def weight(wanted: BaseException) -> int:
+    """Of two reasons to wait no longer, which counts."""
+    return 2 if isinstance(wanted, SystemExit) else int(isinstance(wanted, KeyboardInterrupt))
+
+
 @contextmanager
 def undisturbed() -> Generator[None]:
     """While modules are loaded, signals wait. msgspec 0.22 crashes if an exception comes while it looks at types."""
@@ -49,6 +57,8 @@ class Signals:
         self.code = 0  # the exit code that a signal asks for
         self.kill: Callable[[], None] = nothing  # ends, without a wait, whatever would outlive us
         self._stop: Callable[[], object] | None = nothing  # None: a signal is raised, at once
+        self._resumed: Callable[[], Exception] | None = None  # what Ctrl-Z and `fg` raise then
+        self._ends: BaseException | None = None  # what was raised, or should have been
         self._pressed = -DOUBLE  # when Ctrl-C was heard last
         self._forced_at = FOREVER  # when patience ends
         self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
@@ -60,6 +70,7 @@ class Signals:
                 self._before[number] = before
                 signal.signal(number, self._hear)
         self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._alarm)
+        self._before[signal.SIGCONT] = signal.signal(signal.SIGCONT, self._go_on)
         return self
 
     def __exit__(
@@ -90,22 +101,38 @@ class Signals:
         if self.code:
             raise SystemExit(self.code)
 
-    @contextmanager
-    def heard_at_once(self) -> Generator[None]:
-        """While somebody is waited for: `KeyboardInterrupt`, or `SystemExit` for the others and for two Ctrl-C."""
-        if self.code not in (0, INTERRUPT):
-            raise SystemExit(self.code)
-        self.code, self._forced_at, self._stop = 0, FOREVER, None
-        signal.setitimer(signal.ITIMER_REAL, HEARTBEAT, HEARTBEAT)
+    def forgive(self) -> None:
+        """A Ctrl-C that was heard so far has had its effect."""
+        if self.code == INTERRUPT:
+            self.code, self._forced_at = 0, FOREVER
+
+    def heard_at_once(self, work: Callable[[], T], resumed: Callable[[], Exception] | None = None) -> T:
+        """While somebody is waited for: `KeyboardInterrupt`, or `SystemExit` for the others and for two Ctrl-C; after
+        Ctrl-Z and `fg` what `resumed` makes, if it is given.
+
+        No `with`: in the way out of one, an exception from nowhere leaves things half put back.
+        """
+        self.check()
+        self._ends, self._resumed = None, resumed
         try:
-            yield
+            self._stop = None
+            signal.setitimer(signal.ITIMER_REAL, HEARTBEAT, HEARTBEAT)
+            return work()
         except BaseException:
-            if self.code:  # `input` loses an exception if two signals come at once, and raises another one instead
-                raise SystemExit(self.code) from None
-            raise
+            nothing()  # Python looks for signals when something is called: what came meanwhile has its word here
+            if self._ends is None:  # it is none of ours
+                raise
+            raise self._ends from None
         finally:
             self._stop = nothing
             signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _raise(self, wanted: BaseException) -> None:
+        """Once. Where two signals come at once, `input` calls the second handler while it holds the exception of the
+        first, which ends in a `SystemError`: so what is wanted is kept, and raised at the end. What ends more wins."""
+        raised, self._ends = self._ends, max((self._ends or wanted, wanted), key=weight)
+        if raised is None:
+            raise wanted
 
     def _hear(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # what a handler is given
         before = self._pressed
@@ -113,9 +140,11 @@ class Signals:
         twice = number == signal.SIGINT and self._pressed - before < DOUBLE
         if self._stop is None:
             if number == signal.SIGINT and not twice:
-                raise KeyboardInterrupt
-            self.code = 128 + number
-            raise SystemExit(self.code)
+                self._raise(KeyboardInterrupt())
+            else:
+                self.code = 128 + number
+                self._raise(SystemExit(self.code))
+            return
         if twice:
             self._force()
         if not self.code:
@@ -128,6 +157,10 @@ class Signals:
     def _alarm(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # what a handler is given
         if time.monotonic() >= self._forced_at:
             self._force()
+
+    def _go_on(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # what a handler is given
+        if self._stop is None and self._resumed is not None and self._ends is None:
+            self._raise(self._resumed())
 
     def _force(self) -> None:
         """The end of patience: no more cleaning up, but nothing is left running either. The journal is written."""

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 import termios
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
-from types import FrameType
 from typing import Any
 
 from mainspring.cli.flags import readable
@@ -47,19 +44,27 @@ def load_line_editing() -> None:
 def ask(signals: Signals, output: Output) -> str | None:
     """What was typed; None to leave."""
     interrupted, lines = False, list[str]()
+
+    def line() -> str | None:
+        if interrupted:
+            forget()
+            lines.clear()
+        return whole(lines)
+
+    signals.forgive()  # what ended the turn before
     while True:
         try:
-            with signals.heard_at_once(), never_deaf(PATIENCE), resumed():
-                if interrupted:
-                    forget()
-                    lines.clear()
-                return whole(lines)
-        except Resumed:
+            with never_deaf(PATIENCE):
+                return signals.heard_at_once(line, Resumed)
+        except Resumed as stopped:
+            stopped.put_back()
             output.line()
         except EOFError:
             output.line()
             return None
         except KeyboardInterrupt:
+            signals.forgive()
+            start_empty()
             output.line()
             output.line(HOW_TO_LEAVE, Style.DIM)
             interrupted = True
@@ -68,22 +73,21 @@ def ask(signals: Signals, output: Output) -> str | None:
 class Resumed(Exception):  # noqa: N818  # nothing went wrong
     """After Ctrl-Z and `fg` the terminal is as the shell left it: without a prompt, and with an echo of its own."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        readline = sys.modules.get("readline")
+        self.typed: str = readline.get_line_buffer() if readline is not None else ""  # so far
 
-@contextmanager
-def resumed() -> Generator[None]:
-    """While a line is read. What was typed so far stands there again."""
-
-    def again(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # what a handler is given
+    def put_back(self) -> None:
+        """It stands there again when the next line is read."""
         if (readline := sys.modules.get("readline")) is not None:
-            typed = readline.get_line_buffer()
-            readline.set_startup_hook(lambda: (readline.insert_text(typed), readline.set_startup_hook(None)))
-        raise Resumed
+            readline.set_startup_hook(lambda: (readline.insert_text(self.typed), readline.set_startup_hook(None)))
 
-    before = signal.signal(signal.SIGCONT, again)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGCONT, before)
+
+def start_empty() -> None:
+    """A line that should have stood there again, but for a Ctrl-C, is gone."""
+    if (readline := sys.modules.get("readline")) is not None:
+        readline.set_startup_hook(None)
 
 
 def whole(lines: list[str]) -> str | None:

@@ -195,6 +195,11 @@ LADDER: dict[Trouble, tuple[Rung, ...]] = {
         Rung(Transition.REACTIVE_COMPACT_RETRY, 1, summarize, calls=2),
         Rung(Transition.TRIM_RETRY, 1, trim),
     ),
+    Trouble.TOO_LARGE: (  # media weigh most in bytes, and little in tokens
+        Rung(Transition.STRIP_MEDIA_RETRY, 1, strip_media),
+        Rung(Transition.REACTIVE_COMPACT_RETRY, 1, summarize, calls=2),
+        Rung(Transition.TRIM_RETRY, 1, trim),
+    ),
     Trouble.CONTEXT_WINDOW: (
         Rung(Transition.CONTEXT_WINDOW_RETRY, 1, summarize, calls=2),
         Rung(Transition.TRIM_RETRY, 1, trim),

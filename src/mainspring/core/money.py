@@ -101,6 +101,22 @@ def grant(funds: int, prompt_tokens: int, wanted: int, price: Price) -> Grant | 
     return Grant(wanted_or_paid_for, prompt + wanted_or_paid_for * rates.output)
 
 
+def least(prompt_tokens: int, output: int, price: Price) -> int:
+    """What must be left, or a call that may say so much is not granted."""
+    rates = price.at(prompt_tokens)
+    return prompt_tokens * rates.dearest_input + output * rates.output
+
+
+def shortfall(left: int, needed: int, prompt_tokens: int, output: int) -> str:
+    """Why there is no call, and the way out. What is left is rounded down, what is needed up."""
+    shown = NANOS_PER_USD // 10_000  # the last of four digits
+    has, needs = max(0, left) // shown, -(-needed // shown)
+    return (
+        f"${has / 10_000:.4f} is left, and the next call may take ${needs / 10_000:.4f} "
+        f"({prompt_tokens:,} tokens of prompt, {output:,} of reply): raise the limit"
+    )
+
+
 # --- accounts of a tree -----------------------------------------------------------------------------
 
 

@@ -9,7 +9,8 @@ from mainspring.core.config import OUTPUT_RESERVE, Config
 from mainspring.core.effects import CallModel, Compact, Finish, How, PrepareContext, Priority, Request, TaskBudget
 from mainspring.core.messages import Assistant, Origin, Stop, User
 from mainspring.core.models import Model
-from mainspring.core.money import LEAST_OUTPUT, grant
+from mainspring.core.money import LEAST_OUTPUT, grant, least, shortfall
+from mainspring.core.oversize import leave_out
 from mainspring.core.pairing import NeverRan, answer
 from mainspring.core.reasons import GIVE_UP, SUBTYPES, Cause, Ending, Failure, Terminal, Transition, Trouble
 from mainspring.core.state import State, Step, accept, clock
@@ -26,13 +27,13 @@ def prepare(state: State, transition: Transition | None = None, take: Priority =
 
 def call_model(state: State, config: Config) -> Step:
     if config.max_tokens is not None and state.totals.usage.total >= config.max_tokens:
-        return finish(state, Ending(Terminal.COMPLETED, Cause.TOKEN_BUDGET))
+        return close(state, Ending(Terminal.COMPLETED, Cause.TOKEN_BUDGET), config)
     model = state.model
     max_output, reserve = min(state.max_output or config.output_cap(model), model.max_output), 0
     if state.funds is not None:
         granted = grant(state.funds, state.tokens, max_output, model.price)
         if granted is None:
-            return finish(state, GIVE_UP[Trouble.FUNDS])
+            return close(state, GIVE_UP[Trouble.FUNDS], config)
         max_output, reserve = granted.max_output, granted.reserve
     request = Request(
         model=model.name,
@@ -122,13 +123,66 @@ def withdraw(state: State, trouble: Trouble) -> tuple[State, tuple[Decided, ...]
     return replace(state, pending=None), (Tombstone(state.pending.id, trouble),)
 
 
-def give_up(state: State, failure: Failure) -> Step:
+OVERSIZED = frozenset({Trouble.PROMPT_TOO_LONG, Trouble.TOO_LARGE})
+
+
+def give_up(state: State, failure: Failure, config: Config) -> Step:
     """No rung is left: now the failure is shown. Stop hooks do not run after it (G-13)."""
     state, said = keep(state, failure.kind)
-    return finish(state, GIVE_UP[failure.kind], failure.detail).after(*said, Failed(failure))
+    if failure.kind in OVERSIZED:
+        state, noted, words = leave_out(state)
+        said, failure = (*said, *noted), replace(failure, detail=sentences(failure.detail, words))
+    return close(state, GIVE_UP[failure.kind], config, failure.detail).after(*said, Failed(failure))
 
 
 # --- the end ------------------------------------------------------------------------------------------
+
+
+# Where an object was wanted and none was given, these ends are no success: whoever wanted it reads nothing else.
+# A hook's end is: somebody ordered it, and the terminal says so.
+NO_OBJECT = frozenset({Cause.OUTPUT_LIMIT, Cause.REFUSAL, Cause.TOKEN_BUDGET})
+
+
+def close(state: State, ending: Ending, config: Config, detail: str = "") -> Step:
+    """An end that the model or a limit brought about, in words that name the way out."""
+    if ending.cause is Cause.BUDGET_USD:
+        words = detail or out_of_money(state, config)
+        too_much = state.tokens > state.model.window  # then no money would do
+        return finish_without(state, ending, words) if too_much else finish(state, ending, words)
+    if config.structured_output and ending.cause in NO_OBJECT:
+        return finish(state, GIVE_UP[Trouble.STRUCTURED_OUTPUT], no_object(state, ending.cause, config))
+    return finish(state, ending, detail)
+
+
+def finish_without(state: State, ending: Ending, detail: str) -> Step:
+    """The window is full, and nothing makes room: what was said last may be all that is in the way."""
+    state, said, words = leave_out(state)
+    return finish(state, ending, sentences(detail, words)).after(*said)
+
+
+def sentences(*words: str) -> str:
+    return ". ".join([part for part in words if part])
+
+
+def out_of_money(state: State, config: Config) -> str:
+    output = min(LEAST_OUTPUT, config.output_cap(state.model)) if state.compact is None else SUMMARY_OUTPUT
+    needed = least(state.tokens, output, state.model.price)
+    return shortfall(state.funds or 0, needed, state.tokens, output)
+
+
+def no_object(state: State, cause: Cause, config: Config) -> str:
+    if cause is Cause.REFUSAL:
+        return "the model refused to answer: ask in other words, or ask another model"
+    if cause is Cause.TOKEN_BUDGET:
+        return f"the run has used up its {config.max_tokens:,} tokens: raise the limit"
+    asked = state.waiting_for
+    assert isinstance(asked, CallModel)
+    cap, wanted, way_out = asked.request.max_output, state.max_output or config.output_cap(state.model), ""
+    if cap < wanted:
+        way_out = "raise the money limit, which allows no more, or "
+    elif wanted < state.model.max_output:
+        way_out = "raise it, or "
+    return f"the reply hit the output limit of {cap:,} tokens: {way_out}ask for a smaller object"
 
 
 def finish(state: State, ending: Ending, detail: str = "") -> Step:

@@ -65,6 +65,7 @@ class Trouble(StrEnum):
     STREAM_CUT = "stream_cut"  # any passing failure, once something of the reply was handed on
     # reported by the provider
     PROMPT_TOO_LONG = "prompt_too_long"
+    TOO_LARGE = "request_too_large"  # in bytes, whatever it is in tokens
     MEDIA = "media"
     OVERLOADED = "overloaded"
     RATE_LIMIT = "rate_limit"
@@ -108,6 +109,7 @@ class Cause(StrEnum):
     NETWORK = "network"
     MALFORMED_TOOL_USE = "malformed_tool_use"
     WINDOW = "window"  # the context fills the model's window
+    TOO_LARGE = "request_too_large"  # in bytes
     REFILL = "refill"  # compaction brought no progress
     COMPACTED = "compacted"  # somebody asked for a compaction, and here it is,
     NOT_COMPACTED = "not_compacted"  # or why it is not, in the detail
@@ -152,6 +154,7 @@ class Ending(Bundle):
 # a STREAM_CUT ends with whatever cut the stream.
 GIVE_UP: dict[Trouble, Ending] = {
     Trouble.PROMPT_TOO_LONG: Ending(Terminal.PROMPT_TOO_LONG, Cause.WINDOW),
+    Trouble.TOO_LARGE: Ending(Terminal.PROMPT_TOO_LONG, Cause.TOO_LARGE),
     Trouble.CONTEXT_WINDOW: Ending(Terminal.PROMPT_TOO_LONG, Cause.WINDOW),
     Trouble.MAX_OUTPUT: Ending(Terminal.COMPLETED, Cause.OUTPUT_LIMIT),
     Trouble.PAUSED: Ending(Terminal.COMPLETED, Cause.NO_PROGRESS),

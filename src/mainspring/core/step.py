@@ -33,7 +33,7 @@ from mainspring.core.ladder import LADDER, after_progress, climb, use
 from mainspring.core.limits import ADVICE, budget_goes_on, continued, nudge, watch
 from mainspring.core.messages import Assistant, Origin, RedactedThinking, Stop, Thinking, ToolCall, ToolResult, user
 from mainspring.core.money import Usage
-from mainspring.core.moves import call_model, compact, finish, give_up, prepare
+from mainspring.core.moves import call_model, close, compact, finish, finish_without, give_up, prepare
 from mainspring.core.pairing import NeverRan, answer, open_calls
 from mainspring.core.reasons import (
     GIVE_UP,
@@ -135,13 +135,14 @@ def with_edits(state: State, new: tuple[Edit, ...]) -> tuple[Edit, ...]:
 
 def before_call(state: State, config: Config) -> Step:
     if state.compact is not None:
-        return compact(state, How.SUMMARY, Trouble.NEAR_LIMIT) or finish(state, GIVE_UP[Trouble.FUNDS])
+        return compact(state, How.SUMMARY, Trouble.NEAR_LIMIT) or close(state, GIVE_UP[Trouble.FUNDS], config)
     if config.source == Source.COMPACT:
         return call_model(state, config)  # it must run above the limits that it is there to cure
     if config.auto_compact and state.tokens >= config.compact_at(state.model):
         return climb(state, Trouble.NEAR_LIMIT, config) or call_model(state, config)
     if not config.auto_compact and state.tokens >= config.blocked_at(state.model):
-        return finish(state, Ending(Terminal.BLOCKING_LIMIT, Cause.WINDOW), f"{state.tokens:,} tokens in context")
+        ending = Ending(Terminal.BLOCKING_LIMIT, Cause.WINDOW)
+        return finish_without(state, ending, f"{state.tokens:,} tokens in context")
     return call_model(state, config)
 
 
@@ -176,7 +177,7 @@ def climb_on(state: State, trouble: Trouble, config: Config) -> Step:
     if trouble is Trouble.NEAR_LIMIT:
         return call_model(state, config)  # it may fit all the same
     assert state.withheld is not None
-    return give_up(state, state.withheld)
+    return give_up(state, state.withheld, config)
 
 
 # --- the model replied, or failed to ----------------------------------------------------------------
@@ -237,7 +238,7 @@ def on_failure(state: State, event: CallFailed, config: Config) -> Step:
 
 def recover(state: State, failure: Failure, trouble: Trouble, config: Config) -> Step:
     state = replace(state, withheld=failure)
-    return climb(state, trouble, config) or give_up(state, failure)
+    return climb(state, trouble, config) or give_up(state, failure, config)
 
 
 # --- the tools are done -----------------------------------------------------------------------------
@@ -251,7 +252,7 @@ def on_tools(state: State, done: ToolsDone, config: Config) -> Step:
         raise ProtocolError(f"{len(done.results)} results for {len(ran)} calls that were to run")
     state, said = answer(state, reply.calls, done.results, NeverRan.STOPPED)
     if state.ending is not None:
-        return finish(state, state.ending).after(*said)
+        return close(state, state.ending, config).after(*said)
     if done.stopped is not None:
         return finish(state, Ending(Terminal.HOOK_STOPPED, Cause.HOOK), done.stopped).after(*said)
     return after_tools(state, ran, {result.call_id: result for result in done.results}, config).after(*said)

@@ -1,29 +1,57 @@
 """What a driving program changes in a session: mode, rules, folders (stream-json 4 and 5.1).
 
-Rules and folders that it names hold for the session, whatever destination it gives: we write no settings for others
-(decision 14).
+All of it holds for the session at once. What has the user's, the project's or the local settings as its destination is
+written there, too (decision 14); what cannot be written, or will not count, is told and holds for the session only.
+An answer to a question never takes a deny rule out of a file, and never makes `bypassPermissions` a default: whoever
+wants that opens the file.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from mainspring.assembly.options import MODES, OTHER_NAMES
-from mainspring.assembly.rights import BYPASS
+from mainspring.assembly.options import MODES, OTHER_NAMES, log
+from mainspring.assembly.rights import BYPASS, expanded
 from mainspring.core.errors import UsageError
 from mainspring.driven.incoming import listed, table
 from mainspring.engine.session import Session
+from mainspring.settings.values import Source
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate
 
+if TYPE_CHECKING:
+    from mainspring.permissions.rules import Behavior
+    from mainspring.settings.keeping import Keeper
+    from mainspring.settings.writing import Change
+
+DESTINATIONS = {
+    "userSettings": Source.USER,
+    "projectSettings": Source.PROJECT,
+    "localSettings": Source.LOCAL,
+}  # any other, as `session`: memory alone
+BEHAVIORS = ("allow", "deny", "ask")
+DENY_STAYS = "no answer takes a deny rule out of a file; open the file, if you want that"
+
 
 class Changes:
-    def __init__(self, gate: Gate, place: Place, *, may_bypass: bool) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        place: Place,
+        *,
+        may_bypass: bool,
+        keeper: Keeper | None = None,
+        tell: Callable[[str], object] = log,
+    ) -> None:
+        """Without a keeper nothing outlasts the session. `tell` is for what the person should know."""
         self.session: Session | None = None  # made after this
         self._gate, self._place, self.may_bypass = gate, place, may_bypass
+        self._keeper, self._tell = keeper, tell
 
     @property
     def _session(self) -> Session:
@@ -32,7 +60,7 @@ class Changes:
 
     async def mode(self, mode: object) -> str:
         """Raises `UsageError` for one that is not to be had."""
-        named = OTHER_NAMES.get(("--permission-mode", str(mode)), str(mode))
+        named = mode_named(mode)
         if named not in MODES:
             raise UsageError(f"Invalid permission mode '{mode}': there are {', '.join(MODES)}")
         if named == BYPASS and not self.may_bypass:
@@ -48,26 +76,32 @@ class Changes:
     async def make(self, updates: object) -> None:
         """Those that make sense; one that does not gives no right to anybody."""
         for update in map(table, listed(updates)):
-            match update.get("type"):
-                case "addRules" | "replaceRules" | "removeRules" as kind:
-                    await self._rules(kind, update)
-                case "setMode":
-                    try:
-                        await self.mode(update.get("mode"))
-                    except UsageError:
-                        continue
-                case "addDirectories":
-                    self._folders(added=folders_in(update))
-                case "removeDirectories":
-                    self._folders(removed=folders_in(update))
-                case _:
-                    continue
+            if await self._made(update):
+                await self._keep(update)
 
-    async def _rules(self, kind: str, update: dict[str, Any]) -> None:
+    async def _made(self, update: dict[str, Any]) -> bool:
+        """For this session. Whether it made sense."""
+        match update.get("type"):
+            case "addRules" | "replaceRules" | "removeRules" as kind:
+                return await self._rules(kind, update)
+            case "setMode":
+                try:
+                    await self.mode(update.get("mode"))
+                except UsageError:
+                    return False
+            case "addDirectories":
+                self._folders(added=folders_in(update))
+            case "removeDirectories":
+                self._folders(removed=folders_in(update))
+            case _:
+                return False
+        return True
+
+    async def _rules(self, kind: str, update: dict[str, Any]) -> bool:
         behavior = update.get("behavior")
-        if behavior not in ("allow", "deny", "ask"):
-            return
-        named = tuple([f"{behavior} {rule}" for one in listed(update.get("rules")) if (rule := written(table(one)))])
+        if behavior not in BEHAVIORS:
+            return False
+        named = tuple([f"{behavior} {rule}" for rule in rules_in(update)])
         policy = self._session.shared.policy
         kept = policy.rules
         if kind == "removeRules":
@@ -77,15 +111,88 @@ class Changes:
         rules = tuple(dict.fromkeys([*kept, *named]))
         if rules != policy.rules:
             await self._session.change(replace(policy, rules=rules))
+        return True
+
+    async def _keep(self, update: dict[str, Any]) -> None:
+        """For later sessions, too."""
+        source = DESTINATIONS.get(str(update.get("destination")))
+        if source is None or self._keeper is None:
+            return
+        try:
+            change = lasting(update, source, self._place.root)
+        except UsageError as error:
+            self._tell(f"not kept in the {source} settings: {error}")
+            return
+        kept = await asyncio.to_thread(self._keeper.keep, source, change)  # the disk, and maybe a lock
+        for words in kept.words:
+            self._tell(words)
+        if kept.files and update.get("type") in ("replaceRules", "removeRules"):
+            deny = update.get("behavior") == "deny"
+            self._tell(DENY_STAYS if deny else "rules that were read when this session began hold until it ends")
 
     def _folders(self, *, added: tuple[str, ...] = (), removed: tuple[str, ...] = ()) -> None:
-        real = [os.path.realpath(os.path.join(self._place.root, one)) for one in added]  # noqa: PTH118
-        gone = {os.path.realpath(os.path.join(self._place.root, one)) for one in removed}  # noqa: PTH118
-        self.set_folders(tuple([one for one in dict.fromkeys([*self._place.folders, *real]) if one not in gone]))
+        new, gone = real(added, self._place.root), real(removed, self._place.root)
+        self.set_folders(tuple([one for one in dict.fromkeys([*self._place.folders, *new]) if one not in gone]))
 
     def set_folders(self, folders: tuple[str, ...]) -> None:
         self._place.folders = folders
         self._gate.set_folders((self._place.root, *folders))
+
+
+# --- in a file --------------------------------------------------------------------------------------
+
+
+def lasting(update: dict[str, Any], source: Source, root: str) -> Change:
+    """What an update comes to in a settings file. Raises `UsageError` for what an answer does not change there."""
+    from mainspring.settings.writing import Listed, ModeSet
+
+    match update.get("type"):
+        case "setMode":
+            mode = mode_named(update.get("mode"))
+            if mode == BYPASS:
+                raise UsageError(f"no answer makes '{BYPASS}' a default; write it into the file, if you want that")
+            return ModeSet(mode)
+        case "addDirectories":
+            named = folders_in(update)  # a project's may be relative, and mean the same on another machine
+            return Listed("additionalDirectories", real(named, root) if source is Source.USER else named)
+        case "removeDirectories":
+            named = folders_in(update)
+            return Listed("additionalDirectories", removed=(*named, *real(named, root)))
+        case kind:
+            return lasting_rules(str(kind), cast("Behavior", update["behavior"]), rules_in(update))
+
+
+def lasting_rules(kind: str, behavior: Behavior, rules: tuple[str, ...]) -> Change:
+    """One that nobody can read would be complained of at every start, and may stand for one that takes rights away:
+    then none of them is written."""
+    from mainspring.permissions.rules import RuleError, parse_rule
+    from mainspring.settings.writing import Listed
+
+    if behavior == "deny" and kind == "removeRules":
+        raise UsageError(DENY_STAYS)
+    if kind == "removeRules":
+        return Listed(behavior, removed=rules)
+    for rule in rules:
+        try:
+            parse_rule(rule, behavior)
+        except RuleError as error:
+            raise UsageError(str(error)) from None
+    return Listed(behavior, rules, alone=kind == "replaceRules" and behavior != "deny")
+
+
+# --- what an update says ----------------------------------------------------------------------------
+
+
+def mode_named(said: object) -> str:
+    return OTHER_NAMES.get(("--permission-mode", str(said)), str(said))
+
+
+def rules_in(update: dict[str, Any]) -> tuple[str, ...]:
+    return tuple([rule for one in listed(update.get("rules")) if (rule := written(table(one)))])
+
+
+def real(folders: tuple[str, ...], root: str) -> tuple[str, ...]:
+    return tuple([os.path.realpath(os.path.join(root, expanded(one))) for one in folders])  # noqa: PTH118
 
 
 def written(rule: dict[str, Any]) -> str:

@@ -118,10 +118,11 @@ def approval_of(said: dict[str, Any]) -> Answered:
 
 
 def suggestion(rule: str) -> dict[str, Any]:
-    """A rule that would cover what is asked, in the shape in which it can be handed back."""
+    """A rule that would cover what is asked, in the shape in which it can be handed back. Whoever hands it back is not
+    asked again in this project, as with Claude Code (stream-json 5.1)."""
     tool, opened, rest = rule.partition("(")
     one = {"toolName": tool} | ({"ruleContent": rest.removesuffix(")")} if opened else {})
-    return {"type": "addRules", "rules": [one], "behavior": "allow", "destination": "session"}
+    return {"type": "addRules", "rules": [one], "behavior": "allow", "destination": "localSettings"}
 
 
 async def at_once() -> None:

@@ -23,11 +23,12 @@ from mainspring.assembly.rights import BYPASS
 from mainspring.assembly.sessions import Opened, ResumeError
 from mainspring.assembly.world import Driven, World
 from mainspring.core.value import Bundle
+from mainspring.driven.asides import never_begun
 from mainspring.driven.callbacks import hooks_of
 from mainspring.driven.changes import Changes
 from mainspring.driven.consent import Consent
 from mainspring.driven.controls import respond
-from mainspring.driven.frames import Frames, never_begun
+from mainspring.driven.frames import Frames
 from mainspring.driven.incoming import BadLineError, Incoming, Prompt, Reply, Request, listed
 from mainspring.driven.mirror import Mirror
 from mainspring.driven.outgoing import Out, States
@@ -35,6 +36,8 @@ from mainspring.driven.questions import CallbackError, Questions
 from mainspring.driven.turns import Turns
 from mainspring.engine.plain import new_id
 from mainspring.settings.home import home_folder
+from mainspring.settings.keeping import Keeper
+from mainspring.settings.load import Asked
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -55,6 +58,7 @@ class Host(Bundle):
     heard: Callable[[], AsyncGenerator[Incoming, None]]  # what the program says; raises `BadLineError`
     out: Out  # where frames go
     begun: Callable[[], object] = nothing  # everything is loaded
+    stays: bool = False  # it answers also after its last prompt
     left: Callable[[], object] = nothing  # nothing of a conversation is needed any more
 
 
@@ -79,7 +83,7 @@ class Door:
         self.first: Incoming | None = None
         self.waiting: deque[Prompt] = deque()
         self.questions = Questions(self.out, new_id)
-        self.changes = Changes(parts.gate, parts.kit.place, may_bypass=parts.mode == BYPASS)
+        self.changes = changes_of(parts, may_bypass=parts.mode == BYPASS)
         self._news = asyncio.Event()  # something came, or is over
         self._shut = False  # nothing will come any more
         self._stopping = False
@@ -172,6 +176,8 @@ class Door:
         )
         self.turns = Turns(self.world, self.frames, self.out, consent)
         self.turns.before_result = self._repeated
+        if options.include_hook_events:
+            self.turns.watch_hooks()
         consent.shown, consent.interrupt = self._shown, self.turns.interrupt_soon
 
     def _stamped(self, subtype: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -225,6 +231,8 @@ class Door:
             await asyncio.wait(self._tasks)
         await self.world.close()
         await self._repeated()
+        if self._journal is not None:
+            self._journal.close()
 
     # --- what comes in ---
 
@@ -232,7 +240,8 @@ class Door:
         while (one := await self._next(said)) is not None:
             self._take(one)
         self._shut = True
-        self.questions.shut()
+        if not self._host.stays:
+            self.questions.shut()
         if self.wrong is not None:
             self.stop()
         self._news.set()
@@ -313,14 +322,15 @@ class Door:
         assert self.first is not None
         before, policy = self.world.about.session_id, self.world.session.shared.policy
         spent, folders = self.world.session.shared.ledger.account.spent, self.parts.kit.place.folders
+        parts = self._host.prepare(begun_anew(self.parts.options))  # if that fails, this one goes on
         await self.world.close()
         await self.turns.show_loose()
         if self._journal is not None:
             self._journal.close()
         del self.world, self.turns, self.frames
         self._host.left()
-        self.parts = self._host.prepare(begun_anew(self.parts.options))
-        self.changes = Changes(self.parts.gate, self.parts.kit.place, may_bypass=self.changes.may_bypass)
+        self.parts = parts
+        self.changes = changes_of(self.parts, may_bypass=self.changes.may_bypass)
         self._begin(self.first, self._opened())
         self.changes.set_folders(folders)
         self.world.session.shared.ledger.settle(0, spent)  # a limit holds for all that the program asks for
@@ -341,6 +351,12 @@ class Door:
         finally:
             for one in waiting:
                 one.cancel()
+
+
+def changes_of(parts: Parts, *, may_bypass: bool) -> Changes:
+    options = parts.options
+    keeper = Keeper(parts.cwd, parts.environment, Asked(options.settings, options.setting_sources))
+    return Changes(parts.gate, parts.kit.place, may_bypass=may_bypass, keeper=keeper, tell=options.tell)
 
 
 def begun_anew(options: Options) -> Options:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from mainspring.assembly.own_words import PIPE, names_at, words_at
 from mainspring.assembly.said import others
 from mainspring.context.agents import OURS, AgentKind
 from mainspring.context.report import Fixed, report
@@ -16,13 +17,6 @@ from mainspring.version import __version__
 if TYPE_CHECKING:
     from mainspring.assembly.parts import Parts
     from mainspring.assembly.world import World
-
-# The commands that we understand ourselves; skills, and commands of others, come behind them.
-COMMANDS = (
-    ("compact", "Sum the conversation up now", "[instructions]"),
-    ("clear", "Begin a new conversation", ""),
-    ("context", "What fills the window", ""),
-)
 
 # A colour for each part, as those have it who draw them.
 COLORS = ("blue", "cyan", "green", "yellow", "magenta", "red", "orange", "gray")
@@ -46,8 +40,10 @@ def about_us(world: World, parts: Parts, state: str) -> dict[str, Any]:
 
 
 def commands(world: World) -> list[dict[str, str]]:
-    found = others(world.around, tuple([name for name, _, _ in COMMANDS]))
-    return [*[command(*one) for one in COMMANDS], *[command(one.name, one.about, one.hint) for one in found]]
+    """Those that we understand ourselves; skills, commands of others, and prompts of servers come behind them."""
+    found = others(world.around, names_at(PIPE))
+    ours = [command(one.name, one.about, one.hint) for one in words_at(PIPE)]
+    return [*ours, *[command(one.name, one.about, one.hint) for one in (*found, *world.servers.words())]]
 
 
 def kinds(world: World) -> list[AgentKind]:
@@ -84,7 +80,7 @@ def context_usage(world: World) -> dict[str, Any]:
             {"path": file.path, "type": str(file.scope), "tokens": round(len(file.text) / found.bytes_per_token)}
             for file in world.around.memory.files
         ],
-        "mcpTools": [{"name": name, "serverName": name.split("__")[1]} for name in world.about.later()],
+        "mcpTools": [{"name": name, "serverName": name.split("__")[1]} for name in world.about.later() if "__" in name],
         "agents": [{"agentType": kind.name, "source": source_of(kind), "tokens": 0} for kind in kinds(world)],
         "gridRows": [],
     }

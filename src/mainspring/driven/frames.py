@@ -13,7 +13,6 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mainspring import __version__
 from mainspring.assembly.about import About
 from mainspring.assembly.outcomes import LOCAL, error_name, outcome, prose_of
 from mainspring.core.effects import How
@@ -49,9 +48,11 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.driven.agent_frames import AgentFrames, Shell, shell_frames
+from mainspring.driven.asides import deferred, progress, rate_limit, retry, withdrawn
 from mainspring.driven.tally import Tally
 from mainspring.driven.wire import Object, begun, block, block_id, content, delta, message, tool_result, usage
 from mainspring.engine.wishes import compaction
+from mainspring.version import __version__
 
 PROTOCOL = "2.1.325"  # the version of Claude Code whose wire stream-json.md describes
 
@@ -80,7 +81,7 @@ class Frames:
         self._started = ReplyStarted("", about.model.name, Usage())
         self._open = -1  # the index of the block that streams
         self._failure: Failure | None = None
-        self._calls: dict[str, ToolCall] = {}  # under way
+        self._calls: dict[str, tuple[ToolCall, int]] = {}  # under way, and since when
         self._denials: list[Object] = []  # of this run
         self._asked: set[str] = set()  # the calls that somebody was asked about
         self._trigger = "auto"  # of a summary in this run
@@ -109,7 +110,7 @@ class Frames:
             "claude_code_version": PROTOCOL,
             "mainspring_version": __version__,
             "output_style": about.output_style,
-            "slash_commands": [*about.commands, *about.skills()],
+            "slash_commands": [*about.commands, *about.skills(), *about.words()],
             "agents": list(about.agents),
             "skills": list(about.skills()),
             "plugins": [],
@@ -187,20 +188,29 @@ class Frames:
                 return self._failed(update.failure)
             case Result():
                 return [self._result(update)]
-            case RequestStarted() | CallStarted() | Asked():
+            case RequestStarted() | CallStarted() | CallProgress() | Asked():
                 return self._noted(update)
             case AgentStarted() | AgentUpdate() | AgentDone():
                 return self._agents.of(update)
-            case CallProgress() | MaxTurnsReached() | Answered() | PrefixBroken() | ToolSummary():
+            case MaxTurnsReached() | Answered() | PrefixBroken() | ToolSummary():
                 return []  # the spec has no frame for them, or the result says it
             case _:
                 assert_never(update)
 
-    def _noted(self, update: RequestStarted | CallStarted | Asked) -> list[Object]:
-        """No frame of its own: its end has one."""
+    def _progress(self, update: CallProgress) -> list[Object]:
+        """How a call gets on, for those who follow live."""
+        call, began = self._calls.get(update.call_id, (None, 0))
+        if call is None:
+            return []
+        return [self._frame("tool_progress", progress(update, call, self._now() - began))]
+
+    def _noted(self, update: RequestStarted | CallStarted | CallProgress | Asked) -> list[Object]:
+        """No frame of its own, as a rule: its end has one."""
         match update:
+            case CallProgress():
+                return self._progress(update) if self._partial else []
             case CallStarted():
-                self._calls[update.call.id] = update.call
+                self._calls[update.call.id] = (update.call, self._now())
             case RequestStarted():
                 self._tally.asked(update.model)
             case Asked():
@@ -286,7 +296,7 @@ class Frames:
                 return self._user([content(part) for part in parts], said.id)
 
     def _call_done(self, done: CallDone) -> list[Object]:
-        call, frames = self._calls.pop(done.result.call_id, None), list[Object]()
+        (call, _), frames = self._calls.pop(done.result.call_id, (None, 0)), list[Object]()
         if done.denied and call is not None:
             self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
             if call.id not in self._asked:  # nobody else knows of it
@@ -327,14 +337,12 @@ class Frames:
     def _aside(self, update: Retrying | Tombstone | Boundary) -> list[Object]:
         match update:
             case Retrying():
-                told: Object = {"attempt": update.attempt, "max_retries": self._about.max_retries}
-                told["retry_delay_ms"] = update.delay
-                error = {"error_status": update.failure.status, "error": error_name(update.failure) or "unknown"}
-                return [self.system("api_retry", told | error)]
+                frames = [self.system("api_retry", retry(update, self._about.max_retries))]
+                if (limit := rate_limit(update, self._now())) is not None:
+                    frames.append(self._frame("rate_limit_event", {"rate_limit_info": limit}))
+                return frames
             case Tombstone():
-                words = f"The reply above was withdrawn ({update.why}); what follows stands in its place."
-                told = {"content": words, "level": "warning", "withdrawn": update.id}
-                return [self.system("informational", told)]
+                return [self.system("informational", withdrawn(update))]
             case Boundary():
                 return self._boundary(update)
             case _:
@@ -383,30 +391,3 @@ class Frames:
             fields |= deferred(result, self._denials[-1])
         self._begin()  # another run may follow by itself
         return self._frame("result", fields)
-
-
-def deferred(result: Result, last: Object) -> Object:
-    """A hook wants the call to be taken up later, by whoever drives us."""
-    from mainspring.hooks.answers import DEFERRED  # a hook has ended the run, so it is loaded
-
-    if result.detail != DEFERRED:
-        return {}
-    call = {"id": last["tool_use_id"], "name": last["tool_name"], "input": last["tool_input"]}
-    return {"terminal_reason": "tool_deferred", "deferred_tool_use": call}
-
-
-def never_begun(why: str, session_id: str) -> Object:
-    """The one frame of a session that could not be taken up."""
-    zeros: Object = dict.fromkeys(("duration_ms", "duration_api_ms", "num_turns", "total_cost_usd"), 0)
-    return {
-        "type": "result",
-        "subtype": Subtype.ERROR_DURING_EXECUTION,
-        "is_error": True,
-        **zeros,
-        "usage": usage(Usage()),
-        "modelUsage": {},
-        "permission_denials": [],
-        "errors": [why],
-        "session_id": session_id,
-        "uuid": session_id,
-    }

@@ -23,6 +23,9 @@ class Out(Protocol):
     async def raw(self, lines: list[bytes]) -> None:
         """Frames that are JSON already."""
 
+    async def room(self) -> None:
+        """Wait for a slow reader, between two things that happen. `put` may not wait: answers must get through."""
+
 
 class Outgoing:
     """Over a pipe."""
@@ -40,6 +43,9 @@ class Outgoing:
             work = asyncio.ensure_future(self._all(lines))
             work.add_done_callback(look_at)  # nobody may be left who waits for it
             await asyncio.shield(work)
+
+    async def room(self) -> None:
+        """`put` has waited: a pipe has room for little."""
 
     async def _all(self, lines: list[bytes]) -> None:
         async with self._one:

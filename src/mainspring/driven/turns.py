@@ -16,6 +16,7 @@ from mainspring.core.updates import AgentUpdate, CallDone, CallStarted, Result, 
 from mainspring.driven.consent import Consent, at_once
 from mainspring.driven.facts import context_words
 from mainspring.driven.frames import Frames
+from mainspring.driven.hook_frames import HookFrames
 from mainspring.driven.incoming import Prompt
 from mainspring.driven.outgoing import Out
 from mainspring.engine.prompts import Blocked
@@ -38,6 +39,7 @@ class Turns:
         self._unwanted = False  # the turn under way, or the next one if there is none
         self._writing = False
         self._caught_up: list[asyncio.Future[None]] = []
+        self._hooks = HookFrames(frames.system, out.put, self.shown)
         world.kit.of_shells = self._of_shell
         self._follow()
 
@@ -62,6 +64,10 @@ class Turns:
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._caught_up.append(waiting)
         await waiting
+
+    def watch_hooks(self) -> None:
+        """Whoever drives us wants to hear when a hook is asked, and what it answered."""
+        self._hooks.watch(self._world.hands.hooks)
 
     async def show_loose(self) -> None:
         self.loose.clear()
@@ -108,6 +114,7 @@ class Turns:
         policy = self._world.session.shared.policy
         self._frames.standing(policy.mode, policy.model)
         await self._out.put(*self._frames.opening(said, as_blocks=as_blocks))
+        await self._hooks.open()
 
     def _meant(self, prompt: Prompt, said: User) -> tuple[User, str]:
         """What goes to the model, and what is looked at for wishes to ourselves. A skill or a command stands for its
@@ -146,6 +153,7 @@ class Turns:
                     self._writing = False
                     if not run.unread:
                         self._wake()
+                    await self._out.room()
             except BrokenPipeError:
                 raise
             except (MainspringError, OSError) as error:  # the journal failed, or we did: nothing may go on (law 3)
@@ -158,6 +166,7 @@ class Turns:
     async def _show(self, update: Update) -> None:
         self._note(update)
         await self.show_loose()
+        await self._hooks.show()
         frames = self._frames.of(update)
         if isinstance(update, Result):
             self._world.agents.took(update.turns)
@@ -167,6 +176,7 @@ class Turns:
 
     async def _end(self, frames: list[dict[str, Any]]) -> None:
         await self.show_loose()
+        await self._hooks.close()
         await self.before_result()
         self._unwanted = False
         self.failed = any(frame.get("is_error") is True for frame in frames)

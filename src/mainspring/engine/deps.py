@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from mainspring.context.values import Prepared, Summary
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.events import Verdict
-from mainspring.core.messages import ToolCall, ToolResult, User
+from mainspring.core.messages import Text, ToolCall, ToolResult, User
 from mainspring.core.state import State
 from mainspring.core.updates import Rendering
 from mainspring.core.value import Value
@@ -29,6 +29,7 @@ class Outcome(Value):
     rendering: Rendering | None = None
     denied: bool = False  # a rule, a hook or a person refused it
     steps: tuple[tuple[str, int], ...] = ()  # what the call met on its way, and how long that took, in microseconds
+    added: tuple[Text, ...] = ()  # what hooks have to say of it: for the model alone, behind the result
 
 
 class Question(Value):

@@ -224,8 +224,9 @@ class Executor:
         made = stamped(outcome, job.call, self._deps).result
         if outcome.steps:
             await self._deps.journal.append(StepsRecord(job.call.id, outcome.steps, made.at))
-        await self._deps.journal.append(OutcomeRecord(made))
-        job.result = made
+        kept = replace(made, content=(*made.content, *outcome.added))
+        await self._deps.journal.append(OutcomeRecord(kept))
+        job.result = kept
         job.set(Status.COMPLETED, failed=outcome.failed)
         self._show(CallDone(made, outcome.data, outcome.rendering, outcome.denied))
         job.set(Status.YIELDED, failed=outcome.failed)

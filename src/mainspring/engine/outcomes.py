@@ -9,13 +9,13 @@ from mainspring.tools.passage import Done
 
 def outcome_of(done: Done, call: ToolCall) -> Outcome:
     made = done.answer
-    content = (*made.content, *[Text(f"\n\n[From a hook: {text}]") for text in done.context])
     return Outcome(
-        ToolResult(call.id, content, made.is_error),
+        ToolResult(call.id, made.content, made.is_error),
         failed=made.failed,
         stop=done.stop,
         data=made.data,
         rendering=made.shown,
         denied=done.denied,
         steps=done.steps,
+        added=tuple([Text(f"\n\n[From a hook: {text}]") for text in done.context]),
     )

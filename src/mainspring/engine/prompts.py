@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
+from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin, User, user
 from mainspring.core.value import Value
 from mainspring.hooks.points import Hooks, Opinion, Point
 
 
 class Blocked(Value):
-    """A prompt that a hook does not let through: the model is not asked."""
+    """A prompt that a hook does not let through, or that stands for what nobody brings: the model is not asked."""
 
     reason: str
 
@@ -30,7 +31,7 @@ class Prompts:
     def __init__(
         self, hooks: Hooks, source: Literal["startup", "resume"] = "startup", attach: Attach = nothing
     ) -> None:
-        """`attach` brings what a text names by `@path`."""
+        """`attach` brings what a text names by `@path` and the like, or raises `ToolError`."""
         self._hooks = hooks
         self._source = source
         self._attach = attach
@@ -47,7 +48,10 @@ class Prompts:
         if opinion.block or opinion.stop is not None:
             return Blocked(opinion.reason or opinion.stop or "A hook does not let this prompt through.")
         context += opinion.context
-        files = await self._attach(prompt.text if words is None else words)
+        try:
+            files = await self._attach(prompt.text if words is None else words)
+        except ToolError as error:
+            return Blocked(str(error))
         return (prompt, *files, *[user(text, Origin.ATTACHMENT) for text in context])
 
     async def ended(self, reason: str) -> None:

@@ -13,7 +13,7 @@ from mainspring.core.effects import CallModel, Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.events import CallFailed, Event, Replied
 from mainspring.core.messages import Assistant, Block, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
-from mainspring.core.money import Usage, cost
+from mainspring.core.money import Usage, cost, shortfall
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.state import State
 from mainspring.core.updates import (
@@ -36,7 +36,6 @@ from mainspring.sessions.records import BlockRecord, DeltaRecord, NoteRecord, Pr
 CHARS_PER_TOKEN = 3  # rather fewer than there are, so that the estimate for an aborted call errs high
 
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
-NO_FUNDS = Failure(Trouble.FUNDS, "there is not enough money left for another call")
 
 
 class CutOffError(asyncio.CancelledError):
@@ -132,7 +131,8 @@ class Sampler:
     async def call(self, effect: CallModel, state: State) -> Event:
         request, ledger = effect.request, self._shared.ledger
         if not await ledger.reserve_in_turn(request.reserve):
-            return CallFailed(NO_FUNDS, funds=ledger.funds)
+            words = shortfall(ledger.funds or 0, request.reserve, state.tokens, request.max_output)
+            return CallFailed(Failure(Trouble.FUNDS, words), funds=ledger.funds)
         draft = self._draft = Draft(self._deps.new_id(), request, self._deps.now(), state.tokens)
         try:
             event = await self._stream(effect, state, draft)

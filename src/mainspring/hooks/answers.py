@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct, field
 
-from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, STRICTEST_FIRST, Decision, Opinion, Point
+from mainspring.hooks.points import CAN_BLOCK, ENDS, GUARDS, NOTHING, STRICTEST_FIRST, Decision, Opinion, Point
 
 LONGEST_TEXT = 100_000  # characters of a text for the model
 DEEPEST = 64  # how far an answer may be nested: as far as the input of a call
@@ -45,6 +45,7 @@ class _Own(Struct, rename="camel"):
     permission_decision_reason: str | None = None
     updated_input: dict[str, Any] | None = None
     updated_tool_output: Any = None
+    updated_mcp_tool_output: Any = field(default=None, name="updatedMCPToolOutput")
     additional_context: str | None = None
     decision: _Approval | None = None
 
@@ -114,6 +115,7 @@ def _read(data: bytes, point: Point) -> Opinion:
         context=(_cut(own.additional_context),) if own.additional_context else (),
         message=_cut(answer.system_message),
         stop=_stop(answer, own, asked),
+        mcp_output=own.updated_mcp_tool_output,
     )
     return _placed(opinion, point)
 
@@ -125,12 +127,19 @@ def _checked(data: bytes, point: Point) -> Opinion:
 
 def _placed(opinion: Opinion, point: Point) -> Opinion:
     """A no where it can be said: about a call it is a deny, elsewhere it blocks, if there is something to block."""
-    if max(_depth(opinion.input), _depth(opinion.output)) > DEEPEST:
+    if max(map(_depth, (opinion.input, opinion.output, opinion.mcp_output))) > DEEPEST:
         raise msgspec.ValidationError(f"an input or output is nested deeper than {DEEPEST}")
     no = opinion.block or opinion.decision == "deny"
     if point in GUARDS:
         return msgspec.structs.replace(opinion, decision="deny" if no else opinion.decision, block=False)
-    return msgspec.structs.replace(opinion, decision=None, block=no and point in CAN_BLOCK)
+    placed = msgspec.structs.replace(opinion, decision=None, block=no and point in CAN_BLOCK)
+    return _going_on(placed) if point in ENDS and opinion.context else placed
+
+
+def _going_on(opinion: Opinion) -> Opinion:
+    """What is added for the model at its end sends it on, as an objection does."""
+    words = "\n".join([*([opinion.reason] if opinion.block and opinion.reason else []), *opinion.context])
+    return msgspec.structs.replace(opinion, block=True, reason=words, context=())
 
 
 def _stricter(*words: str | None) -> Decision | None:

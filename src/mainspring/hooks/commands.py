@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -19,7 +20,7 @@ import msgspec
 from mainspring.hooks.answers import LONGEST_TEXT, WrongAnswer, blocked, opinion_in
 from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, Opinion, Point
 from mainspring.hooks.runner import SECONDS, Hook
-from mainspring.hooks.waiting import GoesOn, Unasked, over
+from mainspring.hooks.waiting import GoesOn, Spoken, Unasked, over
 from mainspring.processes.child import Job, Limits, Walls
 from mainspring.processes.children import Children, Ended
 from mainspring.processes.marks import first_words, new_mark
@@ -50,12 +51,12 @@ class Shell:
         """From an entry of the settings, whose shape was checked when it was read."""
         command = str(entry["command"])
 
-        async def ask(facts: dict[str, Any]) -> Opinion | GoesOn:
+        async def ask(facts: dict[str, Any]) -> Spoken | GoesOn:
             return await self._ask(command, point, facts)
 
         return made(point, matcher, entry, ask, command)
 
-    async def _ask(self, command: str, point: Point, facts: dict[str, Any]) -> Opinion | GoesOn:
+    async def _ask(self, command: str, point: Point, facts: dict[str, Any]) -> Spoken | GoesOn:
         early = Early()
         job = self._job(command, facts)._replace(on_output=early)
         running = asyncio.ensure_future(self._children.run(job))
@@ -66,12 +67,12 @@ class Shell:
             await over(running)
             raise
         if not running.done():
-            return GoesOn(running, early.heard.result())
+            return GoesOn(running, early.heard.result(), partial(spoken, point=point))
         try:
             ended = running.result()
         except (OSError, ValueError) as error:  # no such folder, too long, a NUL
             raise Unasked(f"cannot be started: {error}") from None
-        return understood(ended, point)
+        return spoken(ended, point)
 
     def _job(self, command: str, facts: dict[str, Any]) -> Job:
         path, mark = self._env.get("PATH", ""), new_mark()
@@ -152,6 +153,10 @@ class _Async(msgspec.Struct):
 
 
 # --- what came back -----------------------------------------------------------------------------------------------
+
+
+def spoken(ended: Ended, point: Point) -> Spoken:
+    return Spoken(readable(ended.stdout), readable(ended.stderr), ended.code, partial(understood, ended, point))
 
 
 def understood(ended: Ended, point: Point) -> Opinion:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 Facts = dict[str, Any]
+LONGEST_TASK = 1_000  # characters of what is said about a task, as clients know it
 
 Source = Literal["startup", "resume", "clear", "compact"]
 Ending = Literal["clear", "logout", "prompt_input_exit", "other"]
@@ -38,6 +39,25 @@ def of_stop(*, active: bool, last: str, tasks: Sequence[Any] = (), crons: Sequen
     }
 
 
+def of_command(id: str, command: str, about: str) -> Facts:
+    """One of the tasks in the background: a shell command that still runs."""
+    return {
+        "id": id,
+        "type": "shell",
+        "status": "running",
+        "description": clipped(about or command),
+        "command": clipped(command),
+    }
+
+
+def clipped(text: str) -> str:
+    return (
+        text
+        if len(text) <= LONGEST_TASK
+        else f"{text[:LONGEST_TASK]}\N{HORIZONTAL ELLIPSIS} [+{len(text) - LONGEST_TASK} chars]"
+    )
+
+
 def of_agent(agent_id: str, agent_type: str) -> Facts:
     """When a sub-agent starts. Its own calls have these two among their common facts."""
     return {"agent_id": agent_id, "agent_type": agent_type}
@@ -64,3 +84,10 @@ def of_summary(trigger: Trigger, summary: str) -> Facts:
 
 def of_notification(message: str, kind: Notice, title: str = "") -> Facts:
     return {"message": message, "notification_type": kind, **({"title": title} if title else {})}
+
+
+def of_suggestion(rule: str) -> Facts:
+    """A rule that would cover what is asked, as an update of the rules (stream-json 5.1)."""
+    tool, opened, rest = rule.partition("(")
+    one = {"toolName": tool} | ({"ruleContent": rest.removesuffix(")")} if opened else {})
+    return {"type": "addRules", "rules": [one], "behavior": "allow", "destination": "localSettings"}

@@ -45,6 +45,9 @@ CAN_BLOCK = frozenset(
     }
 )
 
+# Here the model would be done: whatever is added for it, it can only hear if it goes on.
+ENDS = frozenset({Point.STOP, Point.SUBAGENT_STOP})
+
 Decision = Literal["allow", "deny", "ask"]
 STRICTEST_FIRST: tuple[Decision, ...] = ("deny", "ask", "allow")
 
@@ -60,6 +63,7 @@ class Opinion(Value):
     context: tuple[str, ...] = ()  # texts for the model, with the next request
     message: str = ""  # for the person
     stop: str | None = None  # the run ends after this point, and why
+    mcp_output: Any = None  # like `output`, but for tools of MCP servers alone
 
 
 NOTHING = Opinion()
@@ -81,6 +85,7 @@ def together(opinions: list[Opinion]) -> Opinion:
         tuple([text for opinion in said for text in opinion.context]),
         "\n".join([opinion.message for opinion in said if opinion.message]),
         next((opinion.stop for opinion in said if opinion.stop is not None), None),
+        next((opinion.mcp_output for opinion in reversed(said) if opinion.mcp_output is not None), None),
     )
 
 

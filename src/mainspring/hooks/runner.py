@@ -9,21 +9,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
-from mainspring.hooks.answers import WrongAnswer, blocked, opinion_of
-from mainspring.hooks.points import GUARDS, NOTHING, OF_TOOLS, Opinion, Point, together
-from mainspring.hooks.waiting import Ask, GoesOn, Unasked, asked, within
+from mainspring.hooks.answers import ENDED, WrongAnswer, blocked, opinion_of
+from mainspring.hooks.facts import Facts
+from mainspring.hooks.points import ENDS, GUARDS, NOTHING, OF_TOOLS, Opinion, Point, together
+from mainspring.hooks.seen import How, Sight, Unwatched, Watcher
+from mainspring.hooks.waiting import Ask, GoesOn, Spoken, TooSlow, Unasked, asked, within
 
 SECONDS = 60.0  # stream-json 10
 GRACE = 2.0  # seconds at the end of a session for those that nobody waited for
 MOST_ASIDE = 64  # of them at once: a hook that never ends must not pile up
 LONGEST_WHY = 2_000  # characters of somebody else's words in a message
+QUIET_ENDS = (OF_TOOLS - GUARDS) | ENDS
 FORMER_NAMES = {"Agent": ("Task",)}  # which a matcher may still say (stream-json 8)
 
 Tell = Callable[[str], object]
@@ -52,17 +55,24 @@ class Runner:
         self,
         hooks: Iterable[Hook],
         *,
-        common: Callable[[], dict[str, Any]] = dict,
+        common: Callable[[], Facts] = dict,
+        more: Mapping[Point, Callable[[Facts], Facts]] | None = None,
         warn: Tell = nobody,
         say: Tell = nobody,
     ) -> None:
-        """`common`: facts that all are told. `warn` hears of hooks that fail, `say` what hooks have for the person."""
+        """`common`: facts that all are told; `more`: what only the session knows, at some points, beside or in place of
+        what is known there. `warn` hears of hooks that fail, `say` what hooks have for the person."""
         self._hooks: dict[Point, list[tuple[Hook, re.Pattern[str] | None]]] = {}
         for hook in hooks:
             self._hooks.setdefault(hook.point, []).append((hook, compiled(hook)))
-        self._common = common
+        self._common, self._more = common, more or {}
         self._warn, self._say = warn, say
+        self._watcher: Watcher = Unwatched()
         self._aside: set[asyncio.Task[Opinion]] = set()
+
+    def watch(self, watcher: Watcher) -> None:
+        """From now on somebody is told of each hook, when it is asked and when it has answered."""
+        self._watcher = watcher
 
     def any_at(self, point: Point, tool: str = "") -> bool:
         return bool(self._matching(point, tool))
@@ -86,8 +96,9 @@ class Runner:
             async with asyncio.TaskGroup() as group:  # which is over when all are; `gather` leaves with the first
                 all_of_them = [group.create_task(self._one(hook, given)) for hook in waited]
             opinion = together([task.result() for task in all_of_them])
-        if opinion.message:
-            self._tell(self._say, opinion.message)
+        for words in (opinion.message, why_ended(opinion, point)):
+            if words:
+                self._tell(self._say, words)
         return opinion
 
     def tell(self, point: Point, facts: dict[str, Any], tool: str = "") -> None:
@@ -96,7 +107,8 @@ class Runner:
             self._keep(hook, self._told(hook, given))
 
     def _given(self, point: Point, facts: dict[str, Any]) -> dict[str, Any]:
-        return {**self._common(), "hook_event_name": str(point), **facts}
+        more = self._more[point](facts) if point in self._more else {}
+        return {**self._common(), "hook_event_name": str(point), **facts, **more}
 
     async def close(self, *, grace: float = GRACE) -> None:
         """End those that nobody waited for, after a moment in which they may end by themselves."""
@@ -108,20 +120,38 @@ class Runner:
             await asyncio.wait(self._aside)
 
     async def _one(self, hook: Hook, facts: dict[str, Any]) -> Opinion:
+        sight = Sight(self._watcher, hook.point, facts)
+        await sight.starts()
+        try:
+            return await self._asked(hook, facts, sight)
+        finally:
+            if not sight.goes_on:
+                sight.over()
+
+    async def _asked(self, hook: Hook, facts: dict[str, Any], sight: Sight) -> Opinion:
         unasked, said = False, NOTHING
+        how: How = "error"
         try:
             answer = await within(asyncio.ensure_future(asked(hook.ask, copied(facts))), hook.seconds)
-            if not isinstance(answer, GoesOn):
-                return opinion_of(answer, hook.point)
-            self._keep(hook, self._rest(hook, answer))
-            return NOTHING
+            if isinstance(answer, GoesOn):
+                sight.goes_on = True
+                self._keep(hook, self._rest(hook, answer, sight)).add_done_callback(lambda _: sight.over())
+                return NOTHING
+            if isinstance(answer, Spoken):
+                sight.spoke(answer)
+                answer = answer.meant()
+            opinion = opinion_of(answer, hook.point)
         except Unasked as error:
-            why, unasked = str(error), True
+            why, unasked, how = str(error), True, "cancelled" if isinstance(error, TooSlow) else "error"
         except WrongAnswer as error:
             why, said = str(error), error.said
         except Exception as error:  # noqa: BLE001  # whatever somebody else's code does
             why = f"failed: {type(error).__name__}: {error}"
+        else:
+            sight.said(answer)
+            return opinion
         why = why[:LONGEST_WHY]
+        sight.failed(why, how)
         self._tell(self._warn, f"the {hook.point} hook '{called(hook)}' {why}")
         if hook.blocks or (unasked and hook.point in GUARDS):
             return blocked(hook.point, f"The hook '{called(hook)}', which guards this, {why}.")
@@ -129,7 +159,7 @@ class Runner:
 
     # --- those that nobody waits for ---
 
-    def _keep(self, hook: Hook, asking: Coroutine[Any, Any, Opinion]) -> None:
+    def _keep(self, hook: Hook, asking: Coroutine[Any, Any, Opinion]) -> asyncio.Task[Opinion]:
         task = asyncio.get_running_loop().create_task(asking)
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
@@ -138,6 +168,7 @@ class Runner:
             self._tell(
                 self._warn, f"{MOST_ASIDE} hooks are still under way, so '{called(hook)}' was not left to go on, too"
             )
+        return task
 
     async def _told(self, hook: Hook, facts: dict[str, Any]) -> Opinion:
         opinion = await self._one(hook, facts)
@@ -145,11 +176,14 @@ class Runner:
             self._tell(self._say, opinion.message)
         return opinion
 
-    async def _rest(self, hook: Hook, answer: GoesOn) -> Opinion:
+    async def _rest(self, hook: Hook, answer: GoesOn, sight: Sight) -> Opinion:
         with contextlib.suppress(Exception):  # its word does not count any more, and it said so itself
             try:
-                await within(answer.rest, answer.seconds)
+                ended = await within(answer.rest, answer.seconds)
+                if answer.spoken is not None:
+                    sight.spoke(answer.spoken(ended))
             except Unasked as error:
+                sight.failed(str(error), "cancelled")
                 self._tell(self._warn, f"the {hook.point} hook '{called(hook)}', which nobody waited for, {error}")
         return NOTHING
 
@@ -157,6 +191,11 @@ class Runner:
     def _tell(tell: Tell, text: str) -> None:
         with contextlib.suppress(Exception):  # a closed terminal is no reason to fail
             tell(text)
+
+
+def why_ended(opinion: Opinion, point: Point) -> str:
+    """A `stopReason`, where the person would not see it: elsewhere it is the outcome of the call or the prompt."""
+    return opinion.stop or "" if point in QUIET_ENDS and opinion.stop != ENDED else ""
 
 
 def called(hook: Hook) -> str:

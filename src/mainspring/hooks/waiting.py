@@ -24,11 +24,26 @@ class Unasked(Exception):  # noqa: N818  # it reads as what it says
     """A hook that could not be asked at all."""
 
 
+class TooSlow(Unasked):
+    """One that took longer than it may."""
+
+
+class Spoken(Bundle):
+    """An answer as a command gives it: what it printed, and how it ended. `meant` reads it, and raises for what is no
+    answer."""
+
+    stdout: str
+    stderr: str
+    code: int
+    meant: Callable[[], object]
+
+
 class GoesOn(Bundle):
     """An answer: nobody need wait for me. `rest` is what is still under way, and how long it may take."""
 
     rest: asyncio.Future[Any]
     seconds: float
+    spoken: Callable[[Any], Spoken] | None = None  # what has come of it, by its result
 
 
 async def asked(ask: Ask, facts: dict[str, Any]) -> object:
@@ -53,7 +68,7 @@ async def within(work: asyncio.Future[Result], seconds: float) -> Result:
         raise
     if not done:
         await over(work)
-        raise Unasked(f"took longer than {seconds:g} seconds")
+        raise TooSlow(f"took longer than {seconds:g} seconds")
     if work.cancelled():
         raise RuntimeError("it was cancelled from within")
     return work.result()

@@ -23,11 +23,15 @@ from mainspring.permissions.sorted_rules import READERS, WRITERS, FieldRule, Sor
 # calls is decided about.
 FREE_TOOLS = names(
     """TodoWrite TaskCreate TaskUpdate TaskList TaskGet EnterPlanMode ExitPlanMode AskUserQuestion StructuredOutput
-    ToolSearch BashOutput TaskOutput KillShell Sleep Recall Agent"""
+    ToolSearch ListMcpResourcesTool BashOutput TaskOutput KillShell Sleep Recall Agent"""
 )
 _WILD = re.compile(r"[*?\[{]")
 _LISTED = re.compile(r"[{,]")
-NAMED_BY = {"Agent": ("subagent_type",), "Skill": ("skill", "command", "name")}
+NAMED_BY = {
+    "Agent": ("subagent_type",),
+    "Skill": ("skill", "command", "name"),
+    "ReadMcpResourceTool": ("server",),
+}
 UNNAMED = {"Agent": "general-purpose"}  # what a call means that names none: see `tools/agent.py`
 
 

@@ -45,6 +45,7 @@ WAYS_OUT = WaysOut(
     unknown="check the model's name and ANTHROPIC_BASE_URL",
     unreached="Check the connection, and ANTHROPIC_BASE_URL if it is set",
 )
+LARGEST = 32 * 1024 * 1024  # bytes of a request, as documented on 2026-11-15; other clouds take less, and say so
 MOST_MARKS = 4  # the API's limit
 ASIDE = frozenset({"compact", "collapse", "search"})  # sources of questions beside the conversation
 
@@ -68,6 +69,7 @@ class Clearing(Bundle):
 
 class Anthropic(Asking):
     path = "/v1/messages"
+    largest = LARGEST
 
     def __init__(  # noqa: PLR0913  # keywords, all of them
         self,

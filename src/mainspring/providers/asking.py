@@ -28,7 +28,7 @@ from mainspring.providers.base import Batch, Broken, Conversation, Ended, Retry
 from mainspring.providers.placing import Target
 from mainspring.providers.prefix import Sent, broken, parts
 from mainspring.providers.projection import Projected, Projection
-from mainspring.providers.refusals import GIVEN, CurableError, WaysOut
+from mainspring.providers.refusals import GIVEN, CurableError, WaysOut, over, sized
 from mainspring.providers.retry import (
     HEARTBEAT,
     PATIENCE,
@@ -121,6 +121,7 @@ class Asking:
     """One per session. What a protocol must say is at the end."""
 
     path: str  # behind the address
+    largest: int | None = None  # bytes of a request; None: nobody knows, so the server is asked
     remote = REMOTE  # how long a server that is not near may be silent
 
     def __init__(  # noqa: PLR0913  # keywords, all of them
@@ -142,7 +143,7 @@ class Asking:
         self._lines: dict[str, Line] = {}  # by who asks: a summary's requests do not extend the conversation's
 
     async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
-        prepared = self.prepare(request, conversation)
+        prepared = self._within_limit(request, conversation)
         if prepared.broken is not None:
             yield (prepared.broken,)
         patience = replace(self._patience, overload_tries=min(self._patience.overload_tries, request.overload_tries))
@@ -167,7 +168,7 @@ class Asking:
                 yield (Retry(error.failure, len(cured), 0),)
                 self._cure(error.cure, line, conversation)
                 line.cured += 1
-                prepared = self.prepare(request, conversation)
+                prepared = self._within_limit(request, conversation)
                 if prepared.broken is not None:
                     yield (prepared.broken,)
             except ProviderError as error:
@@ -176,6 +177,16 @@ class Asking:
                 raise ProviderError(self._ways_out.reaching(error.failure)) from error
             else:
                 return
+
+    def _within_limit(self, request: Request, conversation: Conversation) -> Prepared:
+        """To send what is known to be refused would take a minute of many a line."""
+        line = self._line(request)
+        sent = line.sent
+        prepared = self.prepare(request, conversation)
+        if self.largest is not None and prepared.body.size > self.largest:
+            line.sent = sent  # it was not, so what the server has cached is the one before
+            raise ProviderError(over(self.largest, prepared.body.size))
+        return prepared
 
     def prepare(self, request: Request, conversation: Conversation) -> Prepared:
         """The request that would be sent now. It counts as sent: the next one is compared with it."""
@@ -226,7 +237,7 @@ class Asking:
                         async for batch in batches:
                             yield batch
                     return
-                error = self._ways_out.toolless_at(await self._refusal(response), prepared.model)
+                error = sized(self._ways_out.toolless_at(await self._refusal(response), prepared.model), body.size)
             if response.status != 401 or refreshed or not await self._refresh(refused):
                 raise error
             refreshed = True

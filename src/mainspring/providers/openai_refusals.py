@@ -48,6 +48,7 @@ class Complaint(Bundle):
 BY_NAME: dict[str, Trouble] = {  # codes and types alike
     "context_length_exceeded": Trouble.PROMPT_TOO_LONG,
     "exceed_context_size_error": Trouble.PROMPT_TOO_LONG,  # llama.cpp
+    "request_too_large": Trouble.TOO_LARGE,
     "insufficient_quota": Trouble.AUTH,  # a 429 that no wait cures
     "credit_balance_exhausted": Trouble.AUTH,
     "billing_hard_limit_reached": Trouble.AUTH,

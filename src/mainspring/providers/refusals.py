@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from mainspring.core.oversize import in_words
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
 from mainspring.providers.retry import RefusedError
@@ -54,6 +55,21 @@ class WaysOut(Bundle):
         said = failure.detail.removesuffix(f" ({self.unknown})")
         detail = f"{said} ('{model}' takes no tools here: {self.toolless})"
         return RefusedError(replace(failure, kind=Trouble.INVALID_REQUEST, detail=detail), final=True)
+
+
+def sized(error: RefusedError, size: int) -> RefusedError:
+    """With the size of the request, if that is what was wrong with it: the server names neither that nor its limit."""
+    failure = error.failure
+    if failure.kind is not Trouble.TOO_LARGE:
+        return error
+    detail = f"{failure.detail} (the request has {in_words(size)})"
+    return RefusedError(replace(failure, detail=detail), error.retry_after, final=error.final, tries=error.tries)
+
+
+def over(limit: int, size: int) -> Failure:
+    """What a server would say of it, had it been sent."""
+    words = f"the request has {size:,} bytes, and the API takes {limit:,} ({in_words(limit)})"
+    return Failure(Trouble.TOO_LARGE, words)
 
 
 # What servers say when they are sent tools, and the model, or the server as it was started, takes none: Ollama,

@@ -138,7 +138,7 @@ BY_TYPE: dict[str, Trouble] = {
     "authentication_error": Trouble.AUTH,
     "permission_error": Trouble.AUTH,
     "billing_error": Trouble.AUTH,
-    "request_too_large": Trouble.PROMPT_TOO_LONG,
+    "request_too_large": Trouble.TOO_LARGE,
     "not_found_error": Trouble.INVALID_REQUEST,
     "api_error": Trouble.SERVER,
     "timeout_error": Trouble.SERVER,
@@ -149,7 +149,7 @@ BY_STATUS: dict[int, Trouble] = {
     403: Trouble.AUTH,
     408: Trouble.SERVER,
     409: Trouble.SERVER,
-    413: Trouble.PROMPT_TOO_LONG,
+    413: Trouble.TOO_LARGE,
     429: Trouble.RATE_LIMIT,
     529: Trouble.OVERLOADED,
 }

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -45,10 +45,21 @@ class Read(NamedTuple):
     position: Callable[[Path], Position]
 
 
+class Located(NamedTuple):
+    """A JSON text by offsets, for whoever changes a part of it."""
+
+    tree: Tree
+    starts: dict[Path, int]  # of keys and of elements
+    spans: dict[Path, tuple[int, int]]  # of values
+
+
 def read_file(path: str) -> bytes | None:
     """The bytes of a file; None: there is none. What is no regular file is not even opened (F3)."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116  # pathlib takes 8 ms to load
+        mode = os.stat(path).st_mode  # noqa: PTH116  # pathlib takes 8 ms to load
+        if stat.S_ISDIR(mode) and mode & stat.S_ISVTX:
+            return None  # a command runs in the sandbox, and this stands there so that nobody makes one
+        if not stat.S_ISREG(mode):
             raise Broken("it is no regular file")
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -88,25 +99,36 @@ def _decode(data: bytes) -> str:
         raise Broken("it is no UTF-8", position, data.decode("utf-8-sig", "replace")) from None
 
 
-def _at(text: str, offset: int) -> Position:
+def line_and_column(text: str, offset: int) -> Position:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 # --- JSON -------------------------------------------------------------------------------------------
 
 
-def _read_json(text: str) -> Read:
+def located(text: str) -> Located:
     reader = _Json(text)
+    reader.is_locating = True
+    return Located(_object(reader), reader.places, reader.spans)
+
+
+def _object(reader: _Json) -> Tree:
     tree = reader.document()
     if not isinstance(tree, dict):
-        raise Broken("it must be an object: { ... }", (1, 1), text)
+        raise Broken("it must be an object: { ... }", (1, 1), reader.text)
+    return cast("Tree", tree)
+
+
+def _read_json(text: str) -> Read:
+    reader = _Json(text)
+    tree = _object(reader)
 
     def position(path: Path) -> Position:
         """Found by reading it once more: mostly nobody asks."""
         if not reader.places:
             reader.at, reader.is_locating = 0, True
             reader.document()
-        return _at(text, reader.places.get(path, 0))
+        return line_and_column(text, reader.places.get(path, 0))
 
     return Read(tree, position)
 
@@ -118,6 +140,7 @@ class _Json:
         self.path: list[str | int] = []  # to where we are
         self.is_locating = False
         self.places: dict[Path, int] = {}  # of keys and of elements
+        self.spans: dict[Path, tuple[int, int]] = {}  # of values
 
     def document(self) -> object:
         value = self.value()
@@ -127,7 +150,7 @@ class _Json:
         return value
 
     def broken(self, says: str) -> Broken:
-        return Broken(says, _at(self.text, self.at), self.text)
+        return Broken(says, line_and_column(self.text, self.at), self.text)
 
     def skip(self) -> str:
         """Past the white space; the next character, or nothing."""
@@ -147,7 +170,14 @@ class _Json:
     def value(self) -> object:
         if len(self.path) > DEEPEST:
             raise self.broken(f"it is nested more than {DEEPEST} deep")
-        match self.skip():
+        token, start = self.skip(), self.at
+        value = self.beginning_with(token)
+        if self.is_locating:
+            self.spans[tuple(self.path)] = (start, self.at)
+        return value
+
+    def beginning_with(self, token: str) -> object:
+        match token:
             case "{":
                 return self.pairs()
             case "[":
@@ -231,14 +261,14 @@ def _read_toml(text: str) -> Read:
     import tomllib  # 9 ms, and few people have such a file
 
     if deep := _TOML_DEEP_KEY.search(text):
-        raise Broken(f"it is nested more than {DEEPEST} deep", _at(text, deep.start()), text)
+        raise Broken(f"it is nested more than {DEEPEST} deep", line_and_column(text, deep.start()), text)
     try:
         tree = tomllib.loads(text)
     except RecursionError:
         raise Broken(f"it is nested more than {DEEPEST} deep", text=text) from None
     except ValueError as error:
         found = _TOML_POSITION.search(str(error))
-        at = (int(found[1]), int(found[2])) if found and found[1] else _at(text, len(text))
+        at = (int(found[1]), int(found[2])) if found and found[1] else line_and_column(text, len(text))
         raise Broken(_TOML_POSITION.sub("", str(error)), at, text) from None
     if _is_too_deep(tree):
         raise Broken(f"it is nested more than {DEEPEST} deep", text=text)
@@ -247,7 +277,7 @@ def _read_toml(text: str) -> Read:
         """TOML readers do not tell: the first line that begins with the last key of the path."""
         key = re.escape(next((str(part) for part in reversed(path) if isinstance(part, str)), ""))
         line = re.search(rf"(?m)^[ \t]*\[*(?:[\w.\"' -]*\.)?[\"']?{key}\b", text)
-        return _at(text, line.start()) if line and key else (1, 1)
+        return line_and_column(text, line.start()) if line and key else (1, 1)
 
     return Read(tree, position)
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from time import perf_counter_ns
-from typing import Any
 
 from mainspring.core.errors import ToolError
-from mainspring.core.messages import Text
 from mainspring.core.pairing import NeverRan
 from mainspring.hooks.points import Point
 from mainspring.secrets.held import is_in
@@ -21,6 +19,7 @@ from mainspring.tools.consent import decide
 from mainspring.tools.fitting import fitted
 from mainspring.tools.inputs import KEY_IN_INPUT, MOST_DEEP, deeper_than, take
 from mainspring.tools.passage import Done, Passage, wrong
+from mainspring.tools.pipeline_results import in_place, output_of, response
 
 Step = Callable[[Passage], Awaitable[Answer | None]]
 
@@ -93,12 +92,11 @@ async def tell_hooks(passage: Passage) -> Answer | None:
     if made.is_error:
         facts = passage.facts(error=made.text, is_interrupt=False, duration_ms=passage.took)
     else:
-        facts = passage.facts(tool_response=made.text if made.data is None else made.data, duration_ms=passage.took)
+        facts = passage.facts(tool_response=response(made, passage.call.name), duration_ms=passage.took)
     opinion = await hooks.ask(point, facts, passage.call.name)
     passage.heed(opinion)
-    if opinion.output is not None:
-        words = as_text(opinion.output, passage.tool.wording)
-        passage.answer = made = Answer((Text(words),), opinion.output, made.is_error, made.failed)
+    if (output := output_of(opinion, passage.call.name)) is not None:
+        passage.answer = Answer(in_place(output, passage.tool), output, made.is_error, made.failed)
     if opinion.block and opinion.reason:
         passage.context += (opinion.reason,)
     return None
@@ -108,17 +106,6 @@ def tell_of_interrupt(passage: Passage) -> None:
     """In the background: whoever has interrupted a call does not want to wait for a hook."""
     facts = passage.facts(error=INTERRUPTED, is_interrupt=True, duration_ms=passage.took)
     passage.hands.hooks.tell(Point.POST_TOOL_USE_FAILURE, facts, passage.call.name)
-
-
-def as_text(output: object, wording: Callable[[Any], str] | None) -> str:
-    """What a hook wants the model to see: text, what the tool itself returns (stream-json 10), or any JSON."""
-    if isinstance(output, str):
-        return output
-    if wording is not None and (words := wording(output)):
-        return words
-    import json
-
-    return json.dumps(output, ensure_ascii=False)
 
 
 async def fit(passage: Passage) -> Answer | None:

@@ -3,7 +3,8 @@
 The user has chosen a server, and not what a repository has put in its place: many a program runs what it finds in the
 folder that it is started in (`python -m`, `npx`). So where the working folder is not trusted, servers start in a folder
 of ours, and no program and no library is looked for in the working folders. What the user names in `args` is passed as
-it stands: whoever gives the whole path of a project's script there has chosen the script.
+it stands: whoever gives the whole path of a project's script there has chosen the script, and a relative one counts
+from where the server starts.
 """
 
 # ruff: noqa: PTH103, PTH111  # pathlib takes 8 ms to load
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
@@ -62,6 +63,14 @@ class Ground(Bundle):
         names = (os.path.normpath(place), os.path.realpath(place))
         folders = [name for one in (self.project, *self.folders) for name in (one, os.path.realpath(one))]
         return any(within(name, folder) for name in names for folder in folders if folder.strip("/"))
+
+    def relative(self, args: Iterable[str]) -> str:
+        """The first of these words that names something as seen from the project, but is looked for elsewhere; else
+        nothing."""
+        if self.trusted:
+            return ""
+        named = [word for word in args if word and not word.startswith(("/", "-", "~"))]
+        return next((word for word in named if os.path.lexists(os.path.join(self.project, word))), "")  # noqa: PTH118
 
     def safe(self, env: Mapping[str, str]) -> dict[str, str]:
         """What a server finds in its environment."""

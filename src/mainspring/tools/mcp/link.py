@@ -9,17 +9,18 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import anyio
 import mcp_types as types
-from mcp.client.session import ClientSession, IncomingMessage
+from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from mainspring.tools.mcp.pages import Page, paged
-from mainspring.tools.mcp.values import DamagedError, GoneError, LateError, LostError, Progress, RefusedError
+from mainspring.tools.mcp.values import MOST, DamagedError, GoneError, LostError, Progress, RefusedError, Sort
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -95,31 +96,54 @@ class Link:
         found = self._session.server_info
         return {"name": found.name, "version": found.version or ""} if found is not None else {}
 
-    async def tools(self) -> tuple[list[dict[str, Any]], bool]:
-        capabilities = self._session.server_capabilities
-        if capabilities is not None and capabilities.tools is None:
-            return [], False
-        return await paged(self._page)
+    @property
+    def brings(self) -> frozenset[str]:
+        said = self._session.server_capabilities
+        if said is None:
+            return frozenset({"tools"})
+        return frozenset([name for name in ("tools", "resources", "prompts") if getattr(said, name) is not None])
 
-    async def _page(self, cursor: str | None) -> Page:
-        asked = types.PaginatedRequestParams(cursor=cursor) if cursor else None
-        page = await self._told(self._session.list_tools(params=asked))
-        found = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools]
-        return found, page.next_cursor
+    async def listed(self, sort: Sort) -> tuple[list[dict[str, Any]], bool]:
+        return await paged(lambda cursor: self._page(sort, cursor), MOST[sort])
 
-    async def call(self, name: str, arguments: dict[str, Any], seconds: float, progress: Progress) -> dict[str, Any]:
+    async def _page(self, sort: Sort, cursor: str | None) -> Page:
+        session, asked = self._session, types.PaginatedRequestParams(cursor=cursor) if cursor else None
+        found: list[Any]
+        match sort:
+            case Sort.TOOLS:
+                tools = await self._told(session.list_tools(params=asked))
+                found, following = [*tools.tools], tools.next_cursor
+            case Sort.RESOURCES:
+                resources = await self._told(session.list_resources(params=asked))
+                found, following = [*resources.resources], resources.next_cursor
+            case Sort.TEMPLATES:
+                templates = await self._told(session.list_resource_templates(params=asked))
+                found, following = [*templates.resource_templates], templates.next_cursor
+            case Sort.PROMPTS:
+                prompts = await self._told(session.list_prompts(params=asked))
+                found, following = [*prompts.prompts], prompts.next_cursor
+        return [as_json(one) for one in found], following
+
+    async def call(self, name: str, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
         """The result as JSON. Who cancels this cancels the call at the server.
 
         Not by `call_tool`: that drops a result which does not fit the server's own word about it, and what was done was
         done.
         """
         asked = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
-        result = await self._told(
-            self._session.send_request(
-                asked, types.CallToolResult, request_read_timeout_seconds=seconds, progress_callback=progress
-            )
-        )
-        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        asking = self._session.send_request(asked, types.CallToolResult, progress_callback=progress)
+        return as_json(await self._told(asking))
+
+    async def read(self, uri: str) -> dict[str, Any]:
+        asked = types.ReadResourceRequest(params=types.ReadResourceRequestParams(uri=uri))
+        return as_json(await self._told(self._session.send_request(asked, types.ReadResourceResult)))
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        asked = types.GetPromptRequest(params=types.GetPromptRequestParams(name=name, arguments=arguments))
+        return as_json(await self._told(self._session.send_request(asked, types.GetPromptResult)))
+
+    async def folders_changed(self) -> None:
+        await self._told(self._session.send_notification(types.RootsListChangedNotification()))
 
     async def _told(self, asking: Awaitable[T]) -> T:
         """In our own words, whatever goes wrong."""
@@ -140,19 +164,29 @@ class Link:
             self.drop()
         if self.lost:
             return LostError()
-        if error.code == types.REQUEST_TIMEOUT and "timed out" in str(error):
-            return LateError()
         return RefusedError(str(error))
 
 
 class News(Protocol):
-    """What a session has to tell, beside answers."""
+    """Who hears what a server says or asks by itself."""
 
     def lost(self) -> None: ...
 
     def changed(self) -> None:
-        """It has other tools."""
+        """It has other tools or prompts."""
         ...
+
+    async def asked(self, wish: dict[str, Any]) -> dict[str, Any]:
+        """It wants something of the user (`elicitation/create`): the answer, as JSON."""
+        ...
+
+    def folders(self) -> tuple[str, ...]:
+        """The working folders."""
+        ...
+
+
+# Resources are asked for when somebody wants to see them, so nothing is kept that could be stale.
+CHANGED = (types.ToolListChangedNotification, types.PromptListChangedNotification)
 
 
 @asynccontextmanager
@@ -160,18 +194,40 @@ async def linked(streams: Streams, news: News, heard: Heard | None = None) -> As
     read, write = streams
 
     async def hear_of(message: IncomingMessage) -> None:
-        if isinstance(message, types.ToolListChangedNotification):
+        if isinstance(message, CHANGED):
             news.changed()
+
+    async def elicited(
+        context: ClientRequestContext,  # noqa: ARG001
+        params: types.ElicitRequestParams,
+    ) -> types.ElicitResult | types.ErrorData:
+        return types.ElicitResult.model_validate(await news.asked(as_json(params)))
+
+    async def roots(context: ClientRequestContext) -> types.ListRootsResult | types.ErrorData:  # noqa: ARG001
+        places = [Path(folder) for folder in news.folders()]
+        return types.ListRootsResult.model_validate(
+            {"roots": [{"uri": place.as_uri(), "name": place.name or str(place)} for place in places]}
+        )
 
     def ended() -> None:
         link.drop()
 
-    us = types.Implementation(name="mainspring", version=__version__)
-    session = ClientSession(Watched(read, ended), write, message_handler=hear_of, client_info=us)
+    session = ClientSession(
+        Watched(read, ended),
+        write,
+        message_handler=hear_of,
+        client_info=types.Implementation(name="mainspring", version=__version__),
+        elicitation_callback=elicited,
+        list_roots_callback=roots,
+    )
     link = Link(session, news.lost, heard)
     async with session:
         await handshake(session, link)
         yield link
+
+
+def as_json(value: BaseModel) -> dict[str, Any]:
+    return value.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 async def handshake(session: ClientSession, link: Link) -> None:

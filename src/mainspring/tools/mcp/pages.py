@@ -1,16 +1,16 @@
-"""The list of a server's tools, page by page, and how much of it is taken."""
+"""A list of a server, page by page, and how much of it is taken."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mainspring.tools.mcp.values import MOST_PAGES, MOST_TOOLS
+from mainspring.tools.mcp.values import MOST_PAGES
 
-Page = tuple[list[dict[str, Any]], str | None]  # tools as JSON, and where the next page begins
+Page = tuple[list[dict[str, Any]], str | None]  # entries as JSON, and where the next page begins
 
 
-async def paged(page: Callable[[str | None], Awaitable[Page]]) -> tuple[list[dict[str, Any]], bool]:
+async def paged(page: Callable[[str | None], Awaitable[Page]], most: int) -> tuple[list[dict[str, Any]], bool]:
     """All of them; and whether there are more than we take."""
     found: list[dict[str, Any]] = []
     cursor: str | None = None
@@ -18,8 +18,8 @@ async def paged(page: Callable[[str | None], Awaitable[Page]]) -> tuple[list[dic
         more, following = await page(cursor)
         found += more
         if not following or following == cursor:
-            return found[:MOST_TOOLS], len(found) > MOST_TOOLS
-        if len(found) >= MOST_TOOLS:
+            return found[:most], len(found) > most
+        if len(found) >= most:
             break
         cursor = following
-    return found[:MOST_TOOLS], True
+    return found[:most], True

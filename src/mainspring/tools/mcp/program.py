@@ -30,11 +30,7 @@ class Program:
         command = ground.find(server.command, given.get("PATH", ""))
         whole, cwd = ground.safe(given), ground.folder()
         # Many a server expects the working folder, and who reads how it failed should know.
-        self.note = (
-            ""
-            if ground.trusted
-            else f"; it was started in '{cwd}', for this folder is not trusted: 'mainspring trust' trusts it"
-        )
+        self.note = "" if ground.trusted else elsewhere(cwd, ground.relative(server.args))
         with ExitStack() as theirs, ExitStack() as mine:
             read, self.into = os.pipe()
             self.out, write = os.pipe()
@@ -99,6 +95,15 @@ class Program:
         """The end of what it said on standard error, for a message."""
         said = redact(self.child.stderr.end(4 * MOST_TOLD)).strip()[-MOST_TOLD:]  # half a secret would be told
         return f"; its last words: {said}" if said else ""
+
+
+def elsewhere(cwd: str, missed: str) -> str:
+    """`missed`: what was meant of the working folder, perhaps."""
+    note = f"; it was started in '{cwd}', for this folder is not trusted: 'mainspring trust' trusts it"
+    if not missed:
+        return note
+    way_out = "is looked for there, and not in the working folder: trust that, or give the whole path"
+    return f"{note}; '{missed}' in 'args' {way_out}"
 
 
 def fdopen(fd: int, mode: str) -> object:

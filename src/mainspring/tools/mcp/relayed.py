@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from mainspring.tools.mcp.pages import Page, paged
 from mainspring.tools.mcp.results import named, text
-from mainspring.tools.mcp.values import DamagedError, LateError, LostError, Progress, RefusedError
+from mainspring.tools.mcp.values import MOST, DamagedError, LostError, Progress, RefusedError, Sort
 from mainspring.version import __version__
 
 # Takes a message to the server of this name, and brings the answer. Raises `RelayError`, or `ConnectionError` if no
@@ -23,6 +23,14 @@ Send = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 VERSION = "2025-11-25"  # of the protocol; what we say is the same in all that came before
 GREETING = "initialize"
+METHODS = {
+    Sort.TOOLS: "tools/list",
+    Sort.RESOURCES: "resources/list",
+    Sort.TEMPLATES: "resources/templates/list",
+    Sort.PROMPTS: "prompts/list",
+}
+HAS = {sort: "resources" if sort is Sort.TEMPLATES else str(sort) for sort in Sort}  # what it must say that it has
+NAMED = {**dict.fromkeys(Sort, "name"), Sort.RESOURCES: "uri", Sort.TEMPLATES: "uriTemplate"}  # what each entry needs
 SHUT = "the program that it lives in listens no more"
 MOMENT = 0.5  # seconds, at the end, to tell the server that a call was left
 
@@ -38,7 +46,7 @@ class Relayed:
         self.instructions = ""
         self.info: dict[str, str] = {}
         self.lost = False
-        self._has_tools = True
+        self.brings: frozenset[str] = frozenset()
         self._open: dict[int, asyncio.Future[object]] = {}  # requests
         self._asides: set[asyncio.Task[None]] = set()  # what is told while nobody waits for it
 
@@ -55,7 +63,7 @@ class Relayed:
         if not isinstance(said.get("protocolVersion"), str):
             raise DamagedError("its greeting names no 'protocolVersion'")
         capabilities, info = table(said.get("capabilities")), table(said.get("serverInfo"))
-        self._has_tools = capabilities is None or "tools" in capabilities
+        self.brings = frozenset(("tools",) if capabilities is None else capabilities)
         self.instructions = text(said.get("instructions"))
         self.info = {key: named(info.get(key)) for key in ("name", "version")} if info else {}
         await self._carry(message("notifications/initialized", {}))
@@ -73,33 +81,49 @@ class Relayed:
             for aside in self._asides:
                 aside.cancel()
 
-    # --- its tools ---
+    # --- what it brings ---
 
-    async def tools(self) -> tuple[list[dict[str, Any]], bool]:
-        return await paged(self._page) if self._has_tools else ([], False)
+    async def listed(self, sort: Sort) -> tuple[list[dict[str, Any]], bool]:
+        return (
+            await paged(lambda cursor: self._page(sort, cursor), MOST[sort])
+            if HAS[sort] in self.brings
+            else ([], False)
+        )
 
-    async def _page(self, cursor: str | None) -> Page:
-        page = await self._ask("tools/list", {"cursor": cursor} if cursor else {})
-        found = tables(page.get("tools"), "its list of tools")
-        if any(not text(tool.get("name")) for tool in found):
-            raise DamagedError("its list has a tool without a name")
+    async def _page(self, sort: Sort, cursor: str | None) -> Page:
+        page = await self._ask(METHODS[sort], {"cursor": cursor} if cursor else {})
+        found = tables(page.get(sort), f"its list of {HAS[sort]}")
+        if any(not text(one.get(NAMED[sort])) for one in found):
+            raise DamagedError(f"its list has a {HAS[sort][:-1]} without a {NAMED[sort]}")
         return found, text(page.get("nextCursor")) or None
 
     async def call(
         self,
         name: str,
         arguments: dict[str, Any],
-        seconds: float,
         progress: Progress,  # noqa: ARG002  # none comes
     ) -> dict[str, Any]:
-        result = await self._ask("tools/call", {"name": name, "arguments": arguments}, seconds)
+        result = await self._ask("tools/call", {"name": name, "arguments": arguments})
         if result.get("structuredContent") is None or "content" in result:
             tables(result.get("content"), "its 'content'")
         return result
 
+    async def read(self, uri: str) -> dict[str, Any]:
+        result = await self._ask("resources/read", {"uri": uri})
+        tables(result.get("contents"), "its 'contents'")
+        return result
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        result = await self._ask("prompts/get", {"name": name, "arguments": arguments})
+        tables(result.get("messages"), "its 'messages'")
+        return result
+
+    async def folders_changed(self) -> None:
+        """It was never told that it may ask for them: it has no way to."""
+
     # --- messages ---
 
-    async def _ask(self, method: str, params: dict[str, Any], seconds: float | None = None) -> dict[str, Any]:
+    async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """The result. Who cancels this leaves the request, and the server is told so; but for the greeting, which the
         protocol lets nobody take back."""
         if self.lost:
@@ -110,14 +134,12 @@ class Relayed:
         if method != GREETING:
             self._open[number] = asking
         try:
-            await asyncio.wait([asking], timeout=seconds)
+            await asyncio.wait([asking])
         finally:
             if not asking.done():
                 self._leave(number)  # before the way itself is told that nobody waits
                 asking.cancel()
             self._open.pop(number, None)
-        if not asking.done():
-            raise LateError
         if asking.cancelled():  # by `close`
             raise LostError
         return result_of(asking.result(), number)

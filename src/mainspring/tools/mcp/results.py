@@ -76,6 +76,21 @@ def resource(given: Any) -> list[Content]:
     return [Text(f"{head[:-1]}, of the type '{named(kind)}' and {len(data) // 4 * 3:,} bytes: it cannot be shown]")]
 
 
+def shortened(parts: tuple[Content, ...], most: int) -> tuple[Content, ...]:
+    """With so many characters of text at most, from the beginning. For what no call brings, which has its own limit."""
+    found: list[Content] = []
+    room = most
+    for part in parts:
+        if not isinstance(part, Text):
+            found.append(part)
+        elif room > 0:
+            cut = len(part.text) - room
+            more = f"\n[Cut: {cut:,} more characters stood here.]" if cut > 0 else ""
+            found.append(Text(part.text[:room] + more) if more else part)
+            room -= len(part.text)
+    return tuple(found)
+
+
 # --- small things ---------------------------------------------------------------------------------------------------
 
 

@@ -4,87 +4,48 @@
         \\--> failed, needs-auth            \\--> failed
 
 A task of its own opens the connection, keeps it and closes it. A server that is lost is started again by the next call
-of one of its tools, once; when it has answered a call, it has earned another time.
+of one of its tools, once; when it has answered a call, it has earned another time. What it says has changed is asked
+for again before the next turn, and not before: whoever shouts all the time is heard once a turn.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.secrets.redaction import redact
 from mainspring.settings.mcp import NO_DRIVER, SDK
 from mainspring.settings.values import McpServer
 from mainspring.tools.base import Calling
-from mainspring.tools.mcp.results import clean, named, text
+from mainspring.tools.mcp.host import Host
+from mainspring.tools.mcp.prompts import Prompt, prompted
+from mainspring.tools.mcp.results import clean, named
 from mainspring.tools.mcp.values import (
     UNAUTHORIZED,
     DamagedError,
     GoneError,
     LateError,
-    Limits,
     Listed,
     LostError,
     Reached,
     RefusedError,
+    Sort,
     Status,
 )
+from mainspring.tools.mcp.waiting import Waiting
+from mainspring.tools.mcp.words import MOST_TOLD, instructed, listed, reason, trouble, untold
 
 if TYPE_CHECKING:
-    from mainspring.processes.children import Children
-    from mainspring.tools.mcp.ground import Ground
     from mainspring.tools.mcp.program import Program
-    from mainspring.tools.mcp.relayed import Send
     from mainspring.tools.mcp.ways import Heard, Strays, Streams
 
 BACKOFF = 0.5  # seconds before a lost server is started again
 ENDING = 4.0  # seconds for a connection to close; a program has its own grace in them
-LONGEST_INSTRUCTIONS = 2_000  # characters
 LONGEST_PROGRESS = 200
-LONGEST_ABOUT = 4_000  # characters of a tool's description
-MOST_TOLD = 1_000  # characters of an error
-
-
-class Host:
-    """What all servers of a session share."""
-
-    def __init__(
-        self,
-        children: Callable[[], Children],
-        env: Callable[[], Mapping[str, str]],
-        ground: Ground,
-        relay: Send | None = None,
-    ) -> None:
-        """`relay` reaches the servers within the program that drives us; None: nobody does."""
-        self.children, self.env, self.ground, self.relay = children, env, ground, relay
-        self.limits = Limits()
-        self.ids = count(1)  # of messages by `relay`, over all lives of a server: it may keep one that was given up
-        self._loading: asyncio.Task[None] | None = None
-
-    def load(self) -> asyncio.Task[None]:
-        """The official client, once, in a thread: it takes half a second."""
-        if self._loading is None:
-            self._loading = asyncio.create_task(asyncio.to_thread(load_link))
-            self._loading.add_done_callback(
-                lambda task: task.cancelled() or task.exception()
-            )  # all may be gone by then
-        return self._loading
-
-
-def load_link() -> None:
-    """Afterwards, to import it takes no time."""
-    from importlib import import_module
-
-    try:
-        import_module("mainspring.tools.mcp.link")
-        import_module("mainspring.tools.mcp.ways")
-    except ImportError as error:
-        raise UsageError(f"MCP servers need the package 'mcp' ({error}): pip install 'mainspring[mcp]'") from None
+MOST_QUESTIONS = 10  # of one server that wait for the person
 
 
 class Ways:
@@ -117,13 +78,20 @@ class Server:
         self.status = Status.PENDING
         self.error = ""
         self.tools: dict[str, Listed] = {}
-        self.has_more = False  # tools than we take
+        self.prompts: dict[str, Prompt] = {}  # by their own names
+        self.brings: frozenset[str] = frozenset()  # what it has, in the protocol's words
+        self.has_more: list[Sort] = []  # than we take
+        self.notes: list[str] = []  # what a person should know of it, beside its status
         self.instructions = ""
         self.info: dict[str, str] = {}
         self._task: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()  # it is connected, or is not going to be
-        self._woken = asyncio.Event()  # one of the next two is true, or it is lost
-        self._stopping = self._stale = False
+        self._woken = asyncio.Event()  # the next one is true, or it is lost
+        self._stopping = False
+        self._stale = False  # what it listed
+        self._deaf = False  # to its news: it has not answered when it was asked again
+        self._waiting: list[Waiting] = []  # calls under way, the last one last
+        self._questions = 0  # to the person, under way
         self._link: Reached | None = None
         self._may_return = True
         self._returning = asyncio.Lock()
@@ -131,7 +99,7 @@ class Server:
     # --- its life ---------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._stopping = self._stale = False
+        self._stopping = self._stale = self._deaf = False
         self._settled.clear()
         self.status, self.error = Status.PENDING, ""
         self._task = asyncio.create_task(self._live(Ways()), name=f"MCP server {self.name}")
@@ -169,6 +137,7 @@ class Server:
                     link = await self._reach(stack, ways)
                     await self._ask(link)
                 self._link, self.instructions, self.info = link, instructed(link.instructions), link.info
+                self.brings = link.brings
                 self._set(Status.CONNECTED)
                 await self._keep(link)
         except asyncio.CancelledError as error:  # by `close`, or because the loop ends
@@ -218,28 +187,100 @@ class Server:
         while not self._stopping and not link.lost:
             await self._woken.wait()
             self._woken.clear()
-            if self._stale and not self._stopping and not link.lost:
-                self._stale = False
-                async with asyncio.timeout(self._host.limits.start):
-                    await self._ask(link)
-                self._news()
+
+    # --- what it says by itself ---
 
     def lost(self) -> None:
         """The session says so."""
         self._woken.set()
 
     def changed(self) -> None:
-        self._stale = True
-        self._woken.set()
+        if not self._deaf:
+            self._stale = True
+            self._news()
+
+    def folders(self) -> tuple[str, ...]:
+        return self._host.folders()
+
+    async def asked(self, wish: dict[str, Any]) -> dict[str, Any]:
+        """For the person. Which of its calls it is about, the protocol does not say: it counts as one of the last."""
+        from mainspring.tools.mcp.form import DECLINE, put
+
+        if not self._waiting or not self._host.asks or self._questions >= MOST_QUESTIONS:
+            return DECLINE
+        waiting = self._waiting[-1]
+        self._questions += 1
+        try:
+            async with waiting.paused(), self._host.one:
+                return await put(self.wanted.name, wish, waiting.ask)
+        except Exception:  # noqa: BLE001  # whoever is asked may fail in any way, and has not said yes
+            return DECLINE
+        finally:
+            self._questions -= 1
+
+    # --- what it lists ---
+
+    async def refresh(self) -> None:
+        """Before a turn, if it said that its lists have changed. If it does not tell them, it keeps what it had."""
+        link = self._link
+        if not self._stale or link is None or link.lost:
+            return
+        self._stale = False
+        seconds = self._host.limits.lists
+        try:
+            async with asyncio.timeout(seconds):
+                await self._ask(link)
+        except (LostError, GoneError):  # `_live` sees to it
+            pass
+        except Exception as error:  # whatever the client came up with: a turn waits for this  # noqa: BLE001
+            self._deaf = True
+            self._note(f"said that its lists have changed, and {untold(error, seconds)}: the old ones stand")
 
     async def _ask(self, link: Reached) -> None:
-        """For its tools. Each name once: the first one who has it keeps it."""
+        """For its tools and prompts. Each name once: the first one who has it keeps it."""
         found: dict[str, Listed] = {}
-        tools, self.has_more = await link.tools()
+        more: list[Sort] = []
+        tools = await self._list(link, Sort.TOOLS, more)
         for tool in tools:
             one = listed(tool)
             found.setdefault(one.name, one)
-        self.tools = found
+        prompts = await self._ask_prompts(link, more)
+        self.tools, self.prompts, self.has_more = found, prompts, more
+
+    async def _list(self, link: Reached, sort: Sort, more: list[Sort]) -> list[dict[str, Any]]:
+        if sort not in link.brings:
+            return []
+        found, has_more = await link.listed(sort)
+        if has_more:
+            more.append(sort)
+        return found
+
+    async def _ask_prompts(self, link: Reached, more: list[Sort]) -> dict[str, Prompt]:
+        """Without them its tools are still of use."""
+        seconds = self._host.limits.lists
+        try:
+            async with asyncio.timeout(seconds):
+                found = await self._list(link, Sort.PROMPTS, more)
+        except (RefusedError, DamagedError, TimeoutError) as error:
+            self._note(f"has prompts, and {untold(error, seconds)}: they are left out")
+            return self.prompts
+        prompts: dict[str, Prompt] = {}
+        for one in found:
+            prompt = prompted(one)
+            prompts.setdefault(prompt.name, prompt)
+        return prompts
+
+    def _note(self, words: str) -> None:
+        self.notes.append(redact(f"the MCP server '{self.wanted.name}' {words}")[:MOST_TOLD])
+        self._news()
+
+    async def tell_of_folders(self) -> None:
+        """They are others now. Who does not listen is not waited for."""
+        link = self._link
+        if link is not None and not link.lost:
+            with suppress(Exception):  # whoever cannot be told does not know
+                async with asyncio.timeout(self._host.limits.lists):
+                    await link.folders_changed()
 
     def _set(self, status: Status, error: str = "") -> None:
         self.status, self.error = status, error
@@ -258,27 +299,75 @@ class Server:
         words = redact(f"{said}{ways.note}{ways.last_words}")  # also for the model: they may hold what it was given
         self._set(Status.NEEDS_AUTH if refused else Status.FAILED, words[:MOST_TOLD])
 
-    # --- its tools --------------------------------------------------------------------------------------------------
+    # --- what is asked of it ----------------------------------------------------------------------------------------
 
     async def call(self, tool: str, arguments: dict[str, Any], calling: Calling) -> dict[str, Any]:
-        """The result as JSON. Raises `ToolError` with what the model should hear."""
+        """The result as JSON. Raises `ToolError` with what the model should hear; so do the next ones."""
 
         async def told(progress: float, total: float | None, message: str | None) -> None:
             amount = f"{progress:g}/{total:g}" if total else f"{progress:g}"
             calling.progress(f"{amount} {named(message)}".strip()[:LONGEST_PROGRESS])
 
-        seconds = self._host.limits.call
+        return await self._answered(lambda link: link.call(tool, arguments, told), self._host.limits.call, calling)
+
+    async def read(self, uri: str, calling: Calling | None = None) -> dict[str, Any]:
+        """A resource. Without a call, somebody waits who has just said something: that is not for long."""
+        limits = self._host.limits
+        return await self._answered(lambda link: link.read(uri), limits.call if calling else limits.start, calling)
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        return await self._answered(lambda link: link.prompt(name, arguments), self._host.limits.start)
+
+    async def resources(self, sort: Sort) -> tuple[list[dict[str, Any]], bool]:
+        """Or their templates, as they are now; and whether it has more than we take."""
+        found: tuple[list[dict[str, Any]], bool] = [], False
+
+        async def listed(link: Reached) -> dict[str, Any]:
+            nonlocal found
+            found = await link.listed(sort)
+            return {}
+
+        await self._answered(listed, self._host.limits.start)
+        return found
+
+    async def _answered(
+        self, ask: Callable[[Reached], Awaitable[dict[str, Any]]], seconds: float, calling: Calling | None = None
+    ) -> dict[str, Any]:
+        async def once() -> dict[str, Any]:
+            link = await self._ready()
+            async with self._within(seconds, calling):
+                return await ask(link)
+
         try:
             try:
-                result = await (await self._ready()).call(tool, arguments, seconds, told)
+                result = await once()
             except GoneError:  # nothing was done, so it can be asked again
-                result = await (await self._ready()).call(tool, arguments, seconds, told)
+                result = await once()
         except (LostError, GoneError):
             raise ToolError(await self._told_lost()) from None
         except (RefusedError, DamagedError, LateError) as error:
-            raise ToolError(f"The MCP server '{self.name}' {trouble(error, seconds)}") from None
+            setting = "MCP_TIMEOUT" if calling is None else "MCP_TOOL_TIMEOUT"
+            raise ToolError(f"The MCP server '{self.name}' {trouble(error, seconds, setting)}") from None
         self._may_return = True
         return result
+
+    @asynccontextmanager
+    async def _within(self, seconds: float, calling: Calling | None) -> AsyncGenerator[None, None]:
+        """Raises `LateError`; the server is told then that nobody waits any more."""
+        clock = asyncio.timeout(seconds)
+        waiting = Waiting(calling, clock) if calling is not None else None
+        try:
+            async with clock:
+                if waiting is not None:
+                    self._waiting.append(waiting)
+                try:
+                    yield
+                finally:
+                    if waiting is not None:
+                        self._waiting.remove(waiting)
+                        waiting.end()
+        except TimeoutError:
+            raise LateError from None
 
     async def _told_lost(self) -> str:
         if self._task is not None:
@@ -306,71 +395,3 @@ class Server:
                     "go on without its tools."
                 )
             return self._link
-
-
-# --- what it says ---------------------------------------------------------------------------------------------------
-
-
-def listed(tool: dict[str, Any]) -> Listed:
-    """The words of a server have no end by themselves."""
-
-    def inner(key: str) -> dict[str, Any]:
-        value = tool.get(key)
-        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-    about = clean(tool.get("description")) or clean(tool.get("title"))
-    return Listed(
-        text(tool.get("name")), about[:LONGEST_ABOUT], inner("inputSchema"), inner("annotations"), inner("_meta")
-    )
-
-
-def instructed(said: str) -> str:
-    said = clean(said).strip()
-    return said if len(said) <= LONGEST_INSTRUCTIONS else f"{said[:LONGEST_INSTRUCTIONS]}\n[the rest was left out]"
-
-
-def trouble(error: RefusedError | DamagedError | LateError, seconds: float) -> str:
-    said = redact(clean(str(error)))[:MOST_TOLD]
-    match error:
-        case RefusedError():
-            return f"refused the call: {said}"
-        case DamagedError():
-            return f"answered what is no answer: {said}. What it did, nobody knows."
-        case LateError():
-            return (
-                f"did not answer within {seconds:g} s, and was told to leave it. What it did until then, nobody knows. "
-                "MCP_TOOL_TIMEOUT, in milliseconds, sets another limit."
-            )
-
-
-_ADDRESS = re.compile(r"(https?://)([^\s'\"<>]*)", re.IGNORECASE)
-
-
-def public(said: str) -> str:
-    """Addresses without what is often secret in them: a name and password, the query."""
-
-    def one(found: re.Match[str]) -> str:
-        host, slash, path = re.split(r"[?#]", found[2], maxsplit=1)[0].partition("/")
-        return f"{found[1]}{host.rpartition('@')[2]}{slash}{path}"
-
-    return _ADDRESS.sub(one, said)
-
-
-def reason(error: BaseException | None, limits: Limits) -> str:
-    """In words; empty if there is nothing to say beyond that it ended."""
-    while isinstance(error, BaseExceptionGroup):  # of the client's tasks; the first one is why the others ended
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    match error:
-        case None | LostError() | asyncio.CancelledError():
-            return ""
-        case TimeoutError():
-            return f"it did not answer within {limits.start:g} s (MCP_TIMEOUT, in milliseconds, sets another limit)"
-        case UsageError():
-            return str(error)
-        case RefusedError():
-            return f"it refused: {public(clean(str(error)))}"
-        case DamagedError():
-            return f"it answered what is no answer: {public(clean(str(error)))}"
-        case _:
-            said = f"{type(error).__name__}: {public(clean(str(error)))}".removesuffix(": ")
-            return f"it cannot be reached: {said}" if type(error).__module__.startswith("httpx") else said

@@ -1,25 +1,32 @@
 """All servers of a session: they start together, and their tools arrive when they arrive.
 
 Who asks the model calls `settle` before each turn: before the first one it waits for the servers, for a bounded time;
-then the tools that came since are given out. Tools that would fill much of the window are offered by name only
-(N-19, D-40): the model looks for them with ToolSearch.
+what a server says has changed is asked for again; then the tools that came since are given out. Tools that would fill
+much of the window are offered by name only (N-19, D-40): the model looks for them with ToolSearch.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
 
-from mainspring.core.errors import UsageError
+import msgspec
+
+from mainspring.core.errors import ToolError, UsageError
 from mainspring.settings.mcp import SDK
 from mainspring.settings.values import McpServer
-from mainspring.tools.base import Offer
-from mainspring.tools.mcp.naming import of_server, of_tool
+from mainspring.tools.base import Offer, Tool
+from mainspring.tools.mcp.host import Host
+from mainspring.tools.mcp.naming import START, of_server, of_tool
+from mainspring.tools.mcp.prompts import Prompt
 from mainspring.tools.mcp.remote import Named
+from mainspring.tools.mcp.resources import resource_tools
 from mainspring.tools.mcp.schemas import understood
-from mainspring.tools.mcp.server import Host, Server
-from mainspring.tools.mcp.values import DYNAMIC, MOST_PAGES, MOST_TOOLS, Listed, Status
+from mainspring.tools.mcp.server import Server
+from mainspring.tools.mcp.values import DYNAMIC, MOST, MOST_PAGES, Listed, Sort, Status
 
 CHARS_PER_TOKEN = 3
 MOST_TOKENS = 4_000  # of schemas that are told whole,
@@ -49,9 +56,11 @@ class Servers:
         self._told = 0  # characters of what was offered whole
         self._deferring = False
         self._waited = False
+        self._reads = False  # the tools for resources were given out
         self._known: dict[str, Listed] = {}  # by the name for the model
         self._warned: set[str] = set()
         self._instructed: dict[str, str] = {}
+        self._folders = host.folders()  # that the servers know of
         self._news = asyncio.Event()
         self.servers: dict[str, Server] = {}
         self._left_out: dict[str, tuple[McpServer, str]] = {}  # by the name that was given, with why
@@ -132,19 +141,39 @@ class Servers:
                         f"the MCP server '{server.wanted.name}' {late}: the run goes on without it, and takes its "
                         "tools when they come"
                     )
+        await self._tell_of_folders()
         if not self._news.is_set():
             return []
         self._news.clear()
+        await asyncio.gather(*[server.refresh() for server in self.servers.values()])
         self._complain()
         return self._arrived()
 
+    async def _tell_of_folders(self) -> None:
+        now = self.host.folders()
+        if now != self._folders:
+            self._folders = now
+            await asyncio.gather(*[server.tell_of_folders() for server in self.servers.values()])
+
     def _arrived(self) -> list[Offer]:
         new = [found for server in self.servers.values() for found in self._new(server)]
-        size = sum(found.size for found in new)
+        readers = self._new_readers()
+        size = sum(found.size for found in new) + sum(size_of(reader) for reader in readers)
         self._deferring = self._deferring or self._told + size > self._most
         if not self._deferring:
             self._told += size
-        return [found.offer(deferred=self._deferring) for found in new]
+        deferred = self._deferring
+        return [
+            *[found.offer(deferred=deferred) for found in new],
+            *[Offer(reader.spec, partial(same, reader), deferred) for reader in readers],
+        ]
+
+    def _new_readers(self) -> list[Tool]:
+        """The tools for resources, once one of the servers has any."""
+        if self._reads or not self.all_with_resources():
+            return []
+        self._reads = True
+        return [tool for tool in resource_tools(self) if not self._is_away(tool.name)]
 
     def _new(self, server: Server) -> list[Named]:
         found: list[Named] = []
@@ -177,6 +206,47 @@ class Servers:
         parts = [f'<mcp-server name="{name}">\n{inner(said)}\n</mcp-server>' for name, said in self._instructed.items()]
         return "\n\n".join([HEAD, *parts])[:MOST_INSTRUCTIONS]
 
+    # --- beside tools ---
+
+    def find(self, name: str) -> Server | None:
+        """By the name that it was given, or that the model knows. One that a rule takes away as a whole is not
+        there."""
+        found = [one for one in self.servers.values() if name in (one.name, one.wanted.name)]
+        return next((one for one in found if not self._is_away(f"{START}{one.name}__*")), None)
+
+    async def there(self, server: Server) -> None:
+        """Wait until it is connected or has failed, but not for ever: whoever speaks first may speak before it is."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.host.limits.first_turn):
+                await server.settled()
+
+    def all_with_resources(self) -> list[Server]:
+        found = [one for one in self.servers.values() if one.status is not Status.DISABLED and self.find(one.name)]
+        return [one for one in found if Sort.RESOURCES in one.brings]
+
+    def with_resources(self, name: str) -> Server:
+        """Raises `ToolError`."""
+        known = self.all_with_resources()
+        found = self.find(name)
+        if found is None or found not in known:
+            others = ", ".join([one.name for one in known]) or "none"
+            raise ToolError(f"There is no MCP server '{name}' that has resources; there are: {others}.")
+        return found
+
+    def speaker(self, word: str) -> Server | None:
+        """The server whose prompt this is, if it has it."""
+        start, _, rest = word.partition("__")
+        return self.find(rest.partition("__")[0]) if f"{start}__" == START else None
+
+    def prompts(self) -> dict[str, tuple[Server, Prompt]]:
+        """By the words that stand for them: 'mcp__server__prompt'."""
+        found: dict[str, tuple[Server, Prompt]] = {}
+        for server in self.servers.values():
+            if server.prompts and server.status is not Status.DISABLED and self.find(server.name) is server:
+                for prompt in server.prompts.values():
+                    found.setdefault(of_tool(server.name, prompt.name), (server, prompt))
+        return found
+
     # --- for people ---
 
     def status(self) -> list[dict[str, Any]]:
@@ -191,11 +261,13 @@ class Servers:
         for server in self.servers.values():
             if server.status in (Status.FAILED, Status.NEEDS_AUTH):
                 self._tell(f"the MCP server '{server.wanted.name}' cannot be used: {server.error}")
-            if server.has_more:
+            for sort in server.has_more:
                 self._tell(
-                    f"the MCP server '{server.wanted.name}' has more tools than are taken from one ({MOST_TOOLS:,}, on "
-                    f"at most {MOST_PAGES} pages): the others are left out. Let it offer fewer, if it can"
+                    f"the MCP server '{server.wanted.name}' has more {sort} than are taken from one ({MOST[sort]:,}, "
+                    f"on at most {MOST_PAGES} pages): the others are left out. Let it offer fewer, if it can"
                 )
+            for note in server.notes:
+                self._tell(note)
 
     def _tell(self, words: str) -> None:
         if words not in self._warned:
@@ -223,6 +295,19 @@ def shown(server: Server) -> dict[str, Any]:
     if server.status is Status.CONNECTED:
         found["tools"] = [{"name": tool.name, "annotations": annotated(tool)} for tool in server.tools.values()]
     return found | {"scope": scope(server.wanted)}
+
+
+T = TypeVar("T")
+
+
+def same(value: T) -> T:
+    return value
+
+
+def size_of(tool: Tool) -> int:
+    """Characters that the model is told."""
+    spec = tool.spec
+    return len(spec.name) + len(spec.description) + len(msgspec.json.encode(spec.schema))
 
 
 def scope(wanted: McpServer) -> str:

@@ -40,6 +40,7 @@ class Limits(Value):
     """In seconds."""
 
     start: float = 30.0  # until a server has told its tools
+    lists: float = 3.0  # for what else it lists, and for lists that it says have changed: a turn waits for them
     call: float = 600.0  # builds and long searches take minutes; who needs more says so (MCP_TOOL_TIMEOUT)
     first_turn: float = 5.0  # that the first turn waits for servers
 
@@ -59,17 +60,40 @@ class Reached(Protocol):
     @property
     def info(self) -> dict[str, str]: ...
 
-    async def tools(self) -> tuple[list[dict[str, Any]], bool]:
+    @property
+    def brings(self) -> frozenset[str]:
+        """What it says that it has, in the protocol's words: 'tools', 'resources', 'prompts'."""
+        ...
+
+    async def listed(self, sort: Sort) -> tuple[list[dict[str, Any]], bool]:
         """As JSON; and whether it has more than we take."""
         ...
 
-    async def call(self, name: str, arguments: dict[str, Any], seconds: float, progress: Progress) -> dict[str, Any]:
-        """The result as JSON. Who cancels this cancels the call at the server."""
+    async def call(self, name: str, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
+        """The result as JSON. Who cancels this cancels the call at the server; so do the next two."""
+        ...
+
+    async def read(self, uri: str) -> dict[str, Any]: ...
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]: ...
+
+    async def folders_changed(self) -> None:
+        """It may ask for the working folders again."""
         ...
 
 
-MOST_TOOLS = 2_000  # of one server
-MOST_PAGES = 100  # of the list of them
+class Sort(StrEnum):
+    """What a server lists: the name of the field in its answer."""
+
+    TOOLS = "tools"
+    RESOURCES = "resources"
+    TEMPLATES = "resourceTemplates"
+    PROMPTS = "prompts"
+
+
+MOST = {Sort.TOOLS: 2_000, Sort.RESOURCES: 1_000, Sort.TEMPLATES: 200, Sort.PROMPTS: 200}  # of one server
+MOST_TOOLS = MOST[Sort.TOOLS]
+MOST_PAGES = 100  # of a list
 
 UNAUTHORIZED = (401, 403)  # HTTP
 

@@ -1,0 +1,68 @@
+"""`/cost` in a conversation: what it came to so far, by model. `driven/tally.py` reckons, for programs too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mainspring.assembly.about import About
+from mainspring.core.models import MODELS, same_model
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.updates import AgentDone, ReplyDone, RequestStarted, Result, Update
+from mainspring.driven.tally import Tally
+
+
+class Cost:
+    def __init__(self, about: About, now: Callable[[], int]) -> None:
+        self._tally = Tally(about.model, now, about.spent, about.used)
+        self._now, self._began = now, now()
+
+    def see(self, update: Update) -> None:
+        match update:
+            case RequestStarted():
+                self._tally.asked(update.model)
+            case ReplyDone():
+                self._tally.replied(update.usage)
+            case AgentDone():
+                self._tally.agent_ended(update.used)
+            case Result():
+                self._tally.ended(update)
+            case _:
+                pass  # it costs nothing
+
+    def lines(self) -> Iterator[str]:
+        rows = self._tally.by_model()
+        passed = (
+            f"{span(self._tally.api_ms)} of waiting for the model, {span(self._now() - self._began)} since it began"
+        )
+        if not rows:
+            yield f"Nothing was spent yet. {passed.capitalize()}."
+            return
+        known = all(has_price(name) for name in rows)
+        yield f"{dollars(self._tally.cost) if known else 'The price is not known'}. {passed.capitalize()}."
+        for name, row in rows.items():
+            yield f"  {name}: {tokens(row)}" + (f", ${row['costUSD']:.4f}" if has_price(name) else "")
+
+
+def tokens(row: dict[str, Any]) -> str:
+    read, written = row["cacheReadInputTokens"], row["cacheCreationInputTokens"]
+    prompt = row["inputTokens"] + read + written
+    cached = f" ({read:,} of them from the cache)" if read else ""
+    return f"{prompt:,}{cached} + {row['outputTokens']:,} tokens"
+
+
+def has_price(name: str) -> bool:
+    """As far as our table goes."""
+    return any(same_model(name, listed) for listed in MODELS)
+
+
+def dollars(nanos: int) -> str:
+    return f"${nanos / NANOS_PER_USD:.4f}"
+
+
+def span(milliseconds: int) -> str:
+    seconds = milliseconds / 1_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"

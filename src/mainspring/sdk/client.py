@@ -1,0 +1,274 @@
+"""A session within the program: connect, say something, read what comes of it, say more.
+
+    async with Client(Options(allowed_tools=["Read", "Grep"])) as client:
+        await client.query("What does this project do?")
+        async for message in client.receive_response():
+            print(message)
+
+It is the session that `mainspring --input-format stream-json` serves, without a process between: hooks, permissions and
+tools of the program are called directly. Nothing of the process is changed: no signals, no working folder, no printing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from mainspring.assembly.options import Options as SessionOptions
+from mainspring.assembly.options import StartError
+from mainspring.assembly.parts import Own, Parts, prepare
+from mainspring.core.errors import UsageError
+from mainspring.driven.door import Door, Host, compatible
+from mainspring.driven.incoming import BadLineError, Prompt, prompt
+from mainspring.engine.endings import ended
+from mainspring.sdk import hooks, permissions
+from mainspring.sdk.errors import ClaudeSDKError, CLIConnectionError, ProcessError, ResultError, result_error
+from mainspring.sdk.line import Frame, Line
+from mainspring.sdk.messages import Message, ResultMessage
+from mainspring.sdk.mirror import Mirror
+from mainspring.sdk.options import Options
+from mainspring.sdk.permissions import PermissionMode
+from mainspring.sdk.reading import message_of
+from mainspring.sdk.restoring import Restored, restored
+from mainspring.sdk.servers import Servers
+from mainspring.sdk.wanted import environment, greeting, own_tools, session_options
+from mainspring.settings.home import home_folder
+
+NOT_CONNECTED = "nobody is connected: 'await client.connect()', or 'async with Client(...) as client'"
+Prompts = str | AsyncIterable[Frame]
+
+
+class Client:
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options if options is not None else Options()
+        self._calls: dict[str, hooks.HookCallback] = {}
+        self._line: Line | None = None
+        self._door: Door | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._feeding: set[asyncio.Task[None]] = set()
+        self._about: Frame = {}
+        self._failed: BaseException | None = None
+        self._refusal: ResultError | None = None  # what the last result comes to
+        self._servers = Servers(self.options.mcp_servers)
+        self._mirror: Mirror | None = None
+        self._restored: Restored | None = None
+
+    # --- its life ---
+
+    async def connect(self, prompt: Prompts | None = None, *, last: bool = False) -> None:
+        """`last`: nothing more will be said. Raises `UsageError` for options that make no session."""
+        if self._serving is not None:
+            raise CLIConnectionError("this client is connected already: 'await client.disconnect()' first")
+        self._failed = None
+        if self.options.session_store is not None:
+            self._restored = await restored(self.options)
+        try:
+            await self._begin()
+            if prompt is not None:
+                await self.query(prompt, last=last)
+        except BaseException:
+            await self.disconnect()
+            raise
+
+    async def _begin(self) -> None:
+        given = self._restored.options if self._restored is not None else self.options
+        around = compatible(environment(given))
+        wishes, own = session_options(given), Own(own_tools(given), given.provider)
+        if self._restored is not None:
+            wishes.sessions_home = self._restored.folder
+        home = wishes.sessions_home or home_folder(around)
+        if given.session_store is not None and home is not None:
+            self._mirror = Mirror(given, f"{home}/projects", self._show)
+        line = self._line = Line(self._answer, self._mirror)
+
+        def prepared(options: SessionOptions) -> Parts:
+            return prepare(options, around, own)
+
+        try:
+            self._door = Door(wishes, Host(prepared, line.heard, line, stays=True))
+        except StartError as error:
+            raise UsageError(str(error)) from None
+        line.reply = self._door.questions.hear
+        self._serving = asyncio.ensure_future(self._serve(self._door, line))
+        fields = greeting(given, hooks.listed(given.hooks or {}, self._calls))
+        try:
+            self._about = await line.ask(fields.pop("subtype"), **fields)
+        except CLIConnectionError:
+            if not line.messages.ready:  # else it has shown a result first
+                await self._over()  # it says why
+                raise
+
+    async def _serve(self, door: Door, line: Line) -> None:
+        try:
+            await door.serve()
+            if door.wrong is not None:
+                raise door.wrong
+        except Exception as error:  # noqa: BLE001  # whoever reads is told
+            self._failed = error
+        finally:
+            try:
+                if self._mirror is not None:
+                    await self._mirror.close()
+            finally:
+                await line.close()
+
+    async def disconnect(self) -> None:
+        """The turn under way is interrupted, everything it started ends, the session is stored."""
+        serving, self._serving = self._serving, None
+        if serving is not None and self._door is not None and self._line is not None:
+            for task in self._feeding:
+                task.cancel()
+            self._line.hang_up()
+            self._door.stop()
+            self._line.messages.leave()
+            await ended(serving)
+        await self._servers.close()
+        if self._restored is not None:
+            self._restored.remove()
+            self._restored = None
+
+    async def __aenter__(self) -> Client:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.disconnect()
+
+    @property
+    def _connected(self) -> Line:
+        if self._line is None or self._serving is None:
+            raise CLIConnectionError(NOT_CONNECTED)
+        return self._line
+
+    # --- the conversation ---
+
+    async def query(self, prompt: Prompts, session_id: str = "default", *, last: bool = False) -> None:  # noqa: ARG002  # a client that starts a program has it
+        """Say something: a text, or messages as they come. Each is a turn of its own."""
+        line = self._connected
+        if isinstance(prompt, str):
+            line.say(self._prompt({"message": {"role": "user", "content": prompt}}))
+            if last:
+                line.hang_up()
+            return
+        task = asyncio.ensure_future(self._feed(prompt, line, last=last))
+        self._feeding.add(task)
+        task.add_done_callback(self._feeding.discard)
+
+    async def _feed(self, prompts: AsyncIterable[Frame], line: Line, *, last: bool) -> None:
+        try:
+            async for one in prompts:
+                line.say(self._prompt(one))
+        except Exception as error:  # noqa: BLE001  # whoever reads is told
+            self._failed = error
+            if self._door is not None:
+                self._door.stop()
+        finally:
+            if last or self._failed is not None:
+                line.hang_up()
+
+    def _prompt(self, said: Frame) -> Prompt:
+        composed = {"client_composed": True} if self.options.verbatim_prompts else {}
+        try:
+            return prompt({**said, **composed})
+        except BadLineError as error:
+            raise UsageError(str(error)) from None
+
+    async def receive_messages(self) -> AsyncIterator[Message]:
+        """All that happens, until the session is over."""
+        async for frame in self._connected.messages:
+            if (message := self._read(frame)) is not None:
+                yield message
+        await self._over()
+
+    async def receive_response(self) -> AsyncIterator[Message]:
+        """To the end of the turn: a `ResultMessage` comes last."""
+        async for frame in self._connected.messages:
+            if (message := self._read(frame)) is not None:
+                yield message
+                if isinstance(message, ResultMessage):
+                    return
+        await self._over()
+
+    def _read(self, frame: Frame) -> Message | None:
+        message = message_of(frame)
+        if isinstance(message, ResultMessage):
+            self._refusal = result_error(message) if message.is_error else None
+        return message
+
+    async def _over(self) -> None:
+        """Why it ended, if it should not have."""
+        if self._serving is not None:
+            await asyncio.wait({self._serving})
+        match self._failed:
+            case None:
+                return
+            case StartError() as error:
+                self._tell(str(error))
+                raise self._refusal or ProcessError(str(error), 1) from None
+            case error:
+                raise error
+
+    def _tell(self, words: str) -> None:
+        """As a command would, on its way out."""
+        if self.options.stderr is not None:
+            self.options.stderr(words)
+
+    def _show(self, frame: Frame) -> None:
+        if self._line is not None:
+            self._line.messages.push(frame)
+
+    # --- what the session asks ---
+
+    async def _answer(self, asked: Frame) -> Frame:
+        match asked["subtype"]:
+            case "can_use_tool" if self.options.can_use_tool is not None:
+                return await permissions.answered(self.options.can_use_tool, asked)
+            case "hook_callback":
+                return await hooks.answered(self._calls[asked["callback_id"]], asked)
+            case "mcp_message":
+                return {"mcp_response": await self._servers.hear(asked["server_name"], asked["message"])}
+            case other:
+                raise ClaudeSDKError(f"nobody here answers '{other}'")
+
+    # --- what the program may ask and change, at any time ---
+
+    async def interrupt(self) -> None:
+        """The turn under way ends soon, with a result that says so."""
+        await self._connected.ask("interrupt")
+
+    async def set_permission_mode(self, mode: PermissionMode) -> None:
+        await self._connected.ask("set_permission_mode", mode=mode)
+
+    async def set_model(self, model: str | None = None) -> None:
+        await self._connected.ask("set_model", model=model)
+
+    async def rewind_files(self, user_message_id: str) -> None:
+        """Files are what they were when this prompt came; needs `enable_file_checkpointing`."""
+        await self._connected.ask("rewind_files", user_message_id=user_message_id)
+
+    async def reconnect_mcp_server(self, server_name: str) -> None:
+        await self._connected.ask("mcp_reconnect", serverName=server_name)
+
+    async def toggle_mcp_server(self, server_name: str, enabled: bool) -> None:  # as it is known
+        await self._connected.ask("mcp_toggle", serverName=server_name, enabled=enabled)
+
+    async def stop_task(self, task_id: str) -> None:
+        await self._connected.ask("stop_task", task_id=task_id)
+
+    async def get_mcp_status(self) -> Mapping[str, Any]:
+        return await self._connected.ask("mcp_status")
+
+    async def get_context_usage(self) -> Mapping[str, Any]:
+        return await self._connected.ask("get_context_usage")
+
+    async def get_server_info(self) -> Mapping[str, Any] | None:
+        """Commands, agents, models: what the session said of itself when it began."""
+        _ = self._connected
+        return self._about
+
+
+ClaudeSDKClient = Client

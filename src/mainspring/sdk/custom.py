@@ -1,0 +1,115 @@
+"""Tools of the program, gathered in a server of its own: `mcp__SERVER__TOOL` (stream-json 11).
+
+    @tool("add", "Adds two numbers.", {"a": float, "b": float})
+    async def add(given: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": str(given["a"] + given["b"])}]}
+
+    options = Options(mcp_servers={"sums": create_sdk_mcp_server("sums", tools=[add])}, allowed_tools=["mcp__sums"])
+
+Plainer, and without a server: `mainspring.tool` on a typed function, and the function in `Options.tools`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Generic, TypedDict, TypeVar
+
+import msgspec
+
+from mainspring.core.errors import UsageError
+from mainspring.sdk.server import Server
+from mainspring.tools.mcp.relayed import table
+from mainspring.tools.schema import schema_of
+
+T = TypeVar("T")
+Handler = Callable[[Any], Awaitable[dict[str, Any]]]
+
+
+@dataclass
+class ToolAnnotations:
+    """Hints for whoever decides about calls. They are the program's word."""
+
+    title: str | None = None
+    readOnlyHint: bool | None = None  # noqa: N815
+    destructiveHint: bool | None = None  # noqa: N815
+    idempotentHint: bool | None = None  # noqa: N815
+    openWorldHint: bool | None = None  # noqa: N815
+    maxResultSizeChars: int | None = None  # noqa: N815
+
+
+@dataclass
+class SdkMcpTool(Generic[T]):
+    name: str
+    description: str
+    input_schema: type[T] | dict[str, Any]
+    handler: Handler
+    annotations: Any = None
+
+
+class McpSdkServerConfig(TypedDict):
+    type: str
+    name: str
+    instance: Any
+
+
+def tool(
+    name: str, description: str, input_schema: type | dict[str, Any], annotations: Any = None
+) -> Callable[[Handler], SdkMcpTool[Any]]:
+    """`input_schema`: names and their types, a TypedDict, or JSON Schema."""
+    json_schema(name, input_schema)  # what is wrong with it is told here
+
+    def made(handler: Handler) -> SdkMcpTool[Any]:
+        return SdkMcpTool(name, description, input_schema, handler, annotations)
+
+    return made
+
+
+def create_sdk_mcp_server(
+    name: str, version: str = "1.0.0", tools: list[SdkMcpTool[Any]] | None = None
+) -> McpSdkServerConfig:
+    server = Server(name, version)
+    for one in tools or ():
+        server.add(listed(one), one.handler)
+    return {"type": "sdk", "name": name, "instance": server}
+
+
+def listed(one: SdkMcpTool[Any]) -> dict[str, Any]:
+    """As a server lists it."""
+    shown: dict[str, Any] = {
+        "name": one.name,
+        "description": one.description,
+        "inputSchema": json_schema(one.name, one.input_schema),
+    }
+    hints = hints_of(one.annotations)
+    most = hints.pop("maxResultSizeChars", None)
+    if hints:
+        shown["annotations"] = hints
+    if most is not None:
+        shown["_meta"] = {"anthropic/maxResultSizeChars": most}
+    return shown
+
+
+def hints_of(given: Any) -> dict[str, Any]:
+    """By the names of the protocol: ours, a dict, or what the `mcp` package has for it."""
+    if given is None or given == {}:
+        return {}
+    of_others = getattr(given, "model_dump", None)
+    said = of_others(by_alias=True) if of_others is not None else table(given) or asdict(given)
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def json_schema(tool: str, given: type | dict[str, Any]) -> dict[str, Any]:
+    if isinstance(given, dict) and isinstance(given.get("type"), str) and "properties" in given:
+        return given  # it is one
+    fields: list[Any] = [*given.items()] if isinstance(given, dict) else [("value", given)]
+    try:
+        made = schema_of(msgspec.defstruct("Input", fields))
+    except (TypeError, UsageError) as error:
+        raise UsageError(f"the input of the tool '{tool}' cannot be described: {error}") from None
+    if isinstance(given, dict):
+        return made
+    inner: dict[str, Any] = made["properties"]["value"]
+    if inner.get("type") != "object":
+        raise UsageError(f"the input of the tool '{tool}' is no object: give names and types, or a TypedDict")
+    return inner

@@ -1,0 +1,81 @@
+"""What a program that embeds a session may have to catch.
+
+MainspringError
+  ClaudeSDKError            all of these; the names are those of `claude-agent-sdk`
+    CLIConnectionError      nobody is connected, or a session could not be begun
+    ProcessError            a session ended in a way that it should not
+      ResultError           its last result was an error; carries the result
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from mainspring.core.errors import MainspringError
+from mainspring.sdk.messages import ResultMessage
+
+
+class ClaudeSDKError(MainspringError):
+    pass
+
+
+class CLIConnectionError(ClaudeSDKError):
+    pass
+
+
+class CLINotFoundError(CLIConnectionError):
+    """Nothing has to be found here, so nobody raises it. The name stays, for handlers that know it."""
+
+
+class CLIJSONDecodeError(ClaudeSDKError):
+    """The same."""
+
+
+class CanUseToolShadowedWarning(UserWarning):
+    """`can_use_tool` is there, and is not asked about tools that are allowed anyway."""
+
+
+class ProcessError(ClaudeSDKError):
+    """In one process there is none to fail. The name stays, for handlers that know it."""
+
+    def __init__(self, message: str, exit_code: int | None = None, stderr: str | None = None) -> None:
+        super().__init__(message)
+        self.exit_code, self.stderr = exit_code, stderr
+
+
+class ResultError(ProcessError):
+    """Raised behind the messages of `query()`, the last of which was this result."""
+
+    def __init__(self, message: str, data: dict[str, Any] | None = None, exit_code: int | None = 1) -> None:
+        super().__init__(message, exit_code)
+        self.data = data or {}
+
+    @property
+    def subtype(self) -> str | None:
+        return self.data.get("subtype")
+
+    @property
+    def errors(self) -> list[str]:
+        return list(self.data.get("errors") or ())
+
+    @property
+    def result(self) -> str | None:
+        return self.data.get("result")
+
+    @property
+    def api_error_status(self) -> int | None:
+        return self.data.get("api_error_status")
+
+    @property
+    def terminal_reason(self) -> str | None:
+        return self.data.get("terminal_reason")
+
+    @property
+    def session_id(self) -> str | None:
+        return self.data.get("session_id")
+
+
+def result_error(last: ResultMessage) -> ResultError:
+    words = "; ".join(last.errors or ()) or last.result or last.subtype
+    return ResultError(f"the run ended with an error: {words}", asdict(last))

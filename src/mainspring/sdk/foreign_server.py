@@ -1,0 +1,71 @@
+"""A server made with the official `mcp` package, within the program. The package is the program's, and loaded by it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCMessage
+from pydantic import TypeAdapter
+
+from mainspring.engine.endings import end_all
+from mainspring.sdk.server import Object, refused
+
+READ: TypeAdapter[Any] = TypeAdapter(JSONRPCMessage)  # one class in version 1 of the package, several in 2
+ROOM = 100  # messages that may wait, either way
+
+
+class ForeignServer:
+    """It runs from its first message until the session is over."""
+
+    def __init__(self, server: Any) -> None:
+        held = getattr(server, "_lowlevel_server", None) or getattr(server, "_mcp_server", None)
+        self._server = held or server  # `MCPServer` holds one, and so did `FastMCP`
+        self._asked: dict[object, asyncio.Future[Object]] = {}
+        self._to, self._heard = anyio.create_memory_object_stream[Any](ROOM)
+        self._said, self._from = anyio.create_memory_object_stream[Any](ROOM)
+        self._tasks = [asyncio.ensure_future(self._run()), asyncio.ensure_future(self._listen())]
+
+    async def hear(self, message: Object) -> Object:
+        number = message.get("id")
+        parsed = SessionMessage(READ.validate_python(message))
+        if number is None:
+            await self._to.send(parsed)
+            return {"jsonrpc": "2.0", "result": {}}
+        answer: asyncio.Future[Object] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
+        try:
+            await self._to.send(parsed)
+            return await answer
+        finally:
+            self._asked.pop(number, None)
+
+    async def close(self) -> None:
+        await end_all(self._tasks)
+        for stream in (self._to, self._heard, self._said, self._from):
+            stream.close()
+
+    async def _run(self) -> None:
+        try:
+            await self._server.run(self._heard, self._said, self._server.create_initialization_options())
+        except Exception as error:  # noqa: BLE001  # whoever waits is told
+            self._lose(f"the server failed: {error}")
+        else:
+            self._lose("the server has ended")
+
+    def _lose(self, why: str) -> None:
+        for answer in self._asked.values():
+            if not answer.done():
+                answer.set_exception(ConnectionError(why))
+
+    async def _listen(self) -> None:
+        async for one in self._from:
+            said: Object = one.message.model_dump(by_alias=True, mode="json", exclude_none=True)
+            if "method" not in said:
+                answer = self._asked.get(said.get("id"))
+                if answer is not None and not answer.done():
+                    answer.set_result(said)
+            elif "id" in said:  # it asks for something that we do not have
+                await self._to.send(SessionMessage(READ.validate_python(refused(said["id"], said["method"]))))

@@ -1,0 +1,171 @@
+"""Hooks that are functions of the program (stream-json 10): what they get, what they may answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, NotRequired, TypedDict
+
+from mainspring.tools.mcp.relayed import table
+
+HookEvent = Literal[
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "UserPromptSubmit",
+    "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "Notification",
+    "PermissionRequest",
+]
+
+# --- what they get ----------------------------------------------------------------------------------
+
+
+class BaseHookInput(TypedDict):
+    session_id: str
+    transcript_path: str
+    cwd: str
+    permission_mode: NotRequired[str]
+    agent_id: NotRequired[str]  # of the agent that it is about
+    agent_type: NotRequired[str]
+
+
+class PreToolUseHookInput(BaseHookInput):
+    hook_event_name: Literal["PreToolUse"]
+    tool_name: str
+    tool_input: dict[str, Any]
+    tool_use_id: str
+
+
+class PostToolUseHookInput(BaseHookInput):
+    hook_event_name: Literal["PostToolUse"]
+    tool_name: str
+    tool_input: dict[str, Any]
+    tool_response: Any
+    tool_use_id: str
+
+
+class PostToolUseFailureHookInput(BaseHookInput):
+    hook_event_name: Literal["PostToolUseFailure"]
+    tool_name: str
+    tool_input: dict[str, Any]
+    tool_use_id: str
+    error: str
+    is_interrupt: NotRequired[bool]
+
+
+class UserPromptSubmitHookInput(BaseHookInput):
+    hook_event_name: Literal["UserPromptSubmit"]
+    prompt: str
+
+
+class StopHookInput(BaseHookInput):
+    hook_event_name: Literal["Stop"]
+    stop_hook_active: bool
+    last_assistant_message: NotRequired[str]
+
+
+class SubagentStopHookInput(BaseHookInput):
+    hook_event_name: Literal["SubagentStop"]
+    stop_hook_active: bool
+    agent_transcript_path: str
+    last_assistant_message: NotRequired[str]
+
+
+class SubagentStartHookInput(BaseHookInput):
+    hook_event_name: Literal["SubagentStart"]
+
+
+class PreCompactHookInput(BaseHookInput):
+    hook_event_name: Literal["PreCompact"]
+    trigger: Literal["manual", "auto"]
+    custom_instructions: str | None
+
+
+class NotificationHookInput(BaseHookInput):
+    hook_event_name: Literal["Notification"]
+    message: str
+    title: NotRequired[str]
+    notification_type: str
+
+
+class PermissionRequestHookInput(BaseHookInput):
+    hook_event_name: Literal["PermissionRequest"]
+    tool_name: str
+    tool_input: dict[str, Any]
+    permission_suggestions: NotRequired[list[Any]]
+
+
+HookInput = (
+    PreToolUseHookInput
+    | PostToolUseHookInput
+    | PostToolUseFailureHookInput
+    | UserPromptSubmitHookInput
+    | StopHookInput
+    | SubagentStopHookInput
+    | SubagentStartHookInput
+    | PreCompactHookInput
+    | NotificationHookInput
+    | PermissionRequestHookInput
+)
+
+
+class HookContext(TypedDict):
+    signal: Any | None  # for later
+
+
+# --- what they answer -------------------------------------------------------------------------------
+
+
+class HookJSONOutput(TypedDict, total=False):
+    """Nothing of it is needed: `{}` has no opinion. Two names are words of the language, and have a dash below."""
+
+    continue_: bool  # false: the run ends
+    stopReason: str
+    suppressOutput: bool
+    decision: Literal["block", "approve"]
+    reason: str
+    systemMessage: str
+    hookSpecificOutput: dict[str, Any]
+    async_: bool
+    asyncTimeout: int
+
+
+HookCallback = Callable[[Any, str | None, HookContext], Awaitable[HookJSONOutput | dict[str, Any]]]
+
+
+@dataclass
+class HookMatcher:
+    """Functions for the tools whose names match; None: for all. With `on_failure="block"` one that fails says no."""
+
+    matcher: str | None = None
+    hooks: list[HookCallback] = field(default_factory=list[HookCallback])
+    timeout: float | None = None  # seconds
+    on_failure: Literal["continue", "block"] | None = None
+
+
+def listed(
+    hooks: dict[HookEvent, list[HookMatcher]], calls: dict[str, HookCallback]
+) -> dict[str, list[dict[str, Any]]]:
+    """As a session is told of them (stream-json 3.1): functions by ids, which `calls` then knows."""
+    told: dict[str, list[dict[str, Any]]] = {}
+    for event, matchers in hooks.items():
+        told[event] = []
+        for matcher in matchers:
+            ids = [f"hook_{len(calls) + place}" for place in range(len(matcher.hooks))]
+            calls.update(zip(ids, matcher.hooks, strict=True))
+            one = {"matcher": matcher.matcher, "timeout": matcher.timeout, "onFailure": matcher.on_failure}
+            told[event].append({"hookCallbackIds": ids} | {name: value for name, value in one.items() if value})
+    return told
+
+
+async def answered(call: HookCallback, asked: dict[str, Any]) -> dict[str, Any]:
+    said = await call(asked["input"], asked.get("tool_use_id"), {"signal": None})
+    answer = table(said)
+    if answer is None:
+        raise TypeError(f"the hook returned {type(said).__name__}: return a dict, '{{}}' if it has no opinion")
+    return {name.removesuffix("_") if name in ("continue_", "async_") else name: answer[name] for name in answer}

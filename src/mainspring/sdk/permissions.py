@@ -1,0 +1,117 @@
+"""`can_use_tool`: the program is asked about calls that no rule covers (stream-json 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+PermissionMode = Literal["default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto"]
+PermissionBehavior = Literal["allow", "deny", "ask"]
+PermissionUpdateDestination = Literal["userSettings", "projectSettings", "localSettings", "session"]
+PermissionUpdateType = Literal[
+    "addRules", "replaceRules", "removeRules", "setMode", "addDirectories", "removeDirectories"
+]
+
+
+@dataclass
+class PermissionRuleValue:
+    tool_name: str
+    rule_content: str | None = None
+
+
+@dataclass
+class PermissionUpdate:
+    """A change of rules, mode or folders that comes with a yes."""
+
+    type: PermissionUpdateType
+    rules: list[PermissionRuleValue] | None = None
+    behavior: PermissionBehavior | None = None
+    mode: PermissionMode | None = None
+    directories: list[str] | None = None
+    destination: PermissionUpdateDestination | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        said: dict[str, Any] = {
+            "type": self.type,
+            "destination": self.destination,
+            "behavior": self.behavior,
+            "mode": self.mode,
+            "directories": self.directories,
+        }
+        if self.rules is not None:
+            said["rules"] = [{"toolName": rule.tool_name, "ruleContent": rule.rule_content} for rule in self.rules]
+        return {name: value for name, value in said.items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, said: dict[str, Any]) -> PermissionUpdate:
+        rules = said.get("rules")
+        return cls(
+            said["type"],
+            [PermissionRuleValue(one["toolName"], one.get("ruleContent")) for one in rules] if rules else None,
+            said.get("behavior"),
+            said.get("mode"),
+            said.get("directories"),
+            said.get("destination"),
+        )
+
+
+@dataclass
+class ToolPermissionContext:
+    """What is known of the question."""
+
+    signal: Any | None = None  # for later
+    suggestions: list[PermissionUpdate] = field(default_factory=list[PermissionUpdate])
+    tool_use_id: str | None = None
+    agent_id: str | None = None  # of the agent that asks; None: the session itself
+    blocked_path: str | None = None
+    decision_reason: str | None = None
+    title: str | None = None
+    display_name: str | None = None
+    description: str | None = None
+
+
+@dataclass
+class PermissionResultAllow:
+    behavior: Literal["allow"] = "allow"
+    updated_input: dict[str, Any] | None = None
+    updated_permissions: list[PermissionUpdate] | None = None
+
+
+@dataclass
+class PermissionResultDeny:
+    behavior: Literal["deny"] = "deny"
+    message: str = ""
+    interrupt: bool = False  # the turn ends, too
+
+
+PermissionResult = PermissionResultAllow | PermissionResultDeny
+CanUseTool = Callable[[str, dict[str, Any], ToolPermissionContext], Awaitable[PermissionResult]]
+
+
+async def answered(ask: CanUseTool, asked: dict[str, Any]) -> dict[str, Any]:
+    """The program's answer to a request of the session. What is none is an error, and with that a no."""
+    names = ("tool_use_id", "agent_id", "blocked_path", "decision_reason", "title", "display_name", "description")
+    context = ToolPermissionContext(
+        suggestions=[PermissionUpdate.from_dict(one) for one in asked.get("permission_suggestions") or ()],
+        **{name: asked.get(name) for name in names},
+    )
+    said = await ask(asked["tool_name"], asked["input"], context)
+    return shown(said)
+
+
+def shown(said: object) -> dict[str, Any]:
+    match said:
+        case PermissionResultAllow():
+            allowed: dict[str, Any] = {"behavior": "allow"}
+            if said.updated_input is not None:
+                allowed["updatedInput"] = said.updated_input
+            if said.updated_permissions is not None:
+                allowed["updatedPermissions"] = [one.to_dict() for one in said.updated_permissions]
+            return allowed
+        case PermissionResultDeny():
+            return {"behavior": "deny", "message": said.message, "interrupt": said.interrupt}
+        case _:
+            raise TypeError(
+                f"'can_use_tool' returned {type(said).__name__}: return PermissionResultAllow or PermissionResultDeny"
+            )

@@ -1,0 +1,208 @@
+"""From a frame of the session (stream-json 6) to a message. Tables; a frame that nobody knows is no message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mainspring.sdk.messages import (
+    AssistantMessage,
+    ContentBlock,
+    ConversationResetMessage,
+    DeferredToolUse,
+    HookEventMessage,
+    Message,
+    MessageOrigin,
+    MirrorErrorMessage,
+    RateLimitEvent,
+    RateLimitInfo,
+    ResultMessage,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
+    StreamEvent,
+    SystemMessage,
+    TaskNotificationMessage,
+    TaskProgressMessage,
+    TaskStartedMessage,
+    TaskUpdatedMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolProgressMessage,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+
+Frame = dict[str, Any]
+
+
+def message_of(frame: Frame) -> Message | None:
+    read = KINDS.get(frame["type"])
+    return read(frame) if read is not None else None
+
+
+# --- blocks -----------------------------------------------------------------------------------------
+
+
+def tool_result(block: Frame) -> ToolResultBlock:
+    return ToolResultBlock(block["tool_use_id"], block.get("content"), block.get("is_error"))
+
+
+BLOCKS: dict[str, Callable[[Frame], ContentBlock]] = {
+    "text": lambda block: TextBlock(block["text"]),
+    "thinking": lambda block: ThinkingBlock(block["thinking"], block.get("signature", "")),
+    "tool_use": lambda block: ToolUseBlock(block["id"], block["name"], block["input"]),
+    "tool_result": tool_result,
+    "server_tool_use": lambda block: ServerToolUseBlock(block["id"], block["name"], block["input"]),
+    "web_search_tool_result": lambda block: ServerToolResultBlock(block["tool_use_id"], block["content"]),
+    "advisor_tool_result": lambda block: ServerToolResultBlock(block["tool_use_id"], block["content"]),
+}
+
+
+def blocks(content: list[Frame]) -> list[ContentBlock]:
+    """Images and the like have no block of their own: they are in `tool_use_result`, or in the frames of the pipe."""
+    return [BLOCKS[block["type"]](block) for block in content if block["type"] in BLOCKS]
+
+
+# --- messages ---------------------------------------------------------------------------------------
+
+
+def user(frame: Frame) -> UserMessage:
+    content = frame["message"]["content"]
+    return UserMessage(
+        content if isinstance(content, str) else blocks(content),
+        frame.get("uuid"),
+        frame.get("parent_tool_use_id"),
+        frame.get("tool_use_result"),
+        origin(frame),
+    )
+
+
+def assistant(frame: Frame) -> AssistantMessage:
+    message = frame["message"]
+    return AssistantMessage(
+        blocks(message["content"]),
+        message["model"],
+        frame.get("parent_tool_use_id"),
+        frame.get("error"),
+        message.get("usage"),
+        message.get("id"),
+        message.get("stop_reason"),
+        frame.get("session_id"),
+        frame.get("uuid"),
+    )
+
+
+def result(frame: Frame) -> ResultMessage:
+    deferred = frame.get("deferred_tool_use")
+    return ResultMessage(
+        subtype=frame["subtype"],
+        duration_ms=frame["duration_ms"],
+        duration_api_ms=frame["duration_api_ms"],
+        is_error=frame["is_error"],
+        num_turns=frame["num_turns"],
+        session_id=frame["session_id"],
+        stop_reason=frame.get("stop_reason"),
+        total_cost_usd=frame.get("total_cost_usd"),
+        usage=frame.get("usage"),
+        result=frame.get("result"),
+        structured_output=frame.get("structured_output"),
+        model_usage=frame.get("modelUsage"),
+        permission_denials=frame.get("permission_denials"),
+        deferred_tool_use=DeferredToolUse(**deferred) if deferred else None,
+        errors=frame.get("errors"),
+        api_error_status=frame.get("api_error_status"),
+        uuid=frame.get("uuid"),
+        terminal_reason=frame.get("terminal_reason"),
+        origin=origin(frame),
+    )
+
+
+def origin(frame: Frame) -> MessageOrigin | None:
+    return frame.get("origin")
+
+
+def stream_event(frame: Frame) -> StreamEvent:
+    return StreamEvent(frame["uuid"], frame["session_id"], frame["event"], frame.get("parent_tool_use_id"))
+
+
+def reset(frame: Frame) -> ConversationResetMessage:
+    return ConversationResetMessage(frame["new_conversation_id"], frame["uuid"], frame["session_id"])
+
+
+def rate_limit(frame: Frame) -> RateLimitEvent:
+    told: Frame = frame["rate_limit_info"]
+    info = RateLimitInfo(
+        told["status"],
+        told.get("resetsAt"),
+        told.get("rateLimitType"),
+        told.get("utilization"),
+        told.get("overageStatus"),
+        told.get("overageResetsAt"),
+        told.get("overageDisabledReason"),
+        told,
+    )
+    return RateLimitEvent(info, frame["uuid"], frame["session_id"])
+
+
+KINDS: dict[str, Callable[[Frame], Message]] = {
+    "user": user,
+    "assistant": assistant,
+    "result": result,
+    "stream_event": stream_event,
+    "conversation_reset": reset,
+    "rate_limit_event": rate_limit,
+    "tool_progress": lambda frame: ToolProgressMessage(
+        **{name: value for name, value in frame.items() if name != "type"}
+    ),
+    "system": lambda frame: SUBTYPES.get(frame["subtype"], plain)(frame),
+}
+
+
+# --- system messages --------------------------------------------------------------------------------
+
+
+def plain(frame: Frame) -> SystemMessage:
+    return SystemMessage(frame["subtype"], frame)
+
+
+def hook_event(frame: Frame) -> HookEventMessage:
+    return HookEventMessage(
+        frame["subtype"], frame, frame.get("hook_event", ""), frame.get("session_id"), frame.get("uuid")
+    )
+
+
+def named(frame: Frame, *names: str) -> Frame:
+    return {name: frame.get(name) for name in names}
+
+
+def task_updated(frame: Frame) -> TaskUpdatedMessage:
+    patch: Frame = frame.get("patch") or {}
+    return TaskUpdatedMessage(
+        frame["subtype"],
+        frame,
+        frame["task_id"],
+        patch,
+        patch.get("status"),
+        frame.get("session_id"),
+        frame.get("uuid"),
+    )
+
+
+OF_TASKS = ("task_id", "uuid", "session_id", "tool_use_id")
+
+SUBTYPES: dict[str, Callable[[Frame], SystemMessage]] = {
+    "hook_started": hook_event,
+    "hook_response": hook_event,
+    "task_started": lambda frame: TaskStartedMessage(
+        frame["subtype"], frame, **named(frame, *OF_TASKS, "description", "task_type")
+    ),
+    "task_progress": lambda frame: TaskProgressMessage(
+        frame["subtype"], frame, **named(frame, *OF_TASKS, "description", "usage", "last_tool_name")
+    ),
+    "task_notification": lambda frame: TaskNotificationMessage(
+        frame["subtype"], frame, **named(frame, *OF_TASKS, "status", "output_file", "summary", "usage")
+    ),
+    "task_updated": task_updated,
+    "mirror_error": lambda frame: MirrorErrorMessage(frame["subtype"], frame, frame.get("key"), frame.get("error", "")),
+}

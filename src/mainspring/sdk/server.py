@@ -1,0 +1,100 @@
+"""An MCP server within the program, as small as one can be: it lists tools and calls them, in JSON-RPC."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from mainspring.tools.json_schema import Schema
+from mainspring.tools.mcp.relayed import table
+from mainspring.tools.structured import unfit
+
+Object = dict[str, Any]
+NO_METHOD = -32_601
+MOST_SAID = 2_000  # characters of an exception that the model gets
+
+
+class Server:
+    def __init__(self, name: str, version: str) -> None:
+        self.name, self.version = name, version
+        self._tools: dict[str, tuple[Object, Schema, Callable[[Any], Any]]] = {}
+        self._running: dict[object, asyncio.Task[Object]] = {}  # by request
+
+    def add(self, listed: Object, handler: Callable[[Any], Any]) -> None:
+        """Raises `UsageError` if its schema cannot be understood."""
+        self._tools[listed["name"]] = (listed, Schema(listed["inputSchema"]), handler)
+
+    async def hear(self, message: Object) -> Object:
+        """The answer to a message; to a notification, an empty one."""
+        number, params = message.get("id"), table(message.get("params")) or {}
+        match message.get("method"):
+            case "initialize":
+                return answer(number, self._greeting(params))
+            case "ping":
+                return answer(number, {})
+            case "tools/list":
+                return answer(number, {"tools": [listed for listed, _, _ in self._tools.values()]})
+            case "tools/call":
+                return answer(number, await self._called(number, params))
+            case "notifications/cancelled":
+                if (running := self._running.get(params.get("requestId"))) is not None:
+                    running.cancel()
+                return answer(number, {})
+            case str() as method if method.startswith("notifications/"):
+                return answer(number, {})
+            case method:
+                return refused(number, method)
+
+    def _greeting(self, params: Object) -> Object:
+        return {
+            "protocolVersion": params.get("protocolVersion", ""),
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": self.name, "version": self.version},
+        }
+
+    async def _called(self, number: object, params: Object) -> Object:
+        name, given = params.get("name", ""), table(params.get("arguments")) or {}
+        if name not in self._tools:
+            return failed(f"there is no tool '{name}'; there are {', '.join(self._tools) or 'none'}")
+        _, schema, handler = self._tools[name]
+        if why := unfit(schema, given):
+            return failed(f"the input of '{name}' {why}")
+        task = self._running[number] = asyncio.ensure_future(called(handler, given))
+        try:
+            return result(await task)
+        except Exception as error:  # noqa: BLE001  # whatever the program's function raises is its result
+            return failed(f"{type(error).__name__}: {error}"[:MOST_SAID])
+        finally:
+            self._running.pop(number, None)
+            task.cancel()
+
+
+async def called(handler: Callable[[Any], Any], given: Object) -> Any:
+    """One that is not `async` runs in a thread: nobody waits for it."""
+    if inspect.iscoroutinefunction(handler):
+        return await handler(given)
+    made = await asyncio.to_thread(handler, given)
+    return await made if inspect.isawaitable(made) else made
+
+
+def result(made: object) -> Object:
+    if isinstance(made, str):
+        return {"content": [{"type": "text", "text": made}]}
+    said = table(made)
+    if said is None or not isinstance(said.get("content"), list):
+        return failed("the tool returned no result: {'content': [{'type': 'text', 'text': ...}]} is one")
+    return {"content": said["content"], "isError": bool(said.get("is_error") or said.get("isError"))}
+
+
+def failed(words: str) -> Object:
+    return {"content": [{"type": "text", "text": words}], "isError": True}
+
+
+def refused(number: object, method: object) -> Object:
+    return {"jsonrpc": "2.0", "id": number, "error": {"code": NO_METHOD, "message": f"no '{method}' here"}}
+
+
+def answer(number: object, result: Object) -> Object:
+    return {"jsonrpc": "2.0", "id": number, "result": result}

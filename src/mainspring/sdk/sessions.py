@@ -1,0 +1,309 @@
+"""Stored sessions, read: which there are, what is known of one, its messages, and those of its sub-agents.
+
+Names, parameters and results are those of `claude-agent-sdk`; where results differ, `test_sessions_differences.py` says
+why. A list reads the beginning and the end of each session that it shows, 64 KiB each, and of the others nothing.
+
+What changes a session is in `session_changes.py`, and sessions that are kept elsewhere in `store_sessions.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from mainspring.sdk.session_facts import SDKSessionInfo, info_in, milliseconds, window_of
+from mainspring.sdk.transcripts import (
+    SPOKEN,
+    Entry,
+    SessionMessage,
+    agent_conversation,
+    as_entry,
+    conversation,
+    entry_of,
+    is_said,
+    is_shown,
+    message_of,
+    page,
+    value_of,
+)
+from mainspring.sessions.agents import meta_file
+from mainspring.sessions.lines import OURS
+from mainspring.sessions.places import LONGEST_KEY, Place, is_session_id, key, side_folder
+from mainspring.sessions.reader import Reader
+from mainspring.settings.home import home_folder
+
+SUFFIX = ".jsonl"
+GIT_PATIENCE = 5  # seconds; as the client waits
+
+
+def list_sessions(
+    directory: str | None = None, limit: int | None = None, offset: int = 0, include_worktrees: bool = True
+) -> list[SDKSessionInfo]:
+    """The sessions of a folder and, in a git repository, of its other worktrees; without a folder, all of them.
+
+    The newest come first. Those of sub-agents are left out, and those without a word in them.
+    """
+    first = max(offset, 0)
+    end = first + limit if limit is not None and limit > 0 else None
+    own = real(directory) if directory else ""
+    folders = _folders(_listed_with(own) if include_worktrees else [own]) if own else _all_folders()
+    return list(islice(_described(folders), first, end))
+
+
+def get_session_info(session_id: str, directory: str | None = None) -> SDKSessionInfo | None:
+    """None if it is not there, a sub-agent's, or without a word in it."""
+    for found in files_of(session_id, directory):
+        window = window_of(found.file)
+        if window is not None:
+            return info_in(session_id, window, found.project)
+    return None
+
+
+def get_session_messages(
+    session_id: str, directory: str | None = None, limit: int | None = None, offset: int = 0
+) -> list[SessionMessage]:
+    """The conversation as it stands now, without what is hidden from people. Nothing if the session is not there."""
+    for found in files_of(session_id, directory):
+        said = said_in(found.file)
+        if said is not None:
+            shown = [entry for entry in conversation(said) if is_shown(entry)]
+            return [message_of(whole(entry, found.file)) for entry in page(shown, limit, offset)]
+    return []
+
+
+def list_subagents(session_id: str, directory: str | None = None) -> list[str]:
+    """The ids of the agents that have worked for a session."""
+    return [agent for agent, _ in agents_of(session_id, directory)]
+
+
+def get_subagent_messages(
+    session_id: str, agent_id: str, directory: str | None = None, limit: int | None = None, offset: int = 0
+) -> list[SessionMessage]:
+    """The conversation of an agent, and in each message the call that it works for."""
+    agents = agents_of(session_id, directory) if agent_id else []
+    file = next((file for agent, file in agents if agent == agent_id), None)
+    said = said_in(file) if file is not None else None
+    if file is None or said is None:
+        return []
+    call, agent = sender(about_agent(file))
+    spoken = [entry for entry in agent_conversation(said) if entry["type"] in SPOKEN]
+    return [message_of(whole(entry, file), call, agent) for entry in page(spoken, limit, offset)]
+
+
+# --- where they are ---------------------------------------------------------------------------------------------
+
+
+class Found(NamedTuple):
+    file: Path
+    project: str | None  # the working folder that was asked for; None: any
+    changed: int = 0
+
+
+def is_id(text: str) -> bool:
+    return is_session_id(text.lower())
+
+
+def real(directory: Place) -> str:
+    return unicodedata.normalize("NFC", os.path.realpath(directory))
+
+
+def projects() -> Path | None:
+    """`CLAUDE_CONFIG_DIR` comes first, as on the compatible pipe (settled 31, `driven/door.py`). None: no home."""
+    theirs = os.environ.get("CLAUDE_CONFIG_DIR")
+    home = home_folder({"CLAUDE_CONFIG_DIR": theirs} if theirs else os.environ, compatible=True)
+    return Path(home, "projects") if home is not None else None
+
+
+def files_of(session_id: str, directory: str | None) -> Iterator[Found]:
+    """Where a session may be read, the likeliest first. Nothing for what is no id: it could be any path."""
+    if not is_id(session_id):
+        return
+    folders = _folders(_with_worktrees(real(directory))) if directory else _all_folders()
+    found = (_looked_at(folder / f"{session_id}{SUFFIX}", project) for folder, project in folders)
+    there = (each for each in found if each is not None)
+    yield from there if directory else sorted(there, key=_newest)  # of copies, the one that a list shows
+
+
+def _newest(found: Found) -> int:
+    return -found.changed
+
+
+def _looked_at(file: Path, project: str | None) -> Found | None:
+    """None for what is no file, or empty: nobody waits here for the other end of a pipe."""
+    try:
+        about = file.stat()
+    except OSError:
+        return None
+    if not about.st_size or not stat.S_ISREG(about.st_mode):
+        return None
+    return Found(file, project, milliseconds(about))
+
+
+def _all_folders() -> Iterator[tuple[Path, str | None]]:
+    return ((folder, None) for folder in _listed(projects()) if folder.is_dir())
+
+
+def _folders(paths: Iterable[str]) -> Iterator[tuple[Path, str | None]]:
+    """Where the sessions of working folders are, as far as they have any; with the working folder."""
+    seen: set[Path] = set()
+    for path in paths:
+        folder = _folder_for(path)
+        if folder is not None and folder not in seen:
+            seen.add(folder)
+            yield folder, path
+
+
+def _with_worktrees(path: str) -> Iterator[str]:
+    """Git is asked only if somebody looks further than at the first."""
+    yield path
+    yield from worktrees(path)
+
+
+def _listed_with(path: str) -> list[str]:
+    """A single worktree adds nothing: the sessions of a repository are not those of every folder in it."""
+    others = worktrees(path)
+    return [path, *others] if len(others) > 1 else [path]
+
+
+def worktrees(path: str) -> list[str]:
+    """Of the git repository that a folder is in; none if there is no git, or it does not answer."""
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            ["git", "worktree", "list", "--porcelain"],  # noqa: S607  # the person's own
+            cwd=path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=GIT_PATIENCE,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = os.fsdecode(done.stdout).split("\n")
+    return [unicodedata.normalize("NFC", row[9:]) for row in rows if row.startswith("worktree ")]
+
+
+def _folder_for(path: str) -> Path | None:
+    """Where the sessions of a working folder are. Programs differ in how they end the name of a long one (14.1)."""
+    above = projects()
+    if above is None:
+        return None
+    exact = above / key(path)
+    if exact.is_dir():
+        return exact
+    long = exact.name[: LONGEST_KEY + 1] if len(exact.name) > LONGEST_KEY else ""
+    return next((each for each in _listed(above) if long and each.name.startswith(long) and each.is_dir()), None)
+
+
+def _listed(folder: Path | None) -> list[Path]:
+    try:
+        return list(folder.iterdir()) if folder is not None else []
+    except OSError:
+        return []
+
+
+# --- lists --------------------------------------------------------------------------------------------------------
+
+
+def _described(folders: Iterable[tuple[Path, str | None]]) -> Iterator[SDKSessionInfo]:
+    """The newest first, each once. Only whoever takes one from here has it read."""
+    found = [each for folder, project in folders for each in _in_folder(folder, project)]
+    shown: set[str] = set()
+    for file, project, _ in sorted(found, key=_newest):
+        session_id = file.name.removesuffix(SUFFIX)
+        window = window_of(file) if session_id not in shown else None
+        info = info_in(session_id, window, project) if window is not None else None
+        if info is not None:
+            shown.add(session_id)
+            yield info
+
+
+def _in_folder(folder: Path, project: str | None) -> Iterator[Found]:
+    for file in _listed(folder):
+        if file.name.endswith(SUFFIX) and is_id(file.name.removesuffix(SUFFIX)):
+            found = _looked_at(file, project)
+            if found is not None:
+                yield found
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def entries_in(file: Path) -> Iterator[Entry]:
+    """What can be read of the lines of a file, without those that are ours alone. Raises `OSError`."""
+    with file.open("rb") as lines:
+        for line in lines:
+            entry = entry_of(line) if not line.startswith(OURS) else None
+            if entry is not None:
+                yield entry
+
+
+def said_in(file: Path) -> list[Entry] | None:
+    try:
+        return [entry for entry in entries_in(file) if is_said(entry)]
+    except OSError:
+        return None
+
+
+def whole(entry: Entry, file: Path) -> Entry:
+    """With all of its content, where that was too large for a line and only its beginning stands there."""
+    message, content = as_entry(entry.get("message")), None
+    name = payload_of(entry)
+    if name and message is not None:
+        with suppress(OSError), Reader(file) as reader:
+            content = value_of(reader.payload(name) or b"")
+    return entry if content is None or message is None else entry | {"message": message | {"content": content}}
+
+
+def payload_of(entry: Entry) -> str:
+    """The name under which the content is kept that was too large for the line."""
+    name = (as_entry(entry.get("mainspring")) or {}).get("payload")
+    return name if isinstance(name, str) else ""
+
+
+def agents_of(session_id: str, directory: str | None) -> list[tuple[str, Path]]:
+    found = next(files_of(session_id, directory), None)
+    files = transcripts_below(Path(side_folder(found.file), "subagents")) if found is not None else ()
+    return [(file.stem.removeprefix("agent-"), file) for file in files if file.name.startswith("agent-")]
+
+
+def transcripts_below(folder: Path) -> Iterator[Path]:
+    """In the order of names. A folder that links lead to is looked into once."""
+    waiting, seen = [folder], set[tuple[int, int]]()
+    while waiting:
+        at = waiting.pop()
+        if at.is_dir():
+            if (place := _identity(at)) not in seen:
+                seen.add(place)
+                waiting += sorted(_listed(at), reverse=True)
+        elif at.name.endswith(SUFFIX) and at.is_file():
+            yield at
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    try:
+        about = folder.stat()
+    except OSError:
+        return 0, 0  # gone meanwhile
+    return about.st_dev, about.st_ino
+
+
+def about_agent(file: Path) -> Entry | None:
+    """What stands beside an agent's file; None if that is nothing that can be read."""
+    try:
+        return entry_of(Path(meta_file(str(file))).read_bytes())
+    except OSError:
+        return None
+
+
+def sender(about: Entry | None) -> tuple[str | None, str | None]:
+    """The call that an agent works for, and the agent that made it."""
+    call, agent = (about or {}).get("toolUseId"), (about or {}).get("parentAgentId")
+    return call if isinstance(call, str) else None, agent if isinstance(agent, str) else None

@@ -1,0 +1,254 @@
+"""From the lines of a session's file to the messages of its conversation, in the order in which `claude-agent-sdk`
+tells them: along `parentUuid` from the newest message to its root, and then what those links pass by.
+
+They pass by something wherever calls ran beside each other: each result hangs below its own call, and the next message
+below one of them only. The lines of a reply share an id, and results name their calls; by that the rest is found.
+
+Nothing here reads files. `mainspring.sessions.chain` does the like for going on with a session: there the outcome must
+be fit for a model, here it is shown as it was written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import msgspec
+
+from mainspring.sessions.chain import KINDS
+from mainspring.sessions.forms import Unreadable
+
+Entry = dict[str, Any]  # a line, whoever wrote it
+SPOKEN = ("user", "assistant")
+
+
+@dataclass
+class SessionMessage:
+    """A message of a stored session. `message` is what the API was sent, or sent."""
+
+    type: Literal["user", "assistant"]
+    uuid: str
+    session_id: str
+    message: Any
+    parent_tool_use_id: str | None = None  # of a sub-agent: the call that it works for,
+    parent_agent_id: str | None = None  # and the agent that made that call; None: the session itself
+
+
+# --- lines --------------------------------------------------------------------------------------------------
+
+
+def entry_of(line: bytes | str) -> Entry | None:
+    """None for what cannot be read, and for what is no object."""
+    return as_entry(value_of(line))
+
+
+def as_entry(value: object) -> Entry | None:
+    return cast("Entry", value) if isinstance(value, dict) else None
+
+
+def value_of(text: bytes | str) -> Any:
+    """None for what cannot be read. Half a character, or a number out of bounds, is no reason to lose a message."""
+    try:
+        return msgspec.json.decode(text)
+    except Unreadable:
+        pass
+    try:
+        return json.loads(text if isinstance(text, str) else text.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_said(entry: Entry) -> bool:
+    """Whether it has a place in the conversation; titles, tags and our own records have none."""
+    return entry.get("type") in KINDS and isinstance(entry.get("uuid"), str)
+
+
+def parent_of(entry: Entry) -> str | None:
+    parent = entry.get("parentUuid")
+    return parent if isinstance(parent, str) and parent else None
+
+
+# --- messages -----------------------------------------------------------------------------------------------
+
+
+def is_shown(entry: Entry) -> bool:
+    hidden = entry.get("isMeta") or entry.get("isSidechain") or entry.get("teamName")
+    return entry["type"] in SPOKEN and not hidden
+
+
+def message_of(entry: Entry, call: str | None = None, agent: str | None = None) -> SessionMessage:
+    kind: Literal["user", "assistant"] = "user" if entry["type"] == "user" else "assistant"
+    return SessionMessage(kind, entry["uuid"], entry.get("sessionId", ""), entry.get("message"), call, agent)
+
+
+def page(found: list[Entry], limit: int | None, offset: int) -> list[Entry]:
+    if limit is not None and limit > 0:
+        return found[offset : offset + limit]
+    return found[offset:] if offset > 0 else found
+
+
+# --- the way --------------------------------------------------------------------------------------------------
+
+
+def conversation(entries: list[Entry]) -> list[Entry]:
+    """From the root to the newest message; turns with parallel calls are whole."""
+    by_id = {entry["uuid"]: entry for entry in entries}
+    leaf = _leaf(entries, by_id)
+    if leaf is None:
+        return []
+    way = list(_up(leaf, by_id))[::-1]
+    return _with_siblings(way, by_id)
+
+
+def agent_conversation(entries: list[Entry]) -> list[Entry]:
+    """A sub-agent has one branch, and its last message is the newest."""
+    leaf = next((entry for entry in reversed(entries) if entry["type"] in SPOKEN), None)
+    by_id = {entry["uuid"]: entry for entry in entries}
+    return list(_up(leaf, by_id))[::-1] if leaf is not None else []
+
+
+def _up(entry: Entry, by_id: Mapping[str, Entry]) -> Iterator[Entry]:
+    seen: set[str] = set()
+    at: Entry | None = entry
+    while at is not None and at["uuid"] not in seen:  # links may go round in a circle
+        seen.add(at["uuid"])
+        yield at
+        at = _above(at, by_id)
+
+
+def _above(entry: Entry, by_id: Mapping[str, Entry]) -> Entry | None:
+    parent = parent_of(entry)
+    return by_id.get(parent) if parent is not None else None
+
+
+def _leaf(entries: list[Entry], by_id: Mapping[str, Entry]) -> Entry | None:
+    """The newest message that nothing follows; one of the session's own, if there is any."""
+    parents = {parent_of(entry) for entry in entries}
+    passed: set[str] = set()  # by any of the walks: where two meet, they end at the same message
+    ends: list[Entry] = []
+    for entry in entries:
+        at = entry if entry["uuid"] not in parents else None
+        while at is not None and at["uuid"] not in passed:
+            passed.add(at["uuid"])
+            if at["type"] in SPOKEN:
+                ends.append(at)
+                break
+            at = _above(at, by_id)
+    places = {entry["uuid"]: place for place, entry in enumerate(entries)}
+    own = [end for end in ends if is_shown(end)]
+    return max(own or ends, key=lambda end: places[end["uuid"]], default=None)
+
+
+# --- what the way passes by ---------------------------------------------------------------------------------------
+
+
+def _with_siblings(way: list[Entry], by_id: Mapping[str, Entry]) -> list[Entry]:
+    """The missing lines and results of a reply stand behind the last line of it that is on the way."""
+    last = {name: entry["uuid"] for entry in way if (name := reply_id(entry))}
+    if not last:
+        return way
+    replies, seen = Replies(by_id), {entry["uuid"] for entry in way}
+    answered = {call for entry in way for call in answers_of(entry)}
+    behind: dict[str, list[Entry]] = {}
+    for name, uuid in last.items():
+        behind[uuid] = replies.missing(name, seen, answered)
+        seen.update(entry["uuid"] for entry in behind[uuid])
+    return [each for entry in way for each in (entry, *behind.get(entry["uuid"], ()))]
+
+
+class Replies:
+    """What belongs to each reply of a session, wherever it hangs."""
+
+    def __init__(self, by_id: Mapping[str, Entry]) -> None:
+        self._places = {uuid: place for place, uuid in enumerate(by_id)}
+        self._lines: dict[str, list[Entry]] = {}  # of each reply
+        self._callers: dict[str, Entry | None] = {}  # the line that made a call; None: two replies say so
+        self._results: dict[str, list[Entry]] = {}  # what may belong to a line
+        results: list[Entry] = []
+        for entry in by_id.values():
+            if name := reply_id(entry):
+                self._lines.setdefault(name, []).append(entry)
+                self._note_calls(name, entry)
+            elif is_result(entry):
+                results.append(entry)
+        for result in results:
+            for uuid in self._may_belong_to(result, by_id):
+                self._results.setdefault(uuid, []).append(result)
+
+    def _note_calls(self, name: str, entry: Entry) -> None:
+        for call in ids_in(entry, "tool_use", "id"):
+            other = self._callers.get(call, entry)
+            self._callers[call] = entry if other is not None and reply_id(other) == name else None
+
+    def _may_belong_to(self, result: Entry, by_id: Mapping[str, Entry]) -> Iterator[str]:
+        yield result["parentUuid"]
+        source = result.get("sourceToolAssistantUUID")
+        claimed = [by_id.get(source) if isinstance(source, str) else None]
+        for line in (*claimed, *map(self._callers.get, answers_of(result))):
+            if line is not None and _writer(line) == _writer(result):
+                yield line["uuid"]
+
+    def missing(self, name: str, seen: set[str], answered: set[str]) -> list[Entry]:
+        """Of a reply: its lines first, then its results, each in the order of time."""
+        lines = self._lines[name]
+        members = {line["uuid"] for line in lines}
+        found = {
+            result["uuid"]: result
+            for line in lines
+            for result in self._results.get(line["uuid"], ())
+            if result["uuid"] not in seen
+        }
+        results = [result for result in found.values() if result["parentUuid"] in members]
+        strays = [result for result in found.values() if result["parentUuid"] not in members]
+        results += self._wanted(strays, members, answered.union(*map(answers_of, results)) if strays else answered)
+        siblings = [line for line in lines if line["uuid"] not in seen]
+        return sorted(siblings, key=_time) + sorted(results, key=_time)
+
+    def _wanted(self, strays: list[Entry], members: set[str], answered: set[str]) -> Iterator[Entry]:
+        """Those that hang elsewhere, as far as they answer a call that nothing else does."""
+        for result in sorted(strays, key=lambda stray: self._places[stray["uuid"]]):
+            calls = answers_of(result)
+            callers = [self._callers.get(call) for call in calls if call not in answered]
+            if any(caller is not None and caller["uuid"] in members for caller in callers):
+                answered.update(calls)
+                yield result
+
+
+def reply_id(entry: Entry) -> str:
+    """What the lines of a reply share; "" for what is no reply."""
+    name = (as_entry(entry.get("message")) or {}).get("id") if entry.get("type") == "assistant" else None
+    return name if isinstance(name, str) else ""
+
+
+def is_result(entry: Entry) -> bool:
+    return entry.get("type") == "user" and parent_of(entry) is not None and bool(blocks_of(entry, "tool_result"))
+
+
+def answers_of(entry: Entry) -> list[str]:
+    """The calls that a line answers."""
+    return ids_in(entry, "tool_result", "tool_use_id")
+
+
+def ids_in(entry: Entry, kind: str, field: str) -> list[str]:
+    return [block[field] for block in blocks_of(entry, kind) if isinstance(block.get(field), str)]
+
+
+def blocks_of(entry: Entry, kind: str) -> list[Entry]:
+    blocks = content_of(entry)
+    found = map(as_entry, cast("list[object]", blocks) if isinstance(blocks, list) else ())
+    return [block for block in found if block is not None and block.get("type") == kind]
+
+
+def content_of(entry: Entry) -> object:
+    return (as_entry(entry.get("message")) or {}).get("content")
+
+
+def _writer(entry: Entry) -> tuple[bool, Any]:
+    return bool(entry.get("isSidechain")), entry.get("agentId")
+
+
+def _time(entry: Entry) -> str:
+    moment = entry.get("timestamp")
+    return moment if isinstance(moment, str) else ""

@@ -1,0 +1,172 @@
+"""A change to a JSON text that leaves the rest of it as it stands: keys, order, white space, what nobody knows. Pure.
+
+What is new takes the look of what is beside it; an empty or new file looks as `json.dumps(indent=2)` writes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+import msgspec
+
+from mainspring.settings.reading import Broken, Located, line_and_column, located
+
+EMPTY = "{}\n"
+
+Keys = tuple[str, ...]
+_INDENT = re.compile(r"[ \t]*")
+
+
+class Layout(NamedTuple):
+    """Of what is in brackets: where its lines begin."""
+
+    newline: str
+    indent: str  # of the line that the bracket stands in
+    unit: str
+
+    @property
+    def deeper(self) -> Layout:
+        return self._replace(indent=self.indent + self.unit)
+
+
+def with_value(text: str, keys: Keys, value: object) -> str:
+    """One key in objects within objects; those that are missing are made."""
+    found = located(text)
+    for depth in range(len(keys)):
+        outer = keys[:depth]
+        if not isinstance(_value(found.tree, outer), dict):
+            raise _broken(text, found, outer, "it must be a table: names with values")
+        if keys[: depth + 1] not in found.spans:
+            return _with_member(text, found, keys[: depth + 1], _nested(keys[depth + 1 :], value))
+    start, end = found.spans[keys]
+    return text[:start] + _rendered(value, _layout(text, found, keys[:-1])) + text[end:]
+
+
+def with_list(text: str, keys: Keys, keep: Callable[[object], bool], added: tuple[str, ...]) -> str:
+    """A list without those that are not kept, and with these behind them. What is there already is not added."""
+    found = located(text)
+    old = _value(found.tree, keys)
+    if isinstance(old, str):  # a rule that stands alone, without its list, is meant all the same (`keys.narrowing`)
+        kept = [old] if keep(old) else []
+        new = [*kept, *[one for one in added if one not in kept]]
+        return text if new == [old] else with_value(text, keys, new)
+    if old is None and keys not in found.spans:
+        return with_value(text, keys, [*added]) if added else text
+    if not isinstance(old, list):
+        raise _broken(text, found, keys, "it must be a list of texts")
+    return _with_elements(text, found, keys, _Elements(cast("list[object]", old), keep, added))
+
+
+class _Elements(NamedTuple):
+    old: list[object]
+    keep: Callable[[object], bool]
+    added: tuple[str, ...]
+
+    @property
+    def kept(self) -> list[int]:
+        return [number for number, one in enumerate(self.old) if self.keep(one)]
+
+    @property
+    def new(self) -> list[str]:
+        kept = [self.old[number] for number in self.kept]
+        return [_quoted(one) for one in dict.fromkeys(self.added) if one not in kept]
+
+
+def _with_elements(text: str, found: Located, keys: Keys, elements: _Elements) -> str:
+    """Elements that stay are taken as they were written: a number may be more than Python can say."""
+    start, end = found.spans[keys]
+    kept, new = elements.kept, elements.new
+    spans = [found.spans[*keys, number] for number in range(len(elements.old))]
+    if len(kept) < len(spans) or not spans:
+        if not new and len(kept) == len(spans):
+            return text
+        one_line = bool(spans) and "\n" not in text[start:end]
+        layout = None if one_line else _layout(text, found, keys[:-1])
+        items = [*[text[slice(*spans[number])] for number in kept], *new]
+        return text[:start] + _bracketed("[", items, "]", layout) + text[end:]
+    before = text[start + 1 : spans[0][0]]  # what stands before the first one stands before each
+    gap = f",{before}" if "\n" in before else ", "
+    last = spans[-1][1]
+    return text[:last] + "".join([gap + one for one in new]) + text[last:]
+
+
+def _with_member(text: str, found: Located, keys: Keys, value: object) -> str:
+    start, end = found.spans[keys[:-1]]
+    inner = [span for path, span in found.spans.items() if len(path) == len(keys) and path[:-1] == keys[:-1]]
+    if not inner:
+        return text[:start] + _rendered({keys[-1]: value}, _outer_layout(text, found, keys[:-1])) + text[end:]
+    layout = _layout(text, found, keys[:-1])
+    gap = ", " if layout is None else f",{layout.newline}{layout.indent}"
+    last = max([ends for _, ends in inner])
+    return f"{text[:last]}{gap}{_quoted(keys[-1])}: {_rendered(value, layout)}{text[last:]}"
+
+
+def _nested(keys: Keys, value: object) -> object:
+    return {keys[0]: _nested(keys[1:], value)} if keys else value
+
+
+def _value(tree: object, keys: Keys) -> object:
+    if not keys or not isinstance(tree, dict):
+        return None if keys else tree
+    return _value(cast("dict[str, object]", tree).get(keys[0]), keys[1:])
+
+
+# --- how it looks -----------------------------------------------------------------------------------
+
+
+def _layout(text: str, found: Located, keys: Keys) -> Layout | None:
+    """Of the members of an object; None: it stands in one line."""
+    start, end = found.spans[keys]
+    if "\n" not in text[start:end]:
+        return None
+    first = min([at for path, at in found.starts.items() if len(path) == len(keys) + 1 and path[:-1] == keys])
+    return Layout(_newline(text), _indent(text, first), _unit(text, found))
+
+
+def _outer_layout(text: str, found: Located, keys: Keys) -> Layout | None:
+    """Of an object that is empty: what it would be, from what is around it."""
+    if not keys:
+        return Layout(_newline(text), "", _unit(text, found))
+    return _layout(text, found, keys[:-1])
+
+
+def _unit(text: str, found: Located) -> str:
+    first = min([at for path, at in found.starts.items() if len(path) == 1], default=0)
+    return _indent(text, first) or "  "
+
+
+def _indent(text: str, offset: int) -> str:
+    """What the line begins with."""
+    found = _INDENT.match(text, text.rfind("\n", 0, offset) + 1)
+    return found[0] if found else ""
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _rendered(value: object, layout: Layout | None) -> str:
+    inner = None if layout is None else layout.deeper
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value).items()
+        return _bracketed("{", [f"{_quoted(key)}: {_rendered(one, inner)}" for key, one in pairs], "}", layout)
+    if isinstance(value, list):
+        return _bracketed("[", [_rendered(one, inner) for one in cast("list[object]", value)], "]", layout)
+    return _quoted(value)
+
+
+def _bracketed(opening: str, items: list[str], closing: str, layout: Layout | None) -> str:
+    if layout is None or not items:
+        return opening + ", ".join(items) + closing
+    line = layout.newline + layout.deeper.indent
+    return opening + line + f",{line}".join(items) + layout.newline + layout.indent + closing
+
+
+def _quoted(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _broken(text: str, found: Located, keys: Keys, says: str) -> Broken:
+    return Broken(f"'{'.'.join(keys)}': {says}", line_and_column(text, found.starts.get(keys, 0)), text)

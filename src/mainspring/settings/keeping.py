@@ -1,0 +1,97 @@
+"""What a person or a program has answered, kept for later sessions: for the doors, which tell what came of it.
+
+Nothing is raised: what cannot be kept holds for the session all the same. After each change the settings are read as
+the next session will read them, so that nobody relies on a rule that will not count: a folder that is not trusted, a
+source that is left out, another file above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, assert_never
+
+from mainspring.core.errors import MainspringError
+from mainspring.core.value import Bundle
+from mainspring.settings.home import home_folder
+from mainspring.settings.load import Asked, load
+from mainspring.settings.places import Places
+from mainspring.settings.values import Entry, Settings, SettingsError, Source
+
+if TYPE_CHECKING:
+    from mainspring.settings.writing import Change  # few are ever asked: who is not does not pay for it
+
+
+class Kept(Bundle):
+    files: tuple[str, ...] = ()  # that are others now
+    words: tuple[str, ...] = ()  # for the person: what did not come of it
+
+
+class Keeper:
+    def __init__(
+        self,
+        cwd: str,
+        environ: Mapping[str, str],
+        asked: Asked = Asked(),  # noqa: B008  # a frozen value
+    ) -> None:
+        """What the session's own settings were read by."""
+        self._cwd, self._environ, self._asked = cwd, environ, asked
+
+    def keep(self, source: Source, change: Change) -> Kept:
+        """Takes some milliseconds, for the disk; seconds if somebody else holds the lock."""
+        from mainspring.settings.writing import write
+
+        if secret(change):
+            return failed(source, "it holds what looks like a secret")
+        try:
+            done = write(Places(home_folder(self._environ), self._cwd), source, change)
+        except (MainspringError, OSError) as error:
+            return failed(source, str(error).removesuffix("."))
+        words = [f"git sees the local settings: {done.seen}"] if done.seen else []
+        return Kept(done.files, (*words, *self._without_effect(source, change)))
+
+    def _without_effect(self, source: Source, change: Change) -> list[str]:
+        """What the next session will not make of it, and why."""
+        from mainspring.settings.writing import Listed, ModeSet
+
+        try:
+            settings = load(self._cwd, self._environ, self._asked)
+        except SettingsError:
+            return []  # it will not start, and say why
+        match change:
+            case Listed(name, added):
+                entries = entries_of(settings, name)
+                held = {entry.text for entry in entries}
+                missing = [text for text in added if text not in held]
+                left = [entry for entry in entries if entry.origin.source is source and not change.keeps(entry.text)]
+            case ModeSet(mode):
+                missing = [mode] if settings.permissions.default_mode != mode else []
+                left = []
+            case _:
+                assert_never(change)
+        words = [f"'{entry.text}' stands in '{entry.origin.place}', too: take it out there yourself" for entry in left]
+        return [*words, *[f"'{text}' is kept, but {self._why(source)}" for text in missing]]
+
+    def _why(self, source: Source) -> str:
+        from mainspring.settings.trust import is_trusted
+
+        if self._asked.sources is not None and source not in self._asked.sources:
+            return f"'--setting-sources' leaves the {source} settings out: then it is not heeded"
+        if source.is_project and not is_trusted(home_folder(self._environ), self._cwd):
+            return "it counts only after 'mainspring trust': this folder is not trusted"
+        return "something above it says otherwise: see 'mainspring config'"
+
+
+def failed(source: Source, why: str) -> Kept:
+    return Kept(words=(f"not kept in the {source} settings, it holds for this session: {why}",))
+
+
+def secret(change: Change) -> bool:
+    from mainspring.secrets.redaction import redact
+
+    return any(redact(text) != text for text in getattr(change, "added", ()))
+
+
+def entries_of(settings: Settings, name: str) -> tuple[Entry, ...]:
+    given = settings.permissions
+    lists = {"allow": given.allow, "deny": given.deny, "ask": given.ask, "additionalDirectories": given.directories}
+    return lists[name]

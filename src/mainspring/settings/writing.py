@@ -1,0 +1,229 @@
+"""Changes to a settings file: rules, folders, the mode. What else is in it stays as it is.
+
+Whole or not at all (`processes/atomic.py`), under a lock on the file's folder, which leaves nothing behind and goes
+with its holder. Who writes without the lock, an editor say, is noticed by the content, and we begin again with that.
+A file that cannot be read is not written over. A link is followed where it leads, but not out of a folder that is not
+trusted: a repository can bring links. Only JSON is written; TOML has comments, and nothing here could keep them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Generator
+from typing import Literal, assert_never
+
+from mainspring.core.errors import UsageError
+from mainspring.core.value import Value
+from mainspring.processes.atomic import FileChanged, digest, write_atomically
+from mainspring.processes.opening import Moved, open_folder, read
+from mainspring.processes.paths import PathRefused, Resolved, resolve, within
+from mainspring.settings import trust, unseen
+from mainspring.settings.editing import EMPTY, with_list, with_value
+from mainspring.settings.keys import BY_NAME, Wrong, snake
+from mainspring.settings.keys import text as checked
+from mainspring.settings.places import Places
+from mainspring.settings.reading import LARGEST, Broken, located
+from mainspring.settings.reading import read as parsed
+from mainspring.settings.values import Source
+
+TABLE, MODE = "permissions", "defaultMode"
+BOM = b"\xef\xbb\xbf"
+TRIES = 10  # somebody else may write between our look and our rename; ten in a row are no accident
+PATIENCE = 5.0  # seconds for the lock, which is held for some milliseconds
+PAUSE = 0.005
+OWN_FILE, OWN_FOLDER = 0o600, 0o700  # the user's, if they are new
+
+
+class NotWritten(UsageError):  # noqa: N818  # it reads as what it says
+    """The file is what it was. The message says why."""
+
+
+class Listed(Value):
+    """A list of texts. `alone`: what else was in it goes."""
+
+    name: Literal["allow", "deny", "ask", "additionalDirectories"]
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    alone: bool = False
+
+    def keeps(self, one: object) -> bool:
+        """What is no text is not ours to remove."""
+        if not isinstance(one, str) or one in self.added:
+            return True
+        return not self.alone and one not in self.removed
+
+
+class ModeSet(Value):
+    mode: str
+
+
+Change = Listed | ModeSet
+
+
+class Done(Value):
+    files: tuple[str, ...]  # that are others now
+    seen: str = ""  # why git sees the local file; empty: it does not, or there is no git
+
+
+def write(places: Places, source: Source, change: Change) -> Done:
+    """Raises `NotWritten`, `PathRefused` and `OSError`."""
+    _check(change, source)
+    files = [path for whose, path in places.files((source,)) if whose is source and path.endswith(".json")]
+    if not files:
+        raise NotWritten("there is no home to keep it in: set MAINSPRING_HOME")
+    # The last one that is there wins over the others, so that is where something is added; else Claude Code's.
+    target = next((path for path in reversed(files) if os.path.lexists(path)), files[0])
+    seen = _hidden(places, target) if source is Source.LOCAL else ""
+    changed = [path for path in files if _in_file(path, _part(change, path == target), source, places)]
+    return Done(tuple(changed), seen)
+
+
+def _check(change: Change, source: Source) -> None:
+    match change:
+        case ModeSet(mode):
+            key = BY_NAME[f"{TABLE}.{MODE}"]
+            if source.is_project and mode in key.users_own:
+                raise NotWritten(f"a project may not choose the mode '{mode}', only the user may")
+            said: tuple[str, ...] = (mode,)
+        case Listed():
+            said = change.added
+        case _:
+            assert_never(change)
+    for one in said:
+        try:
+            checked(one)
+            one.encode()
+        except (Wrong, UnicodeEncodeError) as error:
+            raise NotWritten(f"'{one[:40]!r}' cannot be written down: {error}") from None
+
+
+def _part(change: Change, is_target: bool) -> Change | None:
+    """What of it concerns a file: nothing is added to one that is not the target."""
+    if is_target:
+        return change
+    if isinstance(change, Listed) and (change.removed or change.alone):
+        return Listed(change.name, removed=change.removed, alone=change.alone)
+    return None
+
+
+def _in_file(path: str, change: Change | None, source: Source, places: Places) -> bool:
+    """Whether it is another now."""
+    if change is None or not (os.path.lexists(path) or _adds(change)):
+        return False
+    mode = OWN_FILE if source is Source.USER else None
+    for _ in range(TRIES):
+        folder = _allowed(path, source, places).real.rpartition("/")[0]
+        try:
+            if mode is not None:
+                os.makedirs(folder, OWN_FOLDER, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
+            with _locked(folder):
+                return _once(_allowed(path, source, places), change, mode)
+        except (FileChanged, Moved, FileNotFoundError):
+            continue
+        except OSError:
+            if os.path.isdir(folder):  # noqa: PTH112
+                raise
+            # Else it has gone: while a command runs, a sandbox holds an empty one in the place of a missing one.
+    raise NotWritten(f"'{path}' is changed by somebody else all the time: try again later")
+
+
+def _adds(change: Change) -> bool:
+    return isinstance(change, ModeSet) or bool(change.added)
+
+
+def _allowed(path: str, source: Source, places: Places) -> Resolved:
+    """Where it leads, if it may lead there."""
+    file = resolve(path, "/")
+    if not source.is_project:
+        return file
+    root = trust.real(places.cwd)
+    if places.home is not None and _is_the_users(file.real, trust.real(places.home), root):
+        raise NotWritten(f"'{path}' lies in the user's own folder: choose the user's settings for it")
+    if not within(file.real, root) and not trust.is_trusted(places.home, places.cwd):
+        raise NotWritten(f"'{path}' leads out of this folder, to '{file.real}': 'mainspring trust' allows that")
+    return file
+
+
+def _is_the_users(real: str, home: str, root: str) -> bool:
+    """In the user's home itself even the other one's folder is the user's: `.claude` beside `.mainspring`."""
+    return within(real, home) or root == home.rpartition("/")[0]
+
+
+def _once(file: Resolved, change: Change, mode: int | None) -> bool:
+    data = read(file, limit=LARGEST) if file.kind != "missing" else None
+    try:
+        new = changed(data if data is not None else EMPTY.encode(), change)
+    except Broken as broken:
+        line, column = broken.position
+        at = f":{line}:{column}" if line else ""
+        raise NotWritten(f"{file.real}{at}: {broken.says}. Nothing is written to it: mend it first") from None
+    if new == data:
+        return False
+    before = digest(data) if data is not None else None
+    write_atomically(file, new, before=before, mode=mode if data is None else None)
+    return True
+
+
+def changed(data: bytes, change: Change) -> bytes:
+    """The file with the change. Raises `Broken`: what we could not read again is not written, either."""
+    parsed(data)
+    mark = BOM if data.startswith(BOM) else b""
+    text = data[len(mark) :].decode()
+    match change:
+        case ModeSet(mode):
+            new = with_value(text, _keys(text, MODE), mode)
+        case Listed(name, added):
+            new = with_list(text, _keys(text, name), change.keeps, added)
+        case _:
+            assert_never(change)
+    found = mark + new.encode()
+    parsed(found)
+    return found
+
+
+def _keys(text: str, name: str) -> tuple[str, str]:
+    """As the file spells it: a key in two spellings stands there twice, and neither would count."""
+    inner = located(text).tree.get(TABLE)
+    return TABLE, snake(name) if isinstance(inner, dict) and snake(name) in inner else name
+
+
+def _hidden(places: Places, path: str) -> str:
+    """By the name that git knows: it follows no link. One that leads out is not the repository's."""
+    try:
+        root, file = trust.real(places.cwd), resolve(path, "/").real
+        if within(file, root):
+            unseen.hide(root, file.removeprefix(root).lstrip("/"))
+    except (PathRefused, OSError) as error:
+        return str(error)
+    return ""
+
+
+@contextlib.contextmanager
+def _locked(folder: str) -> Generator[None]:
+    os.close(open_folder(folder, make=True))
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _wait(fd, folder)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _wait(fd: int, folder: str) -> None:
+    """Not for ever: whoever holds it may hang."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno != errno.EWOULDBLOCK:
+                raise
+            if time.monotonic() > deadline:
+                raise NotWritten(f"another process holds the lock on '{folder}': try again later") from None
+            time.sleep(PAUSE)
+        else:
+            return

@@ -1,0 +1,56 @@
+"""What all servers of a session share: where they run, how long they may take, and the client that talks to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import TYPE_CHECKING
+
+from mainspring.core.errors import UsageError
+from mainspring.tools.mcp.values import Limits
+
+if TYPE_CHECKING:
+    from mainspring.processes.children import Children
+    from mainspring.tools.mcp.ground import Ground
+    from mainspring.tools.mcp.relayed import Send
+
+
+class Host:
+    """What all servers of a session share."""
+
+    def __init__(
+        self,
+        children: Callable[[], Children],
+        env: Callable[[], Mapping[str, str]],
+        ground: Ground,
+        relay: Send | None = None,
+    ) -> None:
+        """`relay` reaches the servers within the program that drives us; None: nobody does."""
+        self.children, self.env, self.ground, self.relay = children, env, ground, relay
+        self.limits = Limits()
+        self.folders: Callable[[], tuple[str, ...]] = lambda: (ground.project, *ground.folders)  # that are worked in
+        self.asks = relay is None  # whether a server may ask the person: a pipe has no words for it
+        self.one = asyncio.Lock()  # question at a time, of all servers: there is one person
+        self.ids = count(1)  # of messages by `relay`, over all lives of a server: it may keep one that was given up
+        self._loading: asyncio.Task[None] | None = None
+
+    def load(self) -> asyncio.Task[None]:
+        """The official client, once, in a thread: it takes half a second."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(asyncio.to_thread(load_link))
+            self._loading.add_done_callback(
+                lambda task: task.cancelled() or task.exception()
+            )  # all may be gone by then
+        return self._loading
+
+
+def load_link() -> None:
+    """Afterwards, to import it takes no time."""
+    from importlib import import_module
+
+    try:
+        import_module("mainspring.tools.mcp.link")
+        import_module("mainspring.tools.mcp.ways")
+    except ImportError as error:
+        raise UsageError(f"MCP servers need the package 'mcp' ({error}): pip install 'mainspring[mcp]'") from None

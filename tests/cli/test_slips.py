@@ -1,0 +1,230 @@
+"""Slips of the pen: what matches nothing is named, with what was probably meant, before anybody waits or pays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKError, query
+
+from cli.stage import COMMAND, PATIENCE, Done, Serve, Stage, frames
+from mainspring.assembly.options import MODES
+from mainspring.simulator.replies import Say
+
+
+def told(done: Done) -> list[str]:
+    return [line.removeprefix("mainspring: ") for line in done.stderr.decode().splitlines()]
+
+
+def settings(stage: Stage, **said: Any) -> str:
+    stage.home.mkdir(parents=True, exist_ok=True)
+    (stage.home / "settings.json").write_text(json.dumps(said))
+    return f"{stage.home}/settings.json"
+
+
+# --- rules ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--allowedTools", "Bsh(git *)"), "'--allowedTools Bsh(git *)': there is no tool 'Bsh'. Did you mean 'Bash'?"),
+        (("--disallowedTools", "read"), "'--disallowedTools read': there is no tool 'read'. Did you mean 'Read'?"),
+        (("--disallowedTools", "Frobnicate"), "'--disallowedTools Frobnicate': there is no tool 'Frobnicate'"),
+        (
+            ("--allowedTools", "Bash(git log"),
+            "'--allowedTools Bash(git log': the rule 'Bash(git log' has no closing parenthesis at its end",
+        ),
+        (("--model", "sonet"), "'--model': we know no model 'sonet'. Did you mean 'sonnet'?"),
+        (("--fallback-model", "hiaku"), "'--fallback-model': we know no model 'hiaku'. Did you mean 'haiku'?"),
+    ],
+)
+def test_a_slip_in_a_flag_is_told_and_the_run_goes_on(flags: tuple[str, ...], words: str, serve: Serve) -> None:
+    done = serve(Say.of("Hi.")).run("-p", "hello", *flags)
+    assert (done.returncode, done.stdout, told(done)) == (0, b"Hi.\n", [words])
+
+
+def test_a_slip_in_settings_is_told_with_its_file(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    file = settings(
+        stage,
+        permissions={"deny": ["Bsh(rm:*)", "Raed(./secret)"], "ask": ["bash(git push)"], "allow": ["Grpe", "Grep"]},
+        model="opsu",
+    )
+    assert told(stage.run("-p", "hello")) == [
+        f"{file}: 'permissions.deny' has 'Bsh(rm:*)', and there is no tool 'Bsh'. Did you mean 'Bash'?",
+        f"{file}: 'permissions.deny' has 'Raed(./secret)', and there is no tool 'Raed'. Did you mean 'Read'?",
+        f"{file}: 'permissions.ask' has 'bash(git push)', and there is no tool 'bash'. Did you mean 'Bash'?",
+        f"{file}: 'permissions.allow' has 'Grpe', and there is no tool 'Grpe'. Did you mean 'Grep'?",
+        "'model': we know no model 'opsu'. Did you mean 'opus'?",
+    ]
+
+
+def test_the_doctor_and_the_list_of_settings_know_of_slips(serve: Serve) -> None:
+    stage = serve()
+    file = settings(stage, permissions={"deny": ["Bsh(rm:*)"]})
+    words = f"{file}: 'permissions.deny' has 'Bsh(rm:*)', and there is no tool 'Bsh'. Did you mean 'Bash'?"
+    assert f"unknown: {words}" in stage.run("config").stdout.decode().splitlines()
+    found = json.loads(stage.run("doctor", "--json").stdout)
+    assert words in [one["says"] for one in found["checks"]]
+
+
+def test_of_many_slips_some_are_told(serve: Serve) -> None:
+    names = ",".join(f"Bsh(git {number})" for number in range(25))
+    lines = told(serve(Say.of("Hi.")).run("-p", "hello", "--allowedTools", names))
+    assert len(lines) == 11
+    assert lines[-1] == "and 15 more like these"
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--allowedTools", "Bash(git log:*),Read,Task,Agent(Explore),mcp__github,mcp__github__read,mcp__github__*"),
+        ("--disallowedTools", "MultiEdit,TodoWrite,Web*,mcp__*,Bash()"),
+        ("--model", "claude-sonnet-6"),
+        ("--model", "claude-haiku-4-5-20251001"),
+        ("--model", "a-model-of-my-own"),
+    ],
+)
+def test_what_is_no_slip_is_not_spoken_of(flags: tuple[str, ...], serve: Serve) -> None:
+    done = serve(Say.of("Hi.")).run("-p", "hello", *flags)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_model_of_ones_own_is_no_slip(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    settings(stage, models={"sonet": {"window": 50_000}})
+    done = stage.run("-p", "hello", "--model", "sonet")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+# --- closed lists ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-p", "x", "--tools", "Read,Bsh"), "'--tools Bsh': there is no such tool. Did you mean 'Bash'?"),
+        (("-p", "x", "--modle", "opus"), "unknown flag '--modle'. Did you mean '--model'?"),
+        (("-p", "x", "--disallow-tools=Bash"), "unknown flag '--disallow-tools'. Did you mean '--disallowedTools'?"),
+        (
+            ("-p", "x", "--permission-mode", "acceptedits"),
+            f"'--permission-mode' is one of {', '.join(MODES)}, not 'acceptedits'. Did you mean 'acceptEdits'?",
+        ),
+        (
+            ("sesions",),
+            "unknown command 'sesions'. Did you mean 'sessions'? If it is a prompt: 'mainspring -p sesions'.",
+        ),
+        (("trust", "--remov"), "unknown flag '--remov'. Did you mean '--remove'?"),
+    ],
+)
+def test_where_the_list_is_closed_nothing_is_begun(arguments: tuple[str, ...], words: str, serve: Serve) -> None:
+    """Also where no terminal is: a command that is misspelt is no prompt for a model."""
+    stage = serve()
+    done = stage.run(*arguments)
+    assert (done.returncode, done.stdout, told(done)) == (1, b"", [f"{words} See 'mainspring --help'."])
+    assert stage.requests == []
+
+
+def test_a_word_that_is_like_no_command_is_a_prompt_where_no_terminal_is(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."), Say.of("Ho."))
+    assert stage.run("hello").stdout == b"Hi.\n"
+    assert stage.run("-p", "sesions").stdout == b"Ho.\n"
+
+
+def test_who_makes_no_mistake_does_not_pay_for_it(serve: Serve) -> None:
+    """What looks for a name that is near is not loaded; nor is it with a rule for a tool of a server."""
+    stage = serve(Say.of("Hi."))
+    run = "main(['-p', 'hello', '--allowedTools', 'Bash(ls),mcp__a__b'])"
+    look = "print([name for name in sys.modules if name in ('difflib', 'mainspring.core.meant')])"
+    code = f"import sys; from mainspring.cli.main import main; {run}; {look}"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=stage.folder,
+        env=stage.environment,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert done.stdout == b"Hi.\n[]\n"
+
+
+# --- folders --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_folder_that_is_not_there_is_an_error_if_a_flag_names_it(made: bool, serve: Serve) -> None:
+    """A file is none either."""
+    stage = serve()
+    if made:
+        (stage.folder / "more").write_text("")
+    done = stage.run("-p", "hello", "--add-dir", "more")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert told(done) == ["'--add-dir more': there is no such folder. See 'mainspring --help'."]
+    assert stage.requests == []
+
+
+def test_a_folder_that_is_not_there_is_told_if_settings_name_it(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    (stage.folder / "there").mkdir()
+    file = settings(stage, permissions={"additionalDirectories": ["there", "gone", "~"]})
+    done = stage.run("-p", "hello")
+    assert told(done) == [f"{file}: 'permissions.additionalDirectories' has 'gone', and there is no such folder"]
+    assert done.stdout == b"Hi.\n"
+
+
+# --- over the pipe --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "words"),
+    [
+        (("--add-dir", "more"), {}, "'--add-dir more': there is no such folder"),
+        ((), {"ANTHROPIC_BASE_URL": ""}, "there is no key for the model"),
+    ],
+)
+def test_a_program_hears_as_a_result_why_nothing_was_begun(
+    flags: tuple[str, ...], env: dict[str, str], words: str, serve: Serve
+) -> None:
+    """And as before: words on standard error, and exit code 1."""
+    stage = serve()
+    done = stage.run("--input-format=stream-json", "--output-format=stream-json", "--verbose", *flags, env=env)
+    [result] = frames(done.stdout)
+    assert (result["type"], result["subtype"], result["is_error"]) == ("result", "error_during_execution", True)
+    assert result["errors"][0].startswith(words)
+    assert result["num_turns"] == result["total_cost_usd"] == 0
+    assert f"mainspring: {words}" in done.stderr.decode()
+    assert done.returncode == 1
+
+
+def test_the_real_client_knows_that_there_is_no_key(serve: Serve) -> None:
+    stage = serve()
+    script = stage.folder / "mainspring"
+    script.write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n')
+    script.chmod(0o755)
+    options = ClaudeAgentOptions(
+        cli_path=script, cwd=stage.folder, env=stage.environment | {"ANTHROPIC_BASE_URL": ""}, stderr=lambda _: None
+    )
+
+    async def said() -> str:
+        try:
+            async for _ in query(prompt="hello", options=options):
+                pass
+        except ClaudeSDKError as error:
+            return str(error)
+        return ""
+
+    words = asyncio.run(said())
+    assert "there is no key for the model" in words
+    assert "ANTHROPIC_API_KEY" in words
+
+
+def test_what_a_flag_has_wrong_is_no_result(serve: Serve) -> None:
+    """As stream-json 1.6 has it."""
+    done = serve().run("--input-format=stream-json", "--modle=x")
+    assert (done.returncode, done.stdout) == (1, b"")

@@ -1,0 +1,488 @@
+"""A client: one session, many turns, and what the program may do meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from mcp.server import MCPServer
+
+from mainspring.core.errors import UsageError
+from mainspring.core.models import DEFAULT_MODEL
+from mainspring.providers.scripted import Scripted, says
+from mainspring.providers.scripted import call as scripted_call
+from mainspring.sdk import (
+    AgentDefinition,
+    AssistantMessage,
+    ClaudeSDKError,
+    CLIConnectionError,
+    Client,
+    HookMatcher,
+    Message,
+    Options,
+    PermissionResultAllow,
+    PermissionResultDeny,
+    ProcessError,
+    RateLimitEvent,
+    ResultMessage,
+    StreamEvent,
+    SystemMessage,
+    ToolAnnotations,
+    ToolPermissionContext,
+    ToolProgressMessage,
+    create_sdk_mcp_server,
+    query,
+)
+from mainspring.sdk import tool as sdk_tool
+from mainspring.simulator.replies import Refuse, Say
+from mainspring.tools.custom import tool
+from sdk.stage import Stage, call, outcomes, play, texts
+
+
+async def response(client: Client) -> list[Message]:
+    return [message async for message in client.receive_response()]
+
+
+@pytest.mark.covers("L-07", "M-15", "M-06")
+def test_many_turns_in_one_session(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        async with Client(stage.options()) as client:
+            await client.query("one")
+            first = await response(client)
+            await client.query("two")
+            second = await response(client)
+        assert (texts(first), texts(second)) == (["A."], ["B."])
+        assert first[-1].session_id == second[-1].session_id  # type: ignore[union-attr]
+        assert "one" in str(stage.server.requests[1].body)
+        assert isinstance(first[0], SystemMessage)
+        assert first[0].subtype == "init"
+
+    play(main, tmp_path, Say.of("A."), Say.of("B."))
+
+
+@pytest.mark.covers("E-15", "M-18")
+@pytest.mark.parametrize("wanted", [True, False])
+def test_pieces_only_for_who_wants_them(wanted: bool, tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        told = await stage.ask(include_partial_messages=wanted)
+        assert any(isinstance(message, StreamEvent) for message in told) is wanted
+
+    play(main, tmp_path, Say.of("Slowly, and in pieces."))
+
+
+def test_it_goes_on_after_the_client_is_gone(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        first = await stage.ask("remember the milk")
+        told = await stage.ask("what?", resume=first[-1].session_id)  # type: ignore[union-attr]
+        assert told[-1].session_id == first[-1].session_id  # type: ignore[union-attr]
+        assert "remember the milk" in str(stage.server.requests[1].body)
+
+    play(main, tmp_path, Say.of("A."), Say.of("B."))
+
+
+def test_connected_twice_or_not_at_all(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        client = Client(stage.options())
+        with pytest.raises(CLIConnectionError, match="nobody is connected"):
+            await client.query("go")
+        await client.disconnect()  # it does no harm
+        await client.connect()
+        with pytest.raises(CLIConnectionError, match="connected already"):
+            await client.connect()
+        await client.disconnect()
+        await client.disconnect()
+        with pytest.raises(CLIConnectionError, match="nobody is connected"):
+            await client.interrupt()
+        await client.connect("hello")  # again, as another session
+        assert texts(await response(client)) == ["Hi."]
+        await client.disconnect()
+
+    play(main, tmp_path, Say.of("Hi."))
+
+
+def test_what_the_session_refuses_is_raised_and_it_goes_on(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        async with Client(stage.options()) as client:
+            with pytest.raises(ClaudeSDKError, match="Invalid permission mode 'reckless'"):
+                await client.set_permission_mode("reckless")  # type: ignore[arg-type]
+            with pytest.raises(ClaudeSDKError, match="File checkpointing is not enabled"):
+                await client.rewind_files("11111111-1111-1111-1111-111111111111")
+            await client.query("go")
+            assert texts(await response(client)) == ["Hi."]
+            info = await client.get_server_info()
+            assert info is not None
+            assert "compact" in [command["name"] for command in info["commands"]]
+
+    play(main, tmp_path, Say.of("Hi."))
+
+
+# --- the program's own functions ---------------------------------------------------------------------
+
+
+def test_permission_is_asked_of_the_program(tmp_path: Path) -> None:
+    asked: list[tuple[str, dict[str, Any], str | None]] = []
+
+    async def may(name: str, given: dict[str, Any], context: ToolPermissionContext) -> Any:
+        asked.append((name, given, context.tool_use_id))
+        if "no" in given["command"]:
+            return PermissionResultDeny(message="not that one")
+        return PermissionResultAllow(updated_input={"command": "echo other"})
+
+    async def main(stage: Stage) -> None:
+        yes, no = outcomes(await stage.ask(can_use_tool=may))
+        assert (yes.content, no.is_error) == ("other", True)
+        assert "not that one" in str(no.content)
+        assert asked == [("Bash", {"command": "touch this"}, "toolu_a"), ("Bash", {"command": "touch no"}, "toolu_b")]
+
+    play(
+        main,
+        tmp_path,
+        Say.of(call("Bash", "a", command="touch this")),
+        Say.of(call("Bash", "b", command="touch no")),
+        Say.of("Done."),
+    )
+
+
+@pytest.mark.parametrize("wrong", ["raises", "returns nothing"])
+def test_a_callback_that_fails_is_a_no(wrong: str, tmp_path: Path) -> None:
+    async def may(name: str, given: dict[str, Any], context: ToolPermissionContext) -> Any:
+        if wrong == "raises":
+            raise ValueError("oh dear")
+
+    async def main(stage: Stage) -> None:
+        [no] = outcomes(await stage.ask(can_use_tool=may))
+        assert no.is_error
+        assert ("oh dear" if wrong == "raises" else "PermissionResultAllow") in str(no.content)
+        assert not (stage.folder / "this").exists()
+
+    play(main, tmp_path, Say.of(call("Bash", command="touch this")), Say.of("Done."))
+
+
+def test_a_hook_says_no_and_another_that_fails_can_say_no_too(tmp_path: Path) -> None:
+    async def no(input: Any, id: str | None, context: Any) -> Any:
+        return {
+            "hookSpecificOutput": {
+                "hookEventName": "PreToolUse",
+                "permissionDecision": "deny",
+                "permissionDecisionReason": f"no {input['tool_input']['command']}",
+            }
+        }
+
+    async def broken(input: Any, id: str | None, context: Any) -> Any:
+        raise RuntimeError("broken")
+
+    async def main(stage: Stage) -> None:
+        for hook, words in ((no, "no touch this"), (broken, "broken")):
+            hooks: Any = {"PreToolUse": [HookMatcher(matcher="Bash", hooks=[hook], on_failure="block")]}
+            [result] = outcomes(await stage.ask(hooks=hooks, allowed_tools=["Bash"]))
+            assert result.is_error
+            assert words in str(result.content)
+        assert not (stage.folder / "this").exists()
+
+    said = (Say.of(call("Bash", command="touch this")), Say.of("Done."))
+    play(main, tmp_path, *said, *said)
+
+
+def test_continue_and_async_by_their_python_names(tmp_path: Path) -> None:
+    async def stop(input: Any, id: str | None, context: Any) -> Any:
+        return {"continue_": False, "stopReason": "enough"}
+
+    async def main(stage: Stage) -> None:
+        told = await stage.ask(hooks={"PreToolUse": [HookMatcher(hooks=[stop])]}, allowed_tools=["Bash"])
+        assert len(stage.server.requests) == 1
+        assert isinstance(told[-1], ResultMessage)
+
+    play(main, tmp_path, Say.of(call("Bash", command="echo")), Say.of("Done."))
+
+
+# --- our own: a provider and tools without a server -------------------------------------------------
+
+
+@tool(read_only=True)
+async def area(width: float, height: float) -> float:
+    """The area of a rectangle."""
+    return width * height
+
+
+@pytest.mark.covers("M-01", "N-09")
+def test_without_a_server_and_without_a_key(tmp_path: Path) -> None:
+    """A scripted model and a typed function: the whole session, and nothing is asked of the network."""
+    model = Scripted([says(scripted_call("area", width=2, height=3.5)), says("Seven.")])
+
+    async def main() -> None:
+        options = Options(provider=model, tools=[area], cwd=tmp_path, env={"MAINSPRING_HOME": str(tmp_path / "home")})
+        told = [message async for message in query(prompt="How large?", options=options)]
+        assert (outcomes(told)[0].content, texts(told)) == ("7.0", ["Seven."])
+        assert told[0].data["tools"] == ["area"]  # type: ignore[union-attr]
+
+    asyncio.run(main())
+
+
+def test_a_denied_tool_stays_denied_even_if_the_program_brings_it(tmp_path: Path) -> None:
+    model = Scripted([says(scripted_call("area", width=2, height=3.5)), says("Pity.")])
+
+    async def main() -> None:
+        options = Options(
+            provider=model,
+            tools=["Read", area],
+            disallowed_tools=["area"],
+            cwd=tmp_path,
+            env={"MAINSPRING_HOME": str(tmp_path / "home")},
+        )
+        told = [message async for message in query(prompt="How large?", options=options)]
+        assert outcomes(told)[0].is_error
+        assert told[0].data["tools"] == ["Read"]  # type: ignore[union-attr]
+
+    asyncio.run(main())
+
+
+# --- what is wrong with the options ------------------------------------------------------------------
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"permission_mode": "yolo"}, "'permission_mode' is one of"),
+    ({"effort": "huge"}, "'effort' is one of"),
+    ({"max_turns": 0}, "'max_turns' is a whole number of at least 1"),
+    ({"max_budget_usd": -1.0}, "'max_budget_usd' is an amount"),
+    ({"session_id": "mine"}, "'session_id' is 'mine': it must be a UUID"),
+    ({"tools": ["Raed"]}, "'--tools Raed': there is no such tool"),
+    ({"thinking": {"type": "hard"}}, "'thinking' is of the type"),
+    ({"system_prompt": {"type": "poem"}}, "'system_prompt' is a text"),
+    ({"output_format": {"type": "xml"}}, "'output_format' is"),
+    ({"settings": "{"}, "settings"),
+    ({"cwd": "/nowhere/at/all"}, "the working folder '/nowhere/at/all' is not there"),
+    ({"mcp_servers": "{"}, "mcp"),
+    ({"extra_args": {"jump": None}}, "'extra_args' has 'jump'"),
+    ({"skills": "some"}, "'skills' is a list of names"),
+    ({"can_use_tool": len, "permission_prompt_tool_name": "mcp__a__b"}, "exclude each other"),
+    ({"plugins": [{"type": "local", "path": "."}]}, "'plugins' are not there yet"),
+]
+
+
+@pytest.mark.covers("M-11")
+@pytest.mark.parametrize(("chosen", "words"), WRONG)
+def test_bad_options_are_named_before_anybody_pays(chosen: dict[str, Any], words: str, tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        tasks = asyncio.all_tasks()
+        with pytest.raises(UsageError) as raised:
+            await stage.ask(**chosen)
+        assert words in str(raised.value)
+        assert stage.server.requests == []
+        assert asyncio.all_tasks() == tasks
+
+    play(main, tmp_path)
+
+
+def test_no_key_is_told_with_the_way_out(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        with pytest.raises(UsageError, match="there is no key for the model"):
+            await stage.ask(env={"ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""})
+
+    play(main, tmp_path)
+
+
+def test_a_prompt_that_is_none(tmp_path: Path) -> None:
+    async def prompts() -> Any:
+        yield {"type": "user", "message": {"role": "assistant", "content": "hm"}}
+
+    async def main(stage: Stage) -> None:
+        with pytest.raises(UsageError, match="the role must be 'user'"):
+            async for _ in query(prompt=prompts(), options=stage.options()):
+                pass
+
+    play(main, tmp_path)
+
+
+def test_prompts_that_break_off_are_the_programs_own_error(tmp_path: Path) -> None:
+    async def prompts() -> Any:
+        yield {"message": {"role": "user", "content": "hello"}}
+        raise KeyError("mine")
+
+    async def main(stage: Stage) -> None:
+        with pytest.raises(KeyError, match="mine"):
+            async for _ in query(prompt=prompts(), options=stage.options()):
+                pass
+
+    play(main, tmp_path, Say.of("Hi."))
+
+
+def test_one_session_cannot_be_open_twice(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        async with Client(stage.options()) as client:
+            await client.query("go")
+            told = await response(client)
+            with pytest.raises(ProcessError, match="is open in this process"):
+                await stage.ask(resume=told[-1].session_id)  # type: ignore[union-attr]
+
+    play(main, tmp_path, Say.of("Hi."))
+
+
+# --- more than the five ------------------------------------------------------------------------------
+
+
+@pytest.mark.covers("M-17", "M-03")
+def test_how_a_call_gets_on_and_why_it_waits(tmp_path: Path) -> None:
+    """What the other SDK tells, and the Python one did not: progress of tools, limits, retries, hooks, tasks."""
+
+    async def hook(input: Any, id: str | None, context: Any) -> Any:
+        return {"systemMessage": "a word from a hook"}
+
+    async def main(stage: Stage) -> None:
+        told = await stage.ask(
+            allowed_tools=["Bash"],
+            include_partial_messages=True,
+            include_hook_events=True,
+            hooks={"PreToolUse": [HookMatcher(hooks=[hook])]},
+        )
+        [limit] = [message for message in told if isinstance(message, RateLimitEvent)]
+        assert limit.rate_limit_info.status == "rejected"
+        said = [message for message in told if isinstance(message, ToolProgressMessage)]
+        assert said
+        assert (said[0].tool_name, said[0].tool_use_id) == ("Bash", "toolu_Bash")
+        assert "one" in said[-1].text
+        subtypes = [message.subtype for message in told if isinstance(message, SystemMessage)]
+        assert {"init", "api_retry", "informational", "hook_started", "hook_response"} <= {*subtypes}
+
+    slow = call("Bash", command="echo one; sleep 1.5; echo two")
+    wait = Refuse(429, "rate_limit_error", "slow down", headers={"retry-after": "1"})
+    play(main, tmp_path, wait, Say.of(slow), Say.of("Done."))
+
+
+@pytest.mark.covers("M-03", "M-05", "D-40")
+def test_a_summary_is_told_and_words_for_ourselves_are_answered(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        async with Client(stage.options()) as client:
+            for prompt in ("hello", "really?"):
+                await client.query(prompt)
+                await response(client)
+            await client.query("/compact")
+            told = await response(client)
+            assert "compact_boundary" in [message.subtype for message in told if isinstance(message, SystemMessage)]
+            await client.query("/context")
+            assert "tokens" in str((await response(client))[-1].result)  # type: ignore[union-attr]
+
+    play(main, tmp_path, Say.of("The first answer. " * 2_000), Say.of("Yes."), Say.of("A summary."))
+
+
+@pytest.mark.covers("M-12", "K-09")
+def test_the_model_and_its_effort(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        await stage.ask()
+        await stage.ask(model="claude-opus-5-5", effort="low")
+        first, second = [request.body for request in stage.server.requests]
+        assert (first["model"], second["model"]) == (DEFAULT_MODEL.name, "claude-opus-5-5")
+        assert (first.get("output_config", {}).get("effort"), second["output_config"]["effort"]) == (None, "low")
+
+    play(main, tmp_path, Say.of("A."), Say.of("B."))
+
+
+@pytest.mark.covers("M-13")
+@pytest.mark.parametrize("sources", [["project"], []])
+def test_what_a_project_brings(sources: list[Any], tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        (stage.folder / "CLAUDE.md").write_text("The word is swordfish.")
+        skill = stage.folder / ".claude/skills/deploy/SKILL.md"
+        skill.parent.mkdir(parents=True)
+        skill.write_text("---\ndescription: Deploys it.\n---\nDo it.")
+        told = await stage.ask(setting_sources=sources)
+        assert ("swordfish" in str(stage.server.requests[0].body)) is bool(sources)
+        assert ("deploy" in told[0].data["skills"]) is bool(sources)  # type: ignore[union-attr]
+
+    play(main, tmp_path, Say.of("A."))
+
+
+@pytest.mark.covers("N-17", "N-18", "N-06", "M-11")
+def test_an_agent_of_the_programs(tmp_path: Path) -> None:
+    """A conversation of its own, tools of its own; only its last words come back."""
+
+    async def main(stage: Stage) -> None:
+        kind = AgentDefinition(description="Looks.", prompt="You look.", tools=["Read"], effort="low")
+        told = await stage.ask(agents={"looker": kind}, forward_subagent_text=True)
+        own = stage.server.requests[1].body
+        assert [tool["name"] for tool in own["tools"]] == ["Read"]
+        assert "You look." in str(own["system"])
+        assert "go" not in [str(message["content"]) for message in own["messages"]]
+        assert outcomes(told)[-1].content == "Seen."
+        inner = [m for m in told if isinstance(m, AssistantMessage) and m.parent_tool_use_id == "toolu_Task"]
+        assert texts(list(inner)) == ["Seen."]
+
+    sent = call("Task", description="look", prompt="Look there.", subagent_type="looker")
+    play(main, tmp_path, Say.of(sent), Say.of("Seen."), Say.of("Done."))
+
+
+# --- servers of the program --------------------------------------------------------------------------
+
+
+class Sum(TypedDict):
+    a: Annotated[int, "the first one"]
+    b: int
+
+
+@sdk_tool("add", "Adds.", {"a": float, "b": float})
+async def add(given: dict[str, Any]) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": str(given["a"] + given["b"])}]}
+
+
+@sdk_tool("add_all", "Adds, too.", Sum, ToolAnnotations(readOnlyHint=True))
+def add_all(given: Any) -> Any:  # not async: it runs in a thread
+    return f"{given['a'] + given['b']} in {threading.current_thread() is threading.main_thread()}"
+
+
+@sdk_tool("fail", "Fails.", {})
+async def fail(given: dict[str, Any]) -> dict[str, Any]:
+    raise ValueError("not today")
+
+
+@sdk_tool("odd", "Is odd.", {})
+async def odd(given: dict[str, Any]) -> Any:
+    return 42
+
+
+@pytest.mark.covers("N-09")
+@pytest.mark.parametrize(
+    ("name", "given", "said", "failed"),
+    [
+        ("add", {"a": 1, "b": 2.5}, "3.5", False),
+        ("add_all", {"a": 1, "b": 2}, "3 in False", False),
+        ("add", {"a": "one"}, "does not fit", True),
+        ("fail", {}, "ValueError: not today", True),
+        ("odd", {}, "returned no result", True),
+    ],
+)
+def test_tools_of_a_server_within_the_program(
+    name: str, given: dict[str, Any], said: str, failed: bool, tmp_path: Path
+) -> None:
+    async def main(stage: Stage) -> None:
+        server = create_sdk_mcp_server("sums", tools=[add, add_all, fail, odd])
+        told = await stage.ask(mcp_servers={"sums": server}, allowed_tools=["mcp__sums"])
+        [result] = outcomes(told)
+        assert said in str(result.content)
+        assert bool(result.is_error) is failed
+
+    play(main, tmp_path, Say.of(call(f"mcp__sums__{name}", **given)), Say.of("Done."))
+
+
+def test_a_schema_that_is_none_is_told_where_it_stands() -> None:
+    with pytest.raises(UsageError, match="the input of the tool 'bad' cannot be described"):
+        sdk_tool("bad", "Bad.", {"a": object()})
+    with pytest.raises(UsageError, match="the input of the tool 'bad' is no object"):
+        sdk_tool("bad", "Bad.", int)
+
+
+def test_a_server_of_the_official_package(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        official = MCPServer("theirs")
+
+        @official.tool()
+        def shout(word: str) -> str:
+            """Shouts."""
+            return word.upper()
+
+        servers = {"theirs": {"type": "sdk", "name": "theirs", "instance": official}}
+        told = await stage.ask(mcp_servers=servers, allowed_tools=["mcp__theirs"])
+        assert "HELLO" in str(outcomes(told)[0].content)
+        assert told[0].data["mcp_servers"][0]["status"] == "connected"  # type: ignore[union-attr]
+
+    play(main, tmp_path, Say.of(call("mcp__theirs__shout", word="hello")), Say.of("Done."))
