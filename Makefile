@@ -32,6 +32,7 @@ test: check peers
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report --fail-under 100 > .venv/whole-coverage.txt || { cat .venv/whole-coverage.txt; exit 1; }
 	@$(BIN)/pytest -q -n 2 --dist worksteal $(DECIDES:%=--ignore=%) $(PLAYS:%=--ignore=%)
+	@MAINSPRING_PIPE_CLIENT=mainspring.sdk $(BIN)/pytest -q -n 2 --dist worksteal tests/pipe
 	@$(BIN)/pytest -q -n 2 --dist loadgroup $(PLAYS)
 
 coverage: $(READY)
@@ -95,6 +96,7 @@ bench: $(READY)
 	@$(BIN)/python bench/cost.py
 	@$(BIN)/python bench/sandbox.py
 	@$(BIN)/python bench/openai.py
+	@$(BIN)/python bench/sdk.py
 
 # Our providers and our command against llama.cpp's server, with a small model on one thread (about a minute).
 local: $(READY)

@@ -43,7 +43,7 @@ def test_every_flag_of_the_wire_is_accepted_in_both_forms(name: str) -> None:
 
 def test_the_table_and_the_options_are_one() -> None:
     fields = {flag.field for flag in FLAGS}
-    others = {"words", "given", "ignored", "cwd", "in_process", "notice", "remark", "sessions_home"}
+    others = {"words", "given", "ignored", "cwd", "in_process", "notice", "own_tools", "remark", "sessions_home"}
     assert fields | others == set(Options.__annotations__)
     assert len(BY_NAME) == sum(1 + len(flag.also) for flag in FLAGS)
 

@@ -24,6 +24,7 @@ from mainspring.settings import trust
 from mainspring.settings.values import Source
 from mainspring.settings.writing import Listed
 from mainspring.simulator.replies import Say
+from mainspring.tools.base import Place
 from pipe.raw import prompt
 from pipe.stage import Serve, Stage, Told, bash, call, exchange, words
 
@@ -360,11 +361,11 @@ def test_what_no_answer_makes_of_a_file() -> None:
     """Everything goes, a deny rule goes: that is for whoever opens the file."""
     for source in (Source.USER, Source.PROJECT, Source.LOCAL):
         with pytest.raises(UsageError, match="no answer makes 'bypassPermissions' a default"):
-            lasting({"type": "setMode", "mode": "bypassPermissions"}, source, "/work")
+            lasting({"type": "setMode", "mode": "bypassPermissions"}, source, Place("/work"))
         rules: dict[str, Any] = {"rules": [{"toolName": "Bash", "ruleContent": None}], "behavior": "deny"}
         with pytest.raises(UsageError, match="no answer takes a deny rule out of a file"):
-            lasting({"type": "removeRules", **rules}, source, "/work")
-        assert lasting({"type": "replaceRules", **rules}, source, "/work") == Listed("deny", ("Bash",))
+            lasting({"type": "removeRules", **rules}, source, Place("/work"))
+        assert lasting({"type": "replaceRules", **rules}, source, Place("/work")) == Listed("deny", ("Bash",))
 
 
 # --- many questions ----------------------------------------------------------------------------------

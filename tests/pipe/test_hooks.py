@@ -54,6 +54,7 @@ def specific(event: str, **fields: Any) -> dict[str, Any]:
 # --- what is heard ----------------------------------------------------------------------------------
 
 
+@pytest.mark.of_the_pipe  # our library refuses names that nobody knows
 @pytest.mark.covers("I-01", "I-02", "I-04")
 def test_the_events_of_a_turn(serve: Serve) -> None:
     """10: the events of a turn with their inputs, in order; a failure has its own event; unknown ones do no harm."""

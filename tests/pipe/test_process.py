@@ -67,7 +67,8 @@ def test_an_id_in_use_is_refused_and_the_client_raises(serve: Serve) -> None:
     id = str(uuid.uuid4())
     first, second = stage.ask("hello", session_id=id), stage.ask("hello", session_id=id)
     assert (first.error, first.result.session_id, first.init["session_id"]) == (None, id, id)
-    assert type(second.error) is ProcessError
+    assert isinstance(second.error, ProcessError)
+    assert not isinstance(second.error, ResultError)
     assert (second.error.exit_code, second.messages) == (1, [])
     assert id in "\n".join(second.stderr)
 

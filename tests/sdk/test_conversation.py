@@ -22,6 +22,7 @@ from mainspring.sdk import (
     Client,
     HookMatcher,
     Message,
+    NotStartedError,
     Options,
     PermissionResultAllow,
     PermissionResultDeny,
@@ -244,10 +245,10 @@ def test_a_denied_tool_stays_denied_even_if_the_program_brings_it(tmp_path: Path
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"permission_mode": "yolo"}, "'permission_mode' is one of"),
     ({"effort": "huge"}, "'effort' is one of"),
-    ({"max_turns": 0}, "'max_turns' is a whole number of at least 1"),
+    ({"max_turns": -1}, "'max_turns' is a whole number of at least 0"),
     ({"max_budget_usd": -1.0}, "'max_budget_usd' is an amount"),
     ({"session_id": "mine"}, "'session_id' is 'mine': it must be a UUID"),
-    ({"tools": ["Raed"]}, "'--tools Raed': there is no such tool"),
+    ({"tools": ["Raed"]}, "'tools Raed': there is no such tool"),
     ({"thinking": {"type": "hard"}}, "'thinking' is of the type"),
     ({"system_prompt": {"type": "poem"}}, "'system_prompt' is a text"),
     ({"output_format": {"type": "xml"}}, "'output_format' is"),
@@ -301,9 +302,11 @@ def test_prompts_that_break_off_are_the_programs_own_error(tmp_path: Path) -> No
         raise KeyError("mine")
 
     async def main(stage: Stage) -> None:
+        told: list[Message] = []
         with pytest.raises(KeyError, match="mine"):
-            async for _ in query(prompt=prompts(), options=stage.options()):
-                pass
+            async for message in query(prompt=prompts(), options=stage.options()):
+                told.append(message)
+        assert texts(told) == ["Hi."]  # what was said before it is done
 
     play(main, tmp_path, Say.of("Hi."))
 
@@ -486,3 +489,237 @@ def test_a_server_of_the_official_package(tmp_path: Path) -> None:
         assert told[0].data["mcp_servers"][0]["status"] == "connected"  # type: ignore[union-attr]
 
     play(main, tmp_path, Say.of(call("mcp__theirs__shout", word="hello")), Say.of("Done."))
+
+
+def print_it(text: str) -> None:
+    """Prints."""
+    raise AssertionError(text)
+
+
+# --- guards that would be off ------------------------------------------------------------------------
+
+OFF: list[tuple[dict[str, Any], str]] = [
+    ({"hooks": {"PreToolUze": []}}, "'hooks' has 'PreToolUze'"),
+    ({"hooks": {"SessionStart": []}}, "'hooks' has 'SessionStart'"),
+    ({"hooks": {"PreToolUse": [print]}}, "a list of HookMatcher belongs there"),
+    ({"hooks": {"PreToolUse": [HookMatcher(hooks=[5])]}}, "which is no function"),  # type: ignore[list-item]
+    ({"disallowed_tools": "Bash"}, "'disallowed_tools' is a list of texts, not 'Bash'"),
+    ({"allowed_tools": None, "tools": "Read"}, "'tools' is a list of names and tools"),
+    ({"can_use_tool": 5}, "'can_use_tool' is a function"),
+    ({"max_turns": "5"}, "'max_turns' is a whole number, not '5'"),
+    ({"include_partial_messages": "no"}, "'include_partial_messages' is True or False"),
+    ({"env": {"A": 1}}, "'env' is a dict of texts"),
+    ({"provider": "openai"}, "'provider' is a provider"),
+    ({"agents": {"a": {"description": "d"}}}, "'agents' is a dict of AgentDefinition"),
+    ({"session_store": object()}, "'session_store' is a session store"),
+    ({"mcp_servers": {"a": "b"}}, "a dict belongs there"),
+    ({"tools": ["Read", "Read"]}, "'tools' has 'Read' twice"),
+    ({"tools": [add]}, "that goes into 'create_sdk_mcp_server'"),
+    ({"add_dirs": ["/nowhere/at/all"]}, "'add_dirs /nowhere/at/all'"),
+    ({"fork_session": True}, "'fork_session' goes with 'resume ID'"),
+    ({"thinking": {"type": "enabled"}}, "needs 'budget_tokens'"),
+    ({"system_prompt": {"type": "file"}}, "file (with 'path')"),
+    ({"mcp_servers": {"a": {"type": "sdk", "name": "a"}}}, "no 'instance' for 'a'"),
+    ({"extra_args": {"max-budget-usd": "0.50"}}, "'extra_args' has 'max-budget-usd'"),
+    ({"hooks": {"PreToolUse": [HookMatcher(on_failure="deny")]}}, "'on_failure' at 'PreToolUse'"),  # type: ignore[arg-type]
+    ({"tools": [tool(name="Bash")(print_it)]}, "which is taken"),
+    ({"agents": {"a b": AgentDefinition("d", "p")}}, "agents"),
+    ({"permission_prompt_tool_name": "foo"}, "permission_prompt_tool_name"),
+]
+
+
+@pytest.mark.parametrize(("chosen", "words"), OFF)
+def test_what_would_be_silently_off_is_refused(chosen: dict[str, Any], words: str, tmp_path: Path) -> None:
+    """As one class, whichever of the known ones a program catches."""
+
+    async def main(stage: Stage) -> None:
+        with pytest.raises(NotStartedError) as raised:
+            await stage.ask(**chosen)
+        assert words in str(raised.value)
+        assert isinstance(raised.value, UsageError)
+        assert isinstance(raised.value, ClaudeSDKError)
+        assert stage.server.requests == []
+
+    play(main, tmp_path)
+
+
+def test_a_deny_that_matches_nothing_is_told(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    async def main(stage: Stage) -> None:
+        await stage.ask(disallowed_tools=["Shell"], stderr=said.append)
+        assert said == ["'disallowed_tools Shell': there is no tool 'Shell'"]
+
+    play(main, tmp_path, Say.of("Hi."))
+
+
+@pytest.mark.parametrize("where", ["guard", "hook", "tool"])
+def test_what_a_callback_waited_for_was_cancelled(where: str, tmp_path: Path) -> None:
+    """As when a browser goes away. It is a failure like any other, and nobody waits for ever."""
+
+    async def gone(*_: Any) -> Any:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+    chosen: dict[str, dict[str, Any]] = {
+        "guard": {"can_use_tool": gone},
+        "hook": {"hooks": {"PreToolUse": [HookMatcher(hooks=[gone], on_failure="block")]}, "allowed_tools": ["Bash"]},
+        "tool": {
+            "mcp_servers": {"s": create_sdk_mcp_server("s", tools=[sdk_tool("gone", "Goes.", {})(gone)])},
+            "allowed_tools": ["mcp__s"],
+        },
+    }
+
+    async def main(stage: Stage) -> None:
+        [result] = outcomes(await stage.ask(**chosen[where]))
+        assert result.is_error
+        assert "CancelledError" in str(result.content)
+
+    name = "mcp__s__gone" if where == "tool" else "Bash"
+    play(main, tmp_path, Say.of(call(name, **({} if where == "tool" else {"command": "touch x"}))), Say.of("Done."))
+
+
+def test_plain_functions_will_do_and_an_odd_input_is_a_no(tmp_path: Path) -> None:
+    def may(name: str, given: dict[str, Any], context: ToolPermissionContext) -> Any:
+        return PermissionResultAllow(updated_input="echo safe" if "odd" in given["command"] else None)  # type: ignore[arg-type]
+
+    def look(input: Any, id: str | None, context: Any) -> Any:
+        return {"systemMessage": "seen"}
+
+    async def main(stage: Stage) -> None:
+        hooks: Any = {"PreToolUse": [HookMatcher(hooks=[look])]}
+        odd, plain = outcomes(await stage.ask(can_use_tool=may, hooks=hooks))
+        assert (odd.is_error, plain.is_error) == (True, False)
+        assert not (stage.folder / "odd").exists()
+        assert (stage.folder / "plain").exists()
+
+    calls = [Say.of(call("Bash", name, command=f"touch {name}")) for name in ("odd", "plain")]
+    play(main, tmp_path, *calls, Say.of("Done."))
+
+
+def test_bugs_of_the_program_are_in_its_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def my_guard(name: str, given: dict[str, Any], context: ToolPermissionContext) -> Any:
+        raise KeyError("mine")
+
+    async def main(stage: Stage) -> None:
+        await stage.ask(can_use_tool=my_guard)
+
+    play(main, tmp_path, Say.of(call("Bash", command="touch x")), Say.of("Done."))
+    [record] = [record for record in caplog.records if "my_guard" in record.getMessage()]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], KeyError)
+
+
+@pytest.mark.parametrize("prompt", [None, 5, b"hello"])
+def test_a_prompt_of_a_wrong_type_is_refused_and_the_session_lives(prompt: Any, tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        async with Client(stage.options()) as client:
+            with pytest.raises(UsageError, match="a prompt is a text"):
+                await client.query(prompt)
+            await client.query("hello")
+            assert texts(await response(client)) == ["Hi."]
+        with pytest.raises(UsageError, match="a prompt is a text"):
+            async for _ in query(prompt=prompt, options=stage.options()):
+                pass
+        assert len(stage.server.requests) == 1
+
+    play(main, tmp_path, Say.of("Hi."))
+
+
+def test_two_readers(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        async with Client(stage.options()) as client:
+            first = asyncio.ensure_future(response(client))
+            await asyncio.sleep(0)
+            with pytest.raises(UsageError, match="somebody else is reading"):
+                await response(client)
+            await client.query("hello")
+            assert texts(await first) == ["Hi."]
+
+    play(main, tmp_path, Say.of("Hi."))
+
+
+def test_another_event_loop(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        async with Client(stage.options()) as client:
+
+            def elsewhere() -> None:
+                asyncio.run(client.query("hello"))
+
+            with pytest.raises(CLIConnectionError, match="another event loop"):
+                await asyncio.to_thread(elsewhere)
+
+    play(main, tmp_path)
+
+
+def test_a_session_that_failed_to_begin_can_be_taken_up(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        first = await stage.ask()
+        again = first[-1].session_id  # type: ignore[union-attr]
+        with pytest.raises(NotStartedError):
+            await stage.ask(resume=again, agents={"a b": AgentDefinition("d", "p")})
+        assert texts(await stage.ask(resume=again)) == ["B."]
+
+    play(main, tmp_path, Say.of("A."), Say.of("B."))
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_an_interrupt_behind_a_result_is_for_that_turn(steps: int, tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        async with Client(stage.options()) as client:
+            await client.query("one")
+            async for message in client.receive_response():
+                if isinstance(message, ResultMessage):
+                    for _ in range(steps):
+                        await asyncio.sleep(0)
+                    await client.interrupt()
+            await client.query("two")
+            assert texts(await response(client)) == ["B."]
+
+    play(main, tmp_path, Say.of("A."), Say.of("B."))
+
+
+def test_who_reads_may_stop_a_task(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        async with Client(stage.options(allowed_tools=["Bash"], include_partial_messages=True)) as client:
+            await client.query("go")
+            async for message in client.receive_response():
+                if isinstance(message, StreamEvent):
+                    await client.stop_task("nobody")
+
+    play(main, tmp_path, Say.of("word " * 400, call("Bash", command="echo")), Say.of("Done."))
+
+
+def test_a_clear_that_cannot_be_leaves_the_session(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        async with Client(stage.options()) as client:
+            await client.query("one")
+            await response(client)
+            stage.folder.rename(stage.folder.with_name("moved"))
+            await client.query("/clear")
+            assert "No new conversation can begin" in str((await response(client))[-1].result)  # type: ignore[union-attr]
+            stage.folder.with_name("moved").rename(stage.folder)
+            await client.query("two")
+            assert texts(await response(client)) == ["B."]
+        assert "one" in str(stage.server.requests[1].body)
+
+    play(main, tmp_path, Say.of("A."), Say.of("B."))
+
+
+def test_no_schema_is_run_as_python(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    sdk_tool("odd", "Odd.", {"type": "object", "title": f"open({str(mark)!r}, 'w')"})
+    with pytest.raises(UsageError, match="texts for types"):
+        sdk_tool("odd", "Odd.", {"title": f"open({str(mark)!r}, 'w')"})
+    assert not mark.exists()
+
+
+def test_a_program_that_cannot_hear_goes_on(tmp_path: Path) -> None:
+    def deaf(words: str) -> None:
+        raise ValueError(words)
+
+    async def main(stage: Stage) -> None:
+        assert texts(await stage.ask(disallowed_tools=["Shell"], stderr=deaf)) == ["Hi."]
+
+    play(main, tmp_path, Say.of("Hi."))

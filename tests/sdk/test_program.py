@@ -70,18 +70,18 @@ def test_who_leaves_early_leaves_nothing_behind(tmp_path: Path) -> None:
 
     async def main(stage: Stage) -> None:
         before = asyncio.all_tasks()
-        async with aclosing(query(prompt="go", options=stage.options(allowed_tools=["Bash"]))) as told:  # type: ignore[type-var]
+        async with aclosing(query(prompt="go", options=stage.options(allowed_tools=["Bash"]))) as told:
             async for message in told:
                 if isinstance(message, AssistantMessage):
-                    await until(lambda: "sleep\x00613" in running())
+                    await until(lambda: "sleep\x00613" in running_commands())
                     break
         assert asyncio.all_tasks() == before
 
     play(main, tmp_path, Say.of(call("Bash", command="exec sleep 613")), Say.of("Done."))
-    assert "sleep\x00613" not in running()
+    assert "sleep\x00613" not in running_commands()
 
 
-def running() -> str:
+def running_commands() -> str:
     """The command lines of all processes."""
     found: list[str] = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -110,6 +110,32 @@ def test_cancelled_at_any_moment(tmp_path: Path) -> None:
 
     def choose(request: Any) -> Say:
         return Say.of("Done.") if "tool_result" in str(request.body["messages"][-1]) else Say.of(SHELL)
+
+    play(main, tmp_path, choose=choose)
+
+
+def test_cancelled_again_and_again(tmp_path: Path) -> None:
+    """As a cancel scope of anyio does it: at every step, until it is over. The ending is brought to its end."""
+
+    async def main(stage: Stage) -> None:
+        tasks = asyncio.all_tasks()
+        first = await stage.ask(allowed_tools=["Bash"])
+        again = first[-1].session_id  # type: ignore[union-attr]
+        for moment in (1, 5, 20, 60):
+            running = asyncio.ensure_future(stage.ask(allowed_tools=["Bash"], resume=again))
+            for _ in range(moment):
+                await asyncio.sleep(0.001)
+            while not running.done():
+                running.cancel()
+                await asyncio.sleep(0)
+            assert asyncio.all_tasks() == tasks
+            assert "sleep\x00617" not in running_commands()
+        assert texts(await stage.ask(resume=again))[-1:] == ["Done."]
+
+    def choose(request: Any) -> Say:
+        """Only the second prompt of a session brings a command; a third is the last one."""
+        prompts = str(request.body["messages"]).count("'go'")
+        return Say.of(call("Bash", command="sleep 617 & wait")) if prompts == 2 else Say.of("Done.")
 
     play(main, tmp_path, choose=choose)
 

@@ -17,7 +17,7 @@ SECRET = "abab-secret-ababx"
 
 @given(st.lists(st.sampled_from([b"abab", b"ab", b"-secret-", b"x", SECRET.encode(), b"\n"]), max_size=20), st.data())
 def test_in_pieces_it_is_what_the_whole_would_be(parts: list[bytes], data: st.DataObject) -> None:
-    held._values = ()
+    held._held = held.Held()
     held.hold(SECRET, "ababab")
     whole = b"".join(parts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
@@ -79,7 +79,7 @@ def test_a_crash_tells_its_way_and_no_key() -> None:
 
 def test_a_word_in_the_place_of_a_key_is_no_secret() -> None:
     """Else every such word in a session's file would become stars."""
-    held._values = ()
+    held._held = held.Held()
     held.hold_key("ollama")
     held.hold_key("content")
     assert held.covered(b"ollama content") == b"ollama content"

@@ -67,7 +67,7 @@ def new_provider(
 
     split(address or HOME)  # an address that is none is told now, and not at the first call
     key = Key(found.value, found.header, found.refresh, found.is_stale)
-    transport = Transport(deadlines=deadlines(environment, address or HOME))
+    transport = Transport(deadlines=deadlines(environment, address or HOME), environ=environment)
 
     def anthropic() -> Provider:
         return Anthropic(

@@ -53,6 +53,7 @@ class Options:
 
     notice: Callable[[str], object] = staticmethod(log)  # a command has standard error for it
     remark: Callable[[str], object] = staticmethod(log)
+    own_tools: tuple[str, ...] = ()  # names of tools that a program brings
     in_process: bool = False  # within another program: nothing of the process is ours to change
     sessions_home: str | None = None  # where its file is, if not in the home
     cwd: str | None = None  # where it works; None: where the process is

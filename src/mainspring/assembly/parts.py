@@ -24,8 +24,9 @@ from mainspring.core.value import Bundle
 from mainspring.engine.plain import new_id
 from mainspring.engine.shared import Policy
 from mainspring.providers.base import Provider
+from mainspring.secrets.held import Holder
 from mainspring.secrets.sources import FILE_NAME
-from mainspring.settings.home import home_folder
+from mainspring.settings.home import home_folder, users_folder
 from mainspring.settings.values import Settings
 from mainspring.tools.base import Offer, Place, Tool, offer
 from mainspring.tools.catalog import SPECS
@@ -59,17 +60,27 @@ class Parts(Bundle):
     own: tuple[Offer, ...]  # tools of the program, and the one for an answer of a given shape
     model: Reached
     sandboxing: Sandboxing
+    holder: Holder  # of the secrets that it learns, to its end
     servers: Found | None = None  # of MCP
 
 
 def prepare(options: Options, environment: Environment, own: Own | None = None) -> Parts:
     """Checks everything and changes nothing: what is wrong is told before anybody waits or pays."""
+    holder = Holder()
+    try:
+        return holder.run(prepared, options, environment, own, holder)
+    except BaseException:
+        holder.release()
+        raise
+
+
+def prepared(options: Options, environment: Environment, own: Own | None, holder: Holder) -> Parts:
     cwd = working_folder(options)
     settings = settings_of(options, cwd, environment)
     environment = environment | settings.own_env
-    home, ours = os.path.expanduser("~"), home_folder(environment)  # noqa: PTH111  # pathlib takes 8 ms to load
+    home, ours = users_folder(environment), home_folder(environment)
     gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else ())
-    place = Place(cwd, home=home, folders=rights.folders(options, settings, cwd))
+    place = Place(cwd, home=home, folders=rights.folders(options, settings, cwd, home), environ=environment)
     sandboxing = new_sandboxing(place, gate, environment, settings, options)
     kit = new_kit(place, gate, environment, settings, sandboxing, options)
     config = new_config(options, settings)
@@ -89,6 +100,7 @@ def prepare(options: Options, environment: Environment, own: Own | None = None) 
         own=(*brought(own, options, settings), *structured(options)),
         model=reached(own, options, settings, environment, cwd, config),
         sandboxing=sandboxing,
+        holder=holder,
         servers=named_servers(options, settings, environment, cwd),
     )
     tell(settings, options)
@@ -150,12 +162,12 @@ def new_kit(  # noqa: PLR0913, PLR0917  # what a kit is made of
 
     def env() -> dict[str, str]:
         from mainspring.processes.environment import for_programs, sounds_secret
-        from mainspring.secrets.held import known
+        from mainspring.secrets.held import within
 
-        keys, held = {entry.key_env for entry in settings.models}, known()
+        keys = {entry.key_env for entry in settings.models}
 
         def is_secret(name: str, value: str) -> bool:
-            return sounds_secret(name) or name in keys or any(secret in value for secret in held)
+            return sounds_secret(name) or name in keys or bool(within(value))
 
         # A program that drives us has chosen what we find there, and for its tools (stream-json 1.3).
         named = [name for name, value in environment.items() if not is_secret(name, value)] if options.driven else ()

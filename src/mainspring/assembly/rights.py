@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from mainspring.assembly.options import Options, StartError
+from mainspring.settings.home import from_home, users_folder
 from mainspring.settings.values import Entry, Settings, Source
 from mainspring.tools.gate import Gate, Written
 
@@ -29,10 +30,10 @@ def new_gate(options: Options, settings: Settings, cwd: str, home: str, ours: tu
         return is_trusted(ours[0] if ours else None, cwd)
 
     check_names(options, settings)
-    check_folders(options, settings, cwd)
+    check_folders(options, settings, cwd, home)
     return Gate(
         rules(options, settings, cwd),
-        folders=(cwd, *folders(options, settings, cwd)),
+        folders=(cwd, *folders(options, settings, cwd, home)),
         home=home,
         ours=ours,
         trusted=trusted,
@@ -68,31 +69,32 @@ def base(entry: Entry, cwd: str) -> str:
     return cwd
 
 
-def folders(options: Options, settings: Settings, cwd: str) -> tuple[str, ...]:
+def folders(options: Options, settings: Settings, cwd: str, home: str) -> tuple[str, ...]:
     """Those that were added to the working folder."""
     named = (*options.add_dir, *[entry.text for entry in settings.permissions.directories])
-    return tuple(dict.fromkeys([real(folder, cwd) for folder in named]))
+    return tuple(dict.fromkeys([real(folder, cwd, home) for folder in named]))
 
 
-def check_folders(options: Options, settings: Settings, cwd: str) -> None:
+def check_folders(options: Options, settings: Settings, cwd: str, home: str) -> None:
     """One that is not there gives nobody any right, but somebody meant another: who names it now is told so at once."""
     for folder in options.add_dir:
-        if not os.path.isdir(real(folder, cwd)):  # noqa: PTH112  # pathlib takes 8 ms
+        if not os.path.isdir(real(folder, cwd, home)):  # noqa: PTH112  # pathlib takes 8 ms
             raise StartError(f"'--add-dir {folder}': there is no such folder")
     for entry in settings.permissions.directories:
-        if not os.path.isdir(real(entry.text, cwd)):  # noqa: PTH112
+        if not os.path.isdir(real(entry.text, cwd, home)):  # noqa: PTH112
             options.tell(
                 f"{entry.origin.place}: 'permissions.additionalDirectories' has '{entry.text}', and there is no such "
                 "folder"
             )
 
 
-def real(folder: str, cwd: str) -> str:
-    return os.path.realpath(os.path.join(cwd, expanded(folder)))  # noqa: PTH118
+def real(folder: str, cwd: str, home: str) -> str:
+    return os.path.realpath(os.path.join(cwd, expanded(folder, home)))  # noqa: PTH118
 
 
-def expanded(folder: str) -> str:
-    return os.path.expanduser(folder) if folder == "~" or folder.startswith("~/") else folder  # noqa: PTH111  # pathlib takes 8 ms
+def expanded(folder: str, home: str | None = None) -> str:
+    """`home`: the user's, in the session's environment; None: of this process."""
+    return from_home(folder, users_folder({}) if home is None else home)
 
 
 def mode(options: Options, settings: Settings, environment: Mapping[str, str]) -> str:

@@ -24,6 +24,7 @@ from mainspring.providers.refusals import WaysOut
 from mainspring.providers.retry import Patience
 from mainspring.providers.router import Router
 from mainspring.providers.transport import Transport
+from mainspring.secrets.held import bound
 from mainspring.settings.values import Settings
 
 KEYS_NEEDED = ("https://api.openai.com", "https://openrouter.ai", "https://generativelanguage.googleapis.com")
@@ -33,6 +34,7 @@ def routes(
     settings: Settings, environment: Mapping[str, str], transport: Transport, anthropic: Callable[[], Provider]
 ) -> Router:
     patience = patience_of(settings)
+    made_at = bound(provider_at)  # the key of a server that is asked later is held by this session, too
 
     def find(model: str) -> tuple[str, Callable[[], Provider]]:
         name, make = way_to(model)
@@ -45,7 +47,7 @@ def routes(
         if endpoint is None:
             return ANTHROPIC, anthropic
         name = f"{endpoint.name} {endpoint.url} {endpoint.protocol} {endpoint.key} {endpoint.api_version}"
-        return name, lambda: provider_at(endpoint, environment, transport, patience)
+        return name, lambda: made_at(endpoint, environment, transport, patience)
 
     return Router(find)
 

@@ -64,15 +64,13 @@ def slips_in_rules(options: Options, settings: Settings) -> Iterator[str]:
 
 
 def slip_in(rule: str, options: Options) -> str:
-    """What is wrong with the name of the tool; empty: nothing, as far as one can know. A program that may have tools of
-    its own is told only of what looks like one of ours."""
+    """What is wrong with the name of the tool; empty: nothing, as far as one can know."""
     name = rule.strip().partition("(")[0]
-    if not looks_right(rule.strip()) or "*" in name or is_known(name):
+    if not looks_right(rule.strip()) or "*" in name or is_known(name) or name in options.own_tools:
         return ""
     from mainspring.core.meant import did_you_mean
 
-    hint = did_you_mean(name, SPECS)
-    return f"there is no tool '{name}'{hint}" if hint or not options.in_process else ""
+    return f"there is no tool '{name}'{did_you_mean(name, (*SPECS, *options.own_tools))}"
 
 
 def is_known(tool: str) -> bool:

@@ -157,7 +157,7 @@ def begin(
     def instruct(words: str) -> None:
         deps.system = (*system, words)
 
-    servers = wired(parts, hands, instruct, relay)
+    servers = parts.holder.run(wired, parts, hands, instruct, relay)
     mind = new_mind(asked, surroundings, hands, lambda: deps.system, parts.kit, afterthoughts=takes_notes)
     deps = Equipped(
         parts.model.provider,
@@ -211,6 +211,7 @@ def begin(
         await parts.kit.close()
         await parts.sandboxing.close()
         await parts.model.close()
+        parts.holder.release()
 
     return World(
         session,

@@ -119,7 +119,7 @@ class Changes:
         if source is None or self._keeper is None:
             return
         try:
-            change = lasting(update, source, self._place.root)
+            change = lasting(update, source, self._place)
         except UsageError as error:
             self._tell(f"not kept in the {source} settings: {error}")
             return
@@ -131,7 +131,7 @@ class Changes:
             self._tell(DENY_STAYS if deny else "rules that were read when this session began hold until it ends")
 
     def _folders(self, *, added: tuple[str, ...] = (), removed: tuple[str, ...] = ()) -> None:
-        new, gone = real(added, self._place.root), real(removed, self._place.root)
+        new, gone = real(added, self._place), real(removed, self._place)
         self.set_folders(tuple([one for one in dict.fromkeys([*self._place.folders, *new]) if one not in gone]))
 
     def set_folders(self, folders: tuple[str, ...]) -> None:
@@ -142,7 +142,7 @@ class Changes:
 # --- in a file --------------------------------------------------------------------------------------
 
 
-def lasting(update: dict[str, Any], source: Source, root: str) -> Change:
+def lasting(update: dict[str, Any], source: Source, place: Place) -> Change:
     """What an update comes to in a settings file. Raises `UsageError` for what an answer does not change there."""
     from mainspring.settings.writing import Listed, ModeSet
 
@@ -154,10 +154,10 @@ def lasting(update: dict[str, Any], source: Source, root: str) -> Change:
             return ModeSet(mode)
         case "addDirectories":
             named = folders_in(update)  # a project's may be relative, and mean the same on another machine
-            return Listed("additionalDirectories", real(named, root) if source is Source.USER else named)
+            return Listed("additionalDirectories", real(named, place) if source is Source.USER else named)
         case "removeDirectories":
             named = folders_in(update)
-            return Listed("additionalDirectories", removed=(*named, *real(named, root)))
+            return Listed("additionalDirectories", removed=(*named, *real(named, place)))
         case kind:
             return lasting_rules(str(kind), cast("Behavior", update["behavior"]), rules_in(update))
 
@@ -191,8 +191,9 @@ def rules_in(update: dict[str, Any]) -> tuple[str, ...]:
     return tuple([rule for one in listed(update.get("rules")) if (rule := written(table(one)))])
 
 
-def real(folders: tuple[str, ...], root: str) -> tuple[str, ...]:
-    return tuple([os.path.realpath(os.path.join(root, expanded(one))) for one in folders])  # noqa: PTH118
+def real(folders: tuple[str, ...], place: Place) -> tuple[str, ...]:
+    found = [os.path.join(place.root, expanded(one, place.home)) for one in folders]  # noqa: PTH118
+    return tuple([os.path.realpath(path) for path in found])
 
 
 def written(rule: dict[str, Any]) -> str:

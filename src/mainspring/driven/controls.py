@@ -98,7 +98,8 @@ async def get_context_usage(door: Door, request: Request) -> Answer:  # noqa: AR
 async def stop_task(door: Door, request: Request) -> Answer:
     """One that is over, or that nobody knows, needs no stopping (as Claude Code has it)."""
     await door.world.stop(str(request.fields.get("task_id", "")))
-    await door.turns.shown()
+    if not door.stays:
+        await door.turns.shown()  # whoever asks within the program may be the one who reads
     await door.turns.show_loose()
     return {}
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mainspring.assembly.beginning import STDIO, begun
-from mainspring.assembly.options import Options
+from mainspring.assembly.options import Options, StartError
 from mainspring.assembly.parts import Parts, open_journal
 from mainspring.assembly.rights import BYPASS
 from mainspring.assembly.sessions import Opened, ResumeError
@@ -34,6 +34,7 @@ from mainspring.driven.mirror import Mirror
 from mainspring.driven.outgoing import Out, States
 from mainspring.driven.questions import CallbackError, Questions
 from mainspring.driven.turns import Turns
+from mainspring.engine.endings import end_all, regardless
 from mainspring.engine.plain import new_id
 from mainspring.settings.home import home_folder
 from mainspring.settings.keeping import Keeper
@@ -102,11 +103,16 @@ class Door:
     async def serve(self) -> int:
         """The exit code. Raises `ResumeError`, which the program has heard of then, as a result."""
         opened = await self._opened_or_told()
+        try:
+            return await self._serve(opened)
+        finally:
+            if self._journal is not None:
+                self._journal.close()
+
+    async def _serve(self, opened: Opened) -> int:
         said = self._host.heard()
         self.first = await self._first(said)
         if self.first is None:
-            if opened.journal is not None:
-                opened.journal.close()
             self._complain()
             return 1 if self.wrong is not None else 0
         self._begin(self.first, opened)
@@ -118,9 +124,7 @@ class Door:
             self._take(self.first)
             await self._work()
         finally:
-            listening.cancel()
-            await asyncio.wait({listening})
-            await self._close()
+            await regardless(self._close(listening))
             self._complain()
         return 1 if self.wrong is not None or self.turns.failed else 0
 
@@ -210,6 +214,11 @@ class Door:
             await self.out.put(never_begun(str(error), self.parts.options.resume or ""))
             raise
 
+    @property
+    def stays(self) -> bool:
+        """We are part of the program that drives us."""
+        return self._host.stays
+
     def kill(self) -> None:
         """At once, with all that it has started."""
         self.parts.kit.kill()
@@ -224,15 +233,12 @@ class Door:
         if self._mirror is not None:
             await self.out.raw(self._mirror.frames())
 
-    async def _close(self) -> None:
-        for task in tuple(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        await self.world.close()
-        await self._repeated()
-        if self._journal is not None:
-            self._journal.close()
+    async def _close(self, listening: asyncio.Task[None]) -> None:
+        await end_all([listening, *self._tasks])
+        try:
+            await self.world.close()
+        finally:
+            await self._repeated()
 
     # --- what comes in ---
 
@@ -272,7 +278,7 @@ class Door:
 
     def interrupt(self) -> None:
         """The turn under way, or the one that is about to begin."""
-        if self._busy or self.waiting:
+        if self.waiting or (self._busy and not self.turns.over):
             self.turns.interrupt()
 
     def stop(self) -> None:
@@ -312,17 +318,21 @@ class Door:
             self._busy = False
 
     async def _prompted(self, prompt: Prompt) -> None:
-        if not prompt.composed and prompt.text.strip() == "/clear":
-            await self._clear()
-        else:
+        if prompt.composed or prompt.text.strip() != "/clear":
             await self.turns.prompted(prompt)
+            return
+        try:
+            parts = self._host.prepare(begun_anew(self.parts.options))
+        except StartError as error:  # this one goes on
+            await self.turns.answered(prompt, f"No new conversation can begin: {error}")
+        else:
+            await self._clear(parts)
 
-    async def _clear(self) -> None:
+    async def _clear(self, parts: Parts) -> None:
         """A new conversation, under a new id; what the program has set up stays. The old one stays on the disk."""
         assert self.first is not None
         before, policy = self.world.about.session_id, self.world.session.shared.policy
         spent, folders = self.world.session.shared.ledger.account.spent, self.parts.kit.place.folders
-        parts = self._host.prepare(begun_anew(self.parts.options))  # if that fails, this one goes on
         await self.world.close()
         await self.turns.show_loose()
         if self._journal is not None:

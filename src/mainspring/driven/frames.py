@@ -302,6 +302,7 @@ class Frames:
             if call.id not in self._asked:  # nobody else knows of it
                 told = {"tool_name": call.name, "tool_use_id": call.id, "message": done.result.text}
                 frames.append(self.system("permission_denied", told))
+        self._asked.discard(done.result.call_id)
         return [*frames, self._result_of(done.result, done.data)]
 
     def _result_of(self, result: ToolResult, data: object = None) -> Object:

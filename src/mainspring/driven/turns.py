@@ -37,6 +37,7 @@ class Turns:
         self._run: Run | None = None
         self._waiting: asyncio.Future[Any] | None = None  # for servers, or for what hooks say about a prompt
         self._unwanted = False  # the turn under way, or the next one if there is none
+        self.over = False  # its result is made, though it may not have been told yet
         self._writing = False
         self._caught_up: list[asyncio.Future[None]] = []
         self._hooks = HookFrames(frames.system, out.put, self.shown)
@@ -95,6 +96,12 @@ class Turns:
         else:
             await self._to_the_end(world.run(wish, heard, deltas=True), prompt.origin)
 
+    async def answered(self, prompt: Prompt, words: str) -> None:
+        """It was for ourselves: there is no turn of the model."""
+        deps = self._world.session.deps
+        await self._open(User(prompt.content, id=prompt.id or deps.new_id(), at=deps.now()), as_blocks=prompt.as_blocks)
+        await self._end(self._frames.refused(words))
+
     async def cleared(self, before: str) -> None:
         """The conversation with this id was left, and an empty one begins."""
         await self._out.put(self._frames.reset(before))
@@ -110,6 +117,7 @@ class Turns:
             await self._to_the_end(self._world.go_on(deltas=True), WOKEN)
 
     async def _open(self, said: User | None, *, as_blocks: bool = False) -> None:
+        self.over = False
         await self._unless_interrupted(self._world.settle())  # so that `init` can tell of servers and their tools
         policy = self._world.session.shared.policy
         self._frames.standing(policy.mode, policy.model)
@@ -178,7 +186,7 @@ class Turns:
         await self.show_loose()
         await self._hooks.close()
         await self.before_result()
-        self._unwanted = False
+        self._unwanted, self.over = False, True
         self.failed = any(frame.get("is_error") is True for frame in frames)
         await self._out.put(*frames)
 

@@ -27,7 +27,11 @@ def look_at(task: asyncio.Task[Any]) -> None:
 
 async def regardless(work: Coroutine[Any, Any, None]) -> None:
     """Bring this to its end, however often we are cancelled meanwhile; the cancellation goes on afterwards."""
-    task = asyncio.get_running_loop().create_task(work)
+    await to_its_end(asyncio.get_running_loop().create_task(work))
+
+
+async def to_its_end(task: asyncio.Task[None]) -> None:
+    """The same, with a task that others may wait for, too."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

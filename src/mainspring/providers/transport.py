@@ -63,14 +63,16 @@ class Transport:
         deadlines: Deadlines | None = None,  # None: by the address
         limits: Limits = LIMITS,
         ca_file: str | None = None,
-        proxies: Proxies | None = None,  # None: from the environment
+        proxies: Proxies | None = None,  # None: from the environment,
+        environ: Mapping[str, str] | None = None,  # which is that of the process, if none is given
         most_idle: int = MOST_IDLE,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self.limits = limits
         self._deadlines = deadlines
-        self._proxies = proxies if proxies is not None else from_environment(os.environ)
-        self._dialer = Dialer(limits, tls.trust(os.environ, ca_file))
+        environ = os.environ if environ is None else environ
+        self._proxies = proxies if proxies is not None else from_environment(environ)
+        self._dialer = Dialer(limits, tls.trust(environ, ca_file))
         self._most_idle = most_idle
         self._idle_seconds = idle_seconds
         self._open: set[Connection] = set()

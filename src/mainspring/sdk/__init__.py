@@ -52,6 +52,7 @@ from mainspring.sdk.errors import (
     CLIConnectionError,
     CLIJSONDecodeError,
     CLINotFoundError,
+    NotStartedError,
     ProcessError,
     ResultError,
 )
@@ -198,6 +199,7 @@ __all__ = [
     "MessageOrigin",
     "MirrorErrorMessage",
     "ModelUsage",
+    "NotStartedError",
     "NotificationHookInput",
     "NotificationHookSpecificOutput",
     "Options",

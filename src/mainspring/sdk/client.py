@@ -12,7 +12,7 @@ tools of the program are called directly. Nothing of the process is changed: no 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -22,10 +22,12 @@ from mainspring.assembly.parts import Own, Parts, prepare
 from mainspring.core.errors import UsageError
 from mainspring.driven.door import Door, Host, compatible
 from mainspring.driven.incoming import BadLineError, Prompt, prompt
-from mainspring.engine.endings import ended
+from mainspring.engine.endings import end_all, to_its_end
 from mainspring.sdk import hooks, permissions
-from mainspring.sdk.errors import ClaudeSDKError, CLIConnectionError, ProcessError, ResultError, result_error
-from mainspring.sdk.line import Frame, Line
+from mainspring.sdk.checks import check
+from mainspring.sdk.complaints import complain
+from mainspring.sdk.errors import ClaudeSDKError, CLIConnectionError, NotStartedError, ResultError, result_error
+from mainspring.sdk.line import OVER, Frame, Line
 from mainspring.sdk.messages import Message, ResultMessage
 from mainspring.sdk.mirror import Mirror
 from mainspring.sdk.options import Options
@@ -33,7 +35,7 @@ from mainspring.sdk.permissions import PermissionMode
 from mainspring.sdk.reading import message_of
 from mainspring.sdk.restoring import Restored, restored
 from mainspring.sdk.servers import Servers
-from mainspring.sdk.wanted import environment, greeting, own_tools, session_options
+from mainspring.sdk.wanted import environment, greeting, hearing, in_our_words, own_tools, session_options
 from mainspring.settings.home import home_folder
 
 NOT_CONNECTED = "nobody is connected: 'await client.connect()', or 'async with Client(...) as client'"
@@ -47,11 +49,14 @@ class Client:
         self._line: Line | None = None
         self._door: Door | None = None
         self._serving: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._feeding: set[asyncio.Task[None]] = set()
         self._about: Frame = {}
         self._failed: BaseException | None = None
         self._refusal: ResultError | None = None  # what the last result comes to
-        self._servers = Servers(self.options.mcp_servers)
+        self._servers = Servers({})
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reading = False
         self._mirror: Mirror | None = None
         self._restored: Restored | None = None
 
@@ -59,14 +64,24 @@ class Client:
 
     async def connect(self, prompt: Prompts | None = None, *, last: bool = False) -> None:
         """`last`: nothing more will be said. Raises `UsageError` for options that make no session."""
+        if self._ending is not None:
+            await to_its_end(self._ending)
         if self._serving is not None:
             raise CLIConnectionError("this client is connected already: 'await client.disconnect()' first")
-        self._failed = None
+        self._failed, self._refusal, self._calls = None, None, {}
+        self._loop = asyncio.get_running_loop()
+        if prompt is not None or last:
+            check_prompt(prompt)
+        try:
+            check(self.options)
+        except UsageError as error:
+            raise not_started(error) from None
+        self._servers = Servers(self.options.mcp_servers)
         if self.options.session_store is not None:
             self._restored = await restored(self.options)
         try:
             await self._begin()
-            if prompt is not None:
+            if prompt is not None and not (self._line is not None and self._line.over):  # else who reads is told
                 await self.query(prompt, last=last)
         except BaseException:
             await self.disconnect()
@@ -75,7 +90,10 @@ class Client:
     async def _begin(self) -> None:
         given = self._restored.options if self._restored is not None else self.options
         around = compatible(environment(given))
-        wishes, own = session_options(given), Own(own_tools(given), given.provider)
+        try:
+            wishes, own = session_options(given), Own(own_tools(given), given.provider)
+        except UsageError as error:
+            raise not_started(error) from None
         if self._restored is not None:
             wishes.sessions_home = self._restored.folder
         home = wishes.sessions_home or home_folder(around)
@@ -88,8 +106,8 @@ class Client:
 
         try:
             self._door = Door(wishes, Host(prepared, line.heard, line, stays=True))
-        except StartError as error:
-            raise UsageError(str(error)) from None
+        except (StartError, UsageError) as error:
+            raise not_started(error) from None
         line.reply = self._door.questions.hear
         self._serving = asyncio.ensure_future(self._serve(self._door, line))
         fields = greeting(given, hooks.listed(given.hooks or {}, self._calls))
@@ -115,19 +133,26 @@ class Client:
                 await line.close()
 
     async def disconnect(self) -> None:
-        """The turn under way is interrupted, everything it started ends, the session is stored."""
+        """The turn under way is interrupted, everything it started ends, the session is stored. Who is cancelled
+        meanwhile still waits for that, and so does whoever asks a second time."""
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._end())
+        await to_its_end(self._ending)
+
+    async def _end(self) -> None:
         serving, self._serving = self._serving, None
-        if serving is not None and self._door is not None and self._line is not None:
-            for task in self._feeding:
-                task.cancel()
-            self._line.hang_up()
-            self._door.stop()
-            self._line.messages.leave()
-            await ended(serving)
-        await self._servers.close()
-        if self._restored is not None:
-            self._restored.remove()
-            self._restored = None
+        try:
+            if serving is not None and self._door is not None and self._line is not None:
+                await end_all(self._feeding)
+                self._line.hang_up()
+                self._door.stop()
+                self._line.messages.leave()
+                await asyncio.wait({serving})
+            await self._servers.close()
+        finally:
+            if self._restored is not None:
+                self._restored.remove()
+            self._restored, self._ending = None, None
 
     async def __aenter__(self) -> Client:
         await self.connect()
@@ -142,6 +167,8 @@ class Client:
     def _connected(self) -> Line:
         if self._line is None or self._serving is None:
             raise CLIConnectionError(NOT_CONNECTED)
+        if asyncio.get_running_loop() is not self._loop:
+            raise CLIConnectionError("this client was connected in another event loop, and belongs to it")
         return self._line
 
     # --- the conversation ---
@@ -149,6 +176,9 @@ class Client:
     async def query(self, prompt: Prompts, session_id: str = "default", *, last: bool = False) -> None:  # noqa: ARG002  # a client that starts a program has it
         """Say something: a text, or messages as they come. Each is a turn of its own."""
         line = self._connected
+        if line.over:
+            raise CLIConnectionError(OVER)
+        check_prompt(prompt)
         if isinstance(prompt, str):
             line.say(self._prompt({"message": {"role": "user", "content": prompt}}))
             if last:
@@ -162,10 +192,9 @@ class Client:
         try:
             async for one in prompts:
                 line.say(self._prompt(one))
-        except Exception as error:  # noqa: BLE001  # whoever reads is told
+                await asyncio.sleep(0)  # whoever has them all at hand does not stop everybody else
+        except Exception as error:  # noqa: BLE001  # whoever reads is told, behind what came of the messages before
             self._failed = error
-            if self._door is not None:
-                self._door.stop()
         finally:
             if last or self._failed is not None:
                 line.hang_up()
@@ -179,19 +208,30 @@ class Client:
 
     async def receive_messages(self) -> AsyncIterator[Message]:
         """All that happens, until the session is over."""
-        async for frame in self._connected.messages:
+        while (frame := await self._next()) is not None:
             if (message := self._read(frame)) is not None:
                 yield message
         await self._over()
 
     async def receive_response(self) -> AsyncIterator[Message]:
         """To the end of the turn: a `ResultMessage` comes last."""
-        async for frame in self._connected.messages:
+        while (frame := await self._next()) is not None:
             if (message := self._read(frame)) is not None:
                 yield message
                 if isinstance(message, ResultMessage):
                     return
         await self._over()
+
+    async def _next(self) -> Frame | None:
+        """None: nothing more comes."""
+        messages = self._connected.messages
+        if self._reading:
+            raise UsageError("somebody else is reading this session: one of you reads, and hands the messages on")
+        self._reading = True
+        try:
+            return await anext(messages, None)
+        finally:
+            self._reading = False
 
     def _read(self, frame: Frame) -> Message | None:
         message = message_of(frame)
@@ -206,16 +246,16 @@ class Client:
         match self._failed:
             case None:
                 return
-            case StartError() as error:
+            case StartError() | UsageError() as error if not hasattr(self._door, "world"):
                 self._tell(str(error))
-                raise self._refusal or ProcessError(str(error), 1) from None
+                raise self._refusal or not_started(error) from None
             case error:
                 raise error
 
     def _tell(self, words: str) -> None:
         """As a command would, on its way out."""
         if self.options.stderr is not None:
-            self.options.stderr(words)
+            hearing(self.options.stderr)(words)
 
     def _show(self, frame: Frame) -> None:
         if self._line is not None:
@@ -226,13 +266,21 @@ class Client:
     async def _answer(self, asked: Frame) -> Frame:
         match asked["subtype"]:
             case "can_use_tool" if self.options.can_use_tool is not None:
-                return await permissions.answered(self.options.can_use_tool, asked)
+                return await self._called(self.options.can_use_tool, permissions.answered, asked)
             case "hook_callback":
-                return await hooks.answered(self._calls[asked["callback_id"]], asked)
+                return await self._called(self._calls[asked["callback_id"]], hooks.answered, asked)
             case "mcp_message":
                 return {"mcp_response": await self._servers.hear(asked["server_name"], asked["message"])}
             case other:
                 raise ClaudeSDKError(f"nobody here answers '{other}'")
+
+    @staticmethod
+    async def _called(function: Any, answered: Callable[[Any, Frame], Awaitable[Frame]], asked: Frame) -> Frame:
+        try:
+            return await answered(function, asked)
+        except Exception as error:
+            complain(function, error)
+            raise
 
     # --- what the program may ask and change, at any time ---
 
@@ -272,3 +320,12 @@ class Client:
 
 
 ClaudeSDKClient = Client
+
+
+def not_started(error: Exception) -> NotStartedError:
+    return NotStartedError(in_our_words(str(error)), 1)
+
+
+def check_prompt(prompt: object) -> None:
+    if not isinstance(prompt, str) and not hasattr(prompt, "__aiter__"):
+        raise UsageError(f"a prompt is a text, or messages to iterate with 'async for', not {prompt!r}")

@@ -70,8 +70,14 @@ def create_sdk_mcp_server(
 ) -> McpSdkServerConfig:
     server = Server(name, version)
     for one in tools or ():
+        check_tool(name, one)
         server.add(listed(one), one.handler)
     return {"type": "sdk", "name": name, "instance": server}
+
+
+def check_tool(server: str, one: object) -> None:
+    if not isinstance(one, SdkMcpTool):
+        raise UsageError(f"the server '{server}' has {one!r}: its tools are made by 'mainspring.sdk.tool'")
 
 
 def listed(one: SdkMcpTool[Any]) -> dict[str, Any]:
@@ -99,15 +105,22 @@ def hints_of(given: Any) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def json_schema(tool: str, given: type | dict[str, Any]) -> dict[str, Any]:
-    if isinstance(given, dict) and isinstance(given.get("type"), str) and "properties" in given:
-        return given  # it is one
-    fields: list[Any] = [*given.items()] if isinstance(given, dict) else [("value", given)]
+def json_schema(tool: str, given: Any) -> dict[str, Any]:
+    """A text among the types is refused: as an annotation it would be run as Python, wherever the schema came from."""
+    if hasattr(given, "model_json_schema"):  # a model of pydantic's
+        described: dict[str, Any] = given.model_json_schema()
+        return described
+    known = table(given)
+    if known is not None and known.get("type") == "object":
+        return known if "properties" in known else {**known, "properties": {}}
+    if known is not None and any(isinstance(kind, str) for kind in known.values()):
+        raise UsageError(f"the input of the tool '{tool}' is no JSON Schema of an object, and has texts for types")
+    fields: list[Any] = [*known.items()] if known is not None else [("value", given)]
     try:
         made = schema_of(msgspec.defstruct("Input", fields))
-    except (TypeError, UsageError) as error:
+    except (TypeError, NameError, UsageError) as error:
         raise UsageError(f"the input of the tool '{tool}' cannot be described: {error}") from None
-    if isinstance(given, dict):
+    if known is not None:
         return made
     inner: dict[str, Any] = made["properties"]["value"]
     if inner.get("type") != "object":

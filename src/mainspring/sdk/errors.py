@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from mainspring.core.errors import MainspringError
+from mainspring.core.errors import MainspringError, UsageError
 from mainspring.sdk.messages import ResultMessage
 
 
@@ -42,6 +42,11 @@ class ProcessError(ClaudeSDKError):
     def __init__(self, message: str, exit_code: int | None = None, stderr: str | None = None) -> None:
         super().__init__(message)
         self.exit_code, self.stderr = exit_code, stderr
+
+
+class NotStartedError(ProcessError, CLIConnectionError, UsageError):
+    """A session could not be begun: an option that is wrong, no key, no such folder. It is of all these classes, so
+    that whichever a program catches, it is caught."""
 
 
 class ResultError(ProcessError):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NotRequired, TypedDict
+from inspect import isawaitable
+from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from mainspring.tools.mcp.relayed import table
 
@@ -21,6 +22,8 @@ HookEvent = Literal[
     "Notification",
     "PermissionRequest",
 ]
+
+EVENTS: tuple[str, ...] = get_args(HookEvent)
 
 # --- what they get ----------------------------------------------------------------------------------
 
@@ -164,8 +167,12 @@ def listed(
 
 
 async def answered(call: HookCallback, asked: dict[str, Any]) -> dict[str, Any]:
-    said = await call(asked["input"], asked.get("tool_use_id"), {"signal": None})
-    answer = table(said)
+    said: object = call(asked["input"], asked.get("tool_use_id"), {"signal": None})
+    answer = table(await said if isawaitable(said) else said)
     if answer is None:
-        raise TypeError(f"the hook returned {type(said).__name__}: return a dict, '{{}}' if it has no opinion")
+        raise TypeError(f"the hook '{named(call)}' returned no dict: return one, '{{}}' if it has no opinion")
     return {name.removesuffix("_") if name in ("continue_", "async_") else name: answer[name] for name in answer}
+
+
+def named(call: object) -> str:
+    return getattr(call, "__qualname__", "") or type(call).__qualname__

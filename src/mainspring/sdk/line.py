@@ -16,6 +16,7 @@ from mainspring.driven.incoming import Incoming, Reply, Request
 from mainspring.engine.channel import Channel
 from mainspring.engine.endings import end_all
 from mainspring.engine.plain import new_id
+from mainspring.sdk.complaints import is_cancelled
 from mainspring.sdk.errors import ClaudeSDKError, CLIConnectionError
 from mainspring.sdk.mirror import Mirror
 
@@ -34,7 +35,7 @@ class Line:
         self._said: asyncio.Queue[Incoming | None] = asyncio.Queue()
         self._asked: dict[str, asyncio.Future[Frame]] = {}  # of the session
         self._answering: dict[str, asyncio.Task[None]] = {}  # what it asked
-        self._over = False
+        self.over = False
 
     # --- the session's side ---
 
@@ -73,8 +74,12 @@ class Line:
     async def _answered(self, id: str, request: Frame) -> None:
         try:
             self.reply(Reply(id, await self._answer(request)))
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            self.reply(Reply(id, {}, error="CancelledError: it was cancelled, or what it waited for"))
         except Exception as error:  # noqa: BLE001  # whatever a function of the program raises is its answer
-            self.reply(Reply(id, {}, error=str(error) or type(error).__name__))
+            self.reply(Reply(id, {}, error=f"{type(error).__name__}: {error}"))
         finally:
             self._answering.pop(id, None)
 
@@ -89,7 +94,7 @@ class Line:
 
     async def ask(self, subtype: str, **fields: Any) -> Frame:
         """Raises `ClaudeSDKError` if the session says no, or is over."""
-        if self._over:
+        if self.over:
             raise CLIConnectionError(OVER)
         own_id = new_id()
         answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
@@ -110,7 +115,7 @@ class Line:
 
     async def close(self) -> None:
         """The session is over: nobody waits for it, or works for it, any more."""
-        self._over = True
+        self.over = True
         self.messages.close()
         for answer in self._asked.values():
             if not answer.done():

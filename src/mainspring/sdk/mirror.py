@@ -1,70 +1,105 @@
 """The lines of a session, as they are written, into a store elsewhere (stream-json 14.5).
 
-Its own file comes first and is the truth: a store that fails is told of, and holds up nothing. Lines of one file reach
-the store in order; all that a turn has written is there before its result is shown.
+Its own file comes first and is the truth. Lines of one file reach the store in order, and all that a turn has written
+is there before its result is shown: so a slow store holds up results, and the end of the session, for up to `PATIENCE`
+a file. What it does not take is told (`mirror_error`, and in the log), with the file that has it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
-from pathlib import PurePosixPath
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from mainspring.engine.endings import regardless
+from mainspring.engine.endings import end_all, regardless
 from mainspring.sdk.options import Options
 
 Frame = dict[str, Any]
 TRIES = (0.0, 0.2, 0.8)  # seconds before each
 PATIENCE = 60.0  # seconds for one call
 MOST = 500  # lines that wait for the end of a turn
+TEMPORARY = ".goes-with-its-session"  # a file that marks a home for one session; a home without it is kept
 
 
 class Mirror:
     def __init__(self, options: Options, projects: str, show: Callable[[Frame], object]) -> None:
         """`projects`: the folder below which the session's files are. `show` is told what a store did not take."""
-        self._store, self._projects, self._show = options.session_store, projects, show
+        self._store: Any = options.session_store
+        self._projects, self._show = projects, show
         self._most = 0 if options.session_store_flush == "eager" else MOST
         self._waiting: dict[str, list[Any]] = {}  # by file
-        self._lines = 0
         self._one = asyncio.Lock()
-        self._flushing: set[asyncio.Task[None]] = set()
+        self._now: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None  # has not begun: takes all that comes until then
 
     def take(self, frame: Frame) -> None:
         self._waiting.setdefault(frame["filePath"], []).extend(frame["entries"])
-        self._lines += len(frame["entries"])
-        if self._lines > self._most:
-            task = asyncio.ensure_future(self.flush())
-            self._flushing.add(task)
-            task.add_done_callback(self._flushing.discard)
+        if sum(map(len, self._waiting.values())) > self._most:
+            self._coming()
 
     async def flush(self) -> None:
-        async with self._one:
-            waiting, self._waiting, self._lines = self._waiting, {}, 0
-            for file, entries in waiting.items():
-                await self._append(file, entries)
+        """Until all that has come is in the store, or told of. Who is cancelled here only stops waiting."""
+        await asyncio.shield(self._coming())
 
     async def close(self) -> None:
         await regardless(self.flush())
 
-    async def _append(self, file: str, entries: list[Any]) -> None:
+    def _coming(self) -> asyncio.Task[None]:
+        if self._next is None or self._next.done():
+            self._next = asyncio.ensure_future(self._flush())
+        return self._next
+
+    async def _flush(self) -> None:
+        async with self._one:
+            self._now, self._next = self._next, None
+            for file in tuple(self._waiting):
+                entries = tuple(self._waiting[file])
+                await self._append(file, entries)
+                rest = self._waiting.pop(file)[len(entries) :]
+                if rest:  # came meanwhile
+                    self._waiting[file] = rest
+
+    async def _append(self, file: str, entries: tuple[Any, ...]) -> None:
         key = key_of(file, self._projects)
         if key is None:
             return
-        why = ""
+        why: BaseException | None = None
         for wait in TRIES:
             await asyncio.sleep(wait)
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    await self._store.append(key, entries)
-            except TimeoutError:  # it may still land: once more could be twice
-                why = f"it took more than {PATIENCE:.0f} s"
-                break
-            except Exception as error:  # noqa: BLE001  # a store is the program's
-                why = str(error) or type(error).__name__
-            else:
+            why = await self._tried(key, entries)
+            if why is None:
                 return
-        self._show({"type": "system", "subtype": "mirror_error", "key": key, "error": why})
+            if isinstance(why, TooSlowError):
+                break  # its lines may still come: once more could be twice
+        self._lose(file, key, len(entries), why)
+
+    async def _tried(self, key: dict[str, str], entries: tuple[Any, ...]) -> BaseException | None:
+        """In a task of its own: so a store that was cancelled is told from us, and one that never ends is left."""
+        task = asyncio.ensure_future(self._stored(key, list(entries)))
+        try:
+            done, _ = await asyncio.wait({task}, timeout=PATIENCE)
+        finally:
+            await end_all([task])
+        if not done:
+            return TooSlowError(f"it took more than {PATIENCE:g} s")
+        return asyncio.CancelledError("what it waited for was cancelled") if task.cancelled() else task.exception()
+
+    async def _stored(self, key: dict[str, str], entries: list[Any]) -> None:
+        await self._store.append(key, entries)
+
+    def _lose(self, file: str, key: dict[str, str], count: int, why: BaseException | None) -> None:
+        with suppress(OSError):  # most homes have none
+            Path(self._projects).with_name(TEMPORARY).unlink()
+        words = f"{type(why).__name__}: {why}; '{file}' keeps the {count} lines"
+        logging.getLogger("mainspring").error("the session store failed: %s", words, exc_info=why)
+        self._show({"type": "system", "subtype": "mirror_error", "key": key, "error": words})
+
+
+class TooSlowError(Exception):
+    """Ours: a store may have a `TimeoutError` of its own, and be tried again."""
 
 
 def key_of(file: str, projects: str) -> dict[str, str] | None:

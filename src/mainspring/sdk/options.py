@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from mainspring.sdk.described import SandboxSettings, TaskBudget, ThinkingConfig
 from mainspring.sdk.hooks import HookEvent, HookMatcher
 from mainspring.sdk.permissions import CanUseTool, PermissionMode
+from mainspring.sdk.stores import SessionStore
 
 if TYPE_CHECKING:
     from mainspring.providers.base import Provider
@@ -50,13 +52,13 @@ class Options:
     permission_prompt_tool_name: str | None = None  # an MCP tool is asked instead
     hooks: dict[HookEvent, list[HookMatcher]] | None = None
     add_dirs: list[str | Path] = field(default_factory=list[str | Path])
-    sandbox: Mapping[str, Any] | None = None  # as in settings
+    sandbox: SandboxSettings | None = None  # as in settings
 
     # --- the model ---
     model: str | None = None
     fallback_model: str | None = None
     effort: EffortLevel | None = None  # low for lookups, xhigh for code, max for what is hard
-    thinking: Mapping[str, Any] | None = None  # {"type": "adaptive" | "enabled" | "disabled", ...}
+    thinking: ThinkingConfig | None = None  # {"type": "adaptive" | "enabled" | "disabled", ...}
     max_thinking_tokens: int | None = None
     betas: list[str] = field(default_factory=list[str])
     system_prompt: str | Mapping[str, Any] | None = None  # a preset is ours: {"type": "preset", "append": ...}
@@ -65,7 +67,7 @@ class Options:
     # --- limits ---
     max_turns: int | None = None
     max_budget_usd: float | None = None
-    task_budget: Mapping[str, int] | None = None
+    task_budget: TaskBudget | None = None
 
     # --- the session ---
     session_id: str | None = None
@@ -75,7 +77,7 @@ class Options:
     resume_session_at: str | None = None
     resume_drops_turn: str | None = None
     enable_file_checkpointing: bool = False
-    session_store: Any = None
+    session_store: SessionStore | None = None
     session_store_flush: Literal["batched", "eager"] = "batched"
     load_timeout_ms: int = 60_000
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from typing import Any, Literal
+
+from mainspring.tools.mcp.relayed import table
 
 PermissionMode = Literal["default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto"]
 PermissionBehavior = Literal["allow", "deny", "ask"]
@@ -96,13 +99,15 @@ async def answered(ask: CanUseTool, asked: dict[str, Any]) -> dict[str, Any]:
         suggestions=[PermissionUpdate.from_dict(one) for one in asked.get("permission_suggestions") or ()],
         **{name: asked.get(name) for name in names},
     )
-    said = await ask(asked["tool_name"], asked["input"], context)
-    return shown(said)
+    said: object = ask(asked["tool_name"], asked["input"], context)
+    return shown(await said if isawaitable(said) else said)
 
 
 def shown(said: object) -> dict[str, Any]:
     match said:
         case PermissionResultAllow():
+            if said.updated_input is not None and table(said.updated_input) is None:
+                raise TypeError("'updated_input' is no dict: nothing may run that nobody has allowed")
             allowed: dict[str, Any] = {"behavior": "allow"}
             if said.updated_input is not None:
                 allowed["updatedInput"] = said.updated_input

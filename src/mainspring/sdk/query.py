@@ -6,7 +6,7 @@ async for message in query(prompt="What is 2 + 2?"):
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from mainspring.sdk.client import Client, Prompts
 from mainspring.sdk.errors import result_error
@@ -14,7 +14,7 @@ from mainspring.sdk.messages import Message, ResultMessage
 from mainspring.sdk.options import Options
 
 
-async def query(*, prompt: Prompts, options: Options | None = None) -> AsyncIterator[Message]:
+async def query(*, prompt: Prompts, options: Options | None = None) -> AsyncGenerator[Message, None]:
     """To the end of the session. If its last result is an error, that is raised behind it, as `ResultError`.
 
     Who leaves early, leaves the session: `contextlib.aclosing` ends it there and then, else Python does it later.

@@ -6,17 +6,21 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from mainspring.assembly.options import is_uuid
 from mainspring.core.errors import UsageError
+from mainspring.engine.endings import regardless
+from mainspring.sdk.complaints import is_cancelled
 from mainspring.sdk.errors import ClaudeSDKError
+from mainspring.sdk.mirror import TEMPORARY
 from mainspring.sdk.options import Options
 from mainspring.sdk.session_changes import line_of
-from mainspring.sdk.stores import offers
+from mainspring.sdk.stores import SessionStore, offers
 from mainspring.sessions.places import folder_of
+from mainspring.tools.mcp.relayed import table
 
 Entry = dict[str, Any]
 META = "agent_metadata"  # an entry that stands for the file beside an agent's
@@ -26,9 +30,13 @@ class Restored:
     def __init__(self, options: Options, folder: str) -> None:
         self.options = options  # with the session's id
         self.folder = folder  # a home for this session alone
+        self._mark = Path(folder, TEMPORARY)
+        self._mark.touch()
 
     def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Unless the store did not take all that was written since: then it is the only place that has it."""
+        if self._mark.exists():
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 async def restored(options: Options) -> Restored | None:
@@ -47,7 +55,7 @@ async def restored(options: Options) -> Restored | None:
     )
     try:
         place = f"{made.folder}/projects/{project}"
-        write(f"{place}/{session_id}.jsonl", entries)
+        await written(f"{place}/{session_id}.jsonl", entries)
         await bring_agents(options, {"project_key": project, "session_id": session_id}, f"{place}/{session_id}")
     except BaseException:
         made.remove()
@@ -62,56 +70,113 @@ def project_of(options: Options) -> str:
 def check(options: Options) -> None:
     if options.enable_file_checkpointing:
         raise UsageError("'session_store' and 'enable_file_checkpointing' exclude each other: a store keeps no files")
-    if options.continue_conversation and not options.resume and not offers(options.session_store, "list_sessions"):
+    if (
+        options.continue_conversation
+        and not options.resume
+        and not offers(cast("SessionStore", options.session_store), "list_sessions")
+    ):
         raise UsageError(
             "'continue_conversation' needs a store with 'list_sessions()': or name the session by 'resume'"
         )
 
 
-async def candidate(options: Options, project: str) -> tuple[str, list[Any]] | None:
+async def candidate(options: Options, project: str) -> tuple[str, list[Entry]] | None:
     """The session that is named, or the newest that is no agent's."""
-    store = options.session_store
     if options.resume is not None:
-        names = [options.resume] if is_uuid(options.resume) else []
+        names = [options.resume]
     else:
-        listed = await waited(store.list_sessions(project), options, "list_sessions()")
-        names = [one["session_id"] for one in sorted(listed or (), key=lambda one: one["mtime"], reverse=True)]
+        listed = await asked(options, "list_sessions", project)
+        if not all(map(is_listed, listed)):
+            raise odd("list_sessions", "dicts with a text 'session_id' and a number 'mtime'")
+        names = [one["session_id"] for one in sorted(listed, key=lambda one: one["mtime"], reverse=True)]
     for name in filter(is_uuid, names):
-        entries = await waited(store.load({"project_key": project, "session_id": name}), options, "load()")
+        entries = await lines(options, {"project_key": project, "session_id": name})
         if entries and not entries[0].get("isSidechain"):
             return name, entries
     return None
 
 
+def is_listed(given: object) -> bool:
+    one = table(given) or {}
+    return isinstance(one.get("session_id"), str) and isinstance(one.get("mtime"), int | float)
+
+
 async def bring_agents(options: Options, key: dict[str, str], folder: str) -> None:
-    store = options.session_store
-    if not offers(store, "list_subkeys"):
+    if not offers(cast("SessionStore", options.session_store), "list_subkeys"):
         return
-    for subpath in await waited(store.list_subkeys(key), options, "list_subkeys()") or ():
-        if subpath.startswith("/") or ".." in subpath.split("/"):
+    subpaths = await asked(options, "list_subkeys", key)
+    if not all(isinstance(one, str) for one in subpaths):
+        raise odd("list_subkeys", "texts")
+    if len(set(subpaths)) < len(subpaths):
+        twice = next(one for one in subpaths if subpaths.count(one) > 1)
+        raise ClaudeSDKError(f"the session store's list_subkeys() gives '{twice}' twice")
+    for subpath in subpaths:
+        if not subpath or subpath.startswith("/") or ".." in subpath.split("/"):
             continue  # out of the folder
-        entries: list[Entry] = await waited(store.load({**key, "subpath": subpath}), options, "load()") or []
-        lines = [one for one in entries if one.get("type") != META]
+        entries = await lines(options, {**key, "subpath": subpath})
+        said = [one for one in entries if one.get("type") != META]
         about = [one for one in entries if one.get("type") == META]
-        if lines:
-            write(f"{folder}/{subpath}.jsonl", lines)
+        if said:
+            await written(f"{folder}/{subpath}.jsonl", said)
         if about:
             kept = {name: value for name, value in about[-1].items() if name != "type"}
-            write(f"{folder}/{subpath}.meta.json", [kept])
+            await written(f"{folder}/{subpath}.meta.json", [kept])
 
 
-async def waited(work: Awaitable[Any], options: Options, what: str) -> Any:
+# --- what a store answers: it is the program's, and may be anything -------------------------------------------------
+
+
+async def lines(options: Options, key: dict[str, str]) -> list[Entry]:
+    entries = await asked(options, "load", key)
+    if not all(isinstance(one, dict) for one in entries):
+        raise odd("load", "dicts")
+    return entries
+
+
+async def asked(options: Options, method: str, about: object) -> list[Any]:
+    """None is an empty list."""
+    limit = asyncio.timeout(options.load_timeout_ms / 1_000)
     try:
-        async with asyncio.timeout(options.load_timeout_ms / 1_000):
-            return await work
-    except TimeoutError:
-        raise ClaudeSDKError(f"the session store's {what} took more than {options.load_timeout_ms} ms") from None
+        async with limit:
+            answer: Any = await getattr(options.session_store, method)(about)
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        raise failed(method, error) from error
     except Exception as error:
-        raise ClaudeSDKError(f"the session store's {what} failed: {error}") from error
+        if limit.expired():
+            raise ClaudeSDKError(
+                f"the session store's {method}() took more than {options.load_timeout_ms} ms ('load_timeout_ms')"
+            ) from None
+        raise failed(method, error) from error
+    if not isinstance(answer, list | tuple | None):
+        raise odd(method)
+    return [*(answer or ())]
 
 
-def write(path: str, entries: list[Any]) -> None:
+def failed(method: str, error: BaseException) -> ClaudeSDKError:
+    return ClaudeSDKError(f"the session store's {method}() failed: {type(error).__name__}: {error}")
+
+
+def odd(method: str, of: str = "") -> ClaudeSDKError:
+    """Without what it gave: that may be a whole conversation."""
+    return ClaudeSDKError(f"the session store's {method}() gives no list" + (f" of {of}" if of else ""))
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+async def written(path: str, entries: list[Entry]) -> None:
+    """In a thread: a session of 16 MB takes 0.2 s. The thread ends before us, as the folder may be removed then."""
+    try:
+        await regardless(asyncio.to_thread(write, path, entries))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise ClaudeSDKError(f"what the session store gives cannot be written to {path!r:.300}: {error}") from error
+
+
+def write(path: str, entries: list[Entry]) -> None:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
-        file.write(b"".join([line_of(entry) for entry in entries]))
+        for entry in entries:
+            file.write(line_of(entry))

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from mainspring.core.errors import UsageError
+from mainspring.sdk.complaints import complain, is_cancelled
 from mainspring.tools.json_schema import Schema
 from mainspring.tools.mcp.relayed import table
 from mainspring.tools.structured import unfit
@@ -19,12 +21,21 @@ MOST_SAID = 2_000  # characters of an exception that the model gets
 class Server:
     def __init__(self, name: str, version: str) -> None:
         self.name, self.version = name, version
-        self._tools: dict[str, tuple[Object, Schema, Callable[[Any], Any]]] = {}
-        self._running: dict[object, asyncio.Task[Object]] = {}  # by request
+        self.tools: dict[str, tuple[Object, Schema, Callable[[Any], Any]]] = {}
 
     def add(self, listed: Object, handler: Callable[[Any], Any]) -> None:
-        """Raises `UsageError` if its schema cannot be understood."""
-        self._tools[listed["name"]] = (listed, Schema(listed["inputSchema"]), handler)
+        """Raises `UsageError` if its schema cannot be understood, or its name is taken."""
+        if listed["name"] in self.tools:
+            raise UsageError(f"the server '{self.name}' has the tool '{listed['name']}' twice")
+        self.tools[listed["name"]] = (listed, Schema(listed["inputSchema"]), handler)
+
+
+class Talk:
+    """Of one session with a server. Others may talk to it as well, and each counts its requests for itself."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._running: dict[object, asyncio.Task[Object]] = {}  # by request
 
     async def hear(self, message: Object) -> Object:
         """The answer to a message; to a notification, an empty one."""
@@ -35,7 +46,7 @@ class Server:
             case "ping":
                 return answer(number, {})
             case "tools/list":
-                return answer(number, {"tools": [listed for listed, _, _ in self._tools.values()]})
+                return answer(number, {"tools": [listed for listed, _, _ in self._server.tools.values()]})
             case "tools/call":
                 return answer(number, await self._called(number, params))
             case "notifications/cancelled":
@@ -51,20 +62,26 @@ class Server:
         return {
             "protocolVersion": params.get("protocolVersion", ""),
             "capabilities": {"tools": {}},
-            "serverInfo": {"name": self.name, "version": self.version},
+            "serverInfo": {"name": self._server.name, "version": self._server.version},
         }
 
     async def _called(self, number: object, params: Object) -> Object:
         name, given = params.get("name", ""), table(params.get("arguments")) or {}
-        if name not in self._tools:
-            return failed(f"there is no tool '{name}'; there are {', '.join(self._tools) or 'none'}")
-        _, schema, handler = self._tools[name]
+        tools = self._server.tools
+        if name not in tools:
+            return failed(f"there is no tool '{name}'; there are {', '.join(tools) or 'none'}")
+        _, schema, handler = tools[name]
         if why := unfit(schema, given):
             return failed(f"the input of '{name}' {why}")
         task = self._running[number] = asyncio.ensure_future(called(handler, given))
         try:
             return result(await task)
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            return failed("CancelledError: the function was cancelled, or what it waited for")
         except Exception as error:  # noqa: BLE001  # whatever the program's function raises is its result
+            complain(handler, error)
             return failed(f"{type(error).__name__}: {error}"[:MOST_SAID])
         finally:
             self._running.pop(number, None)

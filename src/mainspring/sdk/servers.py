@@ -1,4 +1,7 @@
-"""MCP servers within the program: our own small ones, and those that are made with the official `mcp` package."""
+"""MCP servers within the program: our own small ones, and those that are made with the official `mcp` package.
+
+The servers are the program's, and may be used by several sessions; what runs in them is kept here, for one session.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import UsageError
-from mainspring.sdk.server import Object, Server
+from mainspring.sdk.server import Object, Server, Talk
 
 if TYPE_CHECKING:
     from mainspring.sdk.foreign_server import ForeignServer
@@ -16,20 +19,30 @@ if TYPE_CHECKING:
 class Servers:
     def __init__(self, given: Mapping[str, Any] | str | Path) -> None:
         named: Mapping[str, Any] = {} if isinstance(given, str | Path) else given
-        self._here: dict[str, Any] = {name: one["instance"] for name, one in named.items() if one.get("type") == "sdk"}
+        here = {name: one["instance"] for name, one in named.items() if one.get("type") == "sdk"}
+        self._ours = {name: Talk(one) for name, one in here.items() if isinstance(one, Server)}
+        self._others: dict[str, Any] = {name: one for name, one in here.items() if name not in self._ours}
         self._foreign: dict[str, ForeignServer] = {}
 
     async def hear(self, name: str, message: Object) -> Object:
-        instance = self._here.get(name)
-        if instance is None:
+        """Raises `UsageError` if there is no such server, `ConnectionError` if it does not run."""
+        if name in self._ours:
+            return await self._ours[name].hear(message)
+        if name not in self._others:
             raise UsageError(f"there is no MCP server '{name}' in this program")
-        if isinstance(instance, Server):
-            return await instance.hear(message)
+        return await (await self._begun(name, message)).hear(message)
+
+    async def _begun(self, name: str, message: Object) -> ForeignServer:
+        """One that has ended is made anew for whoever greets it; others are told, as a new one would not know them."""
         from mainspring.sdk.foreign_server import ForeignServer
 
-        if name not in self._foreign:
-            self._foreign[name] = ForeignServer(instance)
-        return await self._foreign[name].hear(message)
+        known = self._foreign.get(name)
+        if known is not None and (not known.over or message.get("method") != "initialize"):
+            return known
+        self._foreign[name] = ForeignServer(self._others[name])
+        if known is not None:
+            await known.close()
+        return self._foreign[name]
 
     async def close(self) -> None:
         foreign, self._foreign = self._foreign, {}

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from mainspring.assembly import options as wanted
 from mainspring.core.errors import UsageError
-from mainspring.sdk.errors import CanUseToolShadowedWarning
+from mainspring.sdk.checks import check
+from mainspring.sdk.complaints import complain
 from mainspring.sdk.options import Options
 
 ALL = "all"
 ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"
 CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
-CHOICES = {
-    "permission_mode": (*wanted.MODES, "manual"),
-    "effort": ("low", "medium", "high", "xhigh", "max"),
-}
-LEAST = {"max_turns": 1, "max_thinking_tokens": 0}
 
 
 def session_options(given: Options) -> wanted.Options:
@@ -33,12 +29,13 @@ def session_options(given: Options) -> wanted.Options:
         "in_process": True,
         "input_format": "stream-json",
         "output_format": "stream-json",
+        "own_tools": tuple([tool.name for tool in own_tools(given)]),
         "cwd": os.fspath(given.cwd) if given.cwd is not None else None,
         "model": given.model,
-        "fallback_model": (given.fallback_model,) if given.fallback_model else (),
+        "fallback_model": tuple([name.strip() for name in (given.fallback_model or "").split(",") if name.strip()]),
         "effort": given.effort,
         "betas": tuple(given.betas),
-        "max_turns": given.max_turns,
+        "max_turns": given.max_turns or None,  # 0: as many as it takes
         "max_budget_usd": given.max_budget_usd,
         "task_budget": given.task_budget["total"] if given.task_budget else None,
         "tools": tool_names(given),
@@ -66,63 +63,59 @@ def session_options(given: Options) -> wanted.Options:
         **system_prompt(given),
         **flags(given.extra_args),
     }
-    if given.stderr is not None:
-        values["notice"] = values["remark"] = given.stderr
+    values["notice"] = values["remark"] = hearing(given.stderr)
     return wanted.Options(**values)
 
 
-def check(given: Options) -> None:
-    """What type checkers cannot see, and what excludes each other."""
-    for name, choices in CHOICES.items():
-        if (value := getattr(given, name)) is not None and value not in choices:
-            raise UsageError(f"'{name}' is one of {', '.join(choices)}, not '{value}'")
-    for name, least in LEAST.items():
-        if (value := getattr(given, name)) is not None and value < least:
-            raise UsageError(f"'{name}' is a whole number of at least {least}, not {value}")
-    for name in ("session_id", "resume_session_at", "resume_drops_turn"):
-        if (value := getattr(given, name)) is not None and not wanted.is_uuid(value):
-            raise UsageError(f"'{name}' is '{value}': it must be a UUID")
-    if given.max_budget_usd is not None and given.max_budget_usd <= 0:
-        raise UsageError(f"'max_budget_usd' is an amount of dollars such as 0.50, not {given.max_budget_usd}")
-    if given.can_use_tool is not None and given.permission_prompt_tool_name:
-        raise UsageError("'can_use_tool' and 'permission_prompt_tool_name' exclude each other: leave one out")
-    if given.can_use_tool is not None:
-        tell_of_shadows(given)
-    if given.plugins:
-        raise UsageError("'plugins' are not there yet: leave them out")
+def hearing(tell: Callable[[str], object] | None) -> Callable[[str], None]:
+    def hear(words: str) -> None:
+        said = in_our_words(words)
+        if tell is None:
+            wanted.log(said)
+            return
+        try:
+            tell(said)
+        except Exception as error:  # noqa: BLE001  # what it raises is no reason to break off
+            complain(tell, error)
+
+    return hear
 
 
-def tell_of_shadows(given: Options) -> None:
-    """Who wants to be asked about everything may not know that rules come first. It may also be meant."""
-    if given.permission_mode == "bypassPermissions":
-        why = "'permission_mode' is 'bypassPermissions', so 'can_use_tool' is never asked"
-    else:
-        whole = [rule for rule in given.allowed_tools if "(" not in rule or rule.endswith(("()", "(*)"))]
-        why = f"'can_use_tool' is not asked about {', '.join(whole)}: 'allowed_tools' has them" if whole else ""
-    if why:
-        warnings.warn(f"{why}. A 'PreToolUse' hook sees every call", CanUseToolShadowedWarning, stacklevel=2)
+# What the command calls them.
+BY_FLAG = {
+    "--add-dir": "add_dirs", "--agents": "agents", "--allowedTools": "allowed_tools", "--betas": "betas",
+    "--continue": "continue_conversation", "--disallowedTools": "disallowed_tools", "--effort": "effort",
+    "--fallback-model": "fallback_model", "--fork-session": "fork_session", "--json-schema": "output_format",
+    "--max-budget-usd": "max_budget_usd", "--max-turns": "max_turns", "--mcp-config": "mcp_servers", "--model": "model",
+    "--permission-mode": "permission_mode", "--permission-prompt-tool": "permission_prompt_tool_name",
+    "--resume": "resume", "--resume-drops-turn": "resume_drops_turn", "--resume-session-at": "resume_session_at",
+    "--session-id": "session_id", "--setting-sources": "setting_sources", "--settings": "settings",
+    "--system-prompt-file": "system_prompt", "--tools": "tools",
+}  # fmt: skip
+
+
+def in_our_words(words: str) -> str:
+    """Whoever writes a program has written options, and no flags."""
+    return re.sub(r"--[a-zA-Z-]+", lambda found: BY_FLAG.get(found[0], found[0]), words)
+
+
+# Flags of the command that have no option of their own, and what they are in a session.
+FLAGS = {"replay-user-messages": "replay_user_messages", "require-journal": "require_journal"}
+NO_USE = ("debug-to-stderr", "verbose")
 
 
 def flags(given: Mapping[str, str | None]) -> dict[str, Any]:
-    """Flags of the command that have no option of their own, such as 'replay-user-messages'."""
-    values: dict[str, Any] = {}
     for flag, value in given.items():
-        name = flag.replace("-", "_")
-        usual: object = getattr(wanted.Options, name, values)
-        if isinstance(usual, bool) and value is None:
-            values[name] = True
-        elif (usual is None or isinstance(usual, str)) and isinstance(value, str):
-            values[name] = value
-        else:
-            raise UsageError(f"'extra_args' has '{flag}', which is no flag that a session within a program heeds")
-    return values
+        if (flag not in FLAGS and flag not in NO_USE) or value is not None:
+            raise UsageError(f"'extra_args' has '{flag}': a session within a program knows {', '.join(FLAGS)}")
+    return {FLAGS[flag]: True for flag in given if flag in FLAGS}
 
 
 def tool_names(given: Options) -> tuple[str, ...] | None:
     """Of those that are ours; functions of the program are handed over as they are: see `own_tools`."""
     if given.tools is None or isinstance(given.tools, Mapping):
         return None
-    return tuple([one for one in given.tools if isinstance(one, str)])
+    return tuple(["Agent" if one == "Task" else one for one in given.tools if isinstance(one, str)])
 
 
 def own_tools(given: Options) -> tuple[Any, ...]:
@@ -138,21 +131,21 @@ def with_skills(given: Options) -> tuple[tuple[str, ...], tuple[str, ...] | None
     sources = tuple(given.setting_sources) if given.setting_sources is not None else None
     if given.skills is None:
         return tuple(rules), sources
-    if isinstance(given.skills, str) and given.skills != ALL:
-        raise UsageError(f"'skills' is a list of names, or '{ALL}', not '{given.skills}'")
     rules += ["Skill"] if given.skills == ALL else [f"Skill({name})" for name in given.skills]
     return tuple(dict.fromkeys(rules)), sources if sources is not None else ("user", "project")
 
 
 def thinking(given: Options) -> dict[str, Any]:
-    said = given.thinking
+    said = cast("Mapping[str, Any] | None", given.thinking)
     if said is None:
         return {"max_thinking_tokens": given.max_thinking_tokens}
     match said.get("type"):
         case "adaptive" | "disabled" as kind:
             values: dict[str, Any] = {"thinking": kind}
-        case "enabled":
+        case "enabled" if isinstance(said.get("budget_tokens"), int):
             values = {"max_thinking_tokens": said["budget_tokens"]}
+        case "enabled":
+            raise UsageError("'thinking' of the type enabled needs 'budget_tokens', a whole number")
         case other:
             raise UsageError(f"'thinking' is of the type adaptive, enabled or disabled, not '{other}'")
     return values | {"thinking_display": said.get("display")}
@@ -166,12 +159,15 @@ def system_prompt(given: Options) -> dict[str, Any]:
     match said.get("type"):
         case "preset":
             return {"append_system_prompt": said.get("append")}
-        case "custom":
+        case "custom" if isinstance(said.get("prompt"), str):
             return {"system_prompt": said["prompt"]}
-        case "file":
+        case "file" if isinstance(said.get("path"), str | os.PathLike):
             return {"system_prompt_file": from_there(given, said["path"])}
         case other:
-            raise UsageError(f"'system_prompt' is a text, or of the type preset, custom or file, not '{other}'")
+            raise UsageError(
+                "'system_prompt' is a text, or of the type preset, custom (with 'prompt') or file (with 'path'), not "
+                f"'{other}'"
+            )
 
 
 def schema(given: Options) -> str | None:
@@ -217,6 +213,8 @@ def from_there(given: Options, path: str | os.PathLike[str]) -> str:
 
 def environment(given: Options) -> dict[str, str]:
     found = {**os.environ, ENTRYPOINT: "sdk-py", **given.env}
+    if "CLAUDECODE" not in given.env:
+        found.pop("CLAUDECODE", None)  # of a session that this program itself may be run by
     if given.client_app is not None:
         found["CLAUDE_AGENT_SDK_CLIENT_APP"] = given.client_app
     if given.enable_file_checkpointing:

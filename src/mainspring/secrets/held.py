@@ -1,27 +1,170 @@
 """The secrets that this process holds, as values: keys, tokens, the passwords of proxies (K3).
 
 Whoever learns one says so (`hold`), once; whoever writes anything down asks here. It is one set for the whole process,
-since an error or a crash report does not know whose session it belongs to. Values are added and never taken away: an
-old key may still be valid. What merely looks like a secret is in `redaction.py`.
+since an error or a crash report does not know whose session it belongs to.
+
+A session holds through a `Holder` of its own, and gives back what it held when it is over: a program may have had
+thousands, each with a key. A value stays until nobody holds it, and some time longer, for what is written late. What is
+held outside of any session stays for good. What merely looks like a secret is in `redaction.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import cast
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, cast
+from weakref import finalize
+
+if TYPE_CHECKING:
+    from typing import ParamSpec, TypeVar
+
+    from mainspring.secrets.index import Index
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 LEAST_KEY = 16  # characters of a key that is one word
 SHORTEST = 6  # characters; a shorter value would blot out ordinary words
+FEW = 128  # values: up to here, to look for each of them is faster than the index (250 us in 20 KB of code)
+LATE = 256  # values that nobody holds any more and that are covered still: an error, a last line, a crash
 _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
-_values: tuple[str, ...] = ()  # with their spellings, the longest first: none survives as a part of another
+
+class Held:
+    """The values, with their spellings, and how many hold each. Who only looks takes no lock: sessions may be in
+    several threads, and texts are long."""
+
+    def __init__(self) -> None:
+        self._holders: dict[str, int] = {}
+        self._late: dict[str, None] = {}  # those of them that nobody holds any more, the oldest first
+        self._ended: deque[set[str]] = deque()  # what was given back, and is not counted yet
+        self._lock = threading.RLock()
+        self._longest_first: tuple[str, ...] | None = ()
+        self._index: Index | None = None  # None: they are few
+
+    def add(self, values: Iterable[str]) -> None:
+        with self._lock:
+            self._settle()
+            for value in values:
+                self._late.pop(value, None)
+                if value not in self._holders:
+                    self._holders[value] = 0
+                    self._take(value)
+                self._holders[value] += 1
+
+    def give_back(self, values: set[str]) -> None:
+        """May be called at any moment, also by the garbage collector while somebody is in here: it is only noted."""
+        self._ended.append(values)
+
+    def settle(self) -> None:
+        with self._lock:
+            self._settle()
+
+    def _settle(self) -> None:
+        while self._ended:
+            for value in self._ended.popleft():
+                self._holders[value] -= 1
+                if not self._holders[value]:
+                    self._late[value] = None
+        while len(self._late) > LATE:
+            value = next(iter(self._late))
+            del self._late[value], self._holders[value]
+            self._longest_first = None
+            if self._index is not None:
+                self._index.drop(value)
+
+    def _take(self, value: str) -> None:
+        self._longest_first = None
+        if self._index is not None:
+            self._index.add(value)
+        elif len(self._holders) > FEW:
+            from mainspring.secrets.index import Index  # a session alone has one key or two
+
+            self._index = Index(self._holders)
+
+    def all(self) -> tuple[str, ...]:
+        """The longest first, so that none survives as a part of another."""
+        found = self._longest_first
+        if found is None:
+            with self._lock:
+                found = self._longest_first = tuple(sorted(self._holders, key=lambda value: (-len(value), value)))
+        return found
+
+    def within(self, text: str) -> list[str]:
+        """Those that stand in a text, the longest first."""
+        if self._index is None:
+            return [value for value in self.all() if value in text]
+        found = self._index.within(text.encode(errors="surrogatepass"))
+        return sorted([one.decode(errors="surrogatepass") for one in found], key=len, reverse=True)
+
+    def within_bytes(self, data: bytes) -> list[bytes]:
+        if self._index is not None:
+            return sorted(self._index.within(data), key=len, reverse=True)
+        return [value for value in self._written() if value in data]
+
+    def by_letters(self) -> list[bytes]:
+        return self._index.by_letters() if self._index is not None else sorted(self._written())
+
+    def _written(self) -> list[bytes]:
+        return [value.encode(errors="surrogatepass") for value in self.all()]
+
+
+_held = Held()  # a process has one set of them
+
+
+# --- who holds ----------------------------------------------------------------------------------------------------
+
+
+class Holder:
+    """Whoever holds values for a time: a session. They are given back by `release`, or when nobody has it any more, as
+    one that was prepared and never began."""
+
+    def __init__(self) -> None:
+        self._mine: set[str] = set()
+        self._all = _held
+        self._giving_back = finalize(self, _held.give_back, self._mine)
+        self._giving_back.atexit = False  # nobody asks then
+
+    def add(self, values: set[str]) -> None:
+        if not self._giving_back.alive:  # it is over: what it learns so late is covered as all that is late
+            self._all.add(values)
+            self._all.give_back(values)
+            return
+        new = values - self._mine
+        self._all.add(new)
+        self._mine |= new
+
+    def release(self) -> None:
+        self._giving_back()
+        self._all.settle()
+
+    def run(self, make: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """What is learned in the meantime is held by this one."""
+        before = _holder.set(self)
+        try:
+            return make(*args, **kwargs)
+        finally:
+            _holder.reset(before)
+
+
+_holder: ContextVar[Holder | None] = ContextVar("holder", default=None)
+
+
+def bound(make: Callable[P, R]) -> Callable[P, R]:
+    """For what is made later: what it learns then is held by whoever holds now."""
+    holder = _holder.get()
+    return make if holder is None else lambda *args, **kwargs: holder.run(make, *args, **kwargs)
 
 
 def hold(*secrets: str) -> None:
-    global _values  # noqa: PLW0603  # a process has one set of them
     new = {one for secret in secrets if secret for one in spellings(secret) if len(one) >= SHORTEST}
-    if not new <= set(_values):
-        _values = tuple(sorted({*_values, *new}, key=lambda value: (-len(value), value)))
+    holder = _holder.get()
+    if new and holder is not None:
+        holder.add(new)
+    elif new:
+        _held.add(new)
 
 
 def hold_key(value: str) -> None:
@@ -29,10 +172,6 @@ def hold_key(value: str) -> None:
     or `content` wherever they stand would spoil the files of a session."""
     if len(value) >= LEAST_KEY or not value.isalpha():
         hold(value)
-
-
-def known() -> tuple[str, ...]:
-    return _values
 
 
 def spellings(secret: str) -> set[str]:
@@ -63,28 +202,36 @@ def passwords(user: str) -> Iterable[str]:
     return written, unquote(written), b2a_base64(unquote(user).encode(), newline=False).decode()
 
 
+# --- who asks -----------------------------------------------------------------------------------------------------
+
+
+def known() -> tuple[str, ...]:
+    return _held.all()
+
+
+def within(text: str) -> list[str]:
+    """Those that stand in it, the longest first."""
+    return _held.within(text)
+
+
 def covered(data: bytes) -> bytes:
     """For files that are read back: known values give way to as many stars, so that every offset stays what it was.
 
     What only looks like a secret stays: a session must go on with what was said in it.
     """
-    for value in _values:
-        written = value.encode(errors="surrogatepass")
-        if written in data:
-            data = data.replace(written, b"*" * len(written))
+    for written in _held.within_bytes(data):
+        data = data.replace(written, b"*" * len(written))
     return data
 
 
 def is_in(value: object) -> bool:
     """Whether a secret that we hold stands anywhere in a value made of JSON, names of fields included. Not recursive:
     a model's input may be nested deeper than Python can follow."""
-    if not _values:
-        return False
     left = [value]
     while left:
         one = left.pop()
         if isinstance(one, str):
-            if any(secret in one for secret in _values):
+            if _held.within(one):
                 return True
         elif isinstance(one, dict):
             for name, inner in cast("dict[object, object]", one).items():
@@ -112,12 +259,15 @@ class Covering:
 
 
 def _begun(data: bytes) -> int:
-    """How many bytes at the end are the beginning of a known value."""
-    longest = 0
-    for value in _values:
-        written = value.encode(errors="surrogatepass")
-        for size in range(min(len(written) - 1, len(data)), longest, -1):
-            if data.endswith(written[:size]):
-                longest = size
-                break
-    return longest
+    """How many bytes at the end are the beginning of a known value. Of all that begin with some bytes, one stands right
+    behind them in the order of letters."""
+    from bisect import bisect_right  # not on the start path
+
+    ordered = _held.by_letters()
+    longest = max(map(len, ordered), default=0)
+    for size in range(min(longest - 1, len(data)), 0, -1):
+        end = data[len(data) - size :]
+        at = bisect_right(ordered, end)
+        if at < len(ordered) and ordered[at].startswith(end):
+            return size
+    return 0

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
+from mainspring.secrets.held import bound
 from mainspring.secrets.sources import HELPER, LONGEST, checked
 
 SECONDS = 30.0  # somebody may have to touch a security key; who waits longer has gone away
@@ -39,6 +40,7 @@ class Helper:
         self._times: int = 0  # how often it was asked
         self._since = 0.0
         self._lock = asyncio.Lock()
+        self._checked = bound(checked)
 
     def is_stale(self) -> bool:
         return not self._value or self._now() - self._since >= self._lifetime
@@ -68,7 +70,7 @@ class Helper:
         if ended.code:
             raise _failure(f"ended with {ended.code}{_last_line(ended.stderr.data)}")
         try:
-            return checked(ended.stdout.data.decode(errors="replace"), f"what '{HELPER}' prints")
+            return self._checked(ended.stdout.data.decode(errors="replace"), f"what '{HELPER}' prints")
         except UsageError as error:
             raise ProviderError(Failure(Trouble.AUTH, str(error))) from None
 

@@ -7,6 +7,7 @@ import os
 import stat
 
 from mainspring.core.errors import UsageError
+from mainspring.secrets.held import bound
 from mainspring.secrets.sources import LONGEST, checked
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -17,6 +18,7 @@ OTHERS_WRITE = 0o022
 class KeyFile:
     def __init__(self, path: str) -> None:
         self.path = path
+        self._checked = bound(checked)
 
     def read(self) -> str:
         """What is looked at is what was opened: its name may be another's by then."""
@@ -32,7 +34,7 @@ class KeyFile:
             data = os.read(fd, LONGEST + 2)
         finally:
             os.close(fd)
-        return checked(data.decode(errors="replace"), f"what stands in '{self.path}'")
+        return self._checked(data.decode(errors="replace"), f"what stands in '{self.path}'")
 
     async def refresh(self) -> str:
         """Somebody may have put another one there."""

@@ -66,7 +66,7 @@ ROWS: tuple[Row, ...] = (
 
 
 def redact(text: str) -> str:
-    for secret in held.known():
+    for secret in held.within(text):
         text = text.replace(secret, REDACTED)
     for pattern in _patterns_for(text):
         text = pattern.sub(_without, text)
@@ -146,8 +146,9 @@ class Stream:
     def _cut_line(self) -> int:
         """Somewhere in the line, outside of all that is a secret already, or may become one."""
         if self._kept.startswith(_BEGIN):
-            self._in_key = True
-            return len(self._kept)  # it is redacted to its end, and what follows is dropped
+            self._in_key = True  # it is redacted to its end, which may be here already, or half of it
+            end = self._kept.find(_END)
+            return end if end >= 0 else len(self._kept) - len(_END)
         cut = len(self._kept) - LONGEST_SECRET
         for start, end in sorted(self._spans(), reverse=True):
             if start < cut < end:
@@ -155,7 +156,7 @@ class Stream:
         return cut or len(self._kept)
 
     def _spans(self) -> Iterator[tuple[int, int]]:
-        for secret in held.known():
+        for secret in held.within(self._kept):
             at = self._kept.find(secret)
             while at >= 0:
                 yield at, at + len(secret)

@@ -16,10 +16,22 @@ def home_folder(environ: Mapping[str, str], *, compatible: bool = False) -> str 
     for name in VARIABLES:
         if environ.get(name):
             return _normal(_absolute(name, environ[name]))
-    user = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111  # pathlib takes 8 ms to load
+    user = environ.get("HOME") or users_folder({})
     if not user.startswith("/"):  # no such user, as in some containers
         return None
     return _normal(f"{user.rstrip('/')}/{'.claude' if compatible else '.mainspring'}")
+
+
+def users_folder(environ: Mapping[str, str]) -> str:
+    """What `~` stands for: by the environment of the session, which within a program is not that of the process. One
+    that is no absolute path stands for nothing."""
+    said = environ.get("HOME", "")
+    return (said.rstrip("/") or "/") if said.startswith("/") else os.path.expanduser("~")  # noqa: PTH111  # as above
+
+
+def from_home(path: str, home: str) -> str:
+    """With what a leading `~` stands for. Another user's home, `~name`, is not looked up."""
+    return home.rstrip("/") + path[1:] or "/" if path == "~" or path.startswith("~/") else path
 
 
 def _absolute(name: str, said: str) -> str:

@@ -13,6 +13,7 @@ from typing import cast
 
 from mainspring.processes.environment import ours, sounds_secret
 from mainspring.secrets.held import is_in
+from mainspring.settings.home import from_home, users_folder
 from mainspring.settings.keys import Checked, Wrong, environment, table, text, texts
 from mainspring.settings.near import near
 from mainspring.settings.values import McpEntry, McpServer
@@ -155,7 +156,7 @@ def server(found: McpEntry, environ: Mapping[str, str]) -> McpServer:
         found.name,
         kind,
         found.origin,
-        command=filled(str(given.get("command", "")), "command"),
+        command=from_home(filled(str(given.get("command", "")), "command"), users_folder(environ)),
         args=tuple([filled(word, "args", at) for at, word in enumerate(args)]),
         env=each("env"),
         url=filled(str(given.get("url", "")), "url"),

@@ -6,7 +6,8 @@ declares the rest. Tools raise `ToolError` for what the model should hear; every
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import msgspec
@@ -75,10 +76,19 @@ def without_nul(text: str) -> str:
 class Place:
     """Where a session works: one for all its calls. Only `Bash` moves `cwd`, and never out of the working folders."""
 
-    def __init__(self, cwd: str, *, home: str = "", folders: tuple[str, ...] = (), spill: str = "") -> None:
+    def __init__(
+        self,
+        cwd: str,
+        *,
+        home: str = "",
+        folders: tuple[str, ...] = (),
+        spill: str = "",
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         self.root = cwd  # where the session began
         self.cwd = cwd
         self.home = home
+        self.environ = os.environ if environ is None else environ  # of the session; None: of the process
         self.folders = folders  # that were added to the first one
         self.spill = spill  # a folder of our own for what is too long to be shown; empty: nothing is stored
         self.keep: Callable[[Resolved], None] | None = None  # before a file is changed, in the thread that does it

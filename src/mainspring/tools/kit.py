@@ -166,7 +166,7 @@ class Kit:
         from mainspring.web.markdown import converter
         from mainspring.web.reader import Reader
 
-        reader = Reader(Fetcher(known=known()), converter(self.children))
+        reader = Reader(Fetcher(known=known(), environ=self.place.environ), converter(self.children))
         return web_fetch_tool(reader, self._names_host, self.ask_small)
 
     def _names_host(self, host: str) -> bool:

@@ -40,15 +40,15 @@ class Where(NamedTuple):
 
 def ripgrep(place: Place) -> str | None:
     """Where the system has it or on PATH, but never from a folder that is worked on; else beside our interpreter."""
-    found = find("rg", path=os.environ.get("PATH", ""), outside=(place.root, *place.folders))
+    found = find("rg", path=place.environ.get("PATH", ""), outside=(place.root, *place.folders))
     beside = f"{sys.executable.rpartition('/')[0]}/rg"
     return found or (beside if beside.startswith("/") and os.access(beside, os.X_OK) else None)
 
 
 def environment(place: Place) -> dict[str, str]:
     """Where the user's own ignore file is, and no more."""
-    kept = {name: os.environ[name] for name in ("XDG_CONFIG_HOME",) if name in os.environ}
-    home = place.home or os.environ.get("HOME", "")
+    kept = {name: place.environ[name] for name in ("XDG_CONFIG_HOME",) if name in place.environ}
+    home = place.home or place.environ.get("HOME", "")
     return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **kept, **({"HOME": home} if home else {})}
 
 

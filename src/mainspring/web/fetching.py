@@ -63,7 +63,8 @@ class Fetcher:
         self,
         *,
         limits: Limits = LIMITS,
-        proxies: Proxies | None = None,  # None: from the environment
+        proxies: Proxies | None = None,  # None: from the environment,
+        environ: Mapping[str, str] | None = None,  # which is that of the process, if none is given
         ca_file: str | None = None,
         known: Sequence[str] = (),  # keys: no address may hold one (K3)
         resolve: line.Resolve = line.resolve,
@@ -72,8 +73,9 @@ class Fetcher:
         self.limits = limits
         self._known = [key for key in known if len(key) >= SHORTEST]
         self._resolve = resolve
-        self._proxies = proxies if proxies is not None else from_environment(os.environ)
-        self._line = line.Line(wire.Limits(message=limits.sent), tls.trust(os.environ, ca_file), connect)
+        environ = os.environ if environ is None else environ
+        self._proxies = proxies if proxies is not None else from_environment(environ)
+        self._line = line.Line(wire.Limits(message=limits.sent), tls.trust(environ, ca_file), connect)
 
     async def fetch(self, url: str, near: Near) -> Fetched:
         """Raises `ToolError`, with words for the model."""

@@ -1,0 +1,221 @@
+"""What is wrong with the options of a program, before anything begins: the option is named, and what it may be.
+
+Type checkers see most of it. What comes out of an environment, a form or a file they do not see, and a guard that is
+silently off is worse than none.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from mainspring.assembly import options as wanted
+from mainspring.core.errors import UsageError
+from mainspring.core.meant import did_you_mean
+from mainspring.sdk.custom import SdkMcpTool
+from mainspring.sdk.errors import CanUseToolShadowedWarning
+from mainspring.sdk.hooks import EVENTS, HookMatcher
+from mainspring.sdk.options import AgentDefinition, Options
+from mainspring.tools.base import Tool
+from mainspring.tools.catalog import SPECS
+
+Holds = Callable[[object], bool]
+
+
+class Kind(NamedTuple):
+    words: str
+    holds: Holds
+
+
+def of(*kinds: type) -> Holds:
+    return lambda value: isinstance(value, kinds)
+
+
+def number_of(*kinds: type) -> Holds:
+    return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def able_to(method: str) -> Holds:
+    return lambda value: callable(getattr(value, method, None))
+
+
+def is_list_of(*kinds: type) -> Holds:
+    def holds(value: object) -> bool:
+        return isinstance(value, list | tuple) and all(isinstance(one, kinds) for one in cast("list[object]", value))
+
+    return holds
+
+
+def is_table_of(*kinds: type) -> Holds:
+    def holds(value: object) -> bool:
+        if not isinstance(value, Mapping):
+            return False
+        given = cast("Mapping[object, object]", value)
+        return all(isinstance(name, str) and isinstance(one, kinds) for name, one in given.items())
+
+    return holds
+
+
+def is_skills(value: object) -> bool:
+    return value == "all" or is_list_of(str)(value)
+
+
+TEXT = Kind("a text", of(str))
+PATH = Kind("a path", of(str, os.PathLike))
+FLAG = Kind("True or False", of(bool))
+NUMBER = Kind("a whole number", number_of(int))
+MONEY = Kind("a number", number_of(int, float))
+NAMES = Kind("a list of texts", is_list_of(str))
+PATHS = Kind("a list of paths", is_list_of(str, Path))
+TEXTS = Kind("a dict of texts", is_table_of(str))
+TABLE = Kind("a dict", of(Mapping))
+FUNCTION = Kind("a function", callable)
+
+# None may stand for each: nothing was said.
+KINDS: dict[str, Kind] = {
+    "tools": Kind("a list of names and tools, or a preset", of(list, tuple, Mapping)),
+    "allowed_tools": NAMES,
+    "disallowed_tools": NAMES,
+    "permission_mode": TEXT,
+    "can_use_tool": FUNCTION,
+    "permission_prompt_tool_name": TEXT,
+    "hooks": TABLE,
+    "add_dirs": PATHS,
+    "sandbox": TABLE,
+    "model": TEXT,
+    "fallback_model": TEXT,
+    "effort": TEXT,
+    "thinking": TABLE,
+    "max_thinking_tokens": NUMBER,
+    "betas": NAMES,
+    "system_prompt": Kind("a text or a dict", of(str, Mapping)),
+    "output_format": TABLE,
+    "max_turns": NUMBER,
+    "max_budget_usd": MONEY,
+    "task_budget": TABLE,
+    "session_id": TEXT,
+    "resume": TEXT,
+    "continue_conversation": FLAG,
+    "fork_session": FLAG,
+    "resume_session_at": TEXT,
+    "resume_drops_turn": TEXT,
+    "enable_file_checkpointing": FLAG,
+    "session_store": Kind("a session store", able_to("append")),
+    "session_store_flush": TEXT,
+    "load_timeout_ms": NUMBER,
+    "cwd": PATH,
+    "env": TEXTS,
+    "settings": TEXT,
+    "setting_sources": NAMES,
+    "skills": Kind("a list of names, or 'all'", is_skills),
+    "agents": Kind("a dict of AgentDefinition", is_table_of(AgentDefinition)),
+    "mcp_servers": Kind("a dict of servers, a file or JSON", of(str, Path, Mapping)),
+    "strict_mcp_config": FLAG,
+    "include_partial_messages": FLAG,
+    "include_hook_events": FLAG,
+    "forward_subagent_text": FLAG,
+    "verbatim_prompts": FLAG,
+    "stderr": FUNCTION,
+    "extra_args": TABLE,
+    "provider": Kind("a provider", able_to("stream")),
+}
+
+CHOICES = {
+    "permission_mode": (*wanted.MODES, "manual"),
+    "effort": ("low", "medium", "high", "xhigh", "max"),
+    "session_store_flush": ("batched", "eager"),
+}
+LEAST = {"max_turns": 0, "max_thinking_tokens": 0, "load_timeout_ms": 0}
+TAKEN = ("Task", "ToolSearch", "StructuredOutput", "ListMcpResourcesTool", "ReadMcpResourceTool")
+IDS = ("session_id", "resume_session_at", "resume_drops_turn")
+
+
+def check(given: object) -> None:
+    if not isinstance(given, Options):
+        raise UsageError(f"options are an object of the class 'Options', not {shown(given)}")
+    for name, kind in KINDS.items():
+        if (value := getattr(given, name)) is not None and not kind.holds(value):
+            raise UsageError(f"'{name}' is {kind.words}, not {shown(value)}")
+    for name, choices in CHOICES.items():
+        if (value := getattr(given, name)) is not None and value not in choices:
+            raise UsageError(f"'{name}' is one of {', '.join(choices)}, not '{value}'{did_you_mean(value, choices)}")
+    for name, least in LEAST.items():
+        if (value := getattr(given, name)) is not None and value < least:
+            raise UsageError(f"'{name}' is a whole number of at least {least}, not {value}")
+    for name in IDS:
+        if (value := getattr(given, name)) is not None and not wanted.is_uuid(value):
+            raise UsageError(f"'{name}' is '{value}': it must be a UUID")
+    if given.max_budget_usd is not None and given.max_budget_usd <= 0:
+        raise UsageError(f"'max_budget_usd' is an amount of dollars such as 0.50, not {given.max_budget_usd}")
+    if given.plugins:
+        raise UsageError("'plugins' are not there yet: leave them out")
+    check_tools(given)
+    check_hooks(given.hooks or {})
+    check_servers(given)
+    check_asking(given)
+
+
+def check_tools(given: Options) -> None:
+    tools: Sequence[Any] = () if given.tools is None or isinstance(given.tools, Mapping) else given.tools
+    for one in tools:
+        if isinstance(one, SdkMcpTool):
+            raise UsageError(
+                f"'tools' has '{one.name}', made by 'mainspring.sdk.tool': that goes into 'create_sdk_mcp_server'; "
+                "'mainspring.tool' makes tools for this list"
+            )
+        if isinstance(one, Tool) and (one.name in SPECS or one.name in TAKEN or one.name.startswith("mcp__")):
+            raise UsageError(f"'tools' has a function of the name '{one.name}', which is taken: '@tool(name=...)'")
+        if not isinstance(one, str | Tool):
+            raise UsageError(f"'tools' has {shown(one)}: it holds names, and tools made by 'mainspring.tool'")
+    names = [one if isinstance(one, str) else one.name for one in tools]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"'tools' has '{twice[0]}' twice")
+
+
+def check_hooks(hooks: Mapping[Any, Any]) -> None:
+    for event, matchers in hooks.items():
+        if event not in EVENTS:
+            raise UsageError(
+                f"'hooks' has '{event}', which is no point where a function is called; there are {', '.join(EVENTS)}"
+                f"{did_you_mean(str(event).strip(), EVENTS)}"
+            )
+        for matcher in cast("list[object]", matchers) if isinstance(matchers, list | tuple) else (matchers,):
+            if not isinstance(matcher, HookMatcher):
+                raise UsageError(f"'hooks' has {shown(matcher)} at '{event}': a list of HookMatcher belongs there")
+            if matcher.on_failure not in (None, "continue", "block"):
+                raise UsageError(f"'on_failure' at '{event}' is 'continue' or 'block', not {shown(matcher.on_failure)}")
+            for call in matcher.hooks:
+                if not callable(call):
+                    raise UsageError(f"'hooks' has {shown(call)} at '{event}', which is no function")
+
+
+def check_servers(given: Options) -> None:
+    named: Mapping[str, object] = {} if isinstance(given.mcp_servers, str | Path) else given.mcp_servers
+    for name, one in named.items():
+        if not isinstance(one, Mapping):
+            raise UsageError(f"'mcp_servers' has {shown(one)} for '{name}': a dict belongs there")
+        if cast("Mapping[str, object]", one).get("type") == "sdk" and "instance" not in one:
+            raise UsageError(f"'mcp_servers' has no 'instance' for '{name}': 'create_sdk_mcp_server' makes one")
+
+
+def check_asking(given: Options) -> None:
+    """Who wants to be asked about everything may not know that rules come first. It may also be meant."""
+    if given.can_use_tool is None:
+        return
+    if given.permission_prompt_tool_name:
+        raise UsageError("'can_use_tool' and 'permission_prompt_tool_name' exclude each other: leave one out")
+    if given.permission_mode == "bypassPermissions":
+        why = "'permission_mode' is 'bypassPermissions', so 'can_use_tool' is never asked"
+    else:
+        whole = [rule for rule in given.allowed_tools if "(" not in rule or rule.endswith(("()", "(*)"))]
+        why = f"'can_use_tool' is not asked about {', '.join(whole)}: 'allowed_tools' has them" if whole else ""
+    if why:
+        warnings.warn(f"{why}. A 'PreToolUse' hook sees every call", CanUseToolShadowedWarning, stacklevel=2)
+
+
+def shown(value: object) -> str:
+    said = repr(value)
+    return said if len(said) <= 80 else f"{said[:80]}..."
