@@ -205,6 +205,7 @@ def test_terminated_in_a_tool(serve: Serve) -> None:
     assert "toolu_Bash" in json.dumps(stage.lines())
 
 
+@pytest.mark.covers("M-03")
 def test_terminated_in_a_model_call(serve: Serve) -> None:
     """1.5: the model call is given up, too."""
     stage = serve(Say.of("One two three four five six seven.", pace_ms=3_000))
@@ -214,6 +215,8 @@ def test_terminated_in_a_model_call(serve: Serve) -> None:
         stage.until(lambda: len(stage.server.answers) == 1)
         pipe.process.send_signal(signal.SIGTERM)
         assert pipe.exit() == 143
+        kinds = [frame.get("subtype") for frame in (*pipe.frames, *pipe.rest())]
+        assert kinds.index("worker_shutting_down") < kinds.index("error_during_execution")
     stage.until(lambda: stage.server.aborted == 1)
 
 

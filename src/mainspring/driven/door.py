@@ -285,6 +285,8 @@ class Door:
         """The end, in order: by a signal, or because nobody understands the other side any more."""
         self._stopping = True
         if self._busy:
+            if not self.stays and self.wrong is None:
+                self.turns.leaves()
             self.turns.interrupt()
         self._news.set()
 

@@ -213,6 +213,10 @@ class Turns:
         self._note(update)
         self._add(self._frames.of(update))
 
+    def leaves(self) -> None:
+        """Somebody ends this process: told before the result of the turn that it ends."""
+        self._add([self._frames.system("worker_shutting_down", {"reason": "signal"})])
+
     def say(self, words: str) -> None:
         """What a hook has for the person."""
         self._add([self._frames.system("informational", {"content": words, "level": "info"})])
