@@ -16,10 +16,13 @@ from collections.abc import Iterator
 from mainspring.processes.sandbox_git import read, worktrees
 
 MODE = b"\0\0\xe0\0"  # 160000, as the index holds it
+FIRST = 12  # where the first entry begins
 BEFORE_MODE = 24  # bytes of an entry
 HEADS = (62, 74)  # bytes before the name: with SHA-1, with SHA-256
 EXTENDED = 2  # more of them, for some entries
 COMPRESSED = 4  # the version in which a name is told by its difference to the one before
+MOST_TOLD = 0xFFF  # the length of a name, in the flags before it; it may be longer
+LONGEST = 4_096  # bytes of a name
 LARGEST = 200_000_000  # bytes of an index
 WORKTREE = re.compile(rb"^[ \t]*worktree[ \t]*=[ \t]*\"?([^\"\r\n]+)", re.IGNORECASE | re.MULTILINE)
 
@@ -59,22 +62,55 @@ def _links_of(index: str, _looks: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([os.fsdecode(name) for name in names if name]))
 
 
-def _plain(data: bytes) -> Iterator[bytes]:
-    """What looks like an entry: a name too many is one that does not exist."""
+def _plain(data: bytes) -> list[bytes]:
+    """One entry after the other, with the size of hashes that fits. In an index that is damaged, whatever looks like an
+    entry: a name too many is one that does not exist."""
+    whole = [found for head in HEADS if (found := _in_order(data, head)) is not None]
+    return whole[0] if whole else list(_looks_like(data))
+
+
+def _in_order(data: bytes, head: int) -> list[bytes] | None:
+    """None: it is no index with hashes of this size."""
+    at, found = FIRST, list[bytes]()
+    for _ in range(int.from_bytes(data[8:FIRST], "big")):
+        name, flags, begins = _named(data, at, head)
+        if not _has_length(name, flags):
+            return None
+        if data[at + BEFORE_MODE : at + BEFORE_MODE + 4] == MODE:
+            found.append(name)
+        at += (begins - at + len(name) + 8) & ~7  # one to eight zeros behind each
+    return found
+
+
+def _looks_like(data: bytes) -> Iterator[bytes]:
+    """The length that is told before a name tells it from bytes that are none."""
     at = data.find(MODE)
     while at >= 0:
         for head in HEADS:
-            for start in (at - BEFORE_MODE + head, at - BEFORE_MODE + head + EXTENDED):
-                yield data[start : start + 4_096].partition(b"\0")[0]
+            name, flags, _ = _named(data, at - BEFORE_MODE, head)
+            if _has_length(name, flags):
+                yield name
         at = data.find(MODE, at + 1)
+
+
+def _named(data: bytes, at: int, head: int) -> tuple[bytes, bytes, int]:
+    """The name of an entry, the flags before it, and where it begins."""
+    flags = data[at + head - 2 : at + head]
+    begins = at + head + (EXTENDED if flags and flags[0] & 0x40 else 0)
+    return data[begins : begins + LONGEST].partition(b"\0")[0], flags, begins
+
+
+def _has_length(name: bytes, flags: bytes) -> bool:
+    return bool(name) and min(len(name), MOST_TOLD) == int.from_bytes(flags, "big") & MOST_TOLD
 
 
 def _compressed(data: bytes) -> Iterator[bytes]:
     """All of the names, one after the other, for both sizes of hashes: the wrong one ends in nonsense."""
     for head in HEADS:
-        at, name = 12, b""
+        at, name = FIRST, b""
         for _ in range(int.from_bytes(data[8:12], "big")):
             entry = data[at : at + head + EXTENDED]
+            flags = entry[head - 2 : head]
             at += head + (EXTENDED if len(entry) > head and entry[head - 2] & 0x40 else 0)
             drop, at = _number(data, at)
             end = data.find(b"\0", at)
@@ -82,7 +118,7 @@ def _compressed(data: bytes) -> Iterator[bytes]:
                 break
             name = name[: len(name) - drop] + data[at:end]
             at = end + 1
-            if entry[BEFORE_MODE : BEFORE_MODE + 4] == MODE:
+            if entry[BEFORE_MODE : BEFORE_MODE + 4] == MODE and _has_length(name, flags):
                 yield name
 
 
