@@ -63,8 +63,8 @@ def _links_of(index: str, _looks: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _plain(data: bytes) -> list[bytes]:
-    """One entry after the other, with the size of hashes that fits. In an index that is damaged, whatever looks like an
-    entry: a name too many is one that does not exist."""
+    """One entry after the other, with the size of hashes that fits. In one that is damaged, or was made by somebody who
+    wants us to read it otherwise than git, whatever may be an entry: a name too many is one that does not exist."""
     whole = [found for head in HEADS if (found := _in_order(data, head)) is not None]
     return whole[0] if whole else list(_looks_like(data))
 
@@ -83,13 +83,11 @@ def _in_order(data: bytes, head: int) -> list[bytes] | None:
 
 
 def _looks_like(data: bytes) -> Iterator[bytes]:
-    """The length that is told before a name tells it from bytes that are none."""
     at = data.find(MODE)
     while at >= 0:
         for head in HEADS:
-            name, flags, _ = _named(data, at - BEFORE_MODE, head)
-            if _has_length(name, flags):
-                yield name
+            for start in (at - BEFORE_MODE + head, at - BEFORE_MODE + head + EXTENDED):
+                yield data[start : start + LONGEST].partition(b"\0")[0]
         at = data.find(MODE, at + 1)
 
 
@@ -110,7 +108,6 @@ def _compressed(data: bytes) -> Iterator[bytes]:
         at, name = FIRST, b""
         for _ in range(int.from_bytes(data[8:12], "big")):
             entry = data[at : at + head + EXTENDED]
-            flags = entry[head - 2 : head]
             at += head + (EXTENDED if len(entry) > head and entry[head - 2] & 0x40 else 0)
             drop, at = _number(data, at)
             end = data.find(b"\0", at)
@@ -118,7 +115,7 @@ def _compressed(data: bytes) -> Iterator[bytes]:
                 break
             name = name[: len(name) - drop] + data[at:end]
             at = end + 1
-            if entry[BEFORE_MODE : BEFORE_MODE + 4] == MODE and _has_length(name, flags):
+            if entry[BEFORE_MODE : BEFORE_MODE + 4] == MODE:
                 yield name
 
 
