@@ -179,6 +179,8 @@ def short(frame: Any) -> list[str]:
             return ["init"]
         case {"type": "system", "subtype": "api_retry"}:
             return [f"retry {frame['error']} {frame['error_status']}"]
+        case {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected"}}:
+            return []  # behind the retry that says it
         case {"type": "system", "subtype": "informational", "withdrawn": _}:
             return ["withdrawn"]
         case {"type": "assistant", "error": error}:
