@@ -6,7 +6,6 @@ import inspect
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 
@@ -17,9 +16,7 @@ if CLIENT:
     sys.modules["claude_agent_sdk"] = import_module(CLIENT)
     sys.modules["claude_agent_sdk.types"] = import_module(f"{CLIENT}.types")
 
-from mainspring.simulator.choosing import Choose  # noqa: E402
-from mainspring.simulator.replies import Reply  # noqa: E402
-from pipe.stage import Serve, Stage, staged  # noqa: E402
+from pipe.stage import Serve, serving_here  # noqa: E402
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -37,19 +34,6 @@ def source(item: pytest.Item) -> str:
 
 @pytest.fixture
 def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    """Starts a server with these replies, for the time of the test.
-
-    The client hands its whole environment on, and its session functions read it: none of ours may be in it.
-    """
-    for name in list(os.environ):
-        if name.startswith(("ANTHROPIC_", "CLAUDE", "MAINSPRING_HOME")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "home"))
-    monkeypatch.setenv("HOME", str(tmp_path / "user"))
-    monkeypatch.setenv("IS_SANDBOX", "1")
-    with ExitStack() as stack:
-
-        def start(*replies: Reply, choose: Choose | None = None) -> Stage:
-            return stack.enter_context(staged(replies, tmp_path / "work", choose))
-
+    """Starts a server with these replies, for the time of the test."""
+    with serving_here(tmp_path, monkeypatch) as start:
         yield start

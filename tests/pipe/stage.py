@@ -15,10 +15,11 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, query
 from claude_agent_sdk.types import (
     AssistantMessage,
@@ -186,6 +187,23 @@ Serve = Callable[..., Stage]  # the fixture `serve`
 def staged(replies: tuple[Reply, ...], folder: Path, choose: Choose | None = None) -> Iterator[Stage]:
     with serving(replies, folder, choose=choose) as stage:
         yield Stage(stage.server, stage.until, folder)
+
+
+@contextmanager
+def serving_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    """The client hands its whole environment on, and its session functions read it: none of ours may be in it."""
+    for name in list(os.environ):
+        if name.startswith(("ANTHROPIC_", "CLAUDE", "MAINSPRING_HOME")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(folder / "home"))
+    monkeypatch.setenv("HOME", str(folder / "user"))
+    monkeypatch.setenv("IS_SANDBOX", "1")
+    with ExitStack() as stack:
+
+        def start(*replies: Reply, choose: Choose | None = None) -> Stage:
+            return stack.enter_context(staged(replies, folder / "work", choose))
+
+        yield start
 
 
 def drive(main: Callable[[], Awaitable[None]]) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import os
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +13,10 @@ from typing import Any
 
 import claude_agent_sdk as theirs
 import pytest
-from pipe.stage import Serve, Stage, staged
+from pipe.stage import Serve, serving_here
 
 from mainspring.sdk import session_changes, sessions, store_sessions, stores
 from mainspring.sessions.places import file_of, folder_of
-from mainspring.simulator.choosing import Choose
-from mainspring.simulator.replies import Reply
 
 ID = "11111111-2222-4333-8444-555555555555"
 OTHER = "99999999-2222-4333-8444-555555555555"
@@ -145,17 +141,7 @@ def home_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 @pytest.fixture(name="serve")
 def serve_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """A model server, and the real program for the time of the test."""
-    for name in list(os.environ):
-        if name.startswith(("ANTHROPIC_", "CLAUDE", "MAINSPRING_HOME")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "home"))
-    monkeypatch.setenv("HOME", str(tmp_path / "user"))
-    monkeypatch.setenv("IS_SANDBOX", "1")
-    with ExitStack() as stack:
-
-        def start(*replies: Reply, choose: Choose | None = None) -> Stage:
-            return stack.enter_context(staged(replies, tmp_path / "work", choose))
-
+    with serving_here(tmp_path, monkeypatch) as start:
         yield start
 
 

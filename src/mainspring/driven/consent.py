@@ -16,6 +16,7 @@ from mainspring.driven.incoming import table
 from mainspring.driven.outgoing import States
 from mainspring.driven.questions import SHUT, CallbackError, Questions
 from mainspring.engine.deps import Question
+from mainspring.hooks.facts import of_suggestion
 from mainspring.tools.approval import Approval, as_text
 
 # What of a question is told, and under which name.
@@ -60,7 +61,7 @@ class Consent:
         request = {key: about[key] for key in ("tool_name", "input", "tool_use_id")}
         request |= {"display_name": about["tool_name"]}
         request |= {name: about[key] for key, name in TOLD.items() if about.get(key)}
-        request["permission_suggestions"] = [suggestion(one["rule"]) for one in about.get("suggestions", ())]
+        request["permission_suggestions"] = [of_suggestion(one["rule"]) for one in about.get("suggestions", ())]
         said = approval_of(await self._asked(request))
         await self._heed(said)
         if said.interrupt:
@@ -115,14 +116,6 @@ class Answered:
 
 def approval_of(said: dict[str, Any]) -> Answered:
     return Answered(said)
-
-
-def suggestion(rule: str) -> dict[str, Any]:
-    """A rule that would cover what is asked, in the shape in which it can be handed back. Whoever hands it back is not
-    asked again in this project, as with Claude Code (stream-json 5.1)."""
-    tool, opened, rest = rule.partition("(")
-    one = {"toolName": tool} | ({"ruleContent": rest.removesuffix(")")} if opened else {})
-    return {"type": "addRules", "rules": [one], "behavior": "allow", "destination": "localSettings"}
 
 
 async def at_once() -> None:

@@ -36,7 +36,7 @@ from mainspring.driven.questions import CallbackError, Questions
 from mainspring.driven.turns import Turns
 from mainspring.engine.endings import end_all, regardless
 from mainspring.engine.plain import new_id
-from mainspring.settings.home import home_folder
+from mainspring.settings.home import compatible_home
 from mainspring.settings.keeping import Keeper
 from mainspring.settings.load import Asked
 
@@ -64,11 +64,8 @@ class Host(Bundle):
 
 
 def compatible(environment: dict[str, str]) -> dict[str, str]:
-    """Settings and sessions lie where the functions of the client look for them (settled 31). `CLAUDE_CONFIG_DIR` comes
-    first here: the client itself sets it for a session that it keeps elsewhere."""
-    chosen = {name: value for name, value in environment.items() if name != OWN_HOME}
-    said = environment if not environment.get("CLAUDE_CONFIG_DIR") else chosen
-    home = home_folder(said, compatible=True)
+    """Settings and sessions lie where the functions of the client look for them (settled 31)."""
+    home = compatible_home(environment)
     return environment | ({OWN_HOME: home} if home is not None else {})
 
 

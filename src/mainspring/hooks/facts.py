@@ -87,7 +87,8 @@ def of_notification(message: str, kind: Notice, title: str = "") -> Facts:
 
 
 def of_suggestion(rule: str) -> Facts:
-    """A rule that would cover what is asked, as an update of the rules (stream-json 5.1)."""
+    """A rule that would cover what is asked, as an update of the rules (stream-json 5.1). Whoever hands it back is not
+    asked again in this project, as with Claude Code."""
     tool, opened, rest = rule.partition("(")
     one = {"toolName": tool} | ({"ruleContent": rest.removesuffix(")")} if opened else {})
     return {"type": "addRules", "rules": [one], "behavior": "allow", "destination": "localSettings"}

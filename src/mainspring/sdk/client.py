@@ -112,7 +112,7 @@ class Client:
         self._serving = asyncio.ensure_future(self._serve(self._door, line))
         fields = greeting(given, hooks.listed(given.hooks or {}, self._calls))
         try:
-            self._about = await line.ask(fields.pop("subtype"), **fields)
+            self._about = await line.ask("initialize", **fields)
         except CLIConnectionError:
             if not line.messages.ready:  # else it has shown a result first
                 await self._over()  # it says why

@@ -7,8 +7,11 @@ import logging
 
 
 def complain(function: object, error: BaseException) -> None:
-    name = getattr(function, "__qualname__", "") or type(function).__qualname__
-    logging.getLogger("mainspring").error("'%s' failed: %s", name, error, exc_info=error)
+    logging.getLogger("mainspring").error("'%s' failed: %s", named(function), error, exc_info=error)
+
+
+def named(function: object) -> str:
+    return getattr(function, "__qualname__", "") or type(function).__qualname__
 
 
 def is_cancelled() -> bool:

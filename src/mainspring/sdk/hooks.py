@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, Literal, NotRequired, TypedDict, get_args
 
+from mainspring.sdk.complaints import named
 from mainspring.tools.mcp.relayed import table
 
 HookEvent = Literal[
@@ -172,7 +173,3 @@ async def answered(call: HookCallback, asked: dict[str, Any]) -> dict[str, Any]:
     if answer is None:
         raise TypeError(f"the hook '{named(call)}' returned no dict: return one, '{{}}' if it has no opinion")
     return {name.removesuffix("_") if name in ("continue_", "async_") else name: answer[name] for name in answer}
-
-
-def named(call: object) -> str:
-    return getattr(call, "__qualname__", "") or type(call).__qualname__

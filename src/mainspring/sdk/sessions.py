@@ -36,7 +36,7 @@ from mainspring.sessions.agents import meta_file
 from mainspring.sessions.lines import OURS
 from mainspring.sessions.places import LONGEST_KEY, Place, is_session_id, key, side_folder
 from mainspring.sessions.reader import Reader
-from mainspring.settings.home import home_folder
+from mainspring.settings.home import compatible_home
 
 SUFFIX = ".jsonl"
 GIT_PATIENCE = 5  # seconds; as the client waits
@@ -114,9 +114,8 @@ def real(directory: Place) -> str:
 
 
 def projects() -> Path | None:
-    """`CLAUDE_CONFIG_DIR` comes first, as on the compatible pipe (settled 31, `driven/door.py`). None: no home."""
-    theirs = os.environ.get("CLAUDE_CONFIG_DIR")
-    home = home_folder({"CLAUDE_CONFIG_DIR": theirs} if theirs else os.environ, compatible=True)
+    """Of the process: these functions have no options. None: there is no home."""
+    home = compatible_home(os.environ)
     return Path(home, "projects") if home is not None else None
 
 

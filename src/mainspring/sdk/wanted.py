@@ -11,18 +11,17 @@ from typing import Any, cast
 import msgspec
 
 from mainspring.assembly import options as wanted
+from mainspring.assembly.world import CHECKPOINTS
 from mainspring.core.errors import UsageError
-from mainspring.sdk.checks import check
 from mainspring.sdk.complaints import complain
 from mainspring.sdk.options import Options
 
 ALL = "all"
 ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"
-CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
 
 
 def session_options(given: Options) -> wanted.Options:
-    check(given)
+    """Of options that were checked: see `checks.py`."""
     rules, sources = with_skills(given)
     rules = (*rules, *[tool.name for tool in own_tools(given)])  # who brings a function wants it to be called
     values: dict[str, Any] = {
@@ -223,8 +222,8 @@ def environment(given: Options) -> dict[str, str]:
 
 
 def greeting(given: Options, hooks: dict[str, Any]) -> dict[str, Any]:
-    """What the first request says (stream-json 3.1)."""
-    fields: dict[str, Any] = {"subtype": "initialize", "hooks": hooks or None}
+    """What the first request, `initialize`, says (stream-json 3.1)."""
+    fields: dict[str, Any] = {"hooks": hooks or None}
     if given.agents:
         kinds = {name: asdict(one) for name, one in given.agents.items()}
         fields["agents"] = {

@@ -22,6 +22,13 @@ def home_folder(environ: Mapping[str, str], *, compatible: bool = False) -> str 
     return _normal(f"{user.rstrip('/')}/{'.claude' if compatible else '.mainspring'}")
 
 
+def compatible_home(environ: Mapping[str, str]) -> str | None:
+    """For programs that drive Claude Code, and look there themselves. `CLAUDE_CONFIG_DIR` comes first: a client sets
+    it for a session that it keeps elsewhere."""
+    theirs = environ.get("CLAUDE_CONFIG_DIR")
+    return home_folder({"CLAUDE_CONFIG_DIR": theirs} if theirs else environ, compatible=True)
+
+
 def users_folder(environ: Mapping[str, str]) -> str:
     """What `~` stands for: by the environment of the session, which within a program is not that of the process. One
     that is no absolute path stands for nothing."""
