@@ -6,10 +6,11 @@ together in order. One that gives up gives its piece back.
 
 import os
 import time
+from _thread import start_new_thread
 from array import array
 from collections.abc import Generator
 from contextlib import contextmanager
-from threading import Condition, Thread
+from threading import Condition, Lock
 from typing import NamedTuple
 
 from mainspring.tools.aside import Halt
@@ -69,10 +70,11 @@ class Index:
         if near or source.size - len(self.ends) * self.block <= ALONE or native_count() is None:
             self.count_until(source, ends, halt)
             return
-        second = Thread(target=self._help, args=(source, ends, halt), name="count-lines-too", daemon=True)
+        busy = Lock()
+        busy.acquire()
         self._come(2)  # both, from the beginning: the first must not take the share of the second
         try:
-            second.start()
+            start_new_thread(self._help, (source, ends, halt, busy))  # `Thread` would wait until it runs
         except RuntimeError:  # there are no more threads to be had
             self._come(-1)
             self._work(source, ends, halt, MOST)
@@ -80,13 +82,15 @@ class Index:
         try:
             self._work(source, ends, halt, MOST)
         finally:
-            second.join()  # at most one piece; it uses the caller's descriptor
+            busy.acquire()  # at most one piece; it uses the caller's descriptor
 
-    def _help(self, source: Source, ends: int | None, halt: Halt) -> None:
+    def _help(self, source: Source, ends: int | None, halt: Halt, busy: Lock) -> None:
         try:
             self._work(source, ends, halt, MOST)
         except Exception:  # noqa: BLE001  # the caller meets the same at the piece that is given back, and tells of it
             return
+        finally:
+            busy.release()
 
     def _count(self, source: Source, piece: Piece) -> None:
         found: Ends | None = None
