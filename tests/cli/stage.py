@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cli.nursery import begun
 from mainspring.simulator.choosing import Choose
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Reply
@@ -51,8 +52,9 @@ class Stage:
         }
 
     def run(self, *arguments: str, input: bytes = b"", env: dict[str, str] | None = None) -> Done:
+        """To its end, and begun by a fork: most of a short run would be its start."""
         return subprocess.run(
-            [*COMMAND, *arguments],
+            begun("mainspring", *arguments),
             input=input,
             capture_output=True,
             cwd=self.folder,

@@ -21,7 +21,7 @@ from cli.stage import COMMAND, PATIENCE, Stage, until
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 TAKE_IT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-OWN_TERMINAL = [sys.executable, "-c", TAKE_IT]  # so that keys become signals
+OWN_TERMINAL = [sys.executable, "-ISBc", TAKE_IT]  # so that keys become signals
 PASTES_MARKED, PASTES_PLAIN = b"\x1b[?2004h", b"\x1b[?2004l"  # what the terminal is asked for
 
 
@@ -32,7 +32,7 @@ class Terminal:
         ours, theirs = pty.openpty()
         environment = stage.environment | {"TERM": "xterm", "NO_COLOR": "1"} | extra
         self._process = subprocess.Popen(
-            [*OWN_TERMINAL, *COMMAND, *arguments],
+            [*OWN_TERMINAL, *COMMAND, "--plain", *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

@@ -581,7 +581,7 @@ def test_the_one_result_tells_what_all_runs_took(serve: Serve) -> None:
             Say.of("And now.", tool_use("Bash", "toolu_c", command="rm -r /")),
             Say.of("It rains."),
         ],
-        AWAY=[Say.of("Rain, and much of it.", pace_ms=300)],
+        AWAY=[Say.of("Rain, and much of it.", pace_ms=80)],
     )
     (only,) = frames(run(stage, "--output-format=json", "--disallowedTools", "Bash(rm *)").stdout)
     assert [denial["tool_use_id"] for denial in only["permission_denials"]] == ["toolu_b", "toolu_c"]

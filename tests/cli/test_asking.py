@@ -92,7 +92,7 @@ def test_ctrl_c_at_the_question_ends_the_turn_and_nothing_runs(serve: Serve, sit
 
 
 def test_what_was_typed_before_the_question_was_there_is_no_answer(serve: Serve, sit_at: SitAt) -> None:
-    stage = serve(Say.of("Let me see what there is.", bash("touch made"), pace_ms=200), Say.of("Done."))
+    stage = serve(Say.of("Let me see what there is.", bash("touch made"), pace_ms=70), Say.of("Done."))
     terminal = sit_at(stage)
     terminal.say("go")
     terminal.see("Let me")

@@ -16,7 +16,7 @@ from mainspring.simulator.replies import Refuse, Say
 
 __all__ = ["sit_at"]  # a fixture
 
-SLOW = Say.of("A reply that takes its time, and then some more of it.", pace_ms=500)
+SLOW = Say.of("A reply that takes its time" + ", and then some more of it" * 50, pace_ms=50)  # six seconds
 
 
 def tool_use(name: str, **input: Any) -> dict[str, Any]:

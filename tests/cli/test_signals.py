@@ -17,7 +17,7 @@ from mainspring.simulator.replies import Say
 
 STREAM = ("-p", "hello", "--output-format=stream-json")
 IN_TIME = 2.0  # seconds (stream-json 1.5); a busy machine is given the same again
-SLOW = Say.of("A reply that takes its time, and then some more of it.", pace_ms=500)
+SLOW = Say.of("A reply that takes its time" + ", and then some more of it" * 50, pace_ms=50)  # six seconds
 LONG = "word " * 10_000  # as frames, far more than a pipe holds
 
 

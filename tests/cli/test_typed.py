@@ -132,7 +132,7 @@ def test_lines_that_nothing_marks_belong_together_if_they_come_at_once(serve: Se
 
 
 def test_what_is_pasted_while_a_turn_is_under_way_is_the_next_prompt(serve: Serve, sit_at: SitAt) -> None:
-    stage = serve(Say.of("A reply that takes its time.", pace_ms=200), Say.of("Second."))
+    stage = serve(Say.of("A reply that takes its time" + ", and more" * 20, pace_ms=50), Say.of("Second."))
     terminal = sit_at(stage)
     terminal.say("hello")
     terminal.see("A reply")
@@ -144,7 +144,7 @@ def test_what_is_pasted_while_a_turn_is_under_way_is_the_next_prompt(serve: Serv
 
 def test_ctrl_c_in_a_turn_keeps_what_was_typed_ahead(serve: Serve, sit_at: SitAt) -> None:
     """A terminal would throw it away: whoever presses Ctrl-C in a turn wants to be done with that, and go on."""
-    stage = serve(Say.of("A reply that takes its time.", pace_ms=500), Say.of("Second."))
+    stage = serve(Say.of("A reply that takes its time" + ", and more" * 60, pace_ms=50), Say.of("Second."))
     terminal = sit_at(stage)
     terminal.say("hello")
     terminal.see("A reply")

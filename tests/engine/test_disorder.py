@@ -397,6 +397,39 @@ def test_commands_are_shown_only_with_the_context_that_holds_them() -> None:
         virtually(main(step / 4_000))
 
 
+def test_a_command_is_withdrawn_or_said_and_never_both() -> None:
+    """Withdrawn at every moment of a run, beside another one that stays."""
+    outcomes: set[bool] = set()
+
+    async def main(at: float) -> None:
+        world = World([says("done", pace=1), says("more", pace=1)], journal=Slow(SaidRecord, 0.001))
+        session = Session(world, CONFIG)
+        await session.submit("stays")
+        command = await session.submit("goes")
+        withdrawn: list[bool] = []
+
+        async def withdraw() -> None:
+            await asyncio.sleep(at)
+            withdrawn.append(await session.withdraw(command))
+
+        withdrawing = asyncio.ensure_future(withdraw())
+        async with session.run("go") as run:
+            async for _ in run:
+                pass
+        await withdrawing
+        said = [line(m) for m in session.state.history]
+        assert ("prompt: goes" in said) is not withdrawn[0]
+        assert "prompt: stays" in said
+        assert session.shared.inbox.waiting() == ()
+        assert not await session.withdraw(command), "once"
+        outcomes.add(withdrawn[0])
+        assert_in_order(session)
+
+    for step in range(40):
+        virtually(main(step / 4_000))
+    assert outcomes == {True, False}
+
+
 def test_one_read_may_span_blocks() -> None:
     async def one_read() -> AsyncGenerator[Batch, None]:
         thinking, text = Finished(Thinking("hmm", "s")), Finished(Text("Hello"))

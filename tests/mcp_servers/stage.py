@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from cli.nursery import begun
+from msgspec.structs import replace
 from tools.desk import Desk
 
 from mainspring.engine.shared import Policy
@@ -37,6 +39,18 @@ def stdio(name: str = "shop", *args: str, command: str = sys.executable, **env: 
 def program(name: str, code: str) -> McpServer:
     """A server that was written by hand, to misbehave."""
     return stdio(name, "-c", code)
+
+
+def quick(server: McpServer) -> McpServer:
+    """The same, begun by a fork where the official package would have to be loaded first."""
+    if server.command != sys.executable or server.args[:1] not in ((SHOP,), (LIBRARY,)):
+        return server
+    command, *args = begun(*server.args)
+    return replace(server, command=command, args=tuple(args))
+
+
+def as_users_do(server: McpServer) -> McpServer:
+    return server
 
 
 def within_driver(*names: str) -> list[McpServer]:
@@ -74,13 +88,14 @@ async def counter(
     window: int = 200_000,
     is_away: Callable[[str], bool] = lambda _: False,
     relay: Send | None = None,
+    start: Callable[[McpServer], McpServer] = quick,
 ) -> AsyncGenerator[Counter, None]:
     """Started and ended. All that the servers were is gone afterwards."""
     children = Children()
     host = Host(lambda: children, lambda: for_programs(os.environ), Ground(str(folder), trusted=True), relay)
     host.limits = limits
     warned: list[str] = []
-    servers = Servers(wanted, host, window=window, is_away=is_away, warn=warned.append)
+    servers = Servers([start(one) for one in wanted], host, window=window, is_away=is_away, warn=warned.append)
     made = Counter(servers, str(folder), rules)
     made.warned = warned
     servers.start()

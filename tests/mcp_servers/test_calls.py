@@ -13,7 +13,7 @@ from mainspring.core.messages import Image, ToolCall
 from mainspring.engine.shared import Policy
 from mainspring.tools.mcp.values import Limits
 from mcp_servers.shop import PIXEL
-from mcp_servers.stage import counter, stdio, until
+from mcp_servers.stage import as_users_do, counter, stdio, until
 
 TOOLS = ("add", "meet", "picture", "paper", "fail", "count", "hang", "die", "environment", "much", "grow")
 READERS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # the official package says that all its servers have some
@@ -22,7 +22,7 @@ READERS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # the official packag
 @pytest.mark.covers("N-09")
 def test_what_a_server_brings(tmp_path: Path) -> None:
     async def main() -> None:
-        async with counter(tmp_path, [stdio()]) as shop:
+        async with counter(tmp_path, [stdio()], start=as_users_do) as shop:
             assert await shop.settle() == (*[f"mcp__shop__{name}" for name in TOOLS], *READERS)
             add = shop.hands.specs[0]
             assert (add.name, add.description) == ("mcp__shop__add", "Add two numbers.")

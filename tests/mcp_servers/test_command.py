@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from cli.conftest import serve  # noqa: F401  # a fixture
+from cli.nursery import begun
 from cli.stage import Serve, frames, until
 from cli.test_start_path import loaded_by
 from processes.traces import new_nap, with_word
@@ -71,7 +72,8 @@ def test_a_server_that_fails_is_told_and_the_run_goes_on(serve: Serve) -> None: 
 def test_without_a_rule_nobody_may_use_it(serve: Serve) -> None:  # noqa: F811
     """It says of itself that it only reads."""
     stage = serve(Say.of("Let me see.", ADD), Say.of("I may not."))
-    stage.run("-p", "2 and 3?", "--mcp-config", config(shop=shop()))
+    command, *args = begun(SHOP)
+    stage.run("-p", "2 and 3?", "--mcp-config", config(shop={"command": command, "args": args}))
     (result,) = [part for part in stage.requests[1].body["messages"][-1]["content"] if part["type"] == "tool_result"]
     assert result["is_error"]
     assert "needs permission" in json.dumps(result["content"])
@@ -148,7 +150,7 @@ def test_who_has_no_servers_does_not_pay_for_them(serve: Serve) -> None:  # noqa
 
 def listed(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "mainspring", "mcp", *flags],
+        begun("mainspring", "mcp", *flags),
         capture_output=True,
         text=True,
         cwd=folder,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from cli.conftest import serve  # noqa: F401  # a fixture
+from cli.nursery import begun
 from cli.stage import Serve, frames
 from cli.terminal import SitAt, sit_at
 from cli.test_commands import said
@@ -21,8 +22,7 @@ from mcp_servers.stage import LIBRARY
 __all__ = ["sit_at"]  # a fixture
 
 HERE: dict[str, Any] = {"library": {"command": sys.executable, "args": [LIBRARY]}}
-CONFIG = json.dumps({"mcpServers": HERE})
-WITH = ("--mcp-config", CONFIG)
+WITH = ("--mcp-config", json.dumps({"mcpServers": HERE}))
 GREETED = "Say hello to Ann, kindly."
 
 
@@ -34,6 +34,12 @@ def listed(params):
     return {"prompts": [{"name": "greet", "arguments": [{"name": "whom", "required": True}]}]}
 serve(has=("tools", "resources", "prompts"), more={"prompts/list": listed, "prompts/get": get})
 """
+
+
+def quickly() -> tuple[str, str]:
+    """The same as `WITH`; the server is begun by a fork."""
+    command, *args = begun(LIBRARY)
+    return "--mcp-config", json.dumps({"mcpServers": {"library": {"command": command, "args": args}}})
 
 
 def call(name: str, **input: Any) -> dict[str, Any]:
@@ -58,7 +64,7 @@ def test_a_prompt_with_p(serve: Serve) -> None:  # noqa: F811
 
 def test_one_that_cannot_be_had_costs_nothing(serve: Serve) -> None:  # noqa: F811
     stage = serve()
-    done = stage.run("-p", "/mcp__library__broken", *WITH)
+    done = stage.run("-p", "/mcp__library__broken", *quickly())
     assert done.stdout.startswith(b"The MCP server 'library' refused the call: ")
     assert stage.requests == []
 
@@ -67,7 +73,7 @@ def test_a_resource_is_named_and_another_is_read(serve: Serve) -> None:  # noqa:
     wish = call("ReadMcpResourceTool", server="library", uri="book://Emma/page/7")
     stage = serve(Say.of("Let me see.", call("ListMcpResourcesTool"), wish), Say.of("I see."))
     rule = ("--allowedTools", "ReadMcpResourceTool(library)")
-    done = stage.run("-p", "What is in @library:shelf://all, then?", *WITH, *rule)
+    done = stage.run("-p", "What is in @library:shelf://all, then?", *quickly(), *rule)
     assert done.stdout == b"I see.\n"
     (shelf,) = [text for text in said(stage, 0) if text.startswith("<mcp-resource ")]
     assert "Moby Dick" in shelf
@@ -79,7 +85,7 @@ def test_a_resource_is_named_and_another_is_read(serve: Serve) -> None:  # noqa:
 def test_a_rule_against_it_holds_for_names_too(serve: Serve) -> None:  # noqa: F811
     stage = serve(Say.of("Well."))
     settings = '{"permissions": {"ask": ["ReadMcpResourceTool"]}}'
-    stage.run("-p", "What is in @library:shelf://all, then?", *WITH, "--settings", settings)
+    stage.run("-p", "What is in @library:shelf://all, then?", *quickly(), "--settings", settings)
     (shelf,) = [text for text in said(stage, 0) if text.startswith("<mcp-resource ")]
     assert "[Not attached: a rule keeps it from being read.]" in shelf
     assert "Moby Dick" not in shelf

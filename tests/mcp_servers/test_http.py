@@ -7,7 +7,6 @@ import os
 import random
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from cli.nursery import begun
+from cli.stage import until as wait_until
 
 from mainspring.settings.values import McpServer
 from mainspring.tools.mcp.values import Status
@@ -40,14 +41,22 @@ def is_open(port: int) -> bool:
 
 
 @contextmanager
-def serving(kind: str, port: int, script: str = SHOP) -> Iterator[subprocess.Popen[bytes]]:
-    server = subprocess.Popen([sys.executable, script, kind, str(port)], stderr=subprocess.DEVNULL)
+def serving_beside(kind: str, port: int, script: str = SHOP) -> Iterator[subprocess.Popen[bytes]]:
+    """While it starts, others go on. Afterwards the port is free."""
+    server = subprocess.Popen(begun(script, kind, str(port)), stderr=subprocess.DEVNULL)
     try:
-        asyncio.run(until(lambda: is_open(port)))
         yield server
     finally:
         server.kill()
         server.wait()
+        wait_until(lambda: not is_open(port))
+
+
+@contextmanager
+def serving(kind: str, port: int, script: str = SHOP) -> Iterator[subprocess.Popen[bytes]]:
+    with serving_beside(kind, port, script) as server:
+        wait_until(lambda: is_open(port))
+        yield server
 
 
 def at(port: int, kind: str = "http", **headers: str) -> McpServer:
@@ -141,16 +150,6 @@ def test_one_that_was_started_anew_between_calls_is_asked_again(tmp_path: Path) 
             assert "it cannot be reached: ConnectError" in gone
 
     asyncio.run(main())
-
-
-@contextmanager
-def serving_beside(kind: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    server = subprocess.Popen([sys.executable, SHOP, kind, str(port)], stderr=subprocess.DEVNULL)
-    try:
-        yield server
-    finally:
-        server.kill()
-        server.wait()
 
 
 @pytest.mark.parametrize("kind", ["http", "sse"])

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from cli.conftest import serve  # noqa: F401  # a fixture
+from cli.nursery import begun
 from cli.stage import Serve
 
 from mainspring.simulator.replies import Say
@@ -57,7 +58,7 @@ def config(**servers: Any) -> str:
 def listed(folder: Path, *flags: str, **env: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "CLAUDE"))}
     return subprocess.run(
-        [sys.executable, "-m", "mainspring", "mcp", *flags],
+        begun("mainspring", "mcp", *flags),
         capture_output=True,
         text=True,
         cwd=folder,

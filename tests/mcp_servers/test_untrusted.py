@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from cli.conftest import serve  # noqa: F401  # a fixture
+from cli.nursery import begun
 from cli.stage import Serve
 
 from mainspring.core.errors import UsageError
@@ -18,7 +19,6 @@ from mainspring.simulator.replies import Say
 from mainspring.tools.mcp.ground import Ground
 from mcp_servers.by_hand import by_hand
 
-COMMAND = [sys.executable, "-m", "mainspring"]
 SEEN = "open({where!r}, 'w').write(json.dumps([os.getcwd(), os.environ['CLAUDE_PROJECT_DIR']]))\nserve()"
 
 
@@ -66,7 +66,7 @@ class Machine:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "CLAUDE"))}
         own = {"MAINSPRING_HOME": str(self.home), "PATH": f"{path}{os.environ['PATH']}"}
         return subprocess.run(
-            [*COMMAND, *words],
+            begun("mainspring", *words),
             capture_output=True,
             text=True,
             cwd=self.repo,

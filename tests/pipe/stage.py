@@ -30,6 +30,7 @@ from claude_agent_sdk.types import (
     ToolResultBlock,
     UserMessage,
 )
+from cli.nursery import program
 from cli.stage import serving
 
 from mainspring.simulator.choosing import Choose
@@ -43,6 +44,12 @@ FLAGS = ["--output-format", "stream-json", "--verbose", "--system-prompt", "", "
 KEY = "sk-of-the-tests"
 
 Kind = TypeVar("Kind")
+
+
+def started() -> str:
+    """What the client starts: ours, begun by a fork. By hand, the real one is started."""
+    is_other = "MAINSPRING_PIPE_PROGRAM" in os.environ or "MAINSPRING_PIPE_CLIENT" in os.environ
+    return PROGRAM if is_other else program()
 
 
 class Told:
@@ -122,7 +129,7 @@ class Stage:
 
     def options(self, **chosen: Any) -> ClaudeAgentOptions:
         env = self.environment | chosen.pop("env", {})
-        return ClaudeAgentOptions(cli_path=PROGRAM, cwd=chosen.pop("cwd", self.folder), env=env, **chosen)
+        return ClaudeAgentOptions(cli_path=started(), cwd=chosen.pop("cwd", self.folder), env=env, **chosen)
 
     # --- with the client ---
 

@@ -193,6 +193,22 @@ def test_what_was_typed_waits_over_a_crash(tmp_path: Path) -> None:
     assert load(file).commands == ()
 
 
+def test_what_was_typed_and_taken_back_does_not_come_again(tmp_path: Path) -> None:
+    file = tmp_path / f"{ID}.jsonl"
+
+    async def main() -> None:
+        journal = FileJournal.create(file, ENVELOPE, options())
+        session = stored(CheckedWorld([says("Hello.")]), journal)
+        await consume(session)
+        await session.submit("first")
+        second = await session.submit("second")
+        assert await session.withdraw(second)
+        journal.close()
+
+    virtually(main())
+    assert [command.text for command in load(file).commands] == ["first"]
+
+
 def test_money_is_added_up(tmp_path: Path) -> None:
     file = tmp_path / f"{ID}.jsonl"
     session = played("text", file)

@@ -102,6 +102,7 @@ class Options:
     agents: str | None = None
     plugin_dir: tuple[str, ...] = ()
     debug_to_stderr: bool = False
+    plain: bool = False
     keep: bool = False
     ask: bool = False
     json: bool = False

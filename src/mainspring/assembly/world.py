@@ -19,15 +19,15 @@ from mainspring.assembly.parts import Parts, money, open_journal, service_search
 from mainspring.assembly.said import attaching, others, skill_names, skill_of
 from mainspring.assembly.sessions import Opened
 from mainspring.core.config import Config
-from mainspring.core.errors import UsageError
-from mainspring.core.messages import Assistant, User
+from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.messages import Assistant, User, user
 from mainspring.core.models import same_model
 from mainspring.core.money import Usage
 from mainspring.core.value import Bundle
 from mainspring.core.view import view
 from mainspring.engine.equipped import Answerer, Equipped
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.prompts import Prompts
+from mainspring.engine.prompts import Blocked, Prompts
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
@@ -104,6 +104,13 @@ class World(Bundle):
         """Before a turn is announced: tools of servers that have come meanwhile."""
         await self.servers.settle()
 
+    async def heard(self, said: str) -> tuple[User, ...] | Blocked:
+        """What somebody says, with what goes along."""
+        try:
+            return await self.prompts.said(user(said))
+        except ToolError as error:  # a server did not bring the prompt that was named
+            return Blocked(str(error))
+
     def run(self, said: str, heard: tuple[User, ...], *, deltas: bool = True) -> Run:
         """What was said may be a wish to the loop itself."""
         session = self.session
@@ -124,7 +131,10 @@ class World(Bundle):
         if not self.session.shared.inbox.waiting():
             await self.agents.next_report()
 
-    def go_on(self, *, deltas: bool = True) -> Run:
+    def go_on(self, *, deltas: bool = True, anew: bool = False) -> Run:
+        """With what waits. `anew`: somebody has spoken, and turns are counted from here."""
+        if anew:
+            self.agents.begin(self.session.config.max_turns)
         config = replace(self.session.config, max_turns=self.agents.turns_left)
         return self.session.run(config=config, deltas=deltas)
 

@@ -6,18 +6,15 @@ import asyncio
 import os
 from typing import Any, cast
 
-from msgspec.structs import replace
-
 from mainspring.assembly.harmless import harmless
 from mainspring.assembly.words import count
 from mainspring.cli.flags import readable
+from mainspring.cli.granting import Granting, offer, reason, refused
 from mainspring.cli.output import Output, Style
 from mainspring.cli.typed import AT_ONCE, drop, waits
 from mainspring.engine.deps import Question
 from mainspring.engine.session import Session
-from mainspring.settings.keeping import Keeper
 from mainspring.settings.load import Asked
-from mainspring.settings.values import Source
 from mainspring.tools.approval import Approval, as_text
 
 YES, ALWAYS, PROJECT, NO = ("y", "yes"), ("a", "always"), ("p", "project"), ("n", "no", "")
@@ -26,15 +23,15 @@ MOST_CHANGES = 60  # lines of an edit that are shown
 
 
 class Keyboard:
-    """The session is told of rules that somebody adds; it is made after this."""
-
     def __init__(self, output: Output, asked: Asked = Asked()) -> None:  # noqa: B008  # a frozen value
         """`asked`: what the command line says about settings."""
         self._output = output
-        self._keeper = Keeper(os.getcwd(), os.environ, asked)  # noqa: PTH109  # pathlib takes 8 ms to load
-        self.session: Session | None = None
+        self.granting = Granting(asked)
         self._turn_of: dict[str, asyncio.Event] = {}
         self._one = asyncio.Lock()  # agents may ask at the same time, and there is one person
+
+    def speak_for(self, session: Session) -> None:
+        self.granting.session = session
 
     def may_ask(self, id: str) -> None:
         """All that came before the question is on the screen."""
@@ -54,51 +51,36 @@ class Keyboard:
 
     async def _permission(self, about: dict[str, Any]) -> Approval:
         """All of what will be done is shown, and what a rule would cover."""
-        offered: list[dict[str, str]] = about["suggestions"]
+        offered = offer(about)
         self._output.line()
         self._output.line(harmless(about["shown"]), Style.BOLD)
         for line, style in change(about["input"]):
             self._output.line(harmless(line), style)
-        agent = about.get("agent_description") or about.get("agent_type")
-        whose = f"for the agent '{agent}'; " if agent else ""
-        self._output.line(f"({harmless(whose + about['decision_reason'])})", Style.DIM)
-        rules = tuple([one["rule"] for one in offered])
+        self._output.line(harmless(reason(about)), Style.DIM)
         if offered:
-            covers = "; ".join([one["covers"] for one in offered])
-            self._output.line(f"'a' allows, for the rest of this session: {harmless(covers)}", Style.DIM)
-            self._output.line(
-                f"'p' allows, and does not ask again in this project for: {harmless(', '.join(rules))}", Style.DIM
-            )
+            self._output.line(f"'a' allows, for the rest of this session: {harmless(offered.covers)}", Style.DIM)
+            rules = harmless(", ".join(offered.rules))
+            self._output.line(f"'p' allows, and does not ask again in this project for: {rules}", Style.DIM)
         choices = "y/a/p/n" if offered else "y/n"
         while True:
             said = (await self._line(f"Do it? [{choices}] ")).strip()
             if said.lower() in YES:
                 return Approval("allow")
             if said.lower() in (*ALWAYS, *PROJECT) and offered:
-                await self._add(rules)
+                await self.granting.add(offered.rules)
                 if said.lower() in PROJECT:
-                    await self._keep(rules)
+                    await self.granting.keep(offered.rules, self._told, self._warned)
                 return Approval("allow")
             if said.lower() in NO:
-                return Approval("deny")
+                return refused()
             if len(said) > 1:  # words are for the model
-                return Approval("deny", message=f"The user said no: {said}")
+                return refused(said)
 
-    async def _add(self, rules: tuple[str, ...]) -> None:
-        assert self.session is not None  # it asks
-        policy = self.session.shared.policy
-        added = tuple([f"allow {rule}" for rule in rules])
-        await self.session.change(replace(policy, rules=(*policy.rules, *added)))
+    def _told(self, words: str) -> None:
+        self._output.line(words, Style.DIM)
 
-    async def _keep(self, rules: tuple[str, ...]) -> None:
-        """In the local settings: in this project they hold from now on, if it is trusted."""
-        from mainspring.settings.writing import Listed
-
-        kept = await asyncio.to_thread(self._keeper.keep, Source.LOCAL, Listed("allow", rules))
-        for file in kept.files:
-            self._output.line(f"(kept in '{harmless(file)}')", Style.DIM)
-        for words in kept.words:
-            self._output.line(harmless(words), Style.YELLOW)
+    def _warned(self, words: str) -> None:
+        self._output.line(words, Style.YELLOW)
 
     async def _line(self, prompt: str) -> str:
         """Not `input`: the event loop runs on, and an interrupt must end the wait. What was typed before the question

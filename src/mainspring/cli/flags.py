@@ -142,6 +142,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--agents", Takes.TEXT, 'kinds of agents, as JSON: {"name": {"description", "prompt", ...}}'),
     Flag("--plugin-dir", Takes.EACH, "a folder with a plugin", later="plugins"),
     Flag("--debug-to-stderr", Takes.NOTHING, "what happens inside", later="logging"),
+    Flag("--plain", Takes.NOTHING, "a conversation line by line, for screen readers and simple terminals"),
     Flag("--keep", Takes.NOTHING, "with demo: keep the project, and say where it is"),
     Flag("--ask", Takes.NOTHING, "with models: also what the configured servers offer"),
     Flag("--json", Takes.NOTHING, "with models, context, mcp and doctor: as JSON, for programs"),

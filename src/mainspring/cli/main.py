@@ -23,6 +23,8 @@ Command = Callable[[Options], int]
 # What a shell reports for a program that these signals ended.
 INTERRUPTED = 128 + 2
 PIPE_CLOSED = 128 + 13
+HUNG_UP = 128 + 1
+EIO = 5  # the terminal is gone; `errno` would take half a millisecond to load
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,6 +61,9 @@ def to_the_end(argv: Sequence[str] | None) -> int:
         return PIPE_CLOSED
     except OSError as error:  # no room for a temporary folder, a full disk behind stdout
         discard_output()
+        if error.errno == EIO:
+            discard_output(2)
+            return HUNG_UP
         return failed(error)
 
 
@@ -180,8 +185,10 @@ def talk(options: Options) -> int:
             from mainspring.cli.pipe import serve as begin
         elif once:
             from mainspring.cli.headless import headless as begin
-        else:
+        elif options.plain or not can_draw():
             from mainspring.cli.conversation import converse as begin
+        else:
+            from mainspring.cli.repl.start import converse as begin
     try:
         return begin(options)
     except UsageError as error:  # an address or a proxy in the environment that is none
@@ -217,6 +224,11 @@ def check_word(options: Options, *, sure: bool) -> None:
         raise StartError(f"unknown command '{word}'{hint or '.'} If it is a prompt: 'mainspring -p {word}'")
 
 
+def can_draw() -> bool:
+    """Whether the terminal knows more than lines."""
+    return os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+
+
 def in_front_of_a_terminal() -> bool:
     return os.isatty(0) and os.isatty(1)
 
@@ -246,6 +258,6 @@ def see_also(error: Exception) -> str:
     return f"{'' if said.endswith('?') else '.'} See 'mainspring --help'."
 
 
-def discard_output() -> None:
+def discard_output(fd: int = 1) -> None:
     """What is still in the buffer cannot be written: without this, Python would complain about it at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), fd)

@@ -5,22 +5,24 @@ No rule and no sandbox is asked: these are for what a model wants. The model is 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-import subprocess
 
 from mainspring.assembly.harmless import harmless
-from mainspring.cli.output import Output, Style
+from mainspring.cli.output import Style
+from mainspring.cli.talk import Lines
 
 
-def run_own(command: str, output: Output) -> None:
+async def run_own(command: str, output: Lines) -> None:
     """Ctrl-C is for the command alone, as long as it runs; a handler, unlike an ignored signal, is not handed down."""
     if not command.strip():
         output.line("'!' runs what stands behind it, such as '!git status'.", Style.DIM)
         return
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
-        code = subprocess.call([os.environ.get("SHELL") or "/bin/sh", "-c", command])  # noqa: S603  # the user's own
+        child = await asyncio.create_subprocess_exec(os.environ.get("SHELL") or "/bin/sh", "-c", command)
+        code = await child.wait()
     except OSError as error:
         output.line(f"The shell cannot be started: {harmless(str(error))}", Style.RED)
         return

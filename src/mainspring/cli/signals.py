@@ -56,6 +56,7 @@ class Signals:
     def __init__(self) -> None:
         self.code = 0  # the exit code that a signal asks for
         self.kill: Callable[[], None] = nothing  # ends, without a wait, whatever would outlive us
+        self.resumed: Callable[[], object] = nothing  # after Ctrl-Z and `fg`, where nothing is raised
         self._stop: Callable[[], object] | None = nothing  # None: a signal is raised, at once
         self._resumed: Callable[[], Exception] | None = None  # what Ctrl-Z and `fg` raise then
         self._ends: BaseException | None = None  # what was raised, or should have been
@@ -161,6 +162,8 @@ class Signals:
     def _go_on(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # what a handler is given
         if self._stop is None and self._resumed is not None and self._ends is None:
             self._raise(self._resumed())
+        elif self._stop is not None:
+            self.resumed()
 
     def _force(self) -> None:
         """The end of patience: no more cleaning up, but nothing is left running either. The journal is written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -32,17 +32,17 @@ MOST_LISTED = 50  # skills and commands
 MOST_SESSIONS = 20
 LONGEST_ABOUT = 90  # columns of what is said of each
 
-Does = Callable[["Talk", str], None]
+Does = Callable[["Talk", str], Awaitable[None]]
 
 
-def understood(word: str, words: str, talk: Talk) -> str:
+async def understood(word: str, words: str, talk: Talk) -> str:
     """The prompt that `/word words` stands for; empty if it was for us, or nobody knows it: a slip costs nothing."""
     own = next((one for one in words_at(TERMINAL) if one.name == word), None)
     if own is not None:
         if words and not own.hint:
             talk.output.line(f"'/{word}' takes no words.", Style.DIM)
         elif word in DOES:
-            DOES[word](talk, words)
+            await DOES[word](talk, words)
         return ""
     try:
         return talk.world.skill(word, words)
@@ -59,7 +59,7 @@ def hint(word: str, talk: Talk) -> str:
     return f". Did you mean '/{harmless(near)}'?" if near else ": '/help' says what there is."
 
 
-def show_help(talk: Talk, _: str) -> None:
+async def show_help(talk: Talk, _: str) -> None:
     output = talk.output
     for word in words_at(TERMINAL):
         output.line(f"{f'/{word.name} {word.hint}':<{COLUMN}} {word.about}")
@@ -72,7 +72,7 @@ def show_help(talk: Talk, _: str) -> None:
         output.line(f"and {len(found) - MOST_LISTED} more", Style.DIM)
 
 
-def show_context(talk: Talk, _: str) -> None:
+async def show_context(talk: Talk, _: str) -> None:
     from mainspring.cli.context_command import lines_of
 
     try:
@@ -82,7 +82,7 @@ def show_context(talk: Talk, _: str) -> None:
         talk.output.line("There is nothing in the conversation yet.", Style.DIM)
 
 
-def show_cost(talk: Talk, _: str) -> None:
+async def show_cost(talk: Talk, _: str) -> None:
     for line in talk.cost.lines():
         talk.output.line(line)
 
@@ -90,7 +90,7 @@ def show_cost(talk: Talk, _: str) -> None:
 # --- which model ------------------------------------------------------------------------------------------
 
 
-def model(talk: Talk, name: str) -> None:
+async def model(talk: Talk, name: str) -> None:
     if not name:
         talk.output.line(f"{talk.model.name}. '/model NAME' asks another one, '/model default' {default(talk)} again.")
         return
@@ -107,7 +107,7 @@ def model(talk: Talk, name: str) -> None:
     except (UsageError, StartError) as error:
         talk.output.line(f"The model stays: {harmless(str(error))}", Style.YELLOW)
         return
-    talk.runner.run(session.change(replace(session.shared.policy, model=wanted)))
+    await session.change(replace(session.shared.policy, model=wanted))
     talk.output.line(f"From now on: {talk.model.name}.", Style.DIM)
 
 
@@ -118,7 +118,7 @@ def default(talk: Talk) -> str:
 # --- permissions ------------------------------------------------------------------------------------------
 
 
-def permissions(talk: Talk, _: str) -> None:
+async def permissions(talk: Talk, _: str) -> None:
     standing = talk.world.session.shared.policy
     rules = talk.parts.gate.policy(standing).rules
     output = talk.output
@@ -143,11 +143,11 @@ def source(rule: Rule | Broken) -> str:
 # --- another conversation ---------------------------------------------------------------------------------
 
 
-def clear(talk: Talk, _: str) -> None:
+async def clear(talk: Talk, _: str) -> None:
     before, journal = talk.world.about.session_id, talk.opened.journal
     spoken, stored = bool(talk.world.session.state.history), journal is not None and journal.stored
     try:
-        talk.begin_anew()
+        await talk.begin_anew()
     except StartError as error:  # settings that were broken meanwhile
         talk.output.line(f"The conversation goes on: {harmless(str(error))}", Style.YELLOW)
         return
@@ -155,7 +155,7 @@ def clear(talk: Talk, _: str) -> None:
     talk.output.line(f"A new conversation.{back}", Style.DIM)
 
 
-def resume(talk: Talk, name: str) -> None:
+async def resume(talk: Talk, name: str) -> None:
     from mainspring.assembly.sessions import by_name, new_place, no_conversation
     from mainspring.sessions.places import id_of
 
@@ -169,7 +169,7 @@ def resume(talk: Talk, name: str) -> None:
             raise StartError(no_conversation(name))
         if id_of(file) == talk.world.about.session_id:
             raise StartError("it is the one that you are in")
-        talk.go_on_with(id_of(file))
+        await talk.go_on_with(id_of(file))
     except StartError as error:
         talk.output.line(f"The conversation stays: {harmless(str(error))}", Style.YELLOW)
         return

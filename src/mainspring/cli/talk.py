@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 from mainspring.assembly.options import Options
 from mainspring.assembly.parts import Parts, open_journal, prepare
 from mainspring.assembly.sessions import Opened
 from mainspring.assembly.words import count
 from mainspring.assembly.world import World, begin
-from mainspring.cli.asking import Keyboard
 from mainspring.cli.cost import Cost
-from mainspring.cli.output import Output, Style
+from mainspring.cli.output import Style
 from mainspring.core.models import Model
-from mainspring.settings.load import Asked
+from mainspring.core.updates import Result, Update
+from mainspring.engine.deps import Question
+from mainspring.engine.session import Session
+
+
+class Lines(Protocol):
+    """Where words for the person go."""
+
+    def line(self, text: str = "", style: Style = Style.PLAIN) -> None: ...
+
+
+class Asker(Protocol):
+    """Puts questions to the person. It is told of the session, which knows the rules that somebody adds."""
+
+    def speak_for(self, session: Session) -> None: ...
+
+    async def answer(self, question: Question) -> str: ...
 
 
 class Talk:
@@ -22,11 +39,11 @@ class Talk:
     opened: Opened
     cost: Cost
 
-    def __init__(self, options: Options, output: Output, runner: asyncio.Runner) -> None:
+    def __init__(self, options: Options, output: Lines, asker: Asker) -> None:
         """Raises `StartError`."""
         self.parts = prepare(options, dict(os.environ))
-        self.output, self.runner = output, runner
-        self.keyboard = Keyboard(output, Asked(options.settings, options.setting_sources))
+        self.output, self.asker = output, asker
+        self._beside: set[asyncio.Future[object]] = set()
 
     @property
     def model(self) -> Model:
@@ -36,27 +53,43 @@ class Talk:
     def begin(self) -> None:
         self._take(self.parts, open_journal(self.parts))
 
-    def open(self) -> None:
-        self.runner.run(self._open())
+    def saw(self, update: Update) -> None:
+        """Of a run that is followed."""
+        self.cost.see(update)
+        if isinstance(update, Result):
+            self.world.agents.took(update.turns)
 
-    def close(self) -> None:
+    def beside(self, work: Coroutine[Any, Any, object]) -> None:
+        """Something short, for which nobody waits before the end."""
+        task = asyncio.ensure_future(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def open(self) -> None:
+        await self.world.open()
+
+    async def close(self) -> None:
+        if self._beside:
+            await asyncio.wait(self._beside)
         if self.world.agents.away:
             away = count(self.world.agents.away, "agent")
             self.output.line(f"({away} still at work: ended with the session)", Style.DIM)
-        self.runner.run(self._close())
+        await self.world.close()
+        if self.opened.journal is not None:
+            self.opened.journal.close()
 
-    def begin_anew(self) -> None:
+    async def begin_anew(self) -> None:
         """A new conversation under a new id. What somebody has allowed or chosen stays, and so does what was spent: a
         limit holds for all that is asked for here."""
         shared = self.world.session.shared
-        self._change_to(self._options_for(None))
+        await self._change_to(self._options_for(None))
         fresh = self.world.session
         fresh.shared.ledger.settle(0, shared.ledger.account.spent)
         if shared.policy != fresh.shared.policy:
-            self.runner.run(fresh.change(shared.policy))
+            await fresh.change(shared.policy)
 
-    def go_on_with(self, session_id: str) -> None:
-        self._change_to(self._options_for(session_id))
+    async def go_on_with(self, session_id: str) -> None:
+        await self._change_to(self._options_for(session_id))
 
     def _options_for(self, session_id: str | None) -> Options:
         from mainspring.driven.door import begun_anew
@@ -65,24 +98,16 @@ class Talk:
         options.resume = session_id
         return options
 
-    def _change_to(self, options: Options) -> None:
+    async def _change_to(self, options: Options) -> None:
         """The one before stays on the disk. Raises `StartError`, and then nothing has changed."""
         parts = prepare(options, dict(os.environ))
         opened = open_journal(parts)
-        self.close()
+        await self.close()
         self._take(parts, opened)
-        self.open()
+        await self.open()
 
     def _take(self, parts: Parts, opened: Opened) -> None:
         self.parts, self.opened = parts, opened
-        self.world = begin(parts, self.keyboard.answer, opened=opened)
-        self.keyboard.session = self.world.session
+        self.world = begin(parts, self.asker.answer, opened=opened)
+        self.asker.speak_for(self.world.session)
         self.cost = Cost(self.world.about, self.world.session.deps.now)
-
-    async def _open(self) -> None:
-        await self.world.open()
-
-    async def _close(self) -> None:
-        await self.world.close()
-        if self.opened.journal is not None:
-            self.opened.journal.close()

@@ -249,7 +249,7 @@ class Driver:
                 assert_never(effect)
 
     async def _prepare(self, effect: PrepareContext) -> ContextReady:
-        commands = self._shared.inbox.waiting(effect.take)
+        commands = self._shared.inbox.hold(effect.take)
         queued = (*self._remembered(), *[command.message(self._deps.now()) for command in commands])
         prepared = await self._deps.shrink(self.state, queued)
         funds = await self._shared.ledger.share()

@@ -97,6 +97,7 @@ class Session:
         """Commands that a run took up are completed only if it came to its end by itself (A-16, A-17)."""
         self.state = driver.state
         self._under_way = None
+        self.shared.inbox.release()
         self._salvaged = driver.salvaged
         if result_seen and driver.completed:
             self.completed_commands.extend(driver.commands)
@@ -115,6 +116,14 @@ class Session:
         if priority is Priority.NOW and self._under_way is not None:
             self._under_way.interrupt(AbortReason.SUBMIT)
         return command
+
+    async def withdraw(self, command: Command) -> bool:
+        """Whoever typed it wants it back. False: it is on its way to the model, or was there."""
+        if not self.shared.inbox.can_withdraw(command):
+            return False
+        self.shared.inbox.take((command,))
+        await self.deps.journal.append(command.record(CommandState.WITHDRAWN, self.deps.now()))
+        return True
 
     async def change(self, policy: Policy) -> None:
         """Takes effect at the next call."""

@@ -48,6 +48,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._waiting: list[Command] = []
+        self._held: tuple[Command, ...] = ()
 
     def check_room(self) -> None:
         if len(self._waiting) >= MOST_COMMANDS:
@@ -61,8 +62,21 @@ class Inbox:
         reached = [c for c in self._waiting if reach is Priority.LATER or c.priority is not Priority.LATER]
         return tuple(sorted(reached, key=lambda command: command.priority is not Priority.NOW))
 
+    def hold(self, reach: Priority) -> tuple[Command, ...]:
+        """What waits, for a request that is being made: it cannot be withdrawn any more, and is taken soon."""
+        self._held = self.waiting(reach)
+        return self._held
+
+    def release(self) -> None:
+        """No request is being made."""
+        self._held = ()
+
     def take(self, commands: tuple[Command, ...]) -> None:
         self._waiting = [command for command in self._waiting if command not in commands]
+        self._held = tuple([command for command in self._held if command not in commands])
+
+    def can_withdraw(self, command: Command) -> bool:
+        return command in self._waiting and command not in self._held
 
 
 class Shared:

@@ -113,6 +113,7 @@ class CommandState(StrEnum):
     QUEUED = "queued"
     STARTED = "started"
     COMPLETED = "completed"
+    WITHDRAWN = "withdrawn"  # by whoever typed it
 
 
 class CommandRecord(Value):

@@ -1,0 +1,41 @@
+"""What stands behind a word with a slash, where somebody gave nothing: it is chosen from a list."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from mainspring.cli.repl import pickers
+from mainspring.cli.repl.sheet import Sheet
+from mainspring.cli.repl.stage import Stage
+from mainspring.cli.talk import Talk
+
+
+async def chosen(sheet: Sheet[str | None], stage: Stage) -> str | None:
+    stage.open(sheet)
+    try:
+        return await sheet.answer()
+    finally:
+        sheet.close()
+        stage.close(sheet)
+
+
+async def session(talk: Talk, stage: Stage) -> str | None:
+    from mainspring.assembly.sessions import new_place
+    from mainspring.sessions.listing import listed
+
+    place = new_place(talk.parts.environment, talk.parts.cwd, ())
+    if place.home is None:
+        return None
+    found = [one for one in listed(place.folder) if one.session_id != talk.world.about.session_id]
+    return await chosen(pickers.sessions(found, at=time.time(), now=time.monotonic), stage) if found else None
+
+
+async def model(talk: Talk, stage: Stage) -> str | None:
+    from mainspring.cli.models_command import known_models
+
+    known = known_models(talk.parts.settings)
+    return await chosen(pickers.models(known, talk.model.name, now=time.monotonic), stage)
+
+
+CHOICES: dict[str, Callable[[Talk, Stage], Awaitable[str | None]]] = {"resume": session, "model": model}

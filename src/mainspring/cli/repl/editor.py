@@ -1,0 +1,148 @@
+"""The input: several lines, a history, completions below it, a search in the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prompt_toolkit.buffer import Buffer, CompletionState
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, is_searching
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text.utils import fragment_list_width
+from prompt_toolkit.history import History
+from prompt_toolkit.layout import ConditionalContainer, HSplit, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor
+from prompt_toolkit.utils import get_cwidth
+from prompt_toolkit.widgets import SearchToolbar
+
+PROMPT, MORE = "❯ ", "  "
+MOST_LINES = 12  # of the input that are seen at once, at most half of the terminal
+MOST_COMPLETIONS = 8
+NAME = 26  # columns for what a completion puts there
+
+
+class Editor:
+    """`hint`: what stands there, dimly, while nothing is typed."""
+
+    def __init__(self, completer: Completer | None, history: History | None, hint: Callable[[], str]) -> None:
+        self.buffer = Buffer(
+            multiline=True,
+            completer=completer,
+            complete_while_typing=Condition(self._completes),
+            history=history,
+            enable_history_search=False,
+        )
+        search = SearchToolbar(ignore_case=True, forward_search_prompt="search: ", backward_search_prompt="search: ")
+        empty = Condition(lambda: not self.buffer.text)
+        self.control = BufferControl(
+            self.buffer,
+            search_buffer_control=search.control,
+            preview_search=True,
+            input_processors=[ConditionalProcessor(AfterInput(lambda: [("class:footer", hint())]), empty)],
+        )
+        self._input = Window(
+            self.control,
+            height=self._lines,
+            wrap_lines=True,
+            dont_extend_height=True,
+            get_line_prefix=lambda line, wrap: [("bold", PROMPT if not (line or wrap) else MORE)],
+        )
+        offered = Condition(lambda: self._offered is not None) & ~is_searching
+        self._below = Window(FormattedTextControl(self._completions), dont_extend_height=True, wrap_lines=False)
+        self.windows = (self._input, search, ConditionalContainer(self._below, offered))
+        self._all = HSplit(list(self.windows))
+        self._width, self._rows = 80, 24
+
+    def height(self, size: Size) -> int:
+        """Lines that it takes now."""
+        self._width, self._rows = size.columns, size.rows
+        return self._all.preferred_height(size.columns, size.rows).preferred
+
+    def _lines(self) -> Dimension:
+        return Dimension(min=1, max=max(1, min(MOST_LINES, self._rows // 2)))
+
+    def _completes(self) -> bool:
+        """While typing; Tab asks anywhere."""
+        before = self.buffer.document.text_before_cursor
+        word = before.rsplit(None, 1)[-1] if before and not before[-1].isspace() else ""
+        return word.startswith("@") or (before.startswith("/") and "\n" not in before)
+
+    # --- completions ------------------------------------------------------------------------------------------------
+
+    @property
+    def _offered(self) -> CompletionState | None:
+        state = self.buffer.complete_state
+        return state if state is not None and state.completions else None
+
+    @property
+    def is_choosing(self) -> bool:
+        """A completion stands in the input, and is not taken yet."""
+        return self._offered is not None and self._offered.current_completion is not None
+
+    @property
+    def is_offering(self) -> bool:
+        return self._offered is not None
+
+    def take_completion(self) -> None:
+        """The one that is chosen, else the first."""
+        if (state := self._offered) is None:
+            self.buffer.start_completion(select_first=False)
+        elif state.current_completion is not None:
+            self.buffer.complete_state = None
+        else:
+            self.buffer.apply_completion(state.completions[0])
+
+    def drop_completions(self) -> None:
+        if self.is_choosing:
+            self.buffer.cancel_completion()
+        else:
+            self.buffer.complete_state = None
+
+    def _completions(self) -> StyleAndTextTuples:
+        if (state := self._offered) is None:
+            return []
+        at, found = state.complete_index, state.completions
+        first = max(0, min((at or 0) - MOST_COMPLETIONS // 2, len(found) - MOST_COMPLETIONS))
+        drawn: StyleAndTextTuples = []
+        for place, one in enumerate(found[first : first + MOST_COMPLETIONS], first):
+            style = "class:chosen" if place == at else "class:footer"
+            name = cut(one.display_text, max(NAME, self._width // 2))
+            pad = " " * max(1, NAME - get_cwidth(name))
+            about = cut(one.display_meta_text, self._width - max(NAME, get_cwidth(name) + 1) - 3)
+            drawn += [("", "\n")] if drawn else []
+            drawn += [(style, f"  {name}{pad}{about}".rstrip())]
+        return drawn
+
+    # --- what is typed ----------------------------------------------------------------------------------------------
+
+    def take(self) -> str:
+        text = self.buffer.text
+        self.clear()
+        return text
+
+    def clear(self) -> None:
+        self.buffer.reset(Document(""))
+
+    def put(self, text: str) -> None:
+        """In place of what is there."""
+        self.buffer.reset(Document(text, len(text)))
+
+    def is_at_first_line(self) -> bool:
+        return self.buffer.document.cursor_position_row == 0
+
+    def is_at_last_line(self) -> bool:
+        return self.buffer.document.on_last_line
+
+
+def cut(text: str, width: int) -> str:
+    if width < 1:
+        return ""
+    if fragment_list_width([("", text)]) <= width:
+        return text
+    while text and get_cwidth(text) > width - 1:
+        text = text[:-1]
+    return f"{text}…"

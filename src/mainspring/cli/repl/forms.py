@@ -1,0 +1,128 @@
+"""The questions of `AskUserQuestion`, with options: one after another, and at the end a look at all answers.
+
+The tool understands words (`tools/question.meant`): `spoken` finds those that it takes for what was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from mainspring.cli.repl.menus import Choice, Choices, Clock, Picked
+from mainspring.cli.repl.page import Page, clean, one_line
+from mainspring.cli.repl.sheet import Asking, Sheet
+from mainspring.tools.question import Question, meant
+
+OTHER = Choice("Other (your own words)", words="Other", bare=False)
+Answers = tuple[str, ...]
+
+
+def form(questions: Sequence[Question], now: Clock) -> Form:
+    return Form(questions, now)
+
+
+def spoken(one: Question, picked: Picked) -> str:
+    """Numbers and labels may look like each other, and labels may hold commas: the first way that is understood."""
+    places = [place for place in picked.places if place < len(one.options)]
+    labels = [one.options[place].label for place in places]
+    if picked.words:
+        said = ", ".join([*labels, picked.words])
+        return said if meant(one, said) == said else f'"{said}"'  # or it would be the name of something else
+    numbers = [place + 1 for place in places]
+    ways = (labels, [f"{number}" for number in numbers], [f"{number}." for number in numbers])
+    said = ", ".join(labels)
+    return next((way for way in map(", ".join, ways) if meant(one, way) == said), said)
+
+
+def sheet_of(one: Question, title: str, now: Clock, before: str = "") -> Sheet[str | None]:
+    """`before`: what was answered already."""
+    options = [Choice(one_line(option.label), clean(option.description)) for option in one.options]
+    lines = [Text(clean(one.question))]
+    if before:
+        lines.append(Text(f"Answered: {clean(before)}", "detail"))
+
+    def said(picked: Picked | None) -> str | None:
+        return None if picked is None else spoken(one, picked)
+
+    return Sheet(title, Page.of(*lines), Choices([*options, OTHER], many=one.multi_select), said, now=now)
+
+
+class Form(Asking[Answers | None]):
+    def __init__(self, questions: Sequence[Question], now: Clock) -> None:
+        super().__init__(None)
+        self._questions, self._now = tuple(questions), now
+        self._answers = [""] * len(self._questions)
+        self._at = 0
+        self._sheet: Sheet[str | None] = self._asked(0)
+        self._look: Sheet[int | None] | None = None
+
+    def press(self, key: str, text: str = "") -> None:
+        if self.over:
+            return
+        if key == "s-tab" and len(self._questions) > 1:
+            self._go(max(0, self._at - 1))
+        elif self._look is not None:
+            self._look.press(key, text)
+            self._looked(self._look)
+        else:
+            self._sheet.press(key, text)
+            self._answered(self._sheet)
+
+    def draw(self, width: int, height: int) -> Sequence[Text]:
+        shown = self._look or self._sheet
+        shown.note = self.note
+        return shown.draw(width, height)
+
+    # --- from one to the next ---------------------------------------------------------------------------------------
+
+    def _answered(self, sheet: Sheet[str | None]) -> None:
+        if not sheet.over:
+            return
+        if sheet.said is None:
+            self._leave(sheet)
+            return
+        self._answers[self._at] = sheet.said
+        left = [at for at, answer in enumerate(self._answers) if not answer]
+        self._go(left[0] if left else len(self._questions))
+
+    def _looked(self, look: Sheet[int | None]) -> None:
+        if not look.over:
+            return
+        if look.said is None:
+            self._leave(look)
+        elif look.said == 0:
+            self.say(tuple(self._answers))
+        else:
+            self._go(look.said - 1)
+
+    def _leave(self, sheet: Asking[str | None] | Asking[int | None]) -> None:
+        self.broken_off = sheet.broken_off
+        self.close()
+
+    def _go(self, at: int) -> None:
+        """Behind the last question is the look at all answers; one question needs none."""
+        self._at, self._look = at, None
+        if at < len(self._questions):
+            self._sheet = self._asked(at)
+        elif len(self._questions) == 1:
+            self.say(tuple(self._answers))
+        else:
+            self._look = self._all()
+
+    def _asked(self, at: int) -> Sheet[str | None]:
+        one, of = self._questions[at], len(self._questions)
+        title = one_line(one.header) or "Question"
+        return sheet_of(one, f"{title} ({at + 1} of {of})" if of > 1 else title, self._now, self._answers[at])
+
+    def _all(self) -> Sheet[int | None]:
+        lines: list[Text] = []
+        names: list[Choice] = []
+        for place, (one, answer) in enumerate(zip(self._questions, self._answers, strict=True), 1):
+            lines += [Text(clean(one.question)), Text.assemble(("⎿ ", "detail"), clean(meant(one, answer)))]
+            names.append(Choice(f"Change the answer to: {one_line(one.header) or f'question {place}'}"))
+
+        def chosen(picked: Picked | None) -> int | None:
+            return None if picked is None else picked.places[0]
+
+        return Sheet("Your answers", Page.of(*lines), Choices([Choice("Send them"), *names]), chosen, now=self._now)

@@ -1,0 +1,74 @@
+"""Lines that are laid out for a width. On paper it is known only when they are printed, so what is put there says how
+it is made; what is drawn below is asked for with its width. `page.py` has what folds and clips a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from mainspring.cli.repl.page import clean, clipped, folded, indented
+
+NARROWEST = 4  # columns: with fewer nothing can be read, and what is cut is at least not folded for ever
+MOST_OF_LINE = 10_000  # characters of one that are folded; who wants more looks at the file
+MORE = "(ctrl+o)"
+BRANCH = "  ⎿  "  # before what belongs to the line above
+
+
+class Laid:
+    """Lines that learn their width when they are printed."""
+
+    def __init__(self, make: Callable[[int], Iterable[Text]]) -> None:
+        self.make = make
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in self.make(options.max_width):
+            made = clipped(line, options.max_width)
+            made.no_wrap, made.overflow, made.end = True, "crop", "\n"
+            yield made
+
+
+def one_line(text: str, width: int) -> str:
+    """Its words, as many as could matter: a text may have any length."""
+    return " ".join(clean(text[: 4 * width + 100]).split())
+
+
+def lines_in(text: str) -> list[str]:
+    """Of an output, without blank lines around it."""
+    return clean(text).strip("\n").split("\n") if text.strip() else []
+
+
+def in_rows(lines: Iterable[str], style: str, width: int) -> list[Text]:
+    """Folded, since the end of a line may be what matters."""
+    rows: list[Text] = []
+    for line in lines:
+        cut = f"{line[:MOST_OF_LINE]}…" if len(line) > MOST_OF_LINE else line
+        rows += folded(Text(cut, style), max(NARROWEST, width))
+    return rows
+
+
+def left_out(number: int, *, unfolds: bool = True) -> Text:
+    return Text(f"… +{number:,} line{'' if number == 1 else 's'}{f' {MORE}' if unfolds else ''}", "detail")
+
+
+def below(lines: Sequence[Text]) -> list[Text]:
+    return indented(lines, Text(BRANCH, "detail"), len(BRANCH))
+
+
+def text_of(segments: Iterable[Segment]) -> Text:
+    """A line that rich has made, without the spaces that fill it up."""
+    made = Text(no_wrap=True)
+    for segment in segments:
+        if not segment.control:
+            made.append(segment.text.replace("\n", ""), segment.style or Style.null())
+    made.rstrip()
+    return made
+
+
+def trimmed(lines: list[Text]) -> list[Text]:
+    """Without blank lines at its beginning and end."""
+    full = [at for at, line in enumerate(lines) if line.plain.strip()]
+    return lines[full[0] : full[-1] + 1] if full else []

@@ -1,0 +1,40 @@
+"""Words of ours for the person: on paper while the terminal is drawn, else on standard output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mainspring.cli.output import Output, Style, wants_colour
+from mainspring.cli.wrap import AsItIs
+
+if TYPE_CHECKING:
+    from mainspring.cli.repl.drawing import Paper
+
+STYLES = {
+    Style.PLAIN: "",
+    Style.BOLD: "bold",
+    Style.DIM: "note",
+    Style.RED: "error",
+    Style.GREEN: "added",
+    Style.YELLOW: "warning",
+    Style.CYAN: "busy",
+}
+
+
+class PaperLines:
+    def __init__(self) -> None:
+        self._plain = Output(colour=wants_colour(), wrap=AsItIs())
+        self.paper: Paper | None = None
+
+    def note(self, words: str) -> None:
+        """Something that the person should know."""
+        self.line(words, Style.YELLOW)
+
+    def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
+        """It is harmless already, as for any other screen."""
+        if self.paper is None:
+            self._plain.line(text, style)
+            return
+        from rich.text import Text  # the first prompt need not wait for it
+
+        self.paper.put(Text(text, STYLES[style]))

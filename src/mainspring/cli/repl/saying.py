@@ -1,0 +1,117 @@
+"""What the model says and thinks, as it comes: settled blocks go to paper, and the rest is drawn below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rich.text import Text
+
+from mainspring.cli.repl.laid import NARROWEST, Laid
+from mainspring.cli.repl.page import clipped, folded, indented, told
+from mainspring.cli.repl.prose import Prose, lines_of
+from mainspring.cli.repl.streaming import Piece, Streaming
+
+BULLET = Text("● ")
+THOUGHTS = 2  # lines
+KEPT = 2_000  # characters of a thought: two lines of any terminal
+OFTEN = 0.1  # seconds between two drawings of the rest: as often as an eye follows
+
+
+class Settled(NamedTuple):
+    """To be put on paper."""
+
+    part: Laid
+    glued: bool
+
+
+class Drawing(NamedTuple):
+    width: int
+    height: int
+    at: float
+    lines: list[Text]
+
+
+def block(piece: Piece, mark: Text) -> Laid:
+    prose = Prose(piece.markdown, piece.number)
+    return Laid(lambda width: indented(lines_of(prose, width - 2), mark, 2))
+
+
+class Saying:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._text = Streaming()
+        self._bullet = True  # nothing of it is on paper yet
+        self._last: Drawing | None = None
+        self._thought = ""
+        self._since: float | None = None  # it thinks
+
+    # --- text ---
+
+    def add(self, text: str) -> list[Settled]:
+        self._since, self._thought = None, ""
+        return self._settled(self._text.add(told(text.replace("\r", ""))))
+
+    def end(self) -> list[Settled]:
+        """A block of text has ended, or the model was interrupted."""
+        return self._settled(self._text.end(), over=True)
+
+    def drop(self) -> None:
+        """What is not on paper is withdrawn, and what is stays."""
+        self._text, self._last, self._since, self._thought = Streaming(), None, None, ""
+
+    def break_up(self) -> None:
+        """Something else comes on paper: text after it has a bullet of its own."""
+        self._bullet = True
+
+    def _settled(self, pieces: list[Piece], *, over: bool = False) -> list[Settled]:
+        if over:
+            self._text = Streaming()
+        if pieces or over:
+            self._last = None
+        made: list[Settled] = []
+        for piece in pieces:
+            if piece.text.strip():
+                made.append(Settled(block(piece, BULLET if self._bullet else Text("  ")), piece.glued))
+                self._bullet = False
+        return made
+
+    # --- thoughts ---
+
+    def thinks(self, text: str = "") -> None:
+        if self._since is None:
+            self._since = self._now()
+        self._thought += told(text)
+        if len(self._thought) > KEPT:  # half of it, so that what is left does not move with every word
+            self._thought = self._thought[-KEPT // 2 :]
+
+    def has_thought(self) -> float | None:
+        """How long; it is forgotten."""
+        since, self._since, self._thought = self._since, None, ""
+        return None if since is None else self._now() - since
+
+    # --- below the paper ---
+
+    def draw(self, width: int, height: int) -> list[Text]:
+        if height < 1:
+            return []
+        if self._since is not None:
+            return self._thoughts(width)[-height:]
+        last, now = self._last, self._now()
+        if last is None or (last.width, last.height) != (width, height) or now - last.at >= OFTEN:
+            self._last = last = Drawing(width, height, now, self._tail(width, height))
+        return list(last.lines)
+
+    def _tail(self, width: int, height: int) -> list[Text]:
+        piece = self._text.tail(height)
+        if not piece.text.strip():
+            return []
+        lines = lines_of(Prose(piece.markdown, piece.number, hasty=True), width - 2)
+        return [clipped(line, width) for line in indented(lines, BULLET if self._bullet else Text("  "), 2)[-height:]]
+
+    def _thoughts(self, width: int) -> list[Text]:
+        lines = [line for line in self._thought.split("\n") if line.strip()][-THOUGHTS:]
+        rows = [
+            row for line in lines for row in folded(Text(line.expandtabs(4), "thinking"), max(NARROWEST, width - 2))
+        ]
+        return [clipped(row, width) for row in indented(rows[-THOUGHTS:], Text("  "), 2)]

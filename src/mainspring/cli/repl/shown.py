@@ -1,0 +1,329 @@
+"""What is shown of a run: what is settled goes to paper, and below it stands what is still under way.
+
+Each update is seen once, and forgotten: only what runs, and the last calls that are done, are kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import assert_never
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from mainspring.assembly.outcomes import LOCAL, outcome
+from mainspring.assembly.words import count
+from mainspring.cli.repl import live
+from mainspring.cli.repl.calls import LOOKING, MANY, Finished
+from mainspring.cli.repl.drawing import Paper
+from mainspring.cli.repl.laid import Laid, in_rows
+from mainspring.cli.repl.live import Live, seconds
+from mainspring.cli.repl.page import clean, clipped, indented
+from mainspring.cli.repl.saying import Saying, Settled
+from mainspring.cli.repl.tasks import TaskList
+from mainspring.cli.repl.under_way import UnderWay
+from mainspring.cli.screen import room
+from mainspring.core.messages import Text as TextBlock
+from mainspring.core.messages import Thinking
+from mainspring.core.models import MODELS, Model, same_model
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.reasons import Failure, Transition
+from mainspring.core.updates import (
+    AgentDone,
+    AgentStarted,
+    AgentUpdate,
+    Answered,
+    Appended,
+    Asked,
+    BlockDone,
+    BlockStarted,
+    Boundary,
+    CallDone,
+    CallProgress,
+    CallStarted,
+    Delta,
+    Failed,
+    Injected,
+    Kind,
+    MaxTurnsReached,
+    PrefixBroken,
+    ReplyDone,
+    ReplyStarted,
+    RequestStarted,
+    Result,
+    Retrying,
+    Tombstone,
+    ToolSummary,
+    Update,
+)
+
+MOST_KEPT = 50  # calls that can be unfolded
+
+
+class Shown:
+    def __init__(self, paper: Paper, model: Model, now: Callable[[], float] = time.monotonic) -> None:
+        self.tasks_shown = True
+        self._paper, self._model, self._now = paper, model, now
+        self._saying = Saying(now)
+        self._under_way = UnderWay(now)
+        self._finished: deque[Finished] = deque(maxlen=MOST_KEPT)  # of the last turn that had any
+        self._turn_is_new = False
+        self._looks = 0  # calls of this reply that only look at something
+        self._block: tuple[str, int] | None = None  # of which some text has come
+        self._has_said = False  # this reply: some of its text is on paper
+        self._tasks = TaskList()
+        self._live: Live | None = None  # while something is under way
+        self._attempt = 0  # that was told last
+        self._failure: Failure | None = None
+        self._tight = False  # what stands last on paper is one line, and takes others to itself
+
+    # --- when --------------------------------------------------------------------------------------------------------
+
+    def begins(self, model: Model | None = None, doing: str = live.ASKING) -> None:
+        """Somebody has said something: from here on there is a line that says what is done about it."""
+        self._model = model or self._model
+        self._live = Live(self._now())
+        self._live.does(doing)
+        self._failure, self._attempt = None, 0
+        self._tight = False
+        self._paper.redraw()
+
+    def ends(self) -> None:
+        """Nothing runs any more, however it ended."""
+        self._put_text(self._saying.end())
+        self._saying.has_thought()
+        self._under_way.end()
+        self._live = None
+        self._paper.redraw()
+
+    def forget(self) -> None:
+        """Another conversation."""
+        self.ends()
+        self._under_way = UnderWay(self._now)
+        self._finished.clear()
+        self._tasks.forget()
+
+    def waits_for(self, agents: int) -> None:
+        if agents:
+            self.begins(doing=f"Waiting for {count(agents, 'agent')}")
+
+    def stops_waiting(self) -> None:
+        self.ends()
+        self._note("(its report will come into a later turn)", "note")
+
+    def broke_off(self, why: str) -> None:
+        self.ends()
+        self._note(f"The run broke off: {why}", "error")
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+
+    def see(self, update: Update) -> None:
+        match update:
+            case ReplyStarted() | BlockStarted() | Delta() | BlockDone() | ReplyDone() | Tombstone():
+                self._reply(update)
+            case CallStarted() | CallProgress() | Asked() | Answered() | AgentStarted() | AgentUpdate():
+                self._under_way.see(update)
+            case CallDone():
+                self._call_done(update)
+            case AgentDone():
+                self._agent_done(update)
+            case RequestStarted() | Retrying() | Boundary():
+                self._going_on(update)
+            case Failed():
+                self._failure = update.failure
+            case Result():
+                self._end(update)
+            case Appended() | Injected() | PrefixBroken() | ToolSummary() | MaxTurnsReached():
+                pass  # nothing that a person need see, or the result says it
+            case _:
+                assert_never(update)
+        self._paper.redraw()
+
+    def _reply(self, update: ReplyStarted | BlockStarted | Delta | BlockDone | ReplyDone | Tombstone) -> None:
+        match update:
+            case ReplyStarted():
+                self._looks = self._attempt = 0
+                self._has_said = False
+                self._saying.break_up()
+            case BlockStarted():
+                self._begins_block(update)
+            case Delta():
+                self._piece(update)
+            case BlockDone():
+                self._ends_block(update)
+            case ReplyDone():
+                self._status.reply_is_done(update.usage.output)
+                self._status.does(live.ASKING)
+            case Tombstone():
+                self._saying.drop()
+                self._status.reply_is_lost()
+                what = "the text above" if self._has_said else "a reply"
+                self._note(f"({what} is withdrawn: {update.why})", "warning")
+            case _:
+                assert_never(update)
+
+    def _begins_block(self, update: BlockStarted) -> None:
+        match update.kind:
+            case Kind.THINKING:
+                self._status.does(live.THINKING)
+                self._saying.thinks()
+            case Kind.TEXT:
+                self._status.does(live.WRITING)
+            case Kind.INPUT:
+                self._looks += update.name in LOOKING
+                self._status.does(f"{live.WRITING} a call of {clean(update.name)}" if update.name else live.WRITING)
+            case _:
+                assert_never(update.kind)
+
+    def _piece(self, update: Delta) -> None:
+        self._status.hears(len(update.text))
+        match update.kind:
+            case Kind.THINKING:
+                self._saying.thinks(update.text)
+            case Kind.TEXT:
+                self._block = (update.reply_id, update.index)
+                self._put_text(self._saying.add(update.text))
+            case Kind.INPUT:
+                pass  # its line says more, when it runs
+            case _:
+                assert_never(update.kind)
+
+    def _ends_block(self, update: BlockDone) -> None:
+        if isinstance(update.block, Thinking):
+            took = self._saying.has_thought()
+            if took is not None:
+                self._note(f"✻ Thought for {seconds(max(1.0, took))}", "thinking")
+        elif isinstance(update.block, TextBlock):
+            if self._block != (update.reply_id, update.index):  # it came as a whole
+                self._put_text(self._saying.add(update.block.text))
+            self._put_text(self._saying.end())
+
+    # --- calls ---
+
+    def _call_done(self, done: CallDone) -> None:
+        running = self._under_way.done(done.result.call_id)
+        if running is not None and not done.result.is_error:
+            self._tasks.see(running.name, done.data)
+        finished = Finished(running, done, self._now())
+        if self._turn_is_new:
+            self._finished.clear()
+            self._turn_is_new = False
+        self._finished.append(finished)
+        self._put_text(self._saying.end())
+        short = finished.is_quiet or (finished.only_looks and self._looks >= MANY)
+        self._put(Laid(finished.in_one_line if short else finished.draw), tight=short)
+        self._saying.break_up()
+
+    def unfold(self) -> bool:
+        """All of what the last calls brought. Whether there are any."""
+        worth = [finished for finished in self._finished if not finished.is_quiet]
+        for finished in worth:
+            self._put(Laid(finished.whole))
+            self._saying.break_up()
+        return bool(worth)
+
+    def _agent_done(self, update: AgentDone) -> None:
+        """Of one in the background. Of another, its call is done as well, and tells what it reports."""
+        agent = self._under_way.agent_done(update.agent_id)
+        if agent is not None and agent.background:
+            more = f" {agent.figures(self._now())}"
+            mark = "call.failed" if update.result is None else "call.done"
+            self._put(Laid(lambda width: [agent.title.draw(mark, width, more)]), tight=True)
+            self._saying.break_up()
+
+    # --- the run ---
+
+    def _going_on(self, update: RequestStarted | Retrying | Boundary) -> None:
+        match update:
+            case RequestStarted():
+                self._turn_is_new = True
+                self._under_way.end()  # what never came to an end
+                self._status.does(live.ASKING)
+                if update.transition not in (None, Transition.NEXT_TURN):
+                    self._note(f"({update.transition}, {update.model})", "warning")
+            case Retrying():
+                why = " ".join([str(part) for part in (update.failure.status, update.failure.kind) if part])
+                wait = update.delay / 1_000
+                self._status.tries_again(self._now() + wait, str(update.failure.kind))
+                if update.attempt != self._attempt:  # it is told again and again, while it waits
+                    self._note(f"({why}: try {update.attempt} failed, again in {wait:.1f} s)", "warning")
+                self._attempt = update.attempt
+            case Boundary():
+                self._note(f"(context: {update.layer}{room(update)})", "note")
+            case _:
+                assert_never(update)
+
+    def _end(self, result: Result) -> None:
+        self.ends()
+        out = outcome(result, self._failure)
+        if result.interrupted:
+            self._note("(interrupted)", "warning")
+        elif out.is_error:
+            self._note(out.words, "error")
+        if figures := told(result, self._model):
+            self._note(figures, "note")
+
+    # --- paper -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _status(self) -> Live:
+        if self._live is None:
+            self.begins()
+        assert self._live is not None
+        return self._live
+
+    def _put(self, part: RenderableType, *, tight: bool = False) -> None:
+        """With a blank line before it, unless both are one line."""
+        self._paper.put(*(() if tight and self._tight else (Text(),)), part)
+        self._tight = tight
+
+    def _put_text(self, settled: list[Settled]) -> None:
+        for piece in settled:
+            self._paper.put(*(() if piece.glued else (Text(),)), piece.part)
+            self._tight, self._has_said = False, True
+
+    def _note(self, words: str, style: str) -> None:
+        self._put_text(self._saying.end())
+        self._put(Laid(lambda width: in_rows(clean(words).split("\n"), style, width)), tight=True)
+        self._saying.break_up()
+
+    # --- below it ----------------------------------------------------------------------------------------------------
+
+    def draw(self, width: int, height: int) -> list[Text]:
+        """What the model writes, below it what runs, and the line that says what is done, with its tasks."""
+        if self._live is None or height < 1:
+            return []
+        status = [self._live.line(self._now(), width, self._under_way.words)]
+        tasks = indented(self._tasks.draw(width - 2, (height - 1) // 2), Text("  "), 2) if self.tasks_shown else []
+        left = height - 1 - len(tasks)
+        calls = self._under_way.draw(width, left)
+        tail = self._saying.draw(width, left - len(calls))
+        parts = [part for part in (tail, calls, [*status, *[clipped(line, width) for line in tasks]]) if part]
+        return spaced(parts, height)
+
+
+def spaced(parts: list[list[Text]], height: int) -> list[Text]:
+    """With a blank line above each, as long as there is room. A space, since a line of nothing is no line."""
+    lines: list[Text] = []
+    spare = height - sum([len(part) for part in parts])
+    for part in parts:
+        if spare > 0:
+            lines.append(Text(" "))
+            spare -= 1
+        lines += part
+    return lines
+
+
+def told(result: Result, model: Model) -> str:
+    """The figures of a run, as in `[2 turns, 3.1 s, 1,234 + 56 tokens, $0.0123]`; empty if nothing was done."""
+    if result.cause in LOCAL and not result.usage.total:
+        return ""
+    turns = [] if result.cause in LOCAL else [count(result.turns, "turn")]
+    roughly = "about " if result.estimated else ""
+    parts = [*turns, f"{result.duration / 1_000:.1f} s"]
+    parts.append(f"{roughly}{result.usage.prompt:,} + {result.usage.output:,} tokens")
+    if any(same_model(model.name, listed) for listed in MODELS):  # else nobody knows the price
+        parts.append(f"{roughly}${result.cost / NANOS_PER_USD:.4f}")
+    return f"[{', '.join(parts)}]"

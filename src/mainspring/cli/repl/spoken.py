@@ -1,0 +1,24 @@
+"""What somebody said, as it stands on paper."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.words import count
+
+MOST_LINES = 30  # of a long paste
+
+
+def spoken(text: str) -> tuple[RenderableType, ...]:
+    lines = harmless(text).splitlines() or [""]
+    more = len(lines) - MOST_LINES
+    shown = Text("\n".join(lines[:MOST_LINES]), "prompt")
+    if more > 0:
+        shown.append(f"\n… {count(more, 'more line')}", "note")
+    head = Text("❯ ", "prompt")
+    hanging = Text("\n").join(
+        [head + line if place == 0 else Text("  ") + line for place, line in enumerate(shown.split())]
+    )
+    return Text(), hanging

@@ -1,0 +1,187 @@
+"""Somebody in front of the real command, in a terminal that keeps what it shows: its screen and its scrollback."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+
+import pyte
+import pytest
+from cli.stage import COMMAND, PATIENCE, Stage
+from cli.terminal import OWN_TERMINAL
+
+CTRL_C, CTRL_D, CTRL_O, CTRL_T, CTRL_Z = "\x03", "\x04", "\x0f", "\x14", "\x1a"
+ESCAPE, ENTER, TAB, SHIFT_TAB, UP, DOWN = "\x1b", "\r", "\t", "\x1b[Z", "\x1b[A", "\x1b[B"
+PASTE, PASTED = "\x1b[200~", "\x1b[201~"
+
+
+class Person:
+    def __init__(self, stage: Stage, *arguments: str, rows: int = 24, columns: int = 80, **extra: str) -> None:
+        ours, theirs = pty.openpty()
+        self._fd = ours
+        self._screen = pyte.HistoryScreen(columns, rows, history=10_000)
+        self._stream = pyte.ByteStream(self._screen)
+        self.resize(rows, columns)
+        self._before = termios.tcgetattr(ours)
+        environment = stage.environment | {"TERM": "xterm-256color"} | extra
+        self.process = subprocess.Popen(
+            [*OWN_TERMINAL, *COMMAND, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=stage.folder,
+            env=environment,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.raw = b""
+
+    # --- what is seen -----------------------------------------------------------------------------------------------
+
+    @property
+    def screen(self) -> list[str]:
+        """What stands there now, line by line."""
+        return [line.rstrip() for line in self._screen.display]
+
+    @property
+    def paper(self) -> list[str]:
+        """With the scrollback above it."""
+        above = ["".join([line[at].data for at in range(self._screen.columns)]) for line in self._screen.history.top]
+        return [line.rstrip() for line in above] + self.screen
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.paper)
+
+    def see(self, *words: str) -> str:
+        self.until(lambda: all(word in self.text for word in words), f"{words} did not come")
+        return self.text
+
+    def see_no(self, words: str) -> None:
+        self.until(lambda: not any(words in line for line in self.screen), f"{words!r} stays")
+
+    def until(self, condition: Callable[[], bool], why: str = "") -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            shown = "\n".join(self.paper[-60:])
+            assert time.monotonic() < deadline, f"{why}:\n{shown}"
+            if select.select([self._fd], [], [], 1)[0]:
+                assert self._more() or condition(), f"{why}, and it has ended:\n{shown}"
+
+    def colour_of(self, words: str) -> str:
+        row = next(row for row, line in enumerate(self.screen) if words in line)
+        return str(self._screen.buffer[row][self.screen[row].index(words)].fg)
+
+    # --- what is done -----------------------------------------------------------------------------------------------
+
+    def type(self, keys: str) -> None:
+        left = keys.encode()
+        os.set_blocking(self._fd, False)
+        while left:
+            reads, writes, _ = select.select([self._fd], [self._fd], [], PATIENCE)
+            if reads and not self._more():
+                return
+            if writes:
+                with suppress(BlockingIOError):
+                    left = left[os.write(self._fd, left) :]
+        os.set_blocking(self._fd, True)
+
+    def say(self, words: str) -> None:
+        self.see("❯")
+        self.type(words)
+        self.until(lambda: words.splitlines()[-1][-20:] in self.text, f"{words!r} is not shown")
+        self.type(ENTER)
+
+    def answer(self, keys: str, question: str) -> None:
+        """A question takes no answer before it has been there for a moment: who is too quick presses again."""
+        self.see(question)
+        self._until_heard(keys, lambda: not any(question in line for line in self.screen))
+
+    def enter_words(self, words: str) -> None:
+        """The same for words that go with an answer."""
+        self._until_heard(words, lambda: any(words in line for line in self.screen))
+
+    def _until_heard(self, keys: str, heard: Callable[[], bool]) -> None:
+        for _ in range(20):
+            self.type(keys)
+            end = time.monotonic() + 1
+            while not heard() and time.monotonic() < end:
+                if select.select([self._fd], [], [], 0.1)[0]:
+                    self._more()
+            if heard():
+                return
+        raise AssertionError(f"{keys!r} has no effect:\n{self.text}")
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._screen.resize(rows, columns)
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> int:
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None or select.select([self._fd], [], [], 0)[0]:
+            assert time.monotonic() < deadline, f"no end:\n{self.text}"
+            if select.select([self._fd], [], [], 0.05)[0] and not self._more():
+                break
+        return self.process.wait(PATIENCE)
+
+    def is_as_before(self) -> bool:
+        """Whether the terminal echoes, edits and makes signals of keys as it did at the beginning, marks no pastes and
+        shows its cursor."""
+        return (
+            termios.tcgetattr(self._fd) == self._before
+            and self.raw.rfind(b"\x1b[?2004l") >= self.raw.rfind(b"\x1b[?2004h")
+            and self.raw.rfind(b"\x1b[?25h") >= self.raw.rfind(b"\x1b[?25l")
+        )
+
+    def as_before(self) -> None:
+        termios.tcsetattr(self._fd, termios.TCSANOW, self._before)
+
+    def hang_up(self) -> None:
+        os.close(self._fd)
+        self._fd = -1
+
+    def is_raw(self) -> bool:
+        return termios.tcgetattr(self._fd) != self._before
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if self._fd >= 0:
+            self.hang_up()
+
+    def _more(self) -> bool:
+        try:
+            more = os.read(self._fd, 65_536)
+        except OSError:
+            return False  # how Linux reports that nobody holds the other end any more
+        self.raw += more
+        self._stream.feed(more)
+        return bool(more)
+
+
+@pytest.fixture
+def sit_at() -> Iterator[Callable[..., Person]]:
+    with ExitStack() as stack:
+
+        def start(stage: Stage, *arguments: str, **how: object) -> Person:
+            person = Person(stage, *arguments, **how)  # type: ignore[arg-type]
+            stack.callback(person.close)
+            return person
+
+        yield start
+
+
+SitAt = Callable[..., Person]

@@ -1,0 +1,103 @@
+"""Paper that can be read, a clock that stands still, and updates in a few words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import RenderableType
+
+from mainspring.cli.repl.paint import Painter
+from mainspring.cli.repl.shown import Shown
+from mainspring.core.messages import Text, ToolCall, result
+from mainspring.core.models import DEFAULT_MODEL
+from mainspring.core.money import Usage
+from mainspring.core.updates import (
+    BlockDone,
+    BlockStarted,
+    CallDone,
+    CallStarted,
+    Delta,
+    Kind,
+    Rendering,
+    ReplyStarted,
+    RequestStarted,
+    Update,
+)
+
+WIDTH = 60
+
+
+class ReadPaper:
+    """As a terminal would get it, without colours; the sizes of what is printed are checked."""
+
+    def __init__(self, width: int = WIDTH) -> None:
+        self._painter = Painter(colour=False)
+        self.width = width
+        self.raw = ""
+
+    def put(self, *parts: RenderableType) -> None:
+        self.raw += self._painter.printed(parts, self.width)
+
+    def redraw(self) -> None:
+        pass
+
+    @property
+    def lines(self) -> list[str]:
+        for flag in ("\x1b[1m", "\x1b[3m", "\x1b[4m", "\x1b[9m", "\x1b[1;3m", "\x1b[1;4m", "\x1b[0m"):
+            self.raw = self.raw.replace(flag, "")
+        lines = self.raw.split("\r\n")
+        assert "\x1b" not in self.raw
+        assert max([cell_len(line) for line in lines]) <= self.width
+        return [line.rstrip() for line in lines]
+
+    @property
+    def said(self) -> list[str]:
+        return [line for line in self.lines if line]
+
+
+class Watching:
+    def __init__(self, width: int = WIDTH) -> None:
+        self.paper = ReadPaper(width)
+        self.time = 0.0
+        self.shown = Shown(self.paper, DEFAULT_MODEL, lambda: self.time)
+
+    def see(self, *updates: Update) -> Watching:
+        for update in updates:
+            self.shown.see(update)
+        return self
+
+    def drawn(self, height: int = 20) -> list[str]:
+        lines = self.shown.draw(self.paper.width, height)
+        assert len(lines) <= height
+        assert all(line.cell_len <= self.paper.width for line in lines)
+        assert not any("\n" in line.plain or "\x1b" in line.plain for line in lines)
+        return [line.plain.rstrip() for line in lines if line.plain.strip()]
+
+    # --- what happens, in short ---
+
+    def reply(self) -> Watching:
+        return self.see(RequestStarted(1, "m"), ReplyStarted("r", "m", Usage()))
+
+    def says(self, text: str, index: int = 0) -> Watching:
+        """Letter by letter, the way it streams; the block does not end."""
+        self.see(BlockStarted("r", index, Kind.TEXT))
+        return self.see(*[Delta("r", index, Kind.TEXT, letter) for letter in text])
+
+    def said(self, text: str, index: int = 0) -> Watching:
+        return self.says(text, index).see(BlockDone("r", index, Text(text)))
+
+    def calls(self, name: str, line: str = "", id: str = "c", **given: Any) -> Watching:
+        return self.see(CallStarted(ToolCall(id, name, given), line))
+
+    def done(
+        self,
+        text: str,
+        shown: Rendering | None = None,
+        id: str = "c",
+        data: Any = None,
+        *,
+        wrong: bool = False,
+        denied: bool = False,
+    ) -> Watching:
+        return self.see(CallDone(result(id, text, is_error=wrong), data, shown, denied))

@@ -1,0 +1,108 @@
+"""What prompt-toolkit asks of an input line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from mainspring.assembly.own_words import Word
+from mainspring.cli.repl.adapters import PromptCompleter, PromptHistory
+from mainspring.cli.repl.completing import Known
+from mainspring.cli.repl.files_index import Paths, prepared
+from mainspring.cli.repl.history import Past
+
+PATHS = prepared(["src/main.py"])
+KNOWN = Known(lambda: (Word("clear", "Begin anew"),), lambda: PATHS, lambda path: True, {}, "/nowhere")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"  # not there yet
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def loaded(history: PromptHistory) -> list[str]:
+    async def main() -> list[str]:
+        return [text async for text in history.load()]
+
+    return asyncio.run(main())
+
+
+def test_an_input_line_finds_them_and_adds_to_them(home: Path, folder: Path) -> None:
+    Past(str(home), str(folder)).add("one")
+    history = PromptHistory(Past(str(home), str(folder)))
+    assert loaded(history) == ["one"]
+    for text in ("two", "two", " not this"):
+        history.append_string(text)
+    assert loaded(history) == ["two", "one"]
+    assert history.get_strings() == ["one", "two"]
+    assert loaded(PromptHistory(Past(str(home), str(folder)))) == ["two", "one"]
+
+
+def test_what_was_sent_before_they_were_read_stands_there_once(home: Path, folder: Path) -> None:
+    Past(str(home), str(folder)).add("one")
+    history = PromptHistory(Past(str(home), str(folder)))
+    history.append_string("two")
+    assert loaded(history) == ["two", "one"]
+
+
+def test_others_find_what_a_prompt_stood_for(home: Path, folder: Path) -> None:
+    history = PromptHistory(Past(str(home), str(folder)), expand=lambda text: text.replace("[1]", "all of it"))
+    history.append_string("see [1]")
+    assert loaded(history) == ["see [1]"]
+    assert list(Past(str(home), str(folder)).newest()) == ["see all of it"]
+
+
+def test_they_are_read_in_a_thread(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[threading.Thread] = []
+    pread = os.pread
+
+    def watched(fd: int, size: int, at: int) -> bytes:
+        seen.append(threading.current_thread())
+        return pread(fd, size, at)
+
+    monkeypatch.setattr(os, "pread", watched)
+    Past(str(home), str(folder)).add("one")
+    seen.clear()
+    assert loaded(PromptHistory(Past(str(home), str(folder)))) == ["one"]
+    assert seen
+    assert threading.main_thread() not in seen
+
+
+def test_an_input_line_is_offered_the_same_from_a_thread() -> None:
+    threads: list[threading.Thread] = []
+
+    def paths() -> Paths:
+        threads.append(threading.current_thread())
+        return KNOWN.paths()
+
+    async def main() -> list[tuple[str, int, str]]:
+        found = PromptCompleter(replace(KNOWN, paths=paths)).get_completions_async(
+            Document("see @mai now", 8), CompleteEvent()
+        )
+        return [(one.text, one.start_position, one.display_text) async for one in found]
+
+    assert asyncio.run(main()) == [("@src/main.py", -4, "src/main.py")]  # there is a blank already
+    assert threads != [threading.main_thread()]
+
+
+def test_what_is_said_of_a_word_stands_beside_it() -> None:
+    [one] = islice(PromptCompleter(KNOWN).get_completions(Document("/clea"), CompleteEvent()), 2)
+    assert (one.text, one.start_position, one.display_text, one.display_meta_text) == (
+        "/clear",
+        -5,
+        "/clear",
+        "Begin anew",
+    )

@@ -1,0 +1,245 @@
+"""May this call be made?"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mainspring.cli.granting import Granting
+from mainspring.cli.repl.diffs import proposed
+from mainspring.cli.repl.permission import Said, Scope, granted, permission
+from mainspring.core.config import Config
+from mainspring.core.models import DEFAULT_MODEL
+from mainspring.engine.session import Session
+from mainspring.permissions.shown import shown
+from mainspring.testing.world import World
+from mainspring.tools.approval import Approval
+from repl.hands import Clock, Key, few, fits, harmless_keys, heights, keys, marked, press, read, widths, words
+
+RULE = {"rule": "Bash(touch a)", "covers": "exactly this command: touch a"}
+
+
+def about(tool: str = "Bash", *, suggestions: tuple[dict[str, str], ...] = (RULE,), **input: Any) -> dict[str, Any]:
+    """As `tools/consent.py` makes it."""
+    given = input or {"command": "touch a"}
+    return {
+        "tool_name": tool,
+        "input": given,
+        "tool_use_id": "toolu_1",
+        "description": "",
+        "decision_reason": "no rule covers 'touch a'",
+        "shown": shown(tool, given),
+        "suggestions": list(suggestions),
+    }
+
+
+@pytest.mark.covers("O-11", "N-11")
+def test_what_it_looks_like() -> None:
+    assert read(permission(about(), now=Clock()), Clock(), 70) == [
+        "─" * 70,
+        "Bash",
+        "  touch a",
+        "  (no rule covers 'touch a')",
+        "",
+        "❯ 1. Yes",
+        "  2. Yes, and allow for this session: exactly this command: touch a",
+        "  3. Yes, and do not ask again in this project: Bash(touch a)",
+        "  4. No, and tell the model what to do instead",
+        "",
+        "↑↓ move · enter choose · esc no",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pressed", "said"),
+    [
+        (("enter",), Said(Scope.ONCE)),
+        (("1",), Said(Scope.ONCE)),
+        (("2",), Said(Scope.SESSION)),
+        (("3",), Said(Scope.PROJECT)),
+        (("down", "down", "enter"), Said(Scope.PROJECT)),
+        (("4", "enter"), Said(Scope.NEVER)),
+        (("4", "look at b first", "enter"), Said(Scope.NEVER, "look at b first")),
+        (("up", "1", "enter"), Said(Scope.NEVER, "1")),
+        (("escape",), Said(Scope.NEVER)),
+        (("4", "half a word", "escape"), Said(Scope.NEVER)),
+        (("c-c",), Said(Scope.NEVER)),
+    ],
+)
+def test_answers(pressed: tuple[str, ...], said: Said) -> None:
+    clock = Clock()
+    sheet = permission(about(), now=clock)
+    read(sheet, clock)
+    press(sheet, *pressed)
+    assert sheet.over
+    assert sheet.said == said
+
+
+def test_without_a_rule_to_offer_there_is_yes_and_no() -> None:
+    clock = Clock()
+    sheet = permission(about(suggestions=()), now=clock)
+    assert [line for line in read(sheet, clock) if line[2:4] in ("1.", "2.", "3.")] == [
+        "❯ 1. Yes",
+        "  2. No, and tell the model what to do instead",
+    ]
+    press(sheet, "2", "enter")
+    assert sheet.said == Said(Scope.NEVER)
+
+
+def test_all_of_a_long_command_can_be_read() -> None:
+    clock = Clock()
+    command = "\n".join(f"step {number}" for number in range(50))
+    sheet = permission(about(command=command), now=clock)
+    first = read(sheet, clock, 60, 16)
+    assert any(line.endswith("more lines") for line in first)
+    seen = set(first)
+    for _ in range(20):
+        press(sheet, "pagedown")
+        seen |= set(read(sheet, clock, 60, 16))
+    assert {f"  step {number}" for number in range(50)} <= seen
+    press(sheet, "1")
+    assert sheet.said == Said(Scope.ONCE)
+
+
+def test_everything_in_the_input_is_told() -> None:
+    lines = read(permission(about(command="ls", run_in_background=True, timeout=5), now=Clock()), Clock())
+    assert lines[2:5] == ["  ls", "  run_in_background: true", "  timeout: 5"]
+    lines = read(permission(about("mcp__a__b", path="p", deep={"x": [1]}), now=Clock()), Clock())
+    assert lines[1:4] == ["mcp__a__b", "  path: p", '  deep: {"x":[1]}']
+
+
+def test_what_cannot_be_seen_is_made_visible() -> None:
+    text = "\n".join(read(permission(about(command="rm \u202etxt \x1b[2J"), now=Clock()), Clock()))
+    assert "rm <U+202E>txt <U+001B>[2J" in text
+    edit = about("Write", file_path="a", content="x\u200b\u202ey")
+    assert "It holds characters that cannot be seen: <U+200B>, <U+202E>" in "\n".join(
+        read(permission(edit, now=Clock(), changes=proposed), Clock())
+    )
+
+
+def test_an_edit_is_shown_as_a_change() -> None:
+    edit = about("Edit", file_path="a.txt", old_string="old\nsame", new_string="new\nsame", replace_all=True)
+    assert read(permission(edit, now=Clock()), Clock())[1:8] == [
+        "Edit",
+        "  a.txt",
+        "  - old",
+        "  - same",
+        "  + new",
+        "  + same",
+        "  replace_all: true",
+    ]
+    lines = read(permission(edit, now=Clock(), changes=proposed), Clock())
+    assert [line for line in lines if line[2:3] in ("-", "+")] == ["  - old", "  + new"]
+
+
+def test_whose_call_it_is() -> None:
+    asked = about() | {"agent_type": "explore", "agent_description": "Find the bug"}
+    assert "  (for the agent 'Find the bug'; no rule covers 'touch a')" in read(permission(asked, now=Clock()), Clock())
+
+
+def test_rules_too_long_for_a_choice_stand_on_the_page_whole() -> None:
+    long = {"rule": f"Bash({'x' * 300})", "covers": f"exactly this command: {'x' * 300}"}
+    lines = read(permission(about(suggestions=(long,)), now=Clock()), Clock(), 80, 40)
+    text = "".join(line.strip() for line in lines)
+    assert text.count("x" * 300) == 2
+    assert "2. Yes, and allow for this session: what is listed above" in text
+    assert "3. Yes, and do not ask again in this project: the rules above" in text
+
+
+def test_a_name_too_long_for_the_title_stands_on_the_page_whole() -> None:
+    name = "mcp__a_server_with_a_long_name__and_a_tool"
+    lines = read(permission(about(name, a=1), now=Clock()), Clock(), 30)
+    assert lines[1].endswith("…")
+    assert "".join(line.strip() for line in lines[2:4]) == name
+
+
+inputs = st.dictionaries(st.sampled_from(("command", "file_path", "old_string", "content", "x")), words | st.booleans())
+abouts = st.builds(
+    lambda tool, given, rules, agent: (
+        about(tool, **(given or {"command": "ls"}), suggestions=tuple({"rule": one, "covers": one} for one in rules))
+        | {"agent_type": agent}
+    ),
+    st.sampled_from(("Bash", "Edit", "mcp__" + "s" * 40)),
+    inputs,
+    st.lists(words, max_size=2),
+    words,
+)
+
+
+@few
+@given(abouts, st.lists(keys, max_size=8), widths, heights)
+def test_whatever_is_pressed_it_fits_and_one_choice_is_marked(
+    asked: dict[str, Any], pressed: list[Key], width: int, height: int
+) -> None:
+    clock = Clock()
+    sheet = permission(asked, now=clock)
+    for key in pressed:
+        lines = sheet.draw(width, height)
+        fits(lines, width, height)
+        assert marked(lines) == 1
+        clock.now += 1
+        sheet.press(*key)
+    if sheet.over and sheet.said.scope in (Scope.SESSION, Scope.PROJECT):
+        assert asked["suggestions"]
+
+
+@few
+@given(abouts, st.lists(harmless_keys.filter(lambda key: key[0] != "enter" and key[1] not in "123"), max_size=8))
+def test_escape_is_a_no_from_everywhere(asked: dict[str, Any], pressed: list[Key]) -> None:
+    clock = Clock()
+    sheet = permission(asked, now=clock)
+    for key in pressed:
+        sheet.draw(40, 12)
+        clock.now += 1
+        sheet.press(*key)
+    assert not sheet.over
+    sheet.press("escape")
+    assert sheet.said == Said(Scope.NEVER)
+
+
+# --- what comes of it -----------------------------------------------------------------------------------------------
+
+
+class Granted:
+    def __init__(self, said: Said, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        project = folder / "project"
+        project.mkdir(exist_ok=True)
+        monkeypatch.chdir(project)
+        monkeypatch.setenv("MAINSPRING_HOME", str(folder / "home"))
+        self.told: list[str] = []
+        self.warned: list[str] = []
+        granting = Granting()
+        granting.session = session = Session(World([]), Config(model=DEFAULT_MODEL))
+        self.approval = asyncio.run(granted(said, about(), granting, self.told.append, self.warned.append))
+        self.rules = session.shared.policy.rules
+        self.kept = [file for file in folder.rglob("*") if file.is_file() and "touch a" in file.read_text()]
+
+
+def test_a_yes_is_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = Granted(Said(Scope.ONCE), tmp_path, monkeypatch)
+    assert (done.approval, done.rules, done.kept) == (Approval("allow"), (), [])
+
+
+def test_a_rule_for_the_session_counts_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = Granted(Said(Scope.SESSION), tmp_path, monkeypatch)
+    assert (done.approval, done.rules, done.kept) == (Approval("allow"), ("allow Bash(touch a)",), [])
+
+
+def test_a_rule_for_the_project_is_kept_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = Granted(Said(Scope.PROJECT), tmp_path, monkeypatch)
+    assert (done.approval, done.rules) == (Approval("allow"), ("allow Bash(touch a)",))
+    assert len(done.kept) == 1
+    assert done.told == [f"(kept in '{done.kept[0]}')"]
+    assert "not trusted" in "".join(done.warned)
+
+
+def test_a_no_has_the_words_for_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Granted(Said(Scope.NEVER), tmp_path, monkeypatch).approval == Approval("deny")
+    done = Granted(Said(Scope.NEVER, "not that"), tmp_path, monkeypatch)
+    assert done.approval == Approval("deny", message="The user said no: not that")
+    assert done.rules == ()

@@ -1,0 +1,297 @@
+"""`mainspring` in a real terminal: what is seen, what keys do, how it ends, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+from cli.stage import Serve, Stage
+from cli.terminal import without_notes
+
+from mainspring.simulator.replies import Say
+from repl.person import CTRL_C, CTRL_D, CTRL_O, DOWN, ENTER, ESCAPE, PASTE, PASTED, SHIFT_TAB, TAB, UP, Person, SitAt
+
+SLOW = Say.of("A reply that takes its time, and then some more of it.", pace_ms=500)
+
+
+def tool_use(name: str, id: str = "", **input: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": id or f"toolu_{name}", "name": name, "input": input}
+
+
+def texts(stage: Stage, number: int) -> list[str]:
+    """What the user said, as the model was told in this request."""
+    return [
+        block["text"]
+        for message in stage.requests[number].body["messages"]
+        if message["role"] == "user"
+        for block in message["content"]
+        if isinstance(block, dict) and block.get("type") == "text"
+    ]
+
+
+@pytest.mark.covers("O-01", "O-07", "O-11", "K-07", "O-08")
+def test_a_turn_with_a_question_a_change_and_a_thought(serve: Serve, sit_at: SitAt) -> None:
+    thought = {"type": "thinking", "thinking": "It must say bye instead.", "signature": "c2ln"}
+    stage = serve(
+        Say.of(
+            thought,
+            "Let me **change** it.",
+            tool_use("Read", file_path="a.py"),
+            tool_use("Edit", file_path="a.py", old_string="hello", new_string="bye"),
+            pace_ms=5,
+        ),
+        Say.of("It says bye now."),
+    )
+    without_notes(stage)
+    (stage.folder / "a.py").write_text("print('hello')\n")
+    person = sit_at(stage)
+    person.say("say bye")
+    person.see("● Let me change it.", "● Read(a.py)", "Read 1 lines", "- hello", "+ bye", "❯ 1. Yes")
+    assert (stage.folder / "a.py").read_text() == "print('hello')\n", "nobody has said yes"
+    person.type(DOWN)
+    person.until(lambda: any(line.startswith("❯ 2.") for line in person.screen))
+    person.type(UP)
+    person.answer(ENTER, "❯ 1. Yes")
+    text = person.see("It says bye now.", "[2 turns,")
+    assert (stage.folder / "a.py").read_text() == "print('bye')\n"
+    order = ("❯ say bye", "✻ Thought for", "● Let me change it.", "● Read(a.py)", "● Edit(a.py)", "1 - print('hello')")
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+    assert "It must say bye" not in text, "a thought is shown while it is thought"
+    person.type(CTRL_D)
+    assert person.end() == 0
+    assert person.is_as_before()
+    assert len(stage.sessions()) == 1
+
+
+def test_no_and_what_to_do_instead(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of(tool_use("Bash", command="rm -r build")), Say.of("I see."))
+    without_notes(stage)
+    person = sit_at(stage)
+    person.say("clean up")
+    person.see("rm -r build", "4. No, and tell the model what to do instead")
+    person.type(UP)
+    person.until(lambda: any(line.startswith("❯ 4.") for line in person.screen))
+    person.enter_words("move it away")
+    person.answer(ENTER, "move it away")
+    person.see("I see.")
+    assert "The user said no: move it away" in str(stage.requests[1].body["messages"])
+
+
+@pytest.mark.covers("O-04")
+def test_what_is_said_meanwhile_goes_out_with_the_next_request(serve: Serve, sit_at: SitAt) -> None:
+    fifo = "fifo"
+    stage = serve(Say.of(tool_use("Bash", command=f"cat {fifo}")), Say.of("With tabs, then."), Say.of("Tested."))
+    without_notes(stage)
+    os.mkfifo(stage.folder / fifo)
+    person = sit_at(stage, "--allowedTools", "Bash", "--permission-mode", "bypassPermissions")
+    person.say("write it")
+    person.see("Running Bash")
+    person.say("use tabs")
+    person.say("/cost")
+    person.until(lambda: person.screen[-1:] != [""] or any("❯ /cost" in line for line in person.screen))
+    (stage.folder / fifo).write_text("done\n")
+    text = person.see("With tabs, then.", "of waiting for the model")
+    assert texts(stage, 1)[-1] == "use tabs"
+    assert text.index("❯ use tabs") < text.index("With tabs") < text.index("❯ /cost") < text.index("of waiting")
+
+
+@pytest.mark.covers("O-04")
+def test_escape_interrupts_and_what_waits_is_said_next(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(SLOW, Say.of("Then this."))
+    without_notes(stage)
+    person = sit_at(stage)
+    person.say("hello")
+    person.see("A reply")
+    person.say("no, this")
+    person.see("❯ no, this")
+    person.type(ESCAPE)
+    person.see("(interrupted)", "Then this.")
+    assert texts(stage, 1)[-1] == "no, this"
+    stage.until(lambda: stage.server.aborted == 1)
+
+
+def test_what_waits_can_be_taken_back(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(SLOW, Say.of("Nothing more."))
+    without_notes(stage)
+    person = sit_at(stage)
+    person.say("hello")
+    person.see("A reply")
+    person.say("first")
+    person.say("second")
+    person.until(lambda: sum(line in ("❯ first", "❯ second") for line in person.screen) == 2)
+    person.type(UP)
+    person.until(lambda: "  second" in person.screen and "❯ second" not in person.screen)
+    person.type(CTRL_C)  # the run
+    person.see("(interrupted)")
+    person.type(CTRL_C)  # what stands in the input
+    person.see_no("second")
+    person.say("third")
+    person.see("Nothing more.")
+    assert texts(stage, 1)[-1] == "third"
+    assert "second" not in str(stage.requests[1].body["messages"])
+
+
+def test_ctrl_c_at_rest_leaves_the_second_time(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve()
+    person = sit_at(stage)
+    person.see("? for keys")
+    person.type("half a word")
+    person.see("half a word")
+    person.type(CTRL_C)
+    person.see_no("half a word")
+    person.type(CTRL_C)
+    person.see("Ctrl-C again leaves")
+    person.type(CTRL_C)
+    assert person.end() == 0
+    assert person.is_as_before()
+
+
+def test_a_mode_is_chosen_by_shift_tab_and_holds(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(
+        Say.of(tool_use("Write", file_path="b.txt", content="one\n")),
+        Say.of("Written."),
+    )
+    without_notes(stage)
+    person = sit_at(stage)
+    person.see("? for keys")
+    person.type(SHIFT_TAB * 4)
+    person.see("edits are made without asking")
+    person.say("write it")
+    person.see("Written.")
+    assert (stage.folder / "b.txt").read_text() == "one\n"
+
+
+@pytest.mark.covers("O-03", "O-05")
+def test_words_with_a_slash_and_files_are_completed(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("I see it."))
+    without_notes(stage)
+    (stage.folder / "notes.md").write_text("The magic word is xyzzy.\n")
+    person = sit_at(stage)
+    person.see("? for keys")
+    person.type("/perm")
+    person.see("The mode, and the rules in force")
+    person.type(TAB + ENTER)
+    person.see("There are no rules: the mode alone decides.")
+    person.type("look at @not")
+    person.see("  notes.md")
+    person.type(TAB)
+    person.until(lambda: any("@notes.md" in line for line in person.screen))
+    person.type(ENTER)
+    person.see("I see it.")
+    assert "xyzzy" in str(stage.requests[0].body["messages"])
+
+
+def test_a_long_paste_is_one_word_in_the_input_and_whole_for_the_model(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("A long one."), Say.of("Again."))
+    without_notes(stage)
+    pasted = "\n".join(f"line {number}" for number in range(40))
+    person = sit_at(stage)
+    person.see("? for keys")
+    person.type(f"look: {PASTE}{pasted}{PASTED}")
+    person.until(lambda: "text #1, 40 lines]" in person.text)
+    person.type(ENTER)
+    person.see("A long one.")
+    assert f"look: {pasted}" in texts(stage, 0)
+    person.type(UP)
+    person.until(lambda: any(line.startswith("❯ look:") for line in person.screen[-6:]))
+    person.type(ENTER)
+    person.see("Again.")
+    assert texts(stage, 1).count(f"look: {pasted}") == 2
+
+
+def test_the_whole_of_a_long_result_is_unfolded(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of(tool_use("Bash", command="seq 1 60")), Say.of("Sixty."))
+    without_notes(stage)
+    person = sit_at(stage, "--permission-mode", "bypassPermissions")
+    person.say("count")
+    text = person.see("Sixty.", "(ctrl+o)")
+    assert "     37" not in text
+    person.type(CTRL_O)
+    person.see("     37", "     60")
+
+
+def test_a_session_goes_on_where_a_kill_left_it(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Hello."), SLOW, Say.of("Both of them."))
+    without_notes(stage)
+    person = sit_at(stage)
+    person.say("hi")
+    person.see("Hello.")
+    person.say("more")
+    person.see("A reply")
+    person.say("and this")
+    person.until(lambda: {"❯ and this", "❯"} <= {*person.screen})
+    person.process.kill()
+    person.end()
+    person = sit_at(stage, "--continue")
+    person.see("Going on with session", "❯ and this")
+    person.say("well?")
+    person.see("Both of them.")
+    assert texts(stage, 2)[-2:] == ["and this", "well?"]
+
+
+def test_programs_of_the_user_have_the_terminal(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Yes."))
+    without_notes(stage)
+    person = sit_at(stage)
+    person.say("!read -p 'name? ' name; echo hello $name")
+    person.until(lambda: "name?" in person.screen)
+    person.type("Ann\r")
+    person.see("hello Ann")
+    person.until(lambda: person.screen[-2:] != [] and any(line == "❯" for line in person.screen))
+    person.say("still there?")
+    person.see("Yes.")
+    assert "Ann" not in str(stage.requests[0].body["messages"])
+
+
+def test_another_size_is_drawn_anew(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("word " * 60))
+    without_notes(stage)
+    person = sit_at(stage)
+    person.see("? for keys")
+    person.resize(30, 40)
+    person.send(signal.SIGWINCH)
+    person.say("go on")
+    person.see("[1 turn,")
+    assert max(len(line) for line in person.screen) <= 40
+    assert sum(line.startswith("❯") for line in person.screen) == 2, "what was said, and the input"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_in_order(serve: Serve, sit_at: SitAt, number: signal.Signals) -> None:
+    stage = serve(SLOW)
+    without_notes(stage)
+    person = sit_at(stage)
+    person.say("hello")
+    person.see("A reply")
+    person.send(number)
+    assert person.end() == 128 + number
+    assert person.is_as_before()
+    stage.until(lambda: stage.server.aborted == 1)
+
+
+def test_stopped_and_taken_up_again(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Here."))
+    without_notes(stage)
+    person: Person = sit_at(stage)
+    person.see("? for keys")
+    person.send(signal.SIGSTOP)
+    os.waitpid(person.process.pid, os.WUNTRACED)
+    person.as_before()  # as a shell does
+    person.send(signal.SIGCONT)
+    person.until(person.is_raw)
+    person.say("are you there?")
+    person.see("● Here.")
+
+
+def test_the_terminal_goes_away(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(SLOW)
+    without_notes(stage)
+    person = sit_at(stage)
+    person.say("hello")
+    person.see("A reply")
+    person.hang_up()
+    assert person.process.wait(20) == 129
+    stage.until(lambda: stage.server.aborted == 1)
