@@ -97,6 +97,7 @@ bench: $(READY)
 	@$(BIN)/python bench/sandbox.py
 	@$(BIN)/python bench/openai.py
 	@$(BIN)/python bench/sdk.py
+	@$(BIN)/python bench/terminal.py
 
 # Our providers and our command against llama.cpp's server, with a small model on one thread (about a minute).
 local: $(READY)

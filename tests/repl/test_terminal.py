@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sys
 from typing import Any
 
 import pytest
@@ -31,7 +33,7 @@ def texts(stage: Stage, number: int) -> list[str]:
     ]
 
 
-@pytest.mark.covers("O-01", "O-07", "O-11", "K-07", "O-08")
+@pytest.mark.covers("A-18", "O-01", "O-07", "O-11", "K-07", "O-08")
 def test_a_turn_with_a_question_a_change_and_a_thought(serve: Serve, sit_at: SitAt) -> None:
     thought = {"type": "thinking", "thinking": "It must say bye instead.", "signature": "c2ln"}
     stage = serve(
@@ -295,3 +297,23 @@ def test_the_terminal_goes_away(serve: Serve, sit_at: SitAt) -> None:
     person.hang_up()
     assert person.process.wait(20) == 129
     stage.until(lambda: stage.server.aborted == 1)
+
+
+def test_a_command_of_the_user_has_the_last_line_and_tab_takes_what_is_suggested(serve: Serve, sit_at: SitAt) -> None:
+    suggestion = Say.of("next: now run the tests\nname: none")
+    stage = serve(Say.of("Done. " * 100), suggestion, Say.of("All of them pass."), Say.of("name: none"))
+    stage.home.mkdir(parents=True)
+    script = (
+        "import json, sys; facts = json.load(sys.stdin); print('\\033[31mline of', facts['model']['id'], facts['cost'])"
+    )
+    (stage.folder / "line.py").write_text(script)
+    line = {"type": "command", "command": f"{sys.executable} {stage.folder / 'line.py'}"}
+    (stage.home / "settings.json").write_text(json.dumps({"statusLine": line}))
+    person = sit_at(stage)
+    person.see("line of claude-sonnet-5-5 {'total_cost_usd': 0")
+    person.say("do it")
+    person.see("❯ now run the tests")
+    person.until(lambda: "0.0" in person.screen[-1] or any("cost_usd': 0.0" in line for line in person.screen))
+    person.type(TAB + ENTER)
+    person.see("All of them pass.")
+    assert "now run the tests" in texts(stage, 2)

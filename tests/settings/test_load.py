@@ -77,6 +77,8 @@ def test_a_whole_file(stage: Stage) -> None:
             "alwaysThinkingEnabled": False,
             "autoCompactEnabled": False,
             "autoMemoryEnabled": False,
+            "promptSuggestionEnabled": False,
+            "preferredNotifChannel": "terminal_bell",
             "maxThinkingTokens": 0,
             "outputStyle": "terse",
             "cleanupPeriodDays": 30,
@@ -107,6 +109,8 @@ def test_a_whole_file(stage: Stage) -> None:
     assert settings.hooks == (Hook("PreToolUse", "Bash", dict(HOOK), origin), Hook("Stop", "", dict(HOOK), origin))
     assert settings.env == settings.own_env == {"NODE_ENV": "test", "DEBUG": "true", "JOBS": "4"}
     assert settings.fallback_models == ("sonnet",)
+    assert settings.rings
+    assert not settings.features.suggestions
     assert settings.models == (ModelEntry("mine", 8_000, 1_000, 0.5, 1.0),)
     assert (settings.api.base_url, settings.api.key_helper) == ("http://localhost:1", "/bin/key")
     assert (settings.api.max_cost, settings.api.max_retries) == (NANOS_PER_USD // 10, 2)

@@ -109,11 +109,21 @@ class Thinking(Bundle):
     features: Features = Features()
 
 
+class Thoughts(Bundle):
+    """After a turn, for which the small model is asked: notes, and who is told what the user may say next."""
+
+    suggest: Callable[[str], object] | None = None
+
+
 def mind_for(
-    asked: Thinking, found: Surroundings, hands: Hands, system: Callable[[], tuple[str, ...]], *, notes: str = ""
+    asked: Thinking,
+    found: Surroundings,
+    hands: Hands,
+    system: Callable[[], tuple[str, ...]],
+    thoughts: Thoughts | None = None,
 ) -> Mind:
-    """`system` as it is when somebody asks: MCP servers add to it. `notes` is the folder for those that are written
-    after a turn; empty: none are."""
+    """`system` as it is when somebody asks: MCP servers add to it. `thoughts`: None, if a turn is not thought of."""
+    where = found.memory.where
 
     def specs() -> tuple[ToolSpec, ...]:
         return hands.specs
@@ -149,7 +159,8 @@ def mind_for(
             fixed=lambda: size_of(system(), hands.specs),
             files=files,
             hooks=hands.hooks,
-            notes=notes,
+            notes=notes_folder(where.home, where.cwd) if thoughts is not None else "",
+            suggest=thoughts.suggest if thoughts is not None else None,
             limits=limits,
         )
     )
@@ -162,12 +173,10 @@ def new_mind(  # noqa: PLR0913  # what a mind is made of
     system: Callable[[], tuple[str, ...]],
     kit: Kit,
     *,
-    afterthoughts: bool = False,
+    afterthoughts: Thoughts | None = None,
 ) -> Mind:
-    """That of a session, which its tools may ask. `afterthoughts`: notes are written after a turn, for which the small
-    model is asked."""
-    where = found.memory.where
-    mind = mind_for(asked, found, hands, system, notes=notes_folder(where.home, where.cwd) if afterthoughts else "")
+    """That of a session, which its tools may ask."""
+    mind = mind_for(asked, found, hands, system, afterthoughts)
 
     async def ask_small(text: str) -> str:
         from mainspring.context.asking import Question

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mainspring.assembly.about import About
 from mainspring.assembly.agents import OURS, AgentsOf, Household, kinds_of, spent_before, told
 from mainspring.assembly.mcp_wiring import wired
-from mainspring.assembly.mind import Site, Thinking, around, new_mind, system_text
+from mainspring.assembly.mind import Site, Thinking, Thoughts, around, new_mind, system_text
 from mainspring.assembly.model import Close, patience_of
 from mainspring.assembly.options import Options
 from mainspring.assembly.parts import Parts, money, open_journal, service_searches
@@ -140,9 +140,15 @@ class World(Bundle):
 
 
 def begin(
-    parts: Parts, answer: Answerer | None = None, *, driven: Driven | None = None, opened: Opened | None = None
+    parts: Parts,
+    answer: Answerer | None = None,
+    *,
+    driven: Driven | None = None,
+    opened: Opened | None = None,
+    suggest: Callable[[str], object] | None = None,
 ) -> World:
-    """A session that begins, or goes on, and its file. `answer` puts a question to a person; None: nobody is there."""
+    """A session that begins, or goes on, and its file. `answer` puts a question to a person; None: nobody is there.
+    `suggest` is told what that person may say next."""
     options, opened = parts.options, opened or open_journal(parts)
     if opened.journal is not None:
         parts.kit.place.spill = f"{side_folder(opened.journal.file)}/tool-results"
@@ -162,13 +168,14 @@ def begin(
     features = parts.settings.features
     asked = Thinking(parts.model.provider, parts.config, ledger, parts.environment, searches, features)
     takes_notes = attended and driven is None and stored and features.auto_memory  # for a person who comes back
+    thoughts = Thoughts(suggest if features.suggestions else None) if takes_notes else None
     relay = driven.relay if driven is not None else None
 
     def instruct(words: str) -> None:
         deps.system = (*system, words)
 
     servers = parts.holder.run(wired, parts, hands, instruct, relay)
-    mind = new_mind(asked, surroundings, hands, lambda: deps.system, parts.kit, afterthoughts=takes_notes)
+    mind = new_mind(asked, surroundings, hands, lambda: deps.system, parts.kit, afterthoughts=thoughts)
     deps = Equipped(
         parts.model.provider,
         hands,

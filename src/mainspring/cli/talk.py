@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from mainspring.assembly.options import Options
@@ -43,6 +43,7 @@ class Talk:
         """Raises `StartError`."""
         self.parts = prepare(options, dict(os.environ))
         self.output, self.asker = output, asker
+        self.suggested: Callable[[str], object] | None = None  # hears what the person may say next; None: nobody asks
         self._beside: set[asyncio.Future[object]] = set()
 
     @property
@@ -106,8 +107,14 @@ class Talk:
         self._take(parts, opened)
         await self.open()
 
+    def _suggest(self, words: str) -> None:
+        if self.suggested is not None:
+            self.suggested(words)
+
     def _take(self, parts: Parts, opened: Opened) -> None:
         self.parts, self.opened = parts, opened
-        self.world = begin(parts, self.asker.answer, opened=opened)
+        self.world = begin(
+            parts, self.asker.answer, opened=opened, suggest=self._suggest if self.suggested is not None else None
+        )
         self.asker.speak_for(self.world.session)
         self.cost = Cost(self.world.about, self.world.session.deps.now)

@@ -58,7 +58,7 @@ class Shell:
 
     async def _ask(self, command: str, point: Point, facts: dict[str, Any]) -> Spoken | GoesOn:
         early = Early()
-        job = self._job(command, facts)._replace(on_output=early)
+        job = self.job(command, facts)._replace(on_output=early)
         running = asyncio.ensure_future(self._children.run(job))
         both: set[asyncio.Future[Any]] = {running, early.heard}
         try:
@@ -74,7 +74,8 @@ class Shell:
             raise Unasked(f"cannot be started: {error}") from None
         return spoken(ended, point)
 
-    def _job(self, command: str, facts: dict[str, Any]) -> Job:
+    def job(self, command: str, facts: dict[str, Any]) -> Job:
+        """Raises `Unasked` where there is no shell."""
         path, mark = self._env.get("PATH", ""), new_mark()
         sizes = Limits(output=Sizes(head=MOST_PRINTED))
         given = as_line(facts)

@@ -31,6 +31,7 @@ from mainspring.settings.values import (
     Source,
 )
 
+RINGING = ("terminal_bell", "iterm2_with_bell")  # ways to be told of something that the terminal has itself
 WIDE_MODES = ("acceptEdits", "auto", "bypassPermissions")  # approve what nobody was asked about
 
 
@@ -283,6 +284,7 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...
             streaming_tools=held.is_set("features.streamingTools", default=True),
             server_clearing=held.is_set("features.serverClearing"),
             auto_memory=held.is_set("autoMemoryEnabled", default=True),
+            suggestions=held.is_set("promptSuggestionEnabled", default=True),
         ),
         mcp=Mcp(
             servers=_mcp_servers(held),
@@ -298,6 +300,7 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...
         models=_models(held),
         output_style=held.text("outputStyle"),
         status_line=held.text("statusLine"),
+        rings=held.text("preferredNotifChannel") in RINGING,
         search_command=held.text("webSearch.command"),
         effort=held.text("effortLevel"),
         thinking=held.flag("alwaysThinkingEnabled"),

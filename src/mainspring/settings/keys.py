@@ -306,6 +306,8 @@ KEYS: tuple[Key, ...] = (
     Key("webSearch.command", text, By.USER),
     Key("autoCompactEnabled", yes_or_no),
     Key("autoMemoryEnabled", yes_or_no),
+    Key("promptSuggestionEnabled", yes_or_no),
+    Key("preferredNotifChannel", text),
     Key("features.reactiveCompact", yes_or_no),
     Key("features.snip", yes_or_no),
     Key("features.microcompact", yes_or_no),
@@ -327,7 +329,7 @@ disableAutoMode disableDeepLinkRegistration disableSkillShellExecution editorMod
 extraKnownMarketplaces fastMode fastModePerSessionOptIn feedbackSurveyRate fileSuggestion forceLoginMethod
 forceLoginOrgUUID httpHookAllowedEnvVars includeCoAuthoredBy includeGitInstructions language minimumVersion
 modelOverrides otelHeadersHelper permissions.skipDangerousModePermissionPrompt plansDirectory pluginConfigs
-pluginTrustMessage preferredNotifChannel prefersReducedMotion respectGitignore sandbox.enableWeakerNestedSandbox
+pluginTrustMessage prefersReducedMotion respectGitignore sandbox.enableWeakerNestedSandbox
 sandbox.enableWeakerNetworkIsolation sandbox.filesystem sandbox.ignoreViolations sandbox.network.allowAllUnixSockets
 sandbox.network.allowLocalBinding sandbox.network.allowManagedDomainsOnly sandbox.network.allowUnixSockets
 sandbox.network.deniedDomains sandbox.network.httpProxyPort sandbox.network.socksProxyPort

@@ -135,7 +135,8 @@ class Features(Value):
     collapse: bool = True
     streaming_tools: bool = True  # safe calls start while the model still talks
     server_clearing: bool = False  # old results are cleared by the service itself (D-14)
-    auto_memory: bool = True  # notes for later sessions, in conversations
+    auto_memory: bool = True  # notes for later sessions, in conversations,
+    suggestions: bool = True  # and what the user may say next: both are asked for at once
 
 
 class McpEntry(Value):
@@ -183,6 +184,7 @@ class Settings(Value):
     models: tuple[ModelEntry, ...] = ()
     output_style: str | None = None
     status_line: str | None = None  # a command
+    rings: bool = False  # the bell of the terminal, when somebody is waited for
     search_command: str | None = None  # that searches the web
     effort: str | None = None
     thinking: bool | None = None

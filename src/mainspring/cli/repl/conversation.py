@@ -7,6 +7,7 @@ next request; what must be looked at first (a word with a slash, a file that is 
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from mainspring.cli.talk import Talk
 from mainspring.cli.typed import LEAVE
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Origin, User
-from mainspring.core.updates import Injected, Update
+from mainspring.core.updates import Asked, Injected, Update
 from mainspring.engine.prompts import Blocked
 from mainspring.engine.run import Run
 from mainspring.engine.wishes import compaction
@@ -36,6 +37,14 @@ class Place(Protocol):
         ...
 
     def redraw(self) -> None: ...
+
+    def rests(self, seconds: float) -> None:
+        """A run is over, which took so long."""
+        ...
+
+    def ring(self) -> None:
+        """Somebody is waited for."""
+        ...
 
     def given_away(self) -> AbstractAsyncContextManager[None]:
         """For a program of the user's own."""
@@ -197,6 +206,7 @@ class Conversation:
 
     async def _follow(self, run: Run) -> None:
         self._shown.begins(self._talk.model)
+        began = time.monotonic()
         async with run:
             self._run = run
             if self._left:
@@ -209,6 +219,7 @@ class Conversation:
             finally:
                 self._run = None
                 self._shown.ends()
+                self._place.rests(time.monotonic() - began)
 
     def _see(self, update: Update) -> None:
         if isinstance(update, Injected):
@@ -217,6 +228,8 @@ class Conversation:
         self._status.see(update)
         self._talk.saw(update)
         self._asker.see(update)
+        if isinstance(update, Asked):
+            self._place.ring()
 
     def _injected(self, message: User) -> None:
         if self.waiting.taken_up(message.id):

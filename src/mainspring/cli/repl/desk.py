@@ -22,6 +22,7 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from mainspring.assembly.harmless import harmless
 from mainspring.cli.output import wants_colour
 from mainspring.cli.repl.editor import Editor
 from mainspring.cli.repl.helps import Helps
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
 
     from mainspring.cli.repl.conversation import Conversation
     from mainspring.cli.repl.shown import Shown
+    from mainspring.cli.repl.status_command import StatusCommand
     from mainspring.cli.talk import Talk
 
 BEAT = 0.1  # seconds between two drawings while something is under way
+LONG = 10  # seconds: who waits longer than this may have looked away
 AGAIN = "Ctrl-C again leaves"
 COLUMN = 28  # of what a key does
 
@@ -61,11 +64,13 @@ class Desk:
         self.drawn = asyncio.Event()  # the first prompt stands there
         self._talk = talk
         self._history, self._pastes = helps.history, helps.pastes
-        self._editor = Editor(helps.completer, helps.history, lambda: "")
+        self._suggested = ""  # what may be said next
+        self._editor = Editor(helps.completer, helps.history, lambda: self._suggested)
         self._conversation: Conversation | None = None  # it comes after the first prompt,
         self._shown: Shown | None = None
         self._changing = asyncio.Lock()
         self._early: list[str] = []  # and what was said before is kept for it
+        self._own_status: StatusCommand | None = None
         self._helping = False
         self._stopped = -DOUBLE  # when Ctrl-C found nothing to stop
         output = output or this_terminal()
@@ -77,6 +82,12 @@ class Desk:
     def begin(self, conversation: Conversation, shown: Shown) -> None:
         self._conversation, self._shown = conversation, shown
         self.stage.above = (shown, conversation.waiting, self)
+        self._talk.suggested = self._suggest
+        if command := self._talk.parts.settings.status_line:
+            from mainspring.cli.repl.status_command import StatusCommand  # few have one
+
+            self._own_status = StatusCommand(self._talk, command, self.stage.redraw)
+            self._own_status.ask()
         for text in self._early:
             conversation.say(text)
 
@@ -118,9 +129,13 @@ class Desk:
     def _footer(self) -> StyleAndTextTuples:
         mode = self._talk.world.session.shared.policy.mode
         away = self._talk.world.agents.away
-        return self.status.line(
-            self.stage.size.columns, mode, self._talk.model, f"{away} in the background" if away else ""
-        )
+        waits = f"{away} in the background" if away else ""
+        own = self._own_status.text if self._own_status is not None else ""
+        return self.status.line(self.stage.size.columns, mode, self._talk.model, waits, own)
+
+    def _suggest(self, words: str) -> None:
+        self._suggested = harmless(words)
+        self.stage.redraw()
 
     def draw(self, width: int, height: int) -> Sequence[Text]:
         if not self._helping:
@@ -138,7 +153,7 @@ class Desk:
     def send(self) -> None:
         text = self._editor.take()
         said = self._pastes.expand(text)
-        self._helping = False
+        self._helping, self._suggested = False, ""
         if not said.strip():
             return
         self._history.append_string(text)
@@ -209,6 +224,12 @@ class Desk:
         self._talk.beside(take())
         return True
 
+    def complete(self) -> None:
+        if self._suggested and not self._editor.buffer.text:
+            self._editor.put(self._suggested)
+        else:
+            self._editor.take_completion()
+
     def paste(self, text: str) -> None:
         document = self._editor.buffer.document
         self._editor.buffer.insert_text(self._pastes.put(text, document.text_before_cursor, document.text_after_cursor))
@@ -227,6 +248,16 @@ class Desk:
         from mainspring.cli.repl.spoken import spoken
 
         self.stage.put(*spoken(text))
+
+    def rests(self, seconds: float) -> None:
+        if self._own_status is not None:
+            self._own_status.ask()
+        if seconds > LONG:
+            self.ring()
+
+    def ring(self) -> None:
+        if self._talk.parts.settings.rings:
+            self.stage.app.output.bell()
 
     def redraw(self) -> None:
         self.stage.redraw()

@@ -34,6 +34,7 @@ class Actions(Protocol):
         """What was said and is still waiting, into the input. False: nothing waits."""
         ...
 
+    def complete(self) -> None: ...
     def paste(self, text: str) -> None: ...
     def erase(self) -> None:
         """One character before the cursor, or what stands there for a paste."""
@@ -122,7 +123,7 @@ class Bindings:
         self._actions.next_mode()
 
     def _complete(self, _: KeyPressEvent) -> None:
-        self._editor.take_completion()
+        self._actions.complete()
 
     def _move(self, event: KeyPressEvent) -> None:
         buffer, up = self._editor.buffer, event.key_sequence[0].key == Keys.Up

@@ -59,6 +59,7 @@ class Stage:
         self._modal: Modal | None = None
         self._pending: list[RenderableType] = []
         self._written = asyncio.Event()
+        self._due: asyncio.TimerHandle | None = None
         self._height = 0  # of what was drawn last
         self._paint: Painter | None = None
         self._modal_window = Window(
@@ -83,7 +84,6 @@ class Stage:
             include_default_pygments_style=False,
             key_bindings=bindings,
             erase_when_done=True,
-            min_redraw_interval=FRAME,
             color_depth=ColorDepth.DEPTH_4_BIT if colour else ColorDepth.DEPTH_1_BIT,
             input=input,
             output=output,
@@ -101,6 +101,12 @@ class Stage:
         self.redraw()
 
     def redraw(self) -> None:
+        """Soon: what streams is drawn thirty times a second. What a key does is drawn at once, by prompt-toolkit."""
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(FRAME, self._redraw_now)
+
+    def _redraw_now(self) -> None:
+        self._due = None
         self.app.invalidate()
 
     async def settled(self) -> None:

@@ -40,6 +40,7 @@ def converse(options: Options) -> int:
             put_back()
 
         signals.kill = kill
+        talk.suggested = str  # the desk will hear it
         talk.begin()
         begun()
         greet(lines, talk.world)

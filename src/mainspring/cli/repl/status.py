@@ -53,10 +53,11 @@ class Status:
         """Another conversation."""
         self._filled = 0
 
-    def line(self, width: int, mode: str, model: Model, waits: str) -> StyleAndTextTuples:
+    def line(self, width: int, mode: str, model: Model, waits: str, own: str = "") -> StyleAndTextTuples:
+        """`own`: what a command of the user's has to say, in the place of ours."""
         left = self.remark or SAID.get(mode, mode)
         style = PLAIN if self.remark else STYLE.get(mode, PLAIN)
-        facts = [waits, self._room(model), model.name]
+        facts = [waits, *([own] if own else [self._room(model), model.name])]
         right = " · ".join([fact for fact in facts if fact])
         gap = width - get_cwidth(left) - get_cwidth(right) - 4
         if gap < 1:

@@ -1,0 +1,220 @@
+"""The terminal, beside Claude Code's: how soon one can type, how soon a key is seen, what it takes to follow a reply.
+
+Each runs in a terminal of its own (80 by 24), with a model server on loopback; they take turns in one run. Times are of
+the wall clock, the least of several, or the median where it says so; processor time is the process's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import NamedTuple
+
+import claude_agent_sdk
+
+from mainspring.simulator.received import Received
+from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.server import ModelServer
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+from bench.figures import Figure, show
+
+STARTS = 7
+MODEL = "claude-sonnet-4-5"  # to newer ones Claude Code says things that our server, by the API's pages, refuses
+COMMAND = str(Path(sys.executable).parent / "mainspring")
+BUNDLED = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+WORDS = "Some words of a long answer, with `code` in them and **bold** ones, as models like to write. "
+KEY = "sk-ant-bench-key-0000000000000"
+PARAGRAPHS = 150
+END = "Zwiebelfisch"  # one word: screens are drawn in pieces
+SEEN_ALONE = "äöüßéèñçåø"  # keys that no control sequence holds
+LONG = "\n\n".join([WORDS * 3] * PARAGRAPHS) + f"\n\n{END}"
+PATIENCE = 60.0
+TAKE_IT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+class Way(NamedTuple):
+    name: str
+    command: tuple[str, ...]
+    prompt: bytes  # what is drawn last of it
+
+
+WAYS = (
+    Way("ours", (COMMAND, "--model", MODEL), b"? for keys"),
+    *([Way("Claude Code", (str(BUNDLED), "--model", MODEL), "❯\xa0".encode())] if BUNDLED.exists() else []),
+)
+
+
+def answer(request: Received) -> Reply:
+    if "long answer" in str(request.body["messages"][-1]):
+        return Say.of(LONG, pace_ms=1)
+    return Say.of("Hello.")
+
+
+class Terminal:
+    def __init__(self, way: Way, url: str, folder: Path) -> None:
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "CLAUDE"))}
+        env = kept | {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, "IS_SANDBOX": "1"}
+        env |= {"CLAUDE_CONFIG_DIR": str(folder / "home"), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+        env |= {"TERM": "xterm-256color", "DISABLE_AUTOUPDATER": "1", "HOME": str(folder)}
+        self.began, self.seen = perf_counter(), b""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", TAKE_IT, *way.command],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=folder / "work",
+            env=env,
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def see(self, words: bytes) -> float:
+        """Milliseconds since it began, when these are there."""
+        deadline = perf_counter() + PATIENCE
+        while words not in self.seen:
+            assert perf_counter() < deadline, f"{words!r} did not come: {self.seen[-2000:]!r}"
+            if select.select([self._ours], [], [], 0.5)[0]:
+                self.seen += os.read(self._ours, 65_536)
+        return 1_000 * (perf_counter() - self.began)
+
+    def type(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
+    def echo(self, key: str) -> float:
+        """Milliseconds until something of a key is seen."""
+        self.drain(0.02)
+        began, self.seen = perf_counter(), b""
+        self.type(key)
+        self.began = began
+        return self.see(key.encode())
+
+    def drain(self, seconds: float) -> None:
+        end = perf_counter() + seconds
+        while (left := end - perf_counter()) > 0:
+            if select.select([self._ours], [], [], left)[0]:
+                os.read(self._ours, 65_536)
+
+    @property
+    def megabytes(self) -> float:
+        """That no other process shares."""
+        lines = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1_000
+
+    @property
+    def processor(self) -> float:
+        """Milliseconds of it, of the process itself."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+        return 1_000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def close(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        os.close(self._ours)
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    server = ModelServer(choose=answer)
+    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
+    yield server.url
+    asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
+
+
+def prepare(folder: Path) -> None:
+    """Nobody is asked what only newcomers are."""
+    (folder / "home").mkdir()
+    work = folder / "work"
+    work.mkdir()
+    known = {"hasCompletedOnboarding": True, "theme": "dark", "bypassPermissionsModeAccepted": True}
+    known |= {"customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []}}
+    known |= {"projects": {str(work): {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}}}
+    for place in (folder / "home" / ".claude.json", folder / ".claude.json"):
+        place.write_text(json.dumps(known), encoding="utf-8")
+
+
+def starts(way: Way, url: str, folder: Path) -> tuple[float, float]:
+    terminal = Terminal(way, url, folder)
+    try:
+        ready = terminal.see(way.prompt)
+        terminal.drain(1.0)
+        return ready, terminal.megabytes
+    finally:
+        terminal.close()
+
+
+class Followed(NamedTuple):
+    processor: float  # milliseconds for the long answer
+    echo: list[float]  # of keys pressed while it streams
+    quiet: list[float]  # and while nothing happens
+    megabytes: float
+
+
+def follows(way: Way, url: str, folder: Path) -> Followed:
+    terminal = Terminal(way, url, folder)
+    try:
+        terminal.see(way.prompt)
+        terminal.drain(1.0)
+        quiet = [terminal.echo(key) for key in SEEN_ALONE * 2]
+        terminal.type("\x15")
+        terminal.type("a long answer please")
+        terminal.drain(0.3)
+        before = terminal.processor
+        terminal.type("\r")
+        terminal.drain(0.5)
+        echo = [terminal.echo(key) for key in SEEN_ALONE]
+        terminal.see(END.encode())
+        terminal.drain(1.0)
+        return Followed(terminal.processor - before, echo, quiet, terminal.megabytes)
+    finally:
+        terminal.close()
+
+
+def main() -> bool:
+    figures: list[Figure] = []
+    with serving() as url, TemporaryDirectory() as name:
+        prepare(Path(name))
+        found: dict[str, list[tuple[float, float]]] = {way.name: [] for way in WAYS}
+        for _ in range(STARTS):
+            for way in WAYS:
+                found[way.name].append(starts(way, url, Path(name)))
+        followed = {way.name: follows(way, url, Path(name)) for way in WAYS}
+    theirs = min([ready for ready, _ in found["Claude Code"]]) if "Claude Code" in found else None
+    for way in WAYS:
+        ready, used = min([one for one, _ in found[way.name]]), min([two for _, two in found[way.name]])
+        seen = followed[way.name]
+        aim = theirs / 2 if theirs and way.name == "ours" else None
+        figures += [
+            Figure(f"{way.name}: from the start to the prompt", ready, "ms", aim),
+            Figure(f"{way.name}: memory at the prompt", used, "MB", 60 if way.name == "ours" else None),
+            Figure(f"{way.name}: memory after a long answer", seen.megabytes, "MB"),
+            Figure(f"{way.name}: a key is seen, at rest, the median", statistics.median(seen.quiet), "ms"),
+            Figure(f"{way.name}: a key is seen, during a reply, the median", statistics.median(seen.echo), "ms"),
+            Figure(f"{way.name}: a key is seen, during a reply, the slowest", max(seen.echo), "ms"),
+            Figure(f"{way.name}: processor for {len(LONG) // 1_000} kB of reply", seen.processor, "ms"),
+        ]
+    return not show(figures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

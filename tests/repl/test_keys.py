@@ -1,0 +1,23 @@
+"""The keys: one table for the bindings, the help and the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mainspring.cli.repl.keys import TABLE, Bindings, help_rows
+
+PAGE = Path(__file__).parents[2] / "docs/terminal.md"
+
+
+def test_the_page_has_the_table() -> None:
+    rows = [f"| {shown} | {about} |" for shown, about in help_rows()]
+    text = PAGE.read_text(encoding="utf-8")
+    table = text[text.index("| key | ") : text.index("\n\n", text.index("| key | "))]
+    assert table.splitlines()[2:] == rows
+
+
+def test_each_key_has_what_it_does() -> None:
+    named = [key.does for key in TABLE if key.does]
+    assert all(callable(getattr(Bindings, name)) for name in named)
+    pressed = [keys for key in TABLE for keys in key.keys]
+    assert len(pressed) == len(set(pressed)), "one key, one meaning"
