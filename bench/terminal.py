@@ -52,12 +52,17 @@ TAKE_IT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);
 class Way(NamedTuple):
     name: str
     command: tuple[str, ...]
-    prompt: bytes  # what is drawn last of it
+    prompt: bytes  # where one can type
+    whole: bytes  # what is drawn when all is loaded
 
 
 WAYS = (
-    Way("ours", (COMMAND, "--model", MODEL), b"? for keys"),
-    *([Way("Claude Code", (str(BUNDLED), "--model", MODEL), "❯\xa0".encode())] if BUNDLED.exists() else []),
+    Way("ours", (COMMAND, "--model", MODEL), "❯".encode(), b"? for keys"),
+    *(
+        [Way("Claude Code", (str(BUNDLED), "--model", MODEL), "❯\xa0".encode(), "❯\xa0".encode())]
+        if BUNDLED.exists()
+        else []
+    ),
 )
 
 
@@ -153,12 +158,18 @@ def prepare(folder: Path) -> None:
         place.write_text(json.dumps(known), encoding="utf-8")
 
 
-def starts(way: Way, url: str, folder: Path) -> tuple[float, float]:
+class Started(NamedTuple):
+    prompt: float  # milliseconds
+    whole: float
+    megabytes: float
+
+
+def starts(way: Way, url: str, folder: Path) -> Started:
     terminal = Terminal(way, url, folder)
     try:
-        ready = terminal.see(way.prompt)
+        ready, whole = terminal.see(way.prompt), terminal.see(way.whole)
         terminal.drain(1.0)
-        return ready, terminal.megabytes
+        return Started(ready, whole, terminal.megabytes)
     finally:
         terminal.close()
 
@@ -173,7 +184,7 @@ class Followed(NamedTuple):
 def follows(way: Way, url: str, folder: Path) -> Followed:
     terminal = Terminal(way, url, folder)
     try:
-        terminal.see(way.prompt)
+        terminal.see(way.whole)
         terminal.drain(1.0)
         quiet = [terminal.echo(key) for key in SEEN_ALONE * 2]
         terminal.type("\x15")
@@ -194,19 +205,19 @@ def main() -> bool:
     figures: list[Figure] = []
     with serving() as url, TemporaryDirectory() as name:
         prepare(Path(name))
-        found: dict[str, list[tuple[float, float]]] = {way.name: [] for way in WAYS}
+        found: dict[str, list[Started]] = {way.name: [] for way in WAYS}
         for _ in range(STARTS):
             for way in WAYS:
                 found[way.name].append(starts(way, url, Path(name)))
         followed = {way.name: follows(way, url, Path(name)) for way in WAYS}
-    theirs = min([ready for ready, _ in found["Claude Code"]]) if "Claude Code" in found else None
+    theirs = min([one.prompt for one in found["Claude Code"]]) if "Claude Code" in found else None
     for way in WAYS:
-        ready, used = min([one for one, _ in found[way.name]]), min([two for _, two in found[way.name]])
-        seen = followed[way.name]
-        aim = theirs / 2 if theirs and way.name == "ours" else None
+        ready, whole, used = [min(times) for times in zip(*found[way.name], strict=True)]
+        seen, ours = followed[way.name], way.name == "ours"
         figures += [
-            Figure(f"{way.name}: from the start to the prompt", ready, "ms", aim),
-            Figure(f"{way.name}: memory at the prompt", used, "MB", 60 if way.name == "ours" else None),
+            Figure(f"{way.name}: from the start to the prompt", ready, "ms", theirs * 0.4 if theirs and ours else None),
+            Figure(f"{way.name}: until all is loaded", whole, "ms", theirs * 0.75 if theirs and ours else None),
+            Figure(f"{way.name}: memory at the prompt", used, "MB", 40 if ours else None),
             Figure(f"{way.name}: memory after a long answer", seen.megabytes, "MB"),
             Figure(f"{way.name}: a key is seen, at rest, the median", statistics.median(seen.quiet), "ms"),
             Figure(f"{way.name}: a key is seen, during a reply, the median", statistics.median(seen.echo), "ms"),

@@ -77,7 +77,7 @@ def test_no_and_what_to_do_instead(serve: Serve, sit_at: SitAt) -> None:
     person.type(UP)
     person.until(lambda: any(line.startswith("❯ 4.") for line in person.screen))
     person.enter_words("move it away")
-    person.answer(ENTER, "move it away")
+    person.answer(ENTER, "(no rule covers")
     person.see("I see.")
     assert "The user said no: move it away" in str(stage.requests[1].body["messages"])
 

@@ -1,6 +1,6 @@
 """Where somebody sits: the stage, the input, the keys and the last line, put together. A key becomes what it asks for.
 
-Nothing here needs rich, which takes a while to load: the first prompt stands there before.
+Nothing here needs the session, or rich: the first prompt stands there before they are loaded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import termios
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 from prompt_toolkit.application import in_terminal
@@ -25,17 +25,18 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from mainspring.assembly.harmless import harmless
 from mainspring.cli.output import wants_colour
 from mainspring.cli.repl.editor import Editor
-from mainspring.cli.repl.helps import Helps
 from mainspring.cli.repl.keys import Bindings, help_rows
+from mainspring.cli.repl.late import LateCompleter, LateHistory
 from mainspring.cli.repl.stage import Stage
-from mainspring.cli.repl.status import Status, next_mode
 from mainspring.cli.signals import DOUBLE
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from mainspring.cli.repl.conversation import Conversation
+    from mainspring.cli.repl.helps import Helps
     from mainspring.cli.repl.shown import Shown
+    from mainspring.cli.repl.status import Status
     from mainspring.cli.repl.status_command import StatusCommand
     from mainspring.cli.talk import Talk
 
@@ -58,38 +59,51 @@ def this_terminal() -> Output:
     return Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_cpr=False)
 
 
+class Sat(NamedTuple):
+    """What there is when all is loaded."""
+
+    talk: Talk
+    helps: Helps
+    conversation: Conversation
+    shown: Shown
+    status: Status
+    own_status: StatusCommand | None
+
+
 class Desk:
-    def __init__(self, talk: Talk, helps: Helps, *, input: Input | None = None, output: Output | None = None) -> None:
-        self.status = Status()
+    def __init__(self, *, input: Input | None = None, output: Output | None = None) -> None:
         self.drawn = asyncio.Event()  # the first prompt stands there
-        self._talk = talk
-        self._history, self._pastes = helps.history, helps.pastes
-        self._suggested = ""  # what may be said next
-        self._editor = Editor(helps.completer, helps.history, lambda: self._suggested)
-        self._conversation: Conversation | None = None  # it comes after the first prompt,
-        self._shown: Shown | None = None
-        self._changing = asyncio.Lock()
+        self._sat: Sat | None = None  # comes after the first prompt,
         self._early: list[str] = []  # and what was said before is kept for it
-        self._own_status: StatusCommand | None = None
-        self._helping = False
+        self._suggested = ""  # what may be said next
+        self._completer, self._history = LateCompleter(), LateHistory()
+        self._editor = Editor(self._completer, self._history, lambda: self._suggested)
+        self._changing = asyncio.Lock()
+        self._helping, self._remarked = False, ""
         self._stopped = -DOUBLE  # when Ctrl-C found nothing to stop
+        self._raw: list[Any] | None = None  # how the terminal is while it is ours
         output = output or this_terminal()
         bindings = Bindings(self._editor, self).made
         self.stage = Stage(self._editor, bindings, self._footer, input=input, output=output, colour=wants_colour())
         self.stage.app.after_render += self._is_drawn
-        self._raw: list[Any] | None = None  # how the terminal is while it is ours
 
-    def begin(self, conversation: Conversation, shown: Shown) -> None:
-        self._conversation, self._shown = conversation, shown
-        self.stage.above = (shown, conversation.waiting, self)
-        self._talk.suggested = self._suggest
-        if command := self._talk.parts.settings.status_line:
+    def begin(  # all that there is
+        self, talk: Talk, helps: Helps, conversation: Conversation, shown: Shown, status: Status
+    ) -> None:
+        own_status: StatusCommand | None = None
+        if command := talk.parts.settings.status_line:
             from mainspring.cli.repl.status_command import StatusCommand  # few have one
 
-            self._own_status = StatusCommand(self._talk, command, self.stage.redraw)
-            self._own_status.ask()
+            own_status = StatusCommand(talk, command, self.stage.redraw)
+            own_status.ask()
+        self._sat = Sat(talk, helps, conversation, shown, status, own_status)
+        self._completer.inner = helps.completer
+        self._history.begin(helps.history)
+        self.stage.above = (shown, conversation.waiting, self)
+        talk.suggested = self._suggest
         for text in self._early:
             conversation.say(text)
+        self.stage.redraw()
 
     async def run(self) -> None:
         """Until `end`, or until the terminal is gone."""
@@ -113,7 +127,7 @@ class Desk:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(BEAT)
-            if self._conversation is not None and self._conversation.is_busy:
+            if self._sat is not None and self._sat.conversation.is_busy:
                 self.stage.redraw()
 
     def take_terminal_again(self) -> None:
@@ -127,11 +141,15 @@ class Desk:
     # --- what is drawn ----------------------------------------------------------------------------------------------
 
     def _footer(self) -> StyleAndTextTuples:
-        mode = self._talk.world.session.shared.policy.mode
-        away = self._talk.world.agents.away
+        if self._sat is None:
+            return []
+        talk, own_status = self._sat.talk, self._sat.own_status
+        away = talk.world.agents.away
         waits = f"{away} in the background" if away else ""
-        own = self._own_status.text if self._own_status is not None else ""
-        return self.status.line(self.stage.size.columns, mode, self._talk.model, waits, own)
+        own = own_status.text if own_status is not None else ""
+        mode = talk.world.session.shared.policy.mode
+        width = self.stage.size.columns
+        return self._sat.status.line(width, mode, talk.model, waits, remark=self._remarked, own=own)
 
     def _suggest(self, words: str) -> None:
         self._suggested = harmless(words)
@@ -152,77 +170,81 @@ class Desk:
 
     def send(self) -> None:
         text = self._editor.take()
-        said = self._pastes.expand(text)
         self._helping, self._suggested = False, ""
-        if not said.strip():
+        if not text.strip():
+            return
+        if self._sat is None:
+            self._early.append(text)
             return
         self._history.append_string(text)
-        if self._conversation is None:
-            self._early.append(said)
-        else:
-            self._conversation.say(said)
+        self._sat.conversation.say(self._sat.helps.pastes.expand(text))
 
     def stop(self) -> None:
         now = time.monotonic()
-        if self._conversation is not None and self._conversation.interrupt():
+        if self._sat is not None and self._sat.conversation.interrupt():
             return
         if self._editor.buffer.text:
             self._editor.clear()
         elif now - self._stopped < DOUBLE:
             self.leave()
         else:
-            self._stopped, self.status.remark = now, AGAIN
-            asyncio.get_running_loop().call_later(DOUBLE, self._forget_remark)
+            self._stopped = now
+            self._remark(AGAIN)
+
+    def _remark(self, words: str) -> None:
+        """For a moment."""
+        self._remarked = words
+        asyncio.get_running_loop().call_later(DOUBLE, self._forget_remark)
 
     def _forget_remark(self) -> None:
-        self.status.remark = ""
+        self._remarked = ""
         self.stage.redraw()
 
     def escape(self) -> None:
         self._helping = False
-        if self._conversation is not None:
-            self._conversation.interrupt()
+        if self._sat is not None:
+            self._sat.conversation.interrupt()
 
     def leave(self) -> None:
-        if self._conversation is not None:
-            self._conversation.leave()
+        if self._sat is not None:
+            self._sat.conversation.leave()
         else:
             self.end()
 
     def next_mode(self) -> None:
-        self._talk.beside(self._change_mode())
+        if self._sat is not None:
+            self._sat.talk.beside(self._change_mode(self._sat.talk))
 
-    async def _change_mode(self) -> None:
+    async def _change_mode(self, talk: Talk) -> None:
         """One after the other: each goes on from what the one before has chosen."""
+        from mainspring.cli.repl.status import next_mode
+
         async with self._changing:
-            session = self._talk.world.session
+            session = talk.world.session
             await session.change(replace(session.shared.policy, mode=next_mode(session.shared.policy.mode)))
         self.stage.redraw()
 
     def unfold(self) -> None:
-        if self._shown is not None and not self._shown.unfold():
-            self.status.remark = "there is nothing to unfold"
-            asyncio.get_running_loop().call_later(DOUBLE, self._forget_remark)
+        if self._sat is not None and not self._sat.shown.unfold():
+            self._remark("there is nothing to unfold")
 
     def toggle_tasks(self) -> None:
-        if self._shown is not None:
-            self._shown.tasks_shown = not self._shown.tasks_shown
+        if self._sat is not None:
+            self._sat.shown.tasks_shown = not self._sat.shown.tasks_shown
 
     def toggle_help(self) -> None:
         self._helping = not self._helping
 
     def take_back(self) -> bool:
-        conversation = self._conversation
-        if conversation is None or not conversation.waiting:
+        if self._sat is None or not self._sat.conversation.waiting:
             return False
-
-        async def take() -> None:
-            if text := await conversation.take_back():
-                self._editor.put(text)
-                self.stage.redraw()
-
-        self._talk.beside(take())
+        self._sat.talk.beside(self._take_back(self._sat.conversation))
         return True
+
+    async def _take_back(self, conversation: Conversation) -> None:
+        if text := await conversation.take_back():
+            self._editor.put(text)
+            self.stage.redraw()
 
     def complete(self) -> None:
         if self._suggested and not self._editor.buffer.text:
@@ -232,15 +254,19 @@ class Desk:
 
     def paste(self, text: str) -> None:
         document = self._editor.buffer.document
-        self._editor.buffer.insert_text(self._pastes.put(text, document.text_before_cursor, document.text_after_cursor))
+        if self._sat is not None:
+            text = self._sat.helps.pastes.put(text, document.text_before_cursor, document.text_after_cursor)
+        self._editor.buffer.insert_text(text)
 
     def erase(self) -> None:
         buffer = self._editor.buffer
-        buffer.delete_before_cursor(self._pastes.before(buffer.text, buffer.cursor_position))
+        at = buffer.cursor_position
+        buffer.delete_before_cursor(self._sat.helps.pastes.before(buffer.text, at) if self._sat is not None else 1)
 
     def erase_next(self) -> None:
         buffer = self._editor.buffer
-        buffer.delete(self._pastes.after(buffer.text, buffer.cursor_position))
+        at = buffer.cursor_position
+        buffer.delete(self._sat.helps.pastes.after(buffer.text, at) if self._sat is not None else 1)
 
     # --- what a conversation asks for -------------------------------------------------------------------------------
 
@@ -250,13 +276,13 @@ class Desk:
         self.stage.put(*spoken(text))
 
     def rests(self, seconds: float) -> None:
-        if self._own_status is not None:
-            self._own_status.ask()
+        if self._sat is not None and self._sat.own_status is not None:
+            self._sat.own_status.ask()
         if seconds > LONG:
             self.ring()
 
     def ring(self) -> None:
-        if self._talk.parts.settings.rings:
+        if self._sat is not None and self._sat.talk.parts.settings.rings:
             self.stage.app.output.bell()
 
     def redraw(self) -> None:
@@ -276,4 +302,5 @@ class Desk:
     async def choose(self, word: str) -> str | None:
         from mainspring.cli.repl.choosing import CHOICES
 
-        return await CHOICES[word](self._talk, self.stage)
+        assert self._sat is not None  # it is the conversation that asks
+        return await CHOICES[word](self._sat.talk, self.stage)

@@ -1,6 +1,6 @@
 """`mainspring` in a terminal, from the command line to the end: what is made, in which order, and who ends whom.
 
-The prompt comes first. What is needed only when something is shown is loaded while somebody looks at it.
+The prompt comes first. The session, and what draws it, are loaded while somebody looks at it.
 """
 
 from __future__ import annotations
@@ -10,41 +10,28 @@ import os
 import termios
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mainspring.assembly.options import Options
 from mainspring.cli.collector import begun
-from mainspring.cli.conversation import greet
 from mainspring.cli.flags import readable
-from mainspring.cli.repl.asker import Asker
 from mainspring.cli.repl.desk import Desk
-from mainspring.cli.repl.helps import helps_for
 from mainspring.cli.repl.lines import PaperLines
 from mainspring.cli.signals import HURRY, INTERRUPT, Signals, nothing
-from mainspring.cli.talk import Talk
+
+if TYPE_CHECKING:
+    from mainspring.cli.repl.asker import Asker
+    from mainspring.cli.repl.helps import Helps
+    from mainspring.cli.talk import Talk
 
 AS_BEFORE = b"\x1b[?2004l\x1b[?25h\x1b[0m\r\n"  # no marks around pastes, a cursor, no colour
+BREATH = 0.001  # seconds between two things that are loaded: keys are seen
 
 
 def converse(options: Options) -> int:
-    lines = PaperLines()
-    options.notice = options.remark = lambda words: lines.note(str(words))
     with Signals() as signals, asyncio.Runner() as runner:
-        asker = Asker(options, lines)
-        talk = Talk(options, lines, asker)
-        signals.check()
-        put_back = terminal_as_it_is()
-
-        def kill() -> None:
-            talk.parts.kit.kill()
-            put_back()
-
-        signals.kill = kill
-        talk.suggested = str  # the desk will hear it
-        talk.begin()
-        begun()
-        greet(lines, talk.world)
-        runner.run(Sitting(talk, asker, lines, signals).go())
+        signals.kill = terminal_as_it_is()
+        runner.run(Sitting(options, signals).go())
     return signals.code
 
 
@@ -64,36 +51,77 @@ def terminal_as_it_is() -> Callable[[], None]:
 
 
 class Sitting:
-    def __init__(self, talk: Talk, asker: Asker, lines: PaperLines, signals: Signals) -> None:
-        self._talk, self._asker, self._lines, self._signals = talk, asker, lines, signals
+    def __init__(self, options: Options, signals: Signals) -> None:
+        self._options, self._signals = options, signals
+        self._lines = PaperLines()
+        options.notice = options.remark = lambda words: self._lines.note(str(words))
 
     async def go(self) -> None:
-        helps = helps_for(self._talk)
-        desk = Desk(self._talk, helps)
-        self._lines.paper, self._asker.stage = desk.stage, desk.stage
+        desk = Desk()
+        self._lines.paper = desk.stage
         self._hear_signals(desk)
         drawing = asyncio.ensure_future(desk.run())
+        drawn = asyncio.ensure_future(desk.drawn.wait())
         try:
-            await asyncio.wait({drawing, asyncio.ensure_future(desk.drawn.wait())}, return_when=asyncio.FIRST_COMPLETED)
-            helps.files.refresh()  # the first '@' finds them there
-            await self._work(desk, drawing)
+            await asyncio.wait({drawing, drawn}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(BREATH)
+            if not drawing.done():
+                await self._with_session(desk, drawing)
         finally:
+            drawn.cancel()
             self._signals.during(nothing)
             desk.end()
             await drawing
-            helps.files.close()
             self._lines.paper = None
-            await self._talk.close()
 
-    async def _work(self, desk: Desk, drawing: asyncio.Future[None]) -> None:
+    async def _with_session(self, desk: Desk, drawing: asyncio.Future[None]) -> None:
+        """Raises `StartError`: the prompt is gone then, and nothing was begun."""
+        from mainspring.cli.repl.asker import Asker
+        from mainspring.cli.talk import Talk
+
+        await asyncio.sleep(BREATH)
+        asker = Asker(self._options, self._lines)
+        asker.stage = desk.stage
+        talk = Talk(self._options, self._lines, asker)
+        self._kill_also(talk.parts.kit.kill)
+        talk.suggested = str  # the desk will hear it
+        talk.begin()
+        await asyncio.sleep(BREATH)
+        from mainspring.cli.repl.helps import helps_for
+
+        helps = helps_for(talk)
+        helps.files.refresh()  # the first '@' finds them there
+        try:
+            await self._work(desk, talk, asker, helps, drawing)
+        finally:
+            desk.end()
+            await asyncio.wait({drawing})
+            self._lines.paper = None
+            helps.files.close()
+            await talk.close()
+
+    def _kill_also(self, kill: Callable[[], None]) -> None:
+        put_back = self._signals.kill
+
+        def both() -> None:
+            kill()
+            put_back()
+
+        self._signals.kill = both
+
+    async def _work(self, desk: Desk, talk: Talk, asker: Asker, helps: Helps, drawing: asyncio.Future[None]) -> None:
+        from mainspring.cli.conversation import greet
         from mainspring.cli.repl.conversation import Conversation
         from mainspring.cli.repl.shown import Shown
+        from mainspring.cli.repl.status import Status
 
-        shown = Shown(desk.stage, self._talk.model)
-        conversation = Conversation(self._talk, self._asker, shown, desk.status, desk)
-        desk.begin(conversation, shown)
-        self._asker.interrupt = conversation.interrupt
-        words = self._talk.parts.options.words
+        shown, status = Shown(desk.stage, talk.model), Status()
+        conversation = Conversation(talk, asker, shown, status, desk)
+        asker.interrupt = conversation.interrupt
+        greet(self._lines, talk.world)
+        desk.begin(talk, helps, conversation, shown, status)
+        begun()
+        words = self._options.words
         work = asyncio.ensure_future(conversation.work(readable(words[0]) if words else ""))
         await asyncio.wait({work, drawing}, return_when=asyncio.FIRST_COMPLETED)
         conversation.leave()  # if the terminal is gone

@@ -35,7 +35,6 @@ def next_mode(mode: str) -> str:
 
 class Status:
     def __init__(self) -> None:
-        self.remark = ""  # stands in the place of the mode, such as how to leave
         self._filled = 0  # tokens of the last request
 
     def see(self, update: Update) -> None:
@@ -53,10 +52,13 @@ class Status:
         """Another conversation."""
         self._filled = 0
 
-    def line(self, width: int, mode: str, model: Model, waits: str, own: str = "") -> StyleAndTextTuples:
-        """`own`: what a command of the user's has to say, in the place of ours."""
-        left = self.remark or SAID.get(mode, mode)
-        style = PLAIN if self.remark else STYLE.get(mode, PLAIN)
+    def line(  # noqa: PLR0913  # all that stands there
+        self, width: int, mode: str, model: Model, waits: str, *, remark: str, own: str
+    ) -> StyleAndTextTuples:
+        """`remark` stands in the place of the mode, such as how to leave; `own`, what a command of the user's has to
+        say, in the place of what we know of the session."""
+        left = remark or SAID.get(mode, mode)
+        style = PLAIN if remark else STYLE.get(mode, PLAIN)
         facts = [waits, *([own] if own else [self._room(model), model.name])]
         right = " · ".join([fact for fact in facts if fact])
         gap = width - get_cwidth(left) - get_cwidth(right) - 4
