@@ -26,6 +26,7 @@ from mainspring.core.updates import Asked, Injected, Update
 from mainspring.engine.prompts import Blocked
 from mainspring.engine.run import Run
 from mainspring.engine.wishes import compaction
+from mainspring.hooks.notices import waiting_for_person
 from mainspring.hooks.points import Point
 
 
@@ -163,7 +164,8 @@ class Conversation:
         if self._talk.world.agents.away and not self._calm:
             hopes.append(asyncio.ensure_future(self._talk.world.wait_for_more()))
         try:
-            await asyncio.wait(hopes, return_when=asyncio.FIRST_COMPLETED)
+            with waiting_for_person(self._talk.world.hands.hooks):
+                await asyncio.wait(hopes, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for hope in hopes:
                 hope.cancel()
