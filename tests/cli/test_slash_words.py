@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 from cli.stage import Serve, Stage, frames
 from cli.terminal import SitAt, Terminal, sit_at, without_notes
 from mainspring.assembly.own_words import ONCE, PIPE, TERMINAL, WORDS, names_at
+from mainspring.cli.slash_words import DOES, does
 from mainspring.simulator.replies import Say
 
 __all__ = ["sit_at"]  # a fixture
 
+NEW = (("/stauts", "status"), ("/rewnd 1", "rewind"), ("/ad-dir x", "add-dir"), ("/doktor", "doctor"))
 COST = re.compile(r"\[.*?, ([\d,]+) \+ ([\d,]+) tokens, \$([\d.]+)\]")  # of a turn
 ROW = re.compile(r"  (claude-\S+): ([\d,]+)(?: \(([\d,]+) of them from the cache\))? \+ ([\d,]+) tokens, \$([\d.]+)\n")
 
@@ -76,12 +79,20 @@ def test_every_door_tells_of_its_words(serve: Serve, sit_at: SitAt) -> None:
         assert f"\n/{name} " in shown
 
 
+def test_every_word_is_done_somewhere() -> None:
+    """But for those that the loop takes up before they come here."""
+    assert {*names_at(TERMINAL)} - DOES.keys() == {"compact", "exit", "quit"}
+    assert DOES.keys() <= {*names_at(TERMINAL)}
+    for word in DOES:
+        assert inspect.iscoroutinefunction(does(word)), word
+
+
 def test_a_slip_is_told_and_costs_nothing(serve: Serve, sit_at: SitAt) -> None:
     stage = serve()
     (stage.home / "commands").mkdir(parents=True)
     (stage.home / "commands" / "deploy.md").write_text("Deploy it.")
     terminal = sit_at(stage)
-    for said, meant in (("/claer", "clear"), ("/compct it", "compact"), ("/depoly", "deploy"), ("/exti", "exit")):
+    for said, meant in (("/claer", "clear"), ("/compct it", "compact"), ("/depoly", "deploy"), ("/exti", "exit"), *NEW):
         terminal.say(said)
         terminal.see(f"There is no command and no skill '{said.split()[0]}'. Did you mean '/{meant}'?\n")
     terminal.say("/clear everything")
@@ -245,4 +256,47 @@ def test_settings_that_were_broken_meanwhile_leave_the_conversation_as_it_is(ser
     terminal.see("The conversation goes on: '--add-dir more': there is no such folder\n")
     asked(terminal, stage, "two")
     assert len(roles(stage, 1)) == 3
+    leave(terminal)
+
+
+@pytest.mark.covers("O-03")
+def test_back_to_before_a_prompt_and_what_stands_there_then(serve: Serve, sit_at: SitAt) -> None:
+    """As somebody does it: a look at the prompts, the way back, and the words said again in another way."""
+    stage = serve(*[Say.of(word) for word in ("One.", "Two.", "Three.")])
+    without_notes(stage)
+    terminal = sit_at(stage)
+    asked(terminal, stage, "first words")
+    asked(terminal, stage, "wrong words")
+    terminal.say("/rewind")
+    terminal.see("\n   2  first words\n   1  wrong words\n")
+    [first] = stage.sessions()
+    terminal.say("/rewind 1")
+    terminal.see(f"'/resume {first.stem[:8]}' goes on with the conversation as it was.\n")
+    terminal.see("\nYou had said: wrong words\n")
+    asked(terminal, stage, "right words")
+    assert "wrong words" not in str(stage.requests[2].body)
+    assert "first words" in str(stage.requests[2].body)
+    terminal.say("/rename The right way")
+    terminal.see("This session is called 'The right way' now")
+    terminal.say("/export way.md")
+    terminal.see("2 prompts and what came of them: ")
+    terminal.say("/status")
+    shown = terminal.see("; '/context' says more\n")
+    assert ", 'The right way'\n" in shown
+    leave(terminal)
+    text = (stage.folder / "way.md").read_text()
+    assert text.startswith("# The right way\n")
+    assert text.endswith("\n> first words\n\nOne.\n\n> right words\n\nThree.\n")
+    assert len(stage.sessions()) == 2
+
+
+def test_init_costs_a_turn_and_goes_out_as_a_prompt(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Written."))
+    without_notes(stage)
+    terminal = sit_at(stage)
+    asked(terminal, stage, "/init in German")
+    [request] = stage.requests
+    said = request.body["messages"][0]["content"][0]["text"]
+    assert said.startswith(f"Write '{stage.folder}/AGENTS.md'")
+    assert said.endswith("in German")
     leave(terminal)

@@ -42,6 +42,9 @@ class Place:
     def rests(self, seconds: float) -> None:
         pass
 
+    def draft(self, text: str) -> None:
+        pass
+
     def ring(self) -> None:
         pass
 
@@ -74,7 +77,7 @@ class Sitting:
     async def rest(self) -> None:
         """Until nothing is left to do."""
         async with asyncio.timeout(PATIENCE):
-            while self.conversation.is_busy or self.conversation.waiting:
+            while self.conversation.is_busy or self.conversation.waiting:  # noqa: ASYNC110  # as somebody looks
                 await asyncio.sleep(0.001)
 
     async def end(self) -> None:

@@ -234,6 +234,25 @@ def test_a_session_goes_on_where_a_kill_left_it(serve: Serve, sit_at: SitAt) -> 
     assert texts(stage, 2)[-2:] == ["and this", "well?"]
 
 
+def test_back_to_before_a_prompt(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("One."), Say.of("Two."), Say.of("Another two."))
+    without_notes(stage)
+    person = sit_at(stage)
+    person.say("first")
+    person.see("One.")
+    person.say("second")
+    person.see("Two.")
+    person.say("/rewind")
+    person.see("goes back to before this prompt")
+    person.answer(ENTER, "type to filter")
+    person.until(lambda: "❯ second" in person.screen[-8:], "it stands in the input again")
+    person.type(", but better" + ENTER)
+    person.see("Another two.")
+    said = texts(stage, 2)
+    assert ("second" in said, said[-1]) == (False, "second, but better")
+    assert len(stage.sessions()) == 2
+
+
 def test_programs_of_the_user_have_the_terminal(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(Say.of("Yes."))
     without_notes(stage)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mainspring.core.models import Model
     from mainspring.engine.agents import Agents
     from mainspring.engine.equipped import Answerer
-    from mainspring.engine.errand import Kept
+    from mainspring.engine.errand import AtWork, Kept
     from mainspring.engine.ledger import Ledger
     from mainspring.engine.mind import Mind
     from mainspring.engine.session import Session
@@ -130,6 +130,10 @@ class AgentsOf:
     @property
     def away(self) -> int:
         return self._made.away if self._made is not None else 0
+
+    def at_work(self) -> tuple[AtWork, ...]:
+        """Those that are away."""
+        return self._made.at_work() if self._made is not None else ()
 
     async def next_report(self) -> None:
         if self._made is not None:

@@ -43,6 +43,7 @@ class Talk:
         """Raises `StartError`."""
         self.parts = prepare(options, dict(os.environ))
         self.output, self.asker = output, asker
+        self.draft = ""  # for whoever shows an input: words that somebody may want to say again
         self.suggested: Callable[[str], object] | None = None  # hears what the person may say next; None: nobody asks
         self._beside: set[asyncio.Future[object]] = set()
 
@@ -82,8 +83,17 @@ class Talk:
     async def begin_anew(self) -> None:
         """A new conversation under a new id. What somebody has allowed or chosen stays, and so does what was spent: a
         limit holds for all that is asked for here."""
+        await self._change_and_keep(self._options_for(None))
+
+    async def go_back_to(self, message_id: str) -> None:
+        """A fork of this conversation up to this line of its file, and with it; the rest as in `begin_anew`."""
+        options = self._options_for(self.world.about.session_id)
+        options.fork_session, options.resume_session_at = True, message_id
+        await self._change_and_keep(options)
+
+    async def _change_and_keep(self, options: Options) -> None:
         shared = self.world.session.shared
-        await self._change_to(self._options_for(None))
+        await self._change_to(options)
         fresh = self.world.session
         fresh.shared.ledger.settle(0, shared.ledger.account.spent)
         if shared.policy != fresh.shared.policy:

@@ -19,7 +19,7 @@ from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.updates import Update
 from mainspring.engine.deps import Question
 from mainspring.engine.endings import end_all
-from mainspring.engine.errand import Errand, Home
+from mainspring.engine.errand import AtWork, Errand, Home
 from mainspring.engine.plain import new_id
 from mainspring.sessions.records import AgentRecord
 from mainspring.tools.agent import AgentInput
@@ -46,7 +46,7 @@ class Agents:
     def __init__(self, home: Home, deliver: Deliver) -> None:
         self._home = home
         self._deliver = deliver
-        self._away: set[asyncio.Task[None]] = set()
+        self._away: dict[asyncio.Task[None], Errand] = {}
 
     async def send(self, given: AgentInput, calling: Calling) -> Answer:
         """Raises `ToolError`, in words for the model that sends it."""
@@ -67,8 +67,8 @@ class Agents:
         errand = Errand(self._home, kind, config, given, Away(calling, self._home), background=True)
         await errand.begin()
         task = asyncio.get_running_loop().create_task(self._go(errand), name=errand.id)
-        self._away.add(task)
-        task.add_done_callback(self._away.discard)
+        self._away[task] = errand
+        task.add_done_callback(lambda task: self._away.pop(task, None))
         data = {"status": "async_launched", "agentId": errand.id, "description": given.description}
         return answer(SENT.format(id=errand.id, kind=kind.name), data)
 
@@ -93,6 +93,9 @@ class Agents:
     @property
     def away(self) -> int:
         return len(self._away)
+
+    def at_work(self) -> tuple[AtWork, ...]:
+        return tuple([errand.at_work for errand in self._away.values()])
 
     async def next_report(self) -> None:
         """Return when one of those in the background is done, or none is left."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -91,6 +91,13 @@ class Home(Bundle):
     ask: Callable[[Question], Awaitable[str]] | None = None  # who can be asked at any time; None: nobody
 
 
+class AtWork(NamedTuple):
+    agent_id: str
+    kind: str
+    about: str
+    seconds: float  # since it was sent
+
+
 class Errand:
     """One agent, from its start to its report."""
 
@@ -112,6 +119,11 @@ class Errand:
         self._system = home.system(kind, self._hands)
         self._mind = home.mind(self._config, self._hands, self._system, self._ledger)
         self._provider = home.provider(config.model.name)
+
+    @property
+    def at_work(self) -> AtWork:
+        """For people who want to know what goes on."""
+        return AtWork(self.id, self._kind.name, self._given.description, monotonic() - self._began)
 
     def _new_hands(self) -> Hands:
         above, agent = self._home.hands, (self.id, self._kind.name)

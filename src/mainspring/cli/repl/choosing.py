@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from mainspring.cli.repl import pickers
+from mainspring.cli.repl.menus import Choice
+from mainspring.cli.repl.page import one_line
 from mainspring.cli.repl.sheet import Sheet
 from mainspring.cli.repl.stage import Stage
 from mainspring.cli.talk import Talk
@@ -38,4 +40,21 @@ async def model(talk: Talk, stage: Stage) -> str | None:
     return await chosen(pickers.models(known, talk.model.name, now=time.monotonic), stage)
 
 
-CHOICES: dict[str, Callable[[Talk, Stage], Awaitable[str | None]]] = {"resume": session, "model": model}
+async def prompt(talk: Talk, stage: Stage) -> str | None:
+    """Numbered from the end, as `/rewind` takes them."""
+    from mainspring.cli.words.conversations import said
+
+    texts = [one.text for one in reversed(said(talk))]
+    if not texts:
+        return "0"  # the word itself says why there is no way back
+    numbers = [str(number) for number in range(1, len(texts) + 1)]
+    choices = [Choice(one_line(text) or "(no words)") for text in texts]
+    told = "The conversation goes back to before this prompt, as a fork. Files stay as they are."
+    return await chosen(pickers.picker("Rewind", told, choices, numbers, now=time.monotonic), stage)
+
+
+CHOICES: dict[str, Callable[[Talk, Stage], Awaitable[str | None]]] = {
+    "resume": session,
+    "model": model,
+    "rewind": prompt,
+}

@@ -43,6 +43,10 @@ class Place(Protocol):
         """A run is over, which took so long."""
         ...
 
+    def draft(self, text: str) -> None:
+        """Into the input, if nothing is there: somebody may want to say it again."""
+        ...
+
     def ring(self) -> None:
         """Somebody is waited for."""
         ...
@@ -202,6 +206,9 @@ class Conversation:
         if self._talk.world is not before:  # another conversation
             self._status.forget()
             self._shown.forget()
+        draft, self._talk.draft = self._talk.draft, ""
+        if draft:
+            self._place.draft(draft)
         return meant
 
     # --- following a run --------------------------------------------------------------------------------------------

@@ -281,6 +281,11 @@ class Desk:
         if seconds > LONG:
             self.ring()
 
+    def draft(self, text: str) -> None:
+        if not self._editor.buffer.text:
+            self._editor.put(text)
+            self.stage.redraw()
+
     def ring(self) -> None:
         if self._sat is not None and self._sat.talk.parts.settings.rings:
             self.stage.app.output.bell()

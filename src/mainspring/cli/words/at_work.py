@@ -1,0 +1,156 @@
+"""`/agents` and `/tasks`: who can be sent out, and what goes on in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mainspring.assembly.words import clip
+from mainspring.cli.output import Style
+from mainspring.cli.words.knowledge import held_back
+from mainspring.cli.words.stored import file_of
+from mainspring.cli.words.telling import LONGEST_ABOUT, about, clean, tell, tell_list, usage
+
+if TYPE_CHECKING:
+    from mainspring.cli.talk import Talk
+    from mainspring.context.agents import AgentKind
+    from mainspring.core.messages import Block
+    from mainspring.engine.errand import AtWork
+    from mainspring.tools.background import Running
+
+TAIL = 4_000  # bytes of an output in which the last line is looked for,
+AGENT_TAIL = 64_000  # and of an agent's file
+FEW = 8  # tools that are named
+
+
+# --- kinds --------------------------------------------------------------------------------------------------------
+
+
+async def agents(talk: Talk, _: str) -> None:
+    from mainspring.context.agents import OURS
+
+    world = talk.world
+    tell_list(talk, [line for kind in (world.kinds or OURS).values() for line in of_kind(kind)], most=100)
+    for words in await asyncio.to_thread(held_back, world.around.memory.places("agents")):
+        tell(talk, words, Style.YELLOW)
+    away = talk.world.agents.at_work()
+    if away:
+        tell(talk, "At work in the background ('/tasks stop ID' ends one):", Style.DIM)
+        tell_list(talk, await asyncio.to_thread(rows_of_agents, talk, away))
+
+
+def of_kind(kind: AgentKind) -> list[str]:
+    return [f"{kind.name}  ({', '.join([whose(kind), tools_of(kind), *model_of(kind)])})", f"    {about(kind.about)}"]
+
+
+def whose(kind: AgentKind) -> str:
+    from mainspring.context.agents import OURS
+
+    if kind.path:
+        return f"{'the project' if kind.project else 'you'}: '{clean(kind.path)}'"
+    return "ours" if OURS.get(kind.name) is kind else "command line"
+
+
+def tools_of(kind: AgentKind) -> str:
+    without = f" but {', '.join(map(clean, kind.without[:FEW]))}" if kind.without else ""
+    if kind.tools is None:
+        return f"all tools{without}"
+    more = f" and {len(kind.tools) - FEW} more" if len(kind.tools) > FEW else ""
+    return f"tools: {', '.join(map(clean, kind.tools[:FEW])) or 'none'}{more}{without}"
+
+
+def model_of(kind: AgentKind) -> list[str]:
+    return [f"model {clean(kind.model)}"] if kind.model else []
+
+
+# --- what goes on -------------------------------------------------------------------------------------------------
+
+
+async def tasks(talk: Talk, words: str) -> None:
+    verb, name = (*words.split(None, 1), "", "")[:2]
+    running, away = talk.parts.kit.background.running, talk.world.agents.at_work()
+    if words and (verb != "stop" or not name):
+        usage(talk, "'/tasks' shows what runs in the background, '/tasks stop ID' ends one of them.")
+    elif words:
+        await stop(talk, name, [*[one.id for one in running], *[one.agent_id for one in away]])
+    elif not running and not away:
+        tell(talk, "Nothing runs in the background.", Style.DIM)
+    else:
+        of_agents = await asyncio.to_thread(rows_of_agents, talk, away)
+        tell_list(talk, [*[row for one in running for row in of_command(one)], *of_agents], most=100)
+        tell(talk, "'/tasks stop ID' ends one.", Style.DIM)
+
+
+async def stop(talk: Talk, name: str, known: list[str]) -> None:
+    if name not in known:
+        there = ", ".join([f"'{one}'" for one in known]) or "nothing"
+        tell(talk, f"There is no '{name}' in the background: {there} runs there.", Style.YELLOW)
+        return
+    await talk.world.stop(name)
+    tell(talk, f"'{name}' was ended.", Style.DIM)
+
+
+def of_command(running: Running) -> list[str]:
+    head = f"{running.id}  {running.told}  {about(running.about or running.command)}"
+    return [head, *indented(last_line(running))]
+
+
+def rows_of_agents(talk: Talk, away: tuple[AtWork, ...]) -> list[str]:
+    found: list[str] = []
+    for one in away:
+        found += [f"{one.agent_id}  running for {one.seconds:.0f} s  {clean(one.kind)}: {about(one.about)}"]
+        found += indented(last_said(talk, one.agent_id))
+    return found
+
+
+def indented(words: str) -> list[str]:
+    return [f"    {clip(clean(words), LONGEST_ABOUT)}"] if words.strip() else []
+
+
+def last_line(running: Running) -> str:
+    """What the model has taken is no longer in memory, but in the file."""
+    text = running.child.stdout.end(TAIL) or end_of(running.path)
+    return next((row for row in reversed(text.splitlines()) if row.strip()), "")
+
+
+def end_of(path: str) -> str:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if path else -1
+    except OSError:
+        return ""
+    if fd < 0:
+        return ""
+    try:
+        return os.pread(fd, TAIL, max(0, os.fstat(fd).st_size - TAIL)).decode(errors="replace")
+    finally:
+        os.close(fd)
+
+
+def last_said(talk: Talk, agent_id: str) -> str:
+    """By the end of its file: between two runs nothing is shown of it. Empty: nothing of it is stored."""
+    from mainspring.sessions.forms import Unreadable
+    from mainspring.sessions.parsing import reply_blocks, spoke_of
+    from mainspring.sessions.places import agent_file
+    from mainspring.sessions.reader import Reader
+
+    said, file = "", file_of(talk)
+    try:
+        with Reader(Path(agent_file(file, agent_id))) as reader:
+            for _, line in reader.lines(max(0, reader.size - AGENT_TAIL)):
+                if line.type == "assistant":
+                    blocks = reply_blocks(line, spoke_of(line), None)
+                    said = next((words for block in reversed(blocks) if (words := of_block(block))), said)
+    except (OSError, *Unreadable):
+        return said
+    return said
+
+
+def of_block(block: Block) -> str:
+    from mainspring.core.messages import Text, ToolCall
+
+    if isinstance(block, ToolCall):
+        value = next((one for one in block.input.values() if isinstance(one, str) and one), "")
+        return f"{block.name}: {value}" if value else block.name
+    return block.text if isinstance(block, Text) else ""

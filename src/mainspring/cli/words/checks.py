@@ -1,0 +1,98 @@
+"""`/doctor`, `/config` and `/hooks`: whether everything is there, what is set, and by whom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mainspring.assembly.harmless import harmless
+from mainspring.cli.output import Style
+from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list
+from mainspring.secrets.redaction import redact
+from mainspring.settings.values import Hook, ProblemKind, Settings
+
+if TYPE_CHECKING:
+    from mainspring.cli.talk import Talk
+
+MOST_VALUES = 200  # of the settings
+
+
+async def doctor(talk: Talk, _: str) -> None:
+    """One check after the other, each in a thread: some try the sandbox out, which takes seconds."""
+    from mainspring.cli.doctor import as_lines, examined, summary
+    from mainspring.cli.doctor_checks import Finding, State
+
+    checks = iter(examined(talk.parts.options))
+    problems = 0
+    while (found := await asyncio.to_thread(next, checks, None)) is not None:
+        problems += found.state is State.PROBLEM
+        shown = Finding(found.name, found.state, clean(found.words), clean(found.way_out))
+        tell(talk, as_lines(shown), Style.YELLOW if found.state is State.PROBLEM else Style.PLAIN)
+    tell(talk, summary(problems))
+
+
+async def config(talk: Talk, _: str) -> None:
+    lines = await asyncio.to_thread(lambda: list(set_here(talk)))
+    tell_list(talk, lines or ["Nothing is set: everything has its default."], most=MOST_VALUES)
+
+
+def set_here(talk: Talk) -> Iterator[str]:
+    """What `mainspring config` prints, of the settings that this session began with."""
+    from mainspring.assembly.broken_rules import broken_rules
+    from mainspring.assembly.slips import slips_in_rules
+    from mainspring.settings.shown import origins
+
+    settings = talk.parts.settings
+    yield from origins(settings)
+    for problem, way_out in broken_rules(settings):
+        yield f"{problem.kind}: {problem}. The way out: {way_out}"
+    for slip in slips_in_rules(talk.parts.options, settings):
+        yield f"{ProblemKind.UNKNOWN}: {redact(slip)}"
+
+
+# --- hooks --------------------------------------------------------------------------------------------------------
+
+
+async def hooks(talk: Talk, _: str) -> None:
+    settings = talk.parts.settings
+    tell_list(talk, [row(hook) for hook in settings.hooks])
+    held = held_back(settings)
+    for words in held:
+        tell(talk, words, Style.YELLOW)
+    tell_all(talk, switched_off(settings), Style.DIM)
+    if not settings.hooks and not held:
+        tell(talk, "There are no hooks: 'hooks' in the settings names them.", Style.DIM)
+
+
+def row(hook: Hook) -> str:
+    at = harmless(f"{hook.event}({hook.matcher})" if hook.matcher else hook.event)
+    what = next((str(hook.command[name]) for name in ("command", "prompt", "url") if name in hook.command), "")
+    return f"{at:<22} {about(what)}  ({hook.origin.source}: {clean(hook.origin.place)}{note(hook)})"
+
+
+def note(hook: Hook) -> str:
+    """Why it does not do what somebody may expect of it."""
+    from mainspring.hooks.points import GUARDS, Point
+
+    point = next((one for one in Point if one == hook.event), None)
+    kind = clean(str(hook.command.get("type")))
+    if point is None:
+        return "; never asked: there is no such point"
+    if kind == "command":
+        return ""
+    guards = ", so what it guards is refused" if point in GUARDS else ""
+    return f"; the type '{kind}' is not there yet{guards}"
+
+
+def held_back(settings: Settings) -> list[str]:
+    """By files of a project that nobody trusts: a problem names the keys that are not used, and why."""
+    found = [one for one in settings.problems if one.kind is ProblemKind.UNTRUSTED]
+    named = [one for one in found if "hooks" in one.says.partition(":")[0].split(", ")]
+    return [f"Held back: the hooks in '{clean(one.place)}'. 'mainspring trust' trusts this folder." for one in named]
+
+
+def switched_off(settings: Settings) -> list[str]:
+    keys = ("disableAllHooks", "allowManagedHooksOnly")
+    found = [one for one in settings.effective if one.name in keys and one.shown == "true"]
+    return [f"'{one.name}' is set ({one.origin.source}: {clean(one.origin.place)})." for one in found]

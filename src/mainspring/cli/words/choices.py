@@ -1,0 +1,103 @@
+"""`/model`, `/permissions`, `/add-dir`: what somebody chooses for the conversation, and what was chosen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.options import StartError
+from mainspring.cli.output import Style
+from mainspring.cli.words.telling import tell, usage
+from mainspring.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from mainspring.cli.talk import Talk
+    from mainspring.permissions.rules import Broken, Rule
+
+SOURCES = {"flag": "command line", "session": "this session", "user": "your settings"}
+
+
+async def model(talk: Talk, name: str) -> None:
+    if not name:
+        default = talk.world.about.model.name
+        tell(talk, f"{talk.model.name}. '/model NAME' asks another one, '/model default' {default} again.")
+        return
+    from mainspring.assembly.agents import Ways
+    from mainspring.assembly.slips import slip_in_model
+
+    session, ways = talk.world.session, Ways(talk.parts)
+    try:
+        if slip := slip_in_model(name, talk.parts.settings):
+            raise UsageError(slip)
+        wanted = ways.model(name) if name != "default" else None
+        if wanted is not None and ways.provider(wanted.name) is not talk.parts.model.provider:
+            raise UsageError(f"the model '{name}' is on another server: 'mainspring --model {name}' asks it")
+    except (UsageError, StartError) as error:
+        tell(talk, f"The model stays: {error}", Style.YELLOW)
+        return
+    await session.change(replace(session.shared.policy, model=wanted))
+    tell(talk, f"From now on: {talk.model.name}.", Style.DIM)
+
+
+# --- permissions ------------------------------------------------------------------------------------------
+
+
+async def permissions(talk: Talk, _: str) -> None:
+    standing = talk.world.session.shared.policy
+    rules = talk.parts.gate.policy(standing).rules
+    tell(talk, f"Mode: {standing.mode}. Folders: {', '.join([talk.parts.cwd, *talk.parts.kit.place.folders])}")
+    for behavior, found in (("deny", rules.deny), ("ask", rules.ask), ("allow", rules.allow)):
+        for rule in found:
+            tell(talk, f"{behavior:<6}{rule.text}  ({source(rule)})")
+    for broken in rules.broken:
+        tell(talk, f"{'void':<6}{broken.text}  ({source(broken)}): {broken.reason}", Style.YELLOW)
+    if not (rules.deny or rules.ask or rules.allow or rules.broken):
+        tell(talk, "There are no rules: the mode alone decides.")
+    tell(talk, "'mainspring permissions explain TOOL INPUT' says what is decided of a call, and why.", Style.DIM)
+
+
+def source(rule: Rule | Broken) -> str:
+    return SOURCES.get(rule.source, f"{rule.source} settings")
+
+
+# --- one more folder --------------------------------------------------------------------------------------
+
+
+async def add_dir(talk: Talk, named: str) -> None:
+    """Kept among the options, too, so that a conversation that begins here later has it as well."""
+    if not named:
+        usage(talk, "'/add-dir FOLDER' lets the tools work in one more folder, until you leave.")
+        return
+    from mainspring.assembly.rights import real
+    from mainspring.driven.changes import Changes
+    from mainspring.processes.paths import within
+
+    place, options = talk.parts.kit.place, talk.parts.options
+    folder = real(named, place.root, place.home)
+    if not await asyncio.to_thread(os.path.isdir, folder):
+        tell(talk, f"There is no folder '{named}': '{folder}' was looked for.", Style.YELLOW)
+        return
+    held = next((one for one in (place.root, *place.folders) if within(folder, one)), None)
+    if held is not None:
+        tell(talk, f"The tools can work in '{folder}' already: it is {of(folder, held)}.", Style.DIM)
+        return
+    Changes(talk.parts.gate, place, may_bypass=False).set_folders((*place.folders, folder))
+    options.add_dir = (*options.add_dir, folder)
+    tell(
+        talk, f"From now on the tools can work in '{folder}', too. Who may do what there, the mode decides.", Style.DIM
+    )
+    await tell_of_walls(talk)
+
+
+def of(folder: str, held: str) -> str:
+    return "one of the folders" if folder == held else f"in '{harmless(held)}'"
+
+
+async def tell_of_walls(talk: Talk) -> None:
+    """They were put up around the folders of the start."""
+    if await asyncio.to_thread(lambda: talk.parts.sandboxing.in_force):
+        tell(talk, "Commands in the sandbox cannot write there before the next '/clear' or '/resume'.", Style.DIM)

@@ -1,0 +1,182 @@
+"""`/clear`, `/resume`, `/rename`, `/rewind`: this conversation, another one, and the way back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.options import StartError
+from mainspring.assembly.words import clip
+from mainspring.cli.output import Style
+from mainspring.cli.words.stored import append, file_of, title_of
+from mainspring.cli.words.telling import about, clean, tell, tell_all, usage
+from mainspring.core.messages import Message, Origin, User
+from mainspring.core.view import view
+
+if TYPE_CHECKING:
+    from mainspring.cli.talk import Talk
+    from mainspring.sessions.listing import Entry
+
+MOST_SESSIONS = MOST_PROMPTS = 20
+LONGEST_TITLE = 200  # characters, as lists show them
+SHOWN = 400  # columns of a prompt that can be said again
+
+
+async def clear(talk: Talk, _: str) -> None:
+    before, spoken = talk.world.about.session_id, bool(talk.world.session.state.history)
+    stored = bool(file_of(talk))
+    try:
+        await talk.begin_anew()
+    except StartError as error:  # settings that were broken meanwhile
+        tell(talk, f"The conversation goes on: {error}", Style.YELLOW)
+        return
+    back = f" '/resume {before[:8]}' goes back to the one before." if spoken and stored else ""
+    tell(talk, f"A new conversation.{back}", Style.DIM)
+
+
+async def resume(talk: Talk, name: str) -> None:
+    from mainspring.assembly.sessions import by_name, new_place, no_conversation
+    from mainspring.sessions.places import id_of
+
+    place = new_place(talk.parts.environment, talk.parts.cwd, ())
+    if not name:
+        await list_sessions(talk, place.folder)
+        return
+    try:
+        file = await asyncio.to_thread(by_name, name, place) if place.home is not None else None
+        if file is None:
+            raise StartError(no_conversation(name))
+        if id_of(file) == talk.world.about.session_id:
+            raise StartError("it is the one that you are in")
+        await talk.go_on_with(id_of(file))
+    except StartError as error:
+        tell(talk, f"The conversation stays: {error}", Style.YELLOW)
+        return
+    from mainspring.cli.conversation import tell_of_last
+
+    tell_of_last(talk.output, talk.world)
+
+
+async def list_sessions(talk: Talk, folder: str) -> None:
+    from mainspring.cli.sessions_command import rows
+    from mainspring.sessions.listing import listed
+
+    def others() -> list[Entry]:
+        return [one for one in listed(folder, MOST_SESSIONS + 1) if one.session_id != talk.world.about.session_id]
+
+    found = await asyncio.to_thread(others)
+    tell_all(talk, rows(found[:MOST_SESSIONS]))
+    how = "'/resume ID' goes on with one." if found else "There is no other session of this folder."
+    tell(talk, how, Style.DIM)
+
+
+# --- its name -----------------------------------------------------------------------------------------------------
+
+
+async def rename(talk: Talk, title: str) -> None:
+    """One more line in its file, as every client that names a session writes it; the last one counts."""
+    name, file = clean(title)[:LONGEST_TITLE], file_of(talk)
+    if not name:
+        known = title_of(talk)
+        usage(talk, (f"It is called '{clean(known)}'. " if known else "") + "'/rename TITLE' calls it otherwise.")
+    elif not file:
+        tell(talk, f"There is no name yet: {why_not(talk)}.", Style.YELLOW)
+    else:
+        from mainspring.sessions.lines import name_lines
+
+        try:
+            await asyncio.to_thread(append, file, name_lines(name, "", talk.world.about.session_id))
+        except OSError as error:
+            tell(talk, f"The name stays: '{file}' cannot be written ({error.strerror}).", Style.YELLOW)
+            return
+        tell(talk, f"This session is called '{name}' now: '/resume {name}' finds it.", Style.DIM)
+
+
+def why_not(talk: Talk) -> str:
+    journal = talk.opened.journal
+    stored = journal is not None and journal.stored
+    return "nothing was said yet" if stored else "nothing of this session is stored"
+
+
+# --- the way back -------------------------------------------------------------------------------------------------
+
+
+async def rewind(talk: Talk, number: str) -> None:
+    prompts = said(talk)
+    if not prompts or not file_of(talk):
+        tell(talk, f"There is no way back: {why_not(talk)}.", Style.DIM)
+    elif not number:
+        list_prompts(talk, prompts)
+    elif not number.isdecimal() or not 0 < int(number) <= len(prompts):
+        tell(talk, f"There is no prompt '{number}': '/rewind' lists them, the last one is 1.", Style.YELLOW)
+    else:
+        await go_back(talk, prompts[-int(number)])
+
+
+def said(talk: Talk) -> list[User]:
+    """By the person, as far back as the model's own view goes."""
+    history = talk.world.session.state.history
+    return [one for one in history if isinstance(one, User) and one.origin is Origin.PROMPT]
+
+
+def list_prompts(talk: Talk, prompts: list[User]) -> None:
+    state, shown = talk.world.session.state, prompts[-MOST_PROMPTS:]
+    if any(isinstance(one, User) and one.origin is Origin.SUMMARY for one in view(state.history, state.edits)):
+        tell(talk, "What was said before the summary is not listed.", Style.DIM)
+    if len(prompts) > len(shown):
+        tell(talk, f"{len(prompts) - len(shown):,} more before these", Style.DIM)
+    for number, prompt in zip(range(len(shown), 0, -1), shown, strict=True):
+        tell(talk, f"{number:>4}  {about(prompt.text) or '(no words)'}")
+    tell(
+        talk,
+        "'/rewind N' goes back to before that prompt, and lets you say it again. Files stay as they are.",
+        Style.DIM,
+    )
+
+
+async def go_back(talk: Talk, prompt: User) -> None:
+    before = talk.world.about.session_id
+    first = first_of(prompt, talk.world.session.state.history.newest_first())
+    try:
+        last = await asyncio.to_thread(line_before, file_of(talk), first)
+        await (talk.go_back_to(last) if last else talk.begin_anew())
+    except StartError as error:
+        tell(talk, f"The conversation goes on: {error}", Style.YELLOW)
+        return
+    talk.draft = harmless(prompt.text)
+    tell(
+        talk, f"Back to before that prompt. '/resume {before[:8]}' goes on with the conversation as it was.", Style.DIM
+    )
+    tell(talk, "Files are as they are now: nothing in them was undone.", Style.DIM)
+    tell(talk, f"You had said: {clip(clean(prompt.text), SHOWN)}")
+
+
+def first_of(prompt: User, newest_first: Iterator[Message]) -> str:
+    """The id of the first message that came with it: what we put before it goes, too, and comes again."""
+    found = ""
+    for message in newest_first:
+        if found and not (isinstance(message, User) and message.origin is Origin.ATTACHMENT):
+            break
+        if found or message.id == prompt.id:
+            found = message.id
+    return found
+
+
+def line_before(file: str, message_id: str) -> str:
+    """Of the conversation; empty: it was the first. Raises `StartError`."""
+    from mainspring.sessions.reader import Reader
+
+    found: str | None = None
+    try:
+        with Reader(Path(file)) as reader:
+            for _, line in reader.lines():
+                if line.uuid == message_id:  # of two with one id the later counts
+                    found = line.parentUuid or line.logicalParentUuid or ""
+    except OSError as error:
+        raise StartError(f"'{file}' cannot be read: {error.strerror}") from None
+    if found is None:
+        raise StartError("its file does not hold that prompt")
+    return found

@@ -1,0 +1,176 @@
+"""`/export`: the conversation as Markdown, for people: prompts, answers, and a line for each call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.words import count
+from mainspring.cli.output import Style
+from mainspring.cli.words.stored import file_of, title_of
+from mainspring.cli.words.telling import about, clean, tell
+from mainspring.core.messages import Assistant, Message, Origin, Text, ToolCall, User
+from mainspring.secrets.redaction import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mainspring.cli.talk import Talk
+    from mainspring.core.messages import Block
+    from mainspring.sessions.parsing import Line
+
+    Payload = Callable[[str], bytes | None]  # content that is too large for a line, by its name
+
+LONGEST_NAME = 60  # characters; a file system takes 255 bytes
+_ODD = re.compile(r"[^\w.-]+")
+
+
+class Piece(NamedTuple):
+    who: str  # user, assistant
+    text: str
+    tool: str = ""  # whose call it is
+    reply: str = ""  # whose block it is
+
+
+async def export(talk: Talk, named: str) -> None:
+    if not talk.world.session.state.history:
+        tell(talk, "There is nothing to export: nothing was said yet.", Style.DIM)
+        return
+    try:
+        path, prompts = await asyncio.to_thread(exported, talk, named)
+    except FileExistsError as error:
+        tell(talk, f"'{error.filename}' is there already, and stays: '/export FILE' takes another name.", Style.YELLOW)
+    except OSError as error:
+        tell(talk, f"'{error.filename}' cannot be written: {error.strerror}.", Style.YELLOW)
+    else:
+        tell(talk, f"{count(prompts, 'prompt')} and what came of them: '{path}'.", Style.DIM)
+
+
+def exported(talk: Talk, named: str) -> tuple[str, int]:
+    """Where it is, and how many prompts it has."""
+    title = clean(title_of(talk)) or talk.world.about.session_id
+    path = path_for(talk, named, title)
+    pieces = list(pieces_of(talk))
+    write_new(path, "\n".join(markdown(title, heading(talk), pieces)))
+    return path, len([piece for piece in pieces if piece.who == "user"])
+
+
+def write_new(path: str, text: str) -> None:
+    """There as a whole or not at all. Raises `OSError` that names the path."""
+    file = open(path, "x", encoding="utf-8", errors="replace")  # noqa: PTH123, SIM115  # what was there is not ours
+    try:
+        with file:
+            file.write(text)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(path)  # noqa: PTH108
+        raise OSError(error.errno, error.strerror, path) from None
+
+
+def path_for(talk: Talk, named: str, title: str) -> str:
+    """What somebody names is theirs to name; a folder takes a file of our name."""
+    from mainspring.settings.home import from_home
+
+    place = talk.parts.kit.place
+    path = os.path.normpath(os.path.join(place.root, from_home(named, place.home)))  # noqa: PTH118
+    if named and not os.path.isdir(path):  # noqa: PTH112
+        return path
+    name = _ODD.sub("-", title)[:LONGEST_NAME].strip("-.") or talk.world.about.session_id
+    return f"{path.rstrip('/')}/{name}.md"
+
+
+# --- what was said ------------------------------------------------------------------------------------------------
+
+
+def pieces_of(talk: Talk) -> list[Piece]:
+    """Of the file, which also has what is out of the model's view by now; else of what is in memory."""
+    file = file_of(talk)
+    if not file:
+        return [piece for message in talk.world.session.state.history for piece in of_message(message)]
+    from mainspring.sessions.forms import Unreadable
+    from mainspring.sessions.parsing import record_of
+    from mainspring.sessions.reader import Reader
+    from mainspring.sessions.records import WithdrawnRecord
+
+    found: list[Piece] = []
+    with Reader(Path(file)) as reader:
+        for _, line in reader.lines():
+            with suppress(*Unreadable):
+                record = record_of(line) if line.record else None
+                if isinstance(record, WithdrawnRecord):
+                    found = [piece for piece in found if piece.reply != record.reply_id]
+                elif record is None:
+                    found += of_line(line, reader.payload)
+    return found
+
+
+def of_line(line: Line, payload: Payload) -> Iterator[Piece]:
+    from mainspring.sessions.lines import PLAIN
+    from mainspring.sessions.parsing import reply_blocks, spoke_of, user_messages
+
+    if line.isSidechain or line.isMeta or not line.message:
+        return
+    spoke, kept = spoke_of(line), payload((line.mainspring or PLAIN).payload)
+    if line.type == "assistant":
+        for block in reply_blocks(line, spoke, kept):
+            yield from of_block(block, spoke.id or line.uuid)
+    elif line.type == "user":
+        for message in user_messages(line, spoke, kept):
+            yield from of_message(message)
+
+
+def of_message(message: Message) -> Iterator[Piece]:
+    if isinstance(message, Assistant):
+        for block in message.blocks:
+            yield from of_block(block, message.id)
+    elif isinstance(message, User) and message.origin is Origin.PROMPT:
+        yield Piece("user", message.text)
+
+
+def of_block(block: Block, reply: str) -> Iterator[Piece]:
+    if isinstance(block, Text):
+        yield Piece("assistant", block.text, reply=reply)
+    elif isinstance(block, ToolCall):
+        said = next((value for value in block.input.values() if isinstance(value, str) and value), "")
+        yield Piece("assistant", said, block.name, reply)
+
+
+# --- as Markdown --------------------------------------------------------------------------------------------------
+
+
+def heading(talk: Talk) -> str:
+    day = time.strftime("%Y-%m-%d %H:%M")
+    return f"Session {talk.world.about.session_id} in {clean(talk.parts.cwd)}, with {talk.model.name}. {day}."
+
+
+def markdown(title: str, head: str, pieces: list[Piece]) -> Iterator[str]:
+    yield f"# {title}"
+    yield ""
+    yield head
+    before = Piece("", "")
+    for piece in pieces:
+        if not (piece.tool and before.tool):  # calls stand below each other
+            yield ""
+        if piece.who == "user":
+            yield from [f"> {row}".rstrip() for row in shown(piece.text).split("\n")]
+        elif piece.tool:
+            yield f"- {clean(piece.tool)}{quoted(piece.text)}"
+        else:
+            yield shown(piece.text)
+        before = piece
+    yield ""
+
+
+def quoted(text: str) -> str:
+    return ": `{}`".format(about(text).replace("`", "'")) if text else ""
+
+
+def shown(text: str) -> str:
+    return harmless(redact(text)).strip("\n")

@@ -1,0 +1,132 @@
+"""`/help`, `/status`, `/context`, `/cost`: what there is, and how things stand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.options import StartError
+from mainspring.assembly.own_words import TERMINAL, names_at, words_at
+from mainspring.assembly.said import others
+from mainspring.assembly.words import count
+from mainspring.cli.output import Style
+from mainspring.cli.words.stored import file_of, title_of
+from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list
+
+if TYPE_CHECKING:
+    from mainspring.cli.talk import Talk
+
+HELP = """\
+/NAME [words]           A skill or a command of yours, or of a trusted project: they stand below
+@PATH                   A file or a folder that goes along; '@a.py#L10-20' is a part of one
+!COMMAND                Run it yourself, here: the model is not told
++500k ...               Go on until so many tokens were written
+A backslash at the end of a line says that more is to come.
+A paste is one prompt, however many lines it has."""
+
+COLUMN = 23
+LABEL = 10  # columns
+FEW = 8  # of what stands on one line
+
+
+async def show_help(talk: Talk, _: str) -> None:
+    for word in words_at(TERMINAL):
+        tell(talk, f"{f'/{word.name} {word.hint}':<{COLUMN}} {word.about}")
+    tell(talk, HELP)
+    found = (*others(talk.world.around, names_at(TERMINAL)), *talk.world.servers.words())
+    rows = [f"{harmless(f'/{one.name} {one.hint}'.rstrip()):<{COLUMN}} {about(one.about)}".rstrip() for one in found]
+    tell_list(talk, rows, Style.DIM)
+
+
+async def show_context(talk: Talk, _: str) -> None:
+    from mainspring.cli.context_command import lines_of
+
+    session = talk.world.about.session_id
+    try:
+        lines = await asyncio.to_thread(lambda: list(lines_of(session)))  # it reads the whole file
+    except StartError:
+        tell(talk, "There is nothing in the conversation yet.", Style.DIM)
+        return
+    tell_all(talk, lines)
+
+
+async def show_cost(talk: Talk, _: str) -> None:
+    tell_all(talk, talk.cost.lines())
+
+
+# --- how things stand ---------------------------------------------------------------------------------------------
+
+
+async def status(talk: Talk, _: str) -> None:
+    """The sandbox may be tried out for it, and the context is counted: not on the loop."""
+    for label, words in await asyncio.to_thread(lambda: list(facts(talk))):
+        tell(talk, f"{label:<{LABEL}}{clean(words)}")
+
+
+def facts(talk: Talk) -> Iterator[tuple[str, str]]:
+    from mainspring.version import __version__
+
+    world, parts = talk.world, talk.parts
+    title = title_of(talk)
+    yield "Version", f"mainspring {__version__}"
+    yield "Session", world.about.session_id + (f", '{title}'" if title else "")
+    yield "File", kept_in(talk)
+    yield "Model", f"{talk.model.name}, {server_of(talk)}; key: {world.about.key_source}"
+    yield "Mode", world.session.shared.policy.mode
+    yield "Folder", parts.cwd
+    if parts.kit.place.folders:
+        yield "Also", some(list(parts.kit.place.folders))
+    yield "Sandbox", world.about.sandbox().removeprefix("sandbox: ")
+    yield "MCP", some([one_server(one) for one in world.mcp.status()] if world.mcp is not None else []) or "no servers"
+    yield "Settings", some(settings_files(talk)) or "no file: everything has its default"
+    yield "Memory", some([file.path for file in world.around.memory.files]) or "no file: '/init' writes one"
+    yield "Context", share(talk)
+
+
+def some(words: list[str]) -> str:
+    more = f" and {len(words) - FEW:,} more" if len(words) > FEW else ""
+    return ", ".join(words[:FEW]) + more
+
+
+def kept_in(talk: Talk) -> str:
+    journal = talk.opened.journal
+    if journal is None or not journal.stored:
+        return "none: nothing of this session is stored"
+    return journal.file if file_of(talk) else f"{journal.file}, from the first prompt on"
+
+
+def server_of(talk: Talk) -> str:
+    """Its address, without what may be a key in it. A name and a password no address may hold."""
+    from mainspring.assembly.endpoints import endpoint_of
+
+    settings = talk.parts.settings
+    endpoint = endpoint_of(talk.model.name, settings, talk.parts.environment)
+    url = endpoint.url if endpoint is not None else settings.api.base_url
+    return f"at {url.partition('?')[0]}" if url else "at Anthropic's own server"
+
+
+def one_server(state: dict[str, object]) -> str:
+    tools = state.get("tools")
+    number = f", {count(len(tools), 'tool')}" if isinstance(tools, list) else ""  # pyright: ignore[reportUnknownArgumentType]
+    return f"{state['name']} ({state['status']}{number})"
+
+
+def settings_files(talk: Talk) -> list[str]:
+    """Those that are there, in the order in which the later one wins."""
+    from mainspring.settings.home import home_folder
+    from mainspring.settings.places import Places
+
+    options = talk.parts.options
+    places = Places(home_folder(talk.parts.environment, compatible=False), talk.parts.cwd)
+    found = [path for _, path in places.files(options.setting_sources) if os.path.exists(path)]  # noqa: PTH110
+    return [*found, *(["--settings"] if options.settings is not None else [])]
+
+
+def share(talk: Talk) -> str:
+    from mainspring.driven.facts import context_usage
+
+    used = context_usage(talk.world)
+    return f"{used['percentage']} % of {used['maxTokens']:,} tokens; '/context' says more"

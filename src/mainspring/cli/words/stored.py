@@ -1,0 +1,39 @@
+"""The file of the session that is spoken to, as far as there is one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mainspring.sessions.listing import Entry, describe
+from mainspring.sessions.places import size_of
+
+if TYPE_CHECKING:
+    from mainspring.cli.talk import Talk
+
+
+def file_of(talk: Talk) -> str:
+    """Empty: nothing of the session is stored, or nothing was said yet."""
+    journal = talk.opened.journal
+    return journal.file if journal is not None and journal.stored and size_of(journal.file) else ""
+
+
+def title_of(talk: Talk) -> str:
+    """As a list of sessions shows it; empty: it has none yet. Reads two pieces of its file, however long it is."""
+    file = file_of(talk)
+    if not file:
+        return ""
+    found = describe(Entry(talk.world.about.session_id, Path(file), 0, size_of(file)))
+    return found.title if found is not None else ""
+
+
+def append(file: str, lines: bytes) -> None:
+    """At the end, in one write: the journal writes there, too. A line that a crash has torn is closed first."""
+    fd = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+        os.write(fd, (b"\n" if torn else b"") + lines)
+    finally:
+        os.close(fd)
