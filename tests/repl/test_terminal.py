@@ -336,3 +336,50 @@ def test_a_command_of_the_user_has_the_last_line_and_tab_takes_what_is_suggested
     person.type(TAB + ENTER)
     person.see("All of them pass.")
     assert "now run the tests" in texts(stage, 2)
+
+
+def test_ctrl_c_at_one_of_several_questions_stops_the_run(serve: Serve, sit_at: SitAt) -> None:
+    calls = [tool_use("Bash", f"toolu_{number}", command=f"touch made{number}") for number in range(4)]
+    stage = serve(Say.of(*calls), Say.of("Still here."))
+    without_notes(stage)
+    person = sit_at(stage)
+    person.say("make them")
+    person.see("touch made0", "❯ 1. Yes")
+    person.type(CTRL_C)
+    person.see("(interrupted)")
+    person.say("and now?")
+    person.see("Still here.")
+    assert not list(stage.folder.glob("made*"))
+
+
+def test_enter_takes_the_word_that_is_meant(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve()
+    person = sit_at(stage)
+    person.see("? for keys")
+    person.type("/perm")
+    person.see("The mode, and the rules in force")
+    person.type(ENTER)
+    person.see("There are no rules: the mode alone decides.")
+    person.type(CTRL_D)
+    assert person.end() == 0
+    assert "--resume" not in person.text, "nothing was said"
+
+
+def test_what_was_typed_before_a_crash_is_sent_by_enter(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(SLOW, Say.of("I see."))
+    without_notes(stage)
+    person = sit_at(stage)
+    person.say("more")
+    person.see("A reply")
+    person.say("and this")
+    person.until(lambda: {"❯ and this", "❯"} <= {*person.screen})
+    person.process.kill()
+    person.end()
+    person = sit_at(stage, "--continue")
+    person.see("Enter sends what waits")
+    person.type(ENTER)
+    person.see("I see.")
+    assert texts(stage, 1)[-1] == "and this"
+    person.type(CTRL_D)
+    assert person.end() == 0
+    person.see("mainspring --resume ")

@@ -10,7 +10,7 @@ WIDTH = 80
 COLUMN = 24
 
 ABOUT = """\
-usage: mainspring                  a conversation, line by line
+usage: mainspring                  a conversation in the terminal
        mainspring -p PROMPT        one answer; standard input is added to it
        mainspring sessions         those of this folder; 'show ID' prints one
        mainspring context [ID]     what fills the window, and what it costs

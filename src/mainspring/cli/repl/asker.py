@@ -45,11 +45,18 @@ class Asker:
             case CallDone():
                 self._calls.pop(update.result.call_id, None)
             case Asked():
-                self._question(update.id).set_result(update.call_id)
+                seen = self._question(update.id)
+                if not seen.done():  # else it was taken back before it was seen
+                    seen.set_result(update.call_id)
             case AgentUpdate():
                 self.see(update.update)
             case _:
                 pass
+
+    def rests(self) -> None:
+        """A run is over, and with it all that it asked."""
+        self._calls.clear()
+        self._seen.clear()
 
     async def answer(self, question: Question) -> str:
         try:

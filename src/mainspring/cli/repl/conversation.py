@@ -90,6 +90,17 @@ class Conversation:
             self.waiting.add(Said(text))
             self._news.set()
 
+    @property
+    def rests_on_prompts(self) -> bool:
+        """What was typed before a crash waits for somebody."""
+        return self._resting and bool(self.waiting)
+
+    def go_on(self) -> None:
+        """With what was typed before a crash."""
+        if self._resting:
+            self._resting = False
+            self._news.set()
+
     def interrupt(self) -> bool:
         """Whether there was anything to interrupt."""
         if self._run is None:
@@ -227,6 +238,7 @@ class Conversation:
                 self._shown.broke_off(str(error))
             finally:
                 self._run = None
+                self._asker.rests()
                 self._shown.ends()
                 self._place.rests(time.monotonic() - began)
 

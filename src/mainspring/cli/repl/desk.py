@@ -146,6 +146,8 @@ class Desk:
         talk, own_status = self._sat.talk, self._sat.own_status
         away = talk.world.agents.away
         waits = f"{away} in the background" if away else ""
+        if self._sat.conversation.rests_on_prompts:
+            waits = "Enter sends what waits, Up takes it back"
         own = own_status.text if own_status is not None else ""
         mode = talk.world.session.shared.policy.mode
         width = self.stage.size.columns
@@ -172,6 +174,8 @@ class Desk:
         text = self._editor.take()
         self._helping, self._suggested = False, ""
         if not text.strip():
+            if self._sat is not None:
+                self._sat.conversation.go_on()
             return
         if self._sat is None:
             self._early.append(text)

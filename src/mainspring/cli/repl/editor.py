@@ -96,6 +96,12 @@ class Editor:
         else:
             self.buffer.apply_completion(state.completions[0])
 
+    def is_half_a_word(self) -> bool:
+        """A word with a slash that is not one of those offered, as it stands."""
+        if (state := self._offered) is None or not self.buffer.text.startswith("/") or " " in self.buffer.text:
+            return False
+        return self.buffer.text not in [one.text.strip() for one in state.completions]
+
     def drop_completions(self) -> None:
         if self.is_choosing:
             self.buffer.cancel_completion()
@@ -115,7 +121,8 @@ class Editor:
             about = cut(one.display_meta_text, self._width - max(NAME, get_cwidth(name) + 1) - 3)
             drawn += [("", "\n")] if drawn else []
             drawn += [(style, f"  {name}{pad}{about}".rstrip())]
-        return drawn
+        more = len(found) - first - MOST_COMPLETIONS
+        return [*drawn, ("class:footer", f"\n  … {more} more")] if more > 0 else drawn
 
     # --- what is typed ----------------------------------------------------------------------------------------------
 

@@ -95,6 +95,10 @@ class Bindings:
         buffer = self._editor.buffer
         if self._editor.is_choosing:
             self._editor.take_completion()
+        elif self._editor.is_half_a_word():
+            self._editor.take_completion()
+            if not buffer.text.endswith(" "):  # nothing more is wanted
+                self._actions.send()
         elif buffer.document.text_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
             buffer.insert_text("\n")

@@ -144,16 +144,20 @@ class Stage:
     # --- what may still change --------------------------------------------------------------------------------------
 
     def _above_lines(self) -> StyleAndTextTuples:
-        room = max(LEAST, self.size.rows - self._editor.height(self.size) - 2)
+        if self._modal is not None:
+            room = max(0, self.size.rows - len(self._drawn_modal()) - 1)
+        else:
+            room = max(LEAST, self.size.rows - self._editor.height(self.size) - 2)
         texts: list[Text] = []
         for part in self.above:
             texts += part.draw(self.size.columns, room - len(texts)) if len(texts) < room else ()
         return [*self._painter.lines(texts)] if texts else []
 
     def _modal_lines(self) -> StyleAndTextTuples:
-        if self._modal is None:
-            return []
-        return [*self._painter.lines(self._modal.draw(self.size.columns, max(6, self.size.rows - LEAST - 1)))]
+        return [*self._painter.lines(self._drawn_modal())]
+
+    def _drawn_modal(self) -> Sequence[Text]:
+        return self._modal.draw(self.size.columns, max(1, self.size.rows - 1)) if self._modal is not None else ()
 
     # --- who has the keyboard ---------------------------------------------------------------------------------------
 
@@ -166,6 +170,8 @@ class Stage:
         if self._modal is modal:
             self._modal = None
             self.app.layout.focus(self._editor.control)
+            if unheard := getattr(modal, "unheard", ""):  # it was meant for the input
+                self._editor.buffer.insert_text(unheard)
             self.redraw()
 
     def _modal_keys(self) -> KeyBindings:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mainspring.assembly.options import Options
 from mainspring.cli.collector import begun
 from mainspring.cli.flags import readable
+from mainspring.cli.output import Style
 from mainspring.cli.repl.desk import Desk
 from mainspring.cli.repl.lines import PaperLines
 from mainspring.cli.signals import HURRY, INTERRUPT, Signals, nothing
@@ -98,7 +99,12 @@ class Sitting:
             await asyncio.wait({drawing})
             self._lines.paper = None
             helps.files.close()
+            journal = talk.opened.journal
+            is_stored = journal is not None and journal.stored and bool(talk.world.session.state.history)
             await talk.close()
+        if is_stored and not self._signals.code:
+            known_as = talk.world.about.session_id[:8]
+            self._lines.line(f"'mainspring --resume {known_as}' goes on with this conversation.", Style.DIM)
 
     def _kill_also(self, kill: Callable[[], None]) -> None:
         put_back = self._signals.kill
