@@ -182,7 +182,7 @@ def test_a_file_that_is_not_there_is_told_and_the_words_stay(serve: Serve, sit_a
     stage = serve(*[Say.of("Hi.")] * 2)
     (stage.folder / "there.md").touch()
     terminal = sit_at(stage, "see @there.md and @first.md")
-    terminal.see("There is no file 'first.md' here: '@first.md' is sent as it stands.\nHi.")
+    terminal.see("There is no file 'first.md' here: '@first.md' is sent as it stands.\n+ there.md, empty\nHi.")
     terminal.say("see @there.md, @missing.md and ask @alice")
     shown = terminal.see("Hi.")
     assert shown.count("There is no file") == 1

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mainspring.context.attachments import MANNERS, MARKER, Attachment, Kind, cut, held, missing, render
 from mainspring.core.history import History
-from mainspring.core.messages import Origin, user
+from mainspring.core.messages import Image, Origin, Text, User, user
 from mainspring.core.view import Drop, view
 
 NASTY = st.lists(
@@ -64,4 +64,13 @@ def test_what_the_view_no_longer_holds_is_sent_again() -> None:
 def test_only_our_own_messages_count_as_held() -> None:
     text = render(Attachment(Kind.MEMORY, "/a", "first")).text
     assert held([user(text)]) == frozenset()
-    assert held([user(text, Origin.ATTACHMENT)]) == {text}
+    assert held([user(text, Origin.ATTACHMENT)]) == {(Text(text),)}
+
+
+def test_an_image_is_held_as_it_was_and_sent_again_when_it_is_another() -> None:
+    first, second = [Attachment(Kind.MEDIA, "/a", "one", (Image("image/png", data),)) for data in ("AAAA", "BBBB")]
+    view = [render(first)]
+    assert missing([first], view) == ()
+    assert missing([second], view) == (render(second),)
+    stripped = [User((Text(render(first).text), Text("[An image stood here.]")), Origin.ATTACHMENT)]
+    assert missing([first], stripped) == (render(first),)

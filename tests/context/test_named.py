@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import os
+from base64 import b64encode
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainspring.assembly.pictured import medium_in
 from mainspring.context import named as limits
 from mainspring.context.attachments import Attachment, Kind, render
-from mainspring.context.named import ASKS, DENIED, EMPTY, NO_TEXT, TOO_MANY, Reach, Verdict, lines_of, named
+from mainspring.context.named import (
+    ASKS,
+    DENIED,
+    EMPTY,
+    NO_TEXT,
+    TOO_MANY,
+    Brought,
+    Reach,
+    Verdict,
+    lines_of,
+    named,
+)
+from mainspring.core.messages import Document, Image
 from mainspring.processes.atomic import ReadSet, digest
 from mainspring.processes.paths import resolve, within
+from mainspring.providers.media import LARGEST_DOCUMENT
+from mainspring.tools import images
 
 
 class Desk:
@@ -36,8 +53,18 @@ class Desk:
         return {os.path.relpath(one.name, self.cwd): one.text for one in self.attachments(text)}
 
     def attachments(self, text: str) -> list[Attachment]:
-        reach = Reach(str(self.cwd), str(self.home), self.may, lambda path: Path(path) not in self.denied, self.known)
-        return [attachment for _, attachment in asyncio.run(named(text, reach))]
+        return [one.attachment for one in self.named(text)]
+
+    def told(self, text: str) -> dict[str, tuple[str, str]]:
+        """By the name as it was written: what was brought, or why it was not."""
+        return {one.path.asked: (one.what, one.why_not) for one in self.named(text)}
+
+    def named(self, text: str) -> tuple[Brought, ...]:
+        def listed(path: str) -> bool:
+            return Path(path) not in self.denied
+
+        reach = Reach(str(self.cwd), str(self.home), self.may, listed, self.known, medium_in)
+        return asyncio.run(named(text, reach))
 
 
 @pytest.fixture
@@ -140,6 +167,119 @@ def test_what_would_block_or_never_end_is_told_and_not_read(desk: Desk) -> None:
     assert [path.rpartition("/")[2] for path in desk.known.newest()] == ["empty.txt"]
 
 
+# --- images and documents ---------------------------------------------------------------------------
+
+
+def png(width: int, height: int, more: int = 0) -> bytes:
+    """The beginning of one, which is all that is looked at, and some bytes."""
+    size = width.to_bytes(4, "big") + height.to_bytes(4, "big")
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + size + b"\0" * (8 + more)
+
+
+def pdf(pages: int) -> bytes:
+    return b"%PDF-1.4\n" + b"\0/Type /Page\n" * pages
+
+
+def test_an_image_goes_along_as_it_is_and_counts_as_read(desk: Desk) -> None:
+    data = png(640, 480)
+    (desk.cwd / "shot.txt").write_bytes(data)  # by its bytes, not by its name
+    [found] = desk.attachments("What is wrong in @shot.txt?")
+    assert found == Attachment(
+        Kind.MEDIA,
+        str(desk.cwd / "shot.txt"),
+        "[PNG image, 640 x 480: it follows.]",
+        (Image("image/png", b64encode(data).decode()),),
+    )
+    message = render(found)
+    assert message.content[1:] == found.media
+    assert message.text.startswith('<system-reminder kind="image or document"')
+    assert desk.known.of(resolve("shot.txt", str(desk.cwd))) == digest(data)
+
+
+def test_a_pdf_goes_along_as_a_document(desk: Desk) -> None:
+    data = pdf(3)
+    (desk.cwd / "a.pdf").write_bytes(data)
+    [found] = desk.attachments("@a.pdf")
+    assert found.media == (Document("application/pdf", b64encode(data).decode()),)
+    assert desk.told("@a.pdf") == {"a.pdf": ("PDF, 3 pages", "")}
+
+
+def test_what_no_model_takes_is_not_sent_and_why_is_said_to_both(desk: Desk) -> None:
+    (desk.cwd / "huge.png").write_bytes(png(10, 10, images.MOST_BYTES))
+    (desk.cwd / "wide.png").write_bytes(png(9_000, 10))
+    (desk.cwd / "long.pdf").write_bytes(pdf(101))
+    huge = desk.cwd / "huge.pdf"
+    huge.write_bytes(pdf(1))
+    os.truncate(huge, LARGEST_DOCUMENT)  # a hole: nothing of it is read
+    names = "@huge.png @wide.png @long.pdf @huge.pdf"
+    size = images.MOST_BYTES + len(png(10, 10))
+    whys = {
+        "huge.png": f"it has {size:,} bytes; {images.MOST_BYTES:,} is the most that a model takes",
+        "wide.png": "it has 9000 x 10 pixels; 8000 on a side is the most",
+        "long.pdf": "it has 101 pages; 100 is the most at once",
+        "huge.pdf": f"it has {LARGEST_DOCUMENT:,} bytes; {LARGEST_DOCUMENT // 4 * 3:,} is the most that a model takes",
+    }
+    assert desk.told(names) == {name: ("", why) for name, why in whys.items()}
+    found = desk.attachments(names)
+    assert [one.media for one in found] == [()] * 4
+    for one, why in zip(found, whys.values(), strict=True):
+        assert one.text.startswith(f"[Not attached: {why}. ")
+    assert desk.known.newest() == []
+
+
+def test_rules_hold_for_images_too(desk: Desk) -> None:
+    secret = desk.home / "secret.png"
+    secret.write_bytes(png(1, 1))
+    (desk.cwd / "key.png").write_bytes(png(1, 1))
+    desk.denied = {desk.cwd / "key.png"}
+    assert [one.media for one in desk.attachments("@../secret.png @key.png")] == [(), ()]
+
+
+def test_the_images_of_one_prompt_have_a_limit_and_files_after_it_still_come(desk: Desk) -> None:
+    each = images.MOST_BYTES - 100
+    for number in range(4):
+        (desk.cwd / f"{number}.png").write_bytes(png(10, 10, each))
+    told = desk.told("@0.png @1.png @2.png @3.png @a.py")
+    assert [what for what, _ in told.values()] == ["PNG image, 10 x 10"] * 2 + ["", "", "3 lines"]
+    assert told["2.png"][1] == "the prompt names more than fits"
+
+
+@given(st.binary(max_size=60).map(lambda rest: b"\x89PNG\r\n\x1a\n" + rest) | st.just(b"%PDF-"))
+def test_a_broken_image_or_document_does_no_harm(data: bytes) -> None:
+    """A model may say that it sees nothing in it; nothing here fails."""
+    with TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        file.seek(0)
+        found = medium_in(file.fileno(), "it")
+    assert found is not None
+    assert (found.content is None) is bool(found.why_not)
+
+
+# --- what the person is told ------------------------------------------------------------------------
+
+
+def test_the_person_is_told_of_each_name(desk: Desk) -> None:
+    (desk.cwd / "many.txt").write_text("x\n" * 3_000)
+    (desk.cwd / "empty").touch()
+    (desk.cwd / "binary").write_bytes(b"\x7fELF\0")
+    (desk.cwd / ".env").touch()
+    desk.denied = {desk.cwd / ".env"}
+    told = desk.told('@a.py @many.txt @"src/b c.txt" @src @empty @binary @../secret.md @.env @nobody')
+    assert told == {
+        "a.py": ("3 lines", ""),
+        "many.txt": ("lines 1-2000 of 3,000", ""),
+        "src/b c.txt": ("1 line", ""),
+        "src": ("folder, 1 name", ""),
+        "empty": ("empty", ""),
+        "binary": ("", "it is neither text nor an image nor a PDF"),
+        "../secret.md": ("", "reading it needs your consent"),
+        ".env": ("", "a rule keeps it from being read"),
+    }
+    assert desk.told("@a.py#L2-3") == {"a.py": ("lines 2-3 of 3", "")}
+    assert desk.told("@a.py#L9") == {"a.py": ("", "It has 3 lines, none from 9 on")}
+
+
 # --- sizes ------------------------------------------------------------------------------------------
 
 
@@ -208,7 +348,8 @@ def test_any_prompt_is_looked_through_without_harm(text: str) -> None:
         return "deny"
 
     reach = Reach("/nowhere", "/nowhere", never, lambda _: False)
-    assert all(one.text == DENIED for _, one in asyncio.run(named(text, reach)) if one.name != "/nowhere")
+    found = [one.attachment for one in asyncio.run(named(text, reach))]
+    assert all(one.text == DENIED for one in found if one.name != "/nowhere")
 
 
 @given(st.text(alphabet="a#L-0123", min_size=1, max_size=20))

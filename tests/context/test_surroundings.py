@@ -335,7 +335,7 @@ def test_a_file_that_is_named_is_watched_and_brings_the_memory_of_its_folder(fol
         return "allow"
 
     [found] = asyncio.run(session.surroundings.named("see @sub/a.txt", may))
-    assert (found.name, found.text) == (str(folder / "sub" / "a.txt"), "1\tone")
+    assert (found.attachment.name, found.attachment.text) == (str(folder / "sub" / "a.txt"), "1\tone")
     assert session.turn() == ["memory:CLAUDE.md"]
     (folder / "sub" / "a.txt").write_text("another\n")
     assert session.turn() == [CHANGED]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from rich.cells import cell_len
@@ -9,7 +10,7 @@ from rich.console import RenderableType
 
 from mainspring.cli.repl.paint import Painter
 from mainspring.cli.repl.shown import Shown
-from mainspring.core.messages import Text, ToolCall, result
+from mainspring.core.messages import Text, ToolCall, ToolResult, result
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.money import Usage
 from mainspring.core.updates import (
@@ -24,8 +25,11 @@ from mainspring.core.updates import (
     RequestStarted,
     Update,
 )
+from mainspring.tools.base import Answer
 
 WIDTH = 60
+ROOT = "/home/me/work"
+ATTRIBUTES = re.compile("\x1b\\[(?:[012349];?)*m")  # bold, dim, italic, underlined, struck: no colours
 
 
 class ReadPaper:
@@ -44,8 +48,7 @@ class ReadPaper:
 
     @property
     def lines(self) -> list[str]:
-        for flag in ("\x1b[1m", "\x1b[3m", "\x1b[4m", "\x1b[9m", "\x1b[1;3m", "\x1b[1;4m", "\x1b[0m"):
-            self.raw = self.raw.replace(flag, "")
+        self.raw = ATTRIBUTES.sub("", self.raw)
         lines = self.raw.split("\r\n")
         assert "\x1b" not in self.raw
         assert max([cell_len(line) for line in lines]) <= self.width
@@ -57,10 +60,10 @@ class ReadPaper:
 
 
 class Watching:
-    def __init__(self, width: int = WIDTH) -> None:
+    def __init__(self, width: int = WIDTH, root: str = ROOT) -> None:
         self.paper = ReadPaper(width)
         self.time = 0.0
-        self.shown = Shown(self.paper, DEFAULT_MODEL, lambda: self.time)
+        self.shown = Shown(self.paper, DEFAULT_MODEL, lambda: self.time, root=root, tries=10)
 
     def see(self, *updates: Update) -> Watching:
         for update in updates:
@@ -101,3 +104,9 @@ class Watching:
         denied: bool = False,
     ) -> Watching:
         return self.see(CallDone(result(id, text, is_error=wrong), data, shown, denied))
+
+    def tells(self, answer: Answer, id: str = "c") -> Watching:
+        """What a tool has made of a call."""
+        return self.see(
+            CallDone(ToolResult(id, answer.content, answer.is_error), answer.data, answer.shown, denied=False)
+        )

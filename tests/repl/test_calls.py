@@ -1,4 +1,4 @@
-"""Calls, as they are titled and as they end."""
+"""Calls, as they are titled, and what is said of one that was refused."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from mainspring.cli.repl.calls import titled
-from mainspring.cli.repl.paint import Painter
+from mainspring.cli.granting import refused
+from mainspring.cli.repl.calls import refusal, titled
 from mainspring.core.messages import ToolCall
-from mainspring.core.updates import Rendering
-from repl.seeing import Watching
+from mainspring.tools.approval import DENIED
+from repl.seeing import ROOT
 
 
 @pytest.mark.parametrize(
@@ -38,49 +38,37 @@ def test_a_title_is_one_line_and_keeps_its_bracket() -> None:
     assert title.draw("call.done", 30, " 12 s").plain == "● Bash(日本日本日本日本…) 12 s"
 
 
-LINES = "\n".join([f"row {at}" for at in range(41)])
-DIFF = "--- a\n+++ a\n@@ -1,1 +1,30 @@\n" + "".join([f"+new {at}\n" for at in range(30)])
-
-
 @pytest.mark.parametrize(
-    ("text", "shown", "flags", "words"),
+    ("name", "line", "words"),
     [
-        ("one", None, {}, ["one"]),
-        ("", None, {}, ["nothing"]),
-        (LINES, None, {}, ["row 0", "row 1", "row 2", "row 3", "… +37 lines (ctrl+o)"]),
-        ("told", Rendering("make", LINES, "output"), {}, ["row 0", "row 1", "row 2", "row 3", "… +37 lines (ctrl+o)"]),
-        ("no output", Rendering("make", "", "output"), {}, ["no output"]),
-        ("told", Rendering("Read 3 lines"), {}, ["Read 3 lines"]),
-        ("told", Rendering("Found 2 files", "a\nb"), {}, ["Found 2 files"]),
-        ("told", Rendering("make", "in the background: b1"), {}, ["in the background: b1"]),
-        (LINES, None, {"wrong": True}, ["… +37 lines (ctrl+o)", "row 37", "row 38", "row 39", "row 40"]),
-        ("x" * 300, None, {}, ["x" * 55] * 4 + ["… +1 line (ctrl+o)"]),
-        ("not\nallowed", None, {"wrong": True, "denied": True}, ["Denied: not allowed"]),
+        ("Read", f"Read {ROOT}/src/a.py", "Read(src/a.py)"),
+        ("Read", f"Read {ROOT}/a.py (lines 1-3)", "Read(a.py (lines 1-3))"),
+        ("Write", f"Write {ROOT}er/a.py", f"Write({ROOT}er/a.py)"),
+        ("Edit", f"Edit /x{ROOT}/a.py", f"Edit(/x{ROOT}/a.py)"),
+        ("Glob", f"Glob {ROOT}/**/*.py in {ROOT}", "Glob(**/*.py)"),
+        ("Grep", f"Grep {ROOT}/a in {ROOT}/src", f"Grep({ROOT}/a in src)"),
+        ("Grep", f"Grep x in {ROOT}/", "Grep(x)"),
+        ("Grep", f"Grep {ROOT}", f"Grep({ROOT})"),
+        ("Bash", f"cat {ROOT}/a.py", f"Bash(cat {ROOT}/a.py)"),
     ],
 )
-def test_an_outcome_is_a_few_lines(text: str, shown: Rendering | None, flags: dict[str, Any], words: list[str]) -> None:
-    said = Watching().reply().calls("Bash", "make").done(text, shown, **flags).paper.said
-    assert said == ["● Bash(make)", f"  ⎿  {words[0]}", *[f"     {line}" for line in words[1:]]]
+def test_paths_are_seen_from_the_working_folder_and_commands_stay_as_they_are(name: str, line: str, words: str) -> None:
+    assert titled(ToolCall("1", name, {}), line, ROOT).draw("call.done", 80).plain == f"● {words}"
 
 
-def test_a_change_is_told_by_its_lines() -> None:
-    said = (
-        Watching().reply().calls("Edit", "Edit a").done("ok", Rendering("Edited a (+30 -0)", DIFF, "diff")).paper.said
-    )
-    assert said[:3] == ["● Edit(a)", "  ⎿  Edited a (+30 -0)", "      1 + new 0"]
-    assert said[-2:] == ["     20 + new 19", "     … +10 lines (ctrl+o)"]
+@pytest.mark.parametrize("root", ["", "/"])
+def test_without_a_folder_paths_stay_whole(root: str) -> None:
+    assert titled(ToolCall("1", "Read", {}), "Read /a/b", root) == ("Read", "/a/b")
 
 
 @pytest.mark.parametrize(
-    ("flags", "colour"), [({}, "32"), ({"wrong": True}, "31"), ({"wrong": True, "denied": True}, "31")]
+    ("text", "words"),
+    [
+        (DENIED, "you said no"),
+        (refused("use 'cp'").message, "you said no: use 'cp'"),
+        ("Not allowed: deny rule of source 'user': Bash(rm:*).", "deny rule of source 'user': Bash(rm:*)."),
+        ("Never on Fridays.", "Never on Fridays."),
+    ],
 )
-def test_the_bullet_is_green_or_red(flags: dict[str, Any], colour: str) -> None:
-    seen = Watching()
-    seen.paper._painter = Painter(colour=True)
-    seen.reply().calls("Bash", "make").done("text", **flags)
-    assert f"\x1b[{colour}m● \x1b" in seen.paper.raw
-
-
-def test_an_outcome_nobody_knows_the_call_of_is_shown_all_the_same() -> None:
-    """Cancelled before it began."""
-    assert Watching().reply().done("cancelled", wrong=True).paper.said == ["● Call", "  ⎿  cancelled"]
+def test_a_refusal_is_told_to_the_person_and_not_to_the_model(text: str, words: str) -> None:
+    assert refusal(text) == f"Not done: {words}"

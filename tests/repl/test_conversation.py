@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -32,6 +33,7 @@ class Place:
 
     def __init__(self) -> None:
         self.said: list[str] = []
+        self.drafted: list[str] = []  # said, and given back before the model had heard it
 
     def say(self, text: str) -> None:
         self.said.append(text)
@@ -43,7 +45,7 @@ class Place:
         pass
 
     def draft(self, text: str) -> None:
-        pass
+        self.drafted.append(text)
 
     def ring(self) -> None:
         pass
@@ -51,6 +53,12 @@ class Place:
     @asynccontextmanager
     async def given_away(self) -> AsyncGenerator[None]:
         yield
+
+    def show_past(self) -> None:
+        pass
+
+    async def trusts(self, held: list[str]) -> bool:
+        raise AssertionError(f"there is nothing to trust: {held}")
 
     def chooses(self, word: str) -> bool:
         return False
@@ -72,7 +80,7 @@ class Sitting:
         self.taken_back: list[str] = []
 
     async def take_back(self) -> None:
-        self.taken_back += (await self.conversation.take_back()).splitlines()
+        self.taken_back.append(await self.conversation.waiting.take_back())
 
     async def rest(self) -> None:
         """Until nothing is left to do."""
@@ -139,9 +147,107 @@ def test_whatever_is_said_is_heard_once_and_in_order(seed: int, home: Path, monk
                         sitting.conversation.say(said[-1])
                 await asyncio.sleep(chance.choice((0, 0, 0.002, 0.01)))
             await sitting.rest()
-            kept = [text for text in said if text not in sitting.taken_back]
+            given_back = {*sitting.taken_back, *sitting.place.drafted}
+            kept = [text for text in said if text not in given_back]
             assert sitting.heard == kept
-            assert [text for text in sitting.place.said if text.startswith("p")] == kept
+            shown = [text for text in sitting.place.said if text not in sitting.place.drafted]
+            assert [text for text in shown if text.startswith("p")] == kept
             await sitting.end()
 
     asyncio.run(main())
+
+
+def conversation(
+    monkeypatch: pytest.MonkeyPatch, play: Callable[[Sitting, ModelServer], Awaitable[None]], *replies: Reply
+) -> None:
+    async def main() -> None:
+        async with ModelServer(replies) as server:
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+            sitting = Sitting()
+            await play(sitting, server)
+            await sitting.end()
+
+    asyncio.run(main())
+
+
+SLOW = Say.of("word " * 50, pace_ms=20)
+
+
+async def under_way(sitting: Sitting, server: ModelServer, requests: int) -> None:
+    await server.until(lambda: len(server.requests) == requests, seconds=PATIENCE)
+
+
+@pytest.mark.usefixtures("home")
+def test_words_of_ours_are_the_same_during_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play(sitting: Sitting, server: ModelServer) -> None:
+        sitting.conversation.say("p first")
+        await under_way(sitting, server, 1)
+        sitting.conversation.say(" /cost")
+        sitting.conversation.say("p second, behind it")
+        sitting.conversation.interrupt()
+        await sitting.rest()
+        assert sitting.place.said == ["p first", " /cost", "p second, behind it"]
+        assert sitting.heard == ["p first", "p second, behind it"]
+        sitting.conversation.say("p third")
+        await under_way(sitting, server, 3)
+        sitting.conversation.say(" exit ")
+        async with asyncio.timeout(PATIENCE):
+            await sitting.work
+
+    conversation(monkeypatch, play, SLOW, Say.of("Yes."), SLOW)
+
+
+@pytest.mark.usefixtures("home")
+def test_what_another_sitting_handed_on_waits_for_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words of ours are none; another conversation has its own."""
+
+    async def play(sitting: Sitting, server: ModelServer) -> None:
+        await sitting.rest()
+        await sitting.talk.world.session.submit("p from before")
+        sitting.conversation.say("/cost")
+        await under_way_is_nothing(sitting)
+        assert sitting.conversation.waits_for_a_word
+        assert (server.requests, sitting.place.said) == ([], ["/cost"])
+        sitting.conversation.say("/clear")
+        sitting.conversation.say("p in another one")
+        await sitting.rest()
+        assert sitting.heard == ["p in another one"]
+        await sitting.talk.world.session.submit("p again")
+        sitting.conversation.go_on()
+        await sitting.rest()
+        assert sitting.heard == ["p in another one", "p again"]
+
+    conversation(monkeypatch, play, Say.of("One."), Say.of("Two."))
+
+
+async def under_way_is_nothing(sitting: Sitting) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while sitting.conversation.is_busy or sitting.conversation.waiting.has_own:  # noqa: ASYNC110  # as somebody looks
+            await asyncio.sleep(0.001)
+
+
+def test_a_hook_that_takes_its_time_can_be_stopped_and_left(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = {"type": "command", "command": f"touch {home}/asked; sleep 60"}
+    settings = {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}, "sandbox": {"enabled": False}}
+    (home / "home" / "settings.toml").unlink()
+    (home / "home" / "settings.json").write_text(json.dumps(settings))
+
+    async def asked() -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not (home / "asked").exists():  # noqa: ASYNC110  # a hook is another process
+                await asyncio.sleep(0.01)
+        (home / "asked").unlink()
+
+    async def play(sitting: Sitting, server: ModelServer) -> None:
+        sitting.conversation.say("p one")
+        await asked()
+        assert sitting.conversation.interrupt()
+        await sitting.rest()
+        assert (sitting.heard, server.requests) == ([], [])
+        sitting.conversation.say("p two")
+        await asked()
+        sitting.conversation.leave()
+        async with asyncio.timeout(10):
+            await sitting.work
+
+    conversation(monkeypatch, play)

@@ -68,6 +68,14 @@ def test_the_cursor_is_reversed() -> None:
     assert not typed("abc").draw(20, cursor=False).spans
 
 
+def test_a_hint_stands_dimly_where_nothing_is() -> None:
+    line = Entry().draw(20, hint="say why, or nothing at all")
+    assert line.plain == " say why, or nothin…"
+    assert [(span.start, span.end, span.style) for span in line.spans] == [(0, 1, "reverse"), (1, 19, "detail")]
+    assert typed("x").draw(20, hint="say why").plain == "x "
+    assert typed("x", "backspace").draw(20, hint="say why").plain == " say why"
+
+
 def test_a_long_text_shows_what_is_around_the_cursor() -> None:
     digits = "".join(str(place % 10) for place in range(50))
     assert typed(digits).draw(12).plain == "…123456789 "

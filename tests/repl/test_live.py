@@ -24,16 +24,20 @@ def test_the_glyph_turns_with_the_time() -> None:
 
 def test_a_wait_is_counted_down_until_something_else_is_done() -> None:
     live = Live(0.0)
-    live.tries_again(4.0, "overloaded")
-    assert [live.line(at, 80).plain[2:31] for at in (0.0, 0.9, 3.5, 9.0)] == [
-        f"Retrying in {left} s (overloaded)…" for left in (4, 4, 1, 0)
-    ]
+    live.tries_again(4.0, "Overloaded: try 2")
+    assert [live.line(at, 80).plain[2:].partition("…")[0] for at in (0.0, 0.9, 3.5, 9.0)] == [
+        *[f"Overloaded: try 2, again in {left} s" for left in (4, 4, 1)], "Overloaded: try 2, now",
+    ]  # fmt: skip
     live.does("Writing")
     assert live.line(1.0, 80).plain.startswith("* Writing…")
 
 
 def test_calls_that_run_are_told_in_the_place_of_all_else() -> None:
     assert Live(0.0).line(0.0, 80, "Running Bash").plain == "· Running Bash… (0 s · esc to interrupt)"
+
+
+def test_esc_is_no_way_out_while_it_answers_a_question() -> None:
+    assert Live(0.0).line(0.0, 80, "Waiting", asks=True).plain == "· Waiting… (0 s)"
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from mainspring.cli.repl.menus import Choice, Choices, Field, Picked
+from mainspring.cli.repl.menus import Choice, Choices, Field, Picked, Wants
 from mainspring.cli.repl.page import Page, clean
-from mainspring.cli.repl.sheet import READ, Sheet, shares
+from mainspring.cli.repl.sheet import OF_A_RUN, READ, Sheet, hints, shares
 from repl.hands import Clock, Key, few, fits, heights, keys, marked, plain, press, read, widths, words
 
 ABC = (Choice("Ant"), Choice("Bee"), Choice("Cat"))
@@ -82,13 +82,55 @@ def test_a_choice_with_words_takes_all_that_is_typed() -> None:
     assert picked(choices, "enter") == Picked((0,))  # its words are not for this one
 
 
+def test_enter_opens_the_field_of_a_choice_with_words_and_enter_again_answers_without() -> None:
+    choices = Choices([Choice("Yes"), Choice("No, and why", words="No", hint="why, or Enter")])
+    press(choices, "down")
+    assert plain(choices.draw(40, 9)) == ["  1. Yes", "❯ 2. No, and why"]
+    assert choices.press("enter") is None
+    line = choices.draw(40, 9)[1]
+    assert line.plain == "❯ 2. No:  why, or Enter"
+    styles = {str(span.style): line.plain[span.start : span.end] for span in line.spans}
+    assert (styles["reverse"], styles["detail"]) == (" ", "why, or Enter")
+    assert choices.keys[-1] == ("enter", "send")
+    assert choices.press("enter") == Picked((1,))
+
+
+def test_the_number_of_a_choice_with_words_opens_it_from_anywhere() -> None:
+    for before in ((), ("down",)):
+        choices = Choices(WITH_WORDS)
+        press(choices, *before, "2")
+        assert plain(choices.draw(40, 9))[1] == "❯ 2. No:  "
+        assert picked(choices, "2", "enter") == Picked((1,), "2")  # open: all that is typed is words
+
+
+def test_a_field_that_was_left_empty_closes_and_one_with_words_keeps_them() -> None:
+    choices = Choices(WITH_WORDS)
+    press(choices, "2", "up")
+    assert plain(choices.draw(40, 9)) == ["❯ 1. Yes", "  2. No, and why"]
+    assert picked(choices, "down", "x", "backspace", "enter") == Picked((1,)), "typing opens it, too"
+    choices = Choices(WITH_WORDS)
+    assert picked(choices, "2", "x", "up", "down", "enter") == Picked((1,), "x")
+
+
+def test_a_key_of_its_own_chooses_but_not_in_the_middle_of_words() -> None:
+    choices = Choices([Choice("Yes"), Choice("All", key="s-tab", does="all"), Choice("No", words="No")])
+    assert choices.keys[0] == ("shift-tab", "all")
+    assert choices.press("s-tab") == Picked((1,))
+    press(choices, "up")
+    assert choices.press("s-tab") == Picked((1,))
+    press(choices, "not")
+    assert choices.press("s-tab") is None
+    assert ("shift-tab", "all") not in choices.keys
+    assert Choices(ABC).press("s-tab") is None
+
+
 def test_words_are_typed_only_where_they_are_wanted() -> None:
     assert picked(Choices(WITH_WORDS), "x", "j", "enter") == Picked((0,))
 
 
 def test_a_choice_that_needs_words_is_nothing_without_them() -> None:
     choices = Choices([Choice("A"), Choice("Other", words="Other", bare=False)])
-    assert picked(choices, "2", "enter") is None
+    assert picked(choices, "2", "enter", "enter") is None
     assert picked(choices, " ", "enter") is None
     assert picked(choices, "x", "enter") == Picked((1,), "x")
 
@@ -96,6 +138,13 @@ def test_a_choice_that_needs_words_is_nothing_without_them() -> None:
 def test_words_and_several() -> None:
     choices = Choices([Choice("A"), Choice("B"), Choice("Other", words="Other", bare=False)], many=True)
     assert picked(choices, "1", "3", "C", " ", "D", "enter") == Picked((0, 2), "C D")
+
+
+def test_where_several_are_picked_enter_opens_the_field_and_enter_again_confirms() -> None:
+    choices = Choices([Choice("A"), Choice("B"), Choice("Other", words="Other", bare=False)], many=True)
+    press(choices, "1", "up")
+    assert choices.keys[-1] == ("enter", "choose")
+    assert picked(choices, "enter", "enter") == Picked((0,))
 
 
 def test_typing_narrows_a_list() -> None:
@@ -154,6 +203,34 @@ def test_a_choice_too_long_for_its_lines_says_so() -> None:
     assert lines[-1].endswith("word…")
 
 
+SENTENCES = [Choice(f"{number} " + "word " * 8) for number in range(4)]
+
+
+def test_a_list_in_a_small_place_has_a_line_for_each_and_the_marked_one_what_is_left() -> None:
+    choices = Choices(SENTENCES)
+    press(choices, "down")
+    assert plain(choices.draw(25, 4)) == [
+        "  1. 0 word word word …",
+        "❯ 2. 1 word word word …",
+        "  3. 2 word word word …",
+        "  4. 3 word word word …",
+    ]
+    assert plain(choices.draw(25, 6))[1:4] == [
+        "❯ 2. 1 word word word ",
+        "     word word word word ",
+        "     word ",
+    ]
+    assert choices.wants(25, 40) == Wants(4, 6, 12)
+
+
+def test_where_not_all_fit_the_marked_one_and_its_neighbours_are_shown() -> None:
+    choices = Choices(SENTENCES)
+    press(choices, "down")
+    assert [line[:4] for line in plain(choices.draw(25, 4))] == ["  1.", "❯ 2.", "  3.", "  4."]
+    assert [line[:6] for line in plain(choices.draw(25, 3))] == ["❯ 2. 1", "  3. 2", "  ↑ 1 "]
+    assert [line[:4] for line in plain(choices.draw(25, 1))] == ["❯ 2."]
+
+
 choice_lists = st.lists(st.tuples(words, words), min_size=1, max_size=8).map(
     lambda pairs: [Choice(clean(label), clean(about)) for label, about in pairs]
 )
@@ -171,6 +248,9 @@ def test_one_line_is_marked_whatever_is_pressed(
         lines = choices.draw(width, height)
         fits(lines, width, height)
         assert marked(lines) == 1
+        if height >= len(given_) + words:  # then none is missing
+            numbers = [line.plain[2:5] for line in lines if line.plain[3:5] == ". "]
+            assert {f"{place}. " for place in range(1, len(given_) + words + 1)} <= set(numbers)
 
 
 @few
@@ -206,6 +286,18 @@ def test_what_it_looks_like() -> None:
     ]
 
 
+def test_the_keys_name_the_way_out_first_of_all() -> None:
+    keys = (("↑↓", "move"), ("enter", "choose"))
+    for width, told in (
+        (80, "↑↓ move · enter choose · esc cancel · ctrl-c stops the run"),
+        (50, "↑↓ move · esc cancel · ctrl-c stops the run"),
+        (40, "esc cancel · ctrl-c stops the run"),
+        (30, "esc cancel"),
+        (5, "esc …"),
+    ):
+        assert hints(keys, OF_A_RUN, width).plain == told
+
+
 def test_what_does_not_fit_is_told_and_scrolled() -> None:
     asked = sheet(Clock(), lines=30)
     lines = plain(asked.draw(60, 12))
@@ -219,13 +311,18 @@ def test_what_does_not_fit_is_told_and_scrolled() -> None:
 
 
 @few
-@given(st.integers(1, 60), st.integers(0, 100), st.integers(1, 30))
-def test_all_lines_are_given_out_where_they_are_wanted(height: int, page: int, below: int) -> None:
+@given(st.integers(1, 60), st.integers(0, 100), st.integers(1, 12), st.integers(0, 9), st.integers(0, 20))
+def test_all_lines_are_given_out_where_they_are_wanted(height: int, page: int, first: int, own: int, rest: int) -> None:
+    below = Wants(first, first + own, first + own + rest)
     got = shares(height, page, below)
-    assert sum(got.values()) == min(height, 3 + page + below)
-    assert got["below"] >= 1
-    if height >= 3:
+    assert sum(got.values()) == min(height, 3 + page + below.whole)
+    assert got["below"] >= max(1, min(first, height - 1))  # but for the title's line
+    if got["page"]:
+        assert got["below"] >= first
+    if height >= 1 + first + 2:
         assert got["page"] >= min(page, 2)  # a line, and one that says how many more there are
+    if got["page"] > 2:
+        assert got["below"] >= below.marked
 
 
 def test_nobody_answers_what_they_have_not_read() -> None:
@@ -253,6 +350,52 @@ def test_whoever_goes_on_typing_has_not_read_it_either() -> None:
     clock.now += READ
     press(asked, "2")
     assert asked.said == Picked((1,))
+
+
+def test_what_was_typed_too_soon_is_kept_for_the_input_line() -> None:
+    clock = Clock()
+    asked = sheet(clock)
+    press(asked, "s", "ee")
+    asked.draw(60, 20)
+    press(asked, "space", "j", "2", "newline", "k", "enter", "backspace", "tab")
+    assert (asked.unheard, asked.over) == ("see j2\nk", False)
+    assert "❯ 1. Ant" in plain(asked.draw(60, 20)), "a letter of a word moves nothing"
+
+
+def test_letters_that_mean_nothing_are_kept_and_begin_a_word() -> None:
+    clock = Clock()
+    asked = sheet(clock)
+    read(asked, clock)
+    press(asked, "x", "1", "enter", "a paste\r\nof \x1b[2J two lines")
+    assert (asked.unheard, asked.over) == ("x1a paste\nof [2J two lines", False)
+    clock.now += READ
+    press(asked, "j", "down", "3", "more")
+    assert asked.said == Picked((2,))
+    assert asked.unheard.endswith("two linesmore"), "what comes after the answer is no part of it"
+
+
+def test_what_answers_or_goes_into_a_field_is_not_unheard() -> None:
+    for below, pressed in (
+        (Choices(WITH_WORDS), ("2", "not", "space", "that", "escape")),
+        (Choices(ABC, narrowed=True), ("b", "space", "enter")),
+        (Choices(ABC, many=True), ("space", "j", "2", "enter")),
+        (Field(), ("some", "newline", "words", "enter")),
+    ):
+        clock = Clock()
+        asked = sheet(clock, below)
+        read(asked, clock)
+        press(asked, *pressed)
+        assert (asked.unheard, asked.over) == ("", True)
+
+
+@few
+@given(st.lists(st.text(st.characters(codec="ascii", categories=("L", "N", "P")), min_size=1, max_size=3), max_size=9))
+def test_before_it_is_read_no_letter_is_lost(typed: list[str]) -> None:
+    asked = sheet(Clock(), Choices([*ABC, *WITH_WORDS]))
+    asked.draw(60, 20)
+    for text in typed:
+        asked.press("text", text)
+    assert (asked.unheard, asked.over) == ("".join(typed), False)
 
 
 def test_arrows_move_at_once_and_escape_counts_at_once() -> None:

@@ -17,6 +17,7 @@ from mainspring.core.config import Config
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine.session import Session
 from mainspring.permissions.shown import shown
+from mainspring.settings import trust
 from mainspring.testing.world import World
 from mainspring.tools.approval import Approval
 from repl.hands import Clock, Key, few, fits, harmless_keys, heights, keys, marked, press, read, widths, words
@@ -51,7 +52,7 @@ def test_what_it_looks_like() -> None:
         "  3. Yes, and do not ask again in this project: Bash(touch a)",
         "  4. No, and tell the model what to do instead",
         "",
-        "↑↓ move · enter choose · esc no",
+        "↑↓ move · enter choose · esc no · ctrl-c stops the run",
     ]
 
 
@@ -64,6 +65,8 @@ def test_what_it_looks_like() -> None:
         (("3",), Said(Scope.PROJECT)),
         (("down", "down", "enter"), Said(Scope.PROJECT)),
         (("4", "enter"), Said(Scope.NEVER)),
+        (("up", "enter", "enter"), Said(Scope.NEVER)),
+        (("up", "enter", "not yet", "enter"), Said(Scope.NEVER, "not yet")),
         (("4", "look at b first", "enter"), Said(Scope.NEVER, "look at b first")),
         (("up", "1", "enter"), Said(Scope.NEVER, "1")),
         (("escape",), Said(Scope.NEVER)),
@@ -78,6 +81,95 @@ def test_answers(pressed: tuple[str, ...], said: Said) -> None:
     press(sheet, *pressed)
     assert sheet.over
     assert sheet.said == said
+
+
+EDIT_RULE = {"rule": "Edit(/a.txt)", "covers": "this file"}
+EDIT = about("Edit", suggestions=(EDIT_RULE,), file_path="a.txt", old_string="old", new_string="new")
+
+
+def test_an_empty_no_shows_what_can_be_said() -> None:
+    clock = Clock()
+    sheet = permission(about(), now=clock)
+    read(sheet, clock)
+    press(sheet, "4")
+    assert "❯ 4. No:  tell the model what to do instead, or Enter for a plain no" in read(sheet, clock)
+
+
+def test_an_edit_in_mode_default_offers_all_edits() -> None:
+    clock = Clock()
+    lines = read(permission(EDIT, now=clock, mode="default"), clock, 100)
+    assert [line for line in lines if line[3:5] == ". "] == [
+        "❯ 1. Yes",
+        "  2. Yes, and make all edits in this session without asking (mode acceptEdits)",
+        "  3. Yes, and allow for this session: this file",
+        "  4. Yes, and do not ask again in this project: Edit(/a.txt)",
+        "  5. No, and tell the model what to do instead",
+    ]
+    assert lines[-1] == "shift-tab all edits · ↑↓ move · enter choose · esc no · ctrl-c stops the run"
+
+
+@pytest.mark.parametrize("tool", ["Edit", "Write", "NotebookEdit"])
+def test_shift_tab_is_a_yes_to_all_edits(tool: str) -> None:
+    clock = Clock()
+    sheet = permission(EDIT | {"tool_name": tool}, now=clock, mode="default")
+    assert "shift-tab" in read(sheet, clock, 70, 12)[-1], "also where there is little room"
+    press(sheet, "s-tab")
+    assert sheet.said == Said(Scope.EDITS)
+
+
+def test_shift_tab_counts_only_when_it_was_read() -> None:
+    clock = Clock()
+    sheet = permission(EDIT, now=clock, mode="default")
+    sheet.draw(80, 24)
+    press(sheet, "s-tab")
+    assert not sheet.over
+
+
+@pytest.mark.parametrize(
+    ("asked", "mode"), [(EDIT, "acceptEdits"), (EDIT, "dontAsk"), (EDIT, ""), (about(), "default")]
+)
+def test_where_it_would_change_nothing_all_edits_are_not_offered(asked: dict[str, Any], mode: str) -> None:
+    clock = Clock()
+    sheet = permission(asked, now=clock, mode=mode)
+    assert "all edits" not in "".join(read(sheet, clock))
+    press(sheet, "s-tab")
+    assert not sheet.over
+
+
+LONG = about(command="\n".join(f"step {number}" for number in range(30)))
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 15), (40, 14), (20, 8), (20, 7)])
+def test_in_a_small_window_all_choices_are_seen_and_the_page_says_how_many_lines_more(width: int, height: int) -> None:
+    clock = Clock()
+    sheet = permission(LONG, now=clock)
+    for place in range(1, 5):
+        lines = read(sheet, clock, width, height)
+        numbers = [line[:4] for line in lines if line[3:4] == "."]
+        assert numbers == [f"{'❯' if one == place else ' '} {one}." for one in range(1, 5)]
+        assert "Bash" in lines
+        assert "  step 0" in lines
+        assert any(line.endswith("more lines") for line in lines)
+        press(sheet, "down")
+
+
+def test_in_a_window_of_40_columns_the_marked_choice_is_whole() -> None:
+    clock = Clock()
+    sheet = permission(LONG, now=clock)
+    read(sheet, clock)
+    press(sheet, "down", "down")
+    text = " ".join(" ".join(read(sheet, clock, 40, 14)).split())
+    assert "❯ 3. Yes, and do not ask again in this project: Bash(touch a)" in text
+
+
+def test_in_the_smallest_windows_choices_come_before_the_page() -> None:
+    clock = Clock()
+    sheet = permission(LONG, now=clock)
+    read(sheet, clock)
+    press(sheet, "down")
+    assert [line[:4] for line in read(sheet, clock, 20, 5)] == ["Bash", "  1.", "❯ 2.", "  3.", "  4."]
+    assert [line[:5] for line in read(sheet, clock, 20, 4)] == ["Bash", "❯ 2. ", "  3. ", "  ↑ 1"]
+    assert [line[:4] for line in read(sheet, clock, 20, 1)] == ["❯ 2."]
 
 
 def test_without_a_rule_to_offer_there_is_yes_and_no() -> None:
@@ -206,7 +298,9 @@ def test_escape_is_a_no_from_everywhere(asked: dict[str, Any], pressed: list[Key
 
 
 class Granted:
-    def __init__(self, said: Said, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, said: Said, folder: Path, monkeypatch: pytest.MonkeyPatch, rules: tuple[dict[str, str], ...] = (RULE,)
+    ) -> None:
         project = folder / "project"
         project.mkdir(exist_ok=True)
         monkeypatch.chdir(project)
@@ -215,8 +309,10 @@ class Granted:
         self.warned: list[str] = []
         granting = Granting()
         granting.session = session = Session(World([]), Config(model=DEFAULT_MODEL))
-        self.approval = asyncio.run(granted(said, about(), granting, self.told.append, self.warned.append))
-        self.rules = session.shared.policy.rules
+        self.approval = asyncio.run(
+            granted(said, about(suggestions=rules), granting, self.told.append, self.warned.append)
+        )
+        self.rules, self.mode = session.shared.policy.rules, session.shared.policy.mode
         self.kept = [file for file in folder.rglob("*") if file.is_file() and "touch a" in file.read_text()]
 
 
@@ -235,7 +331,34 @@ def test_a_rule_for_the_project_is_kept_and_told(tmp_path: Path, monkeypatch: py
     assert (done.approval, done.rules) == (Approval("allow"), ("allow Bash(touch a)",))
     assert len(done.kept) == 1
     assert done.told == [f"(kept in '{done.kept[0]}')"]
-    assert "not trusted" in "".join(done.warned)
+
+
+TRUSTS = "holds in this session, and in later ones only when you have trusted the folder, with '/trust' here or with"
+
+
+def test_whoever_keeps_a_rule_in_a_folder_that_is_not_trusted_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = (RULE, {"rule": "Bash(touch b)", "covers": "touch b"})
+    done = Granted(Said(Scope.PROJECT), tmp_path, monkeypatch, rules)
+    assert done.rules == ("allow Bash(touch a)", "allow Bash(touch b)")
+    assert len(done.warned) == 1
+    assert TRUSTS in done.warned[0]
+
+
+def test_in_a_folder_that_is_trusted_there_is_nothing_to_warn_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    trust.add(str(tmp_path / "home"), str(tmp_path / "project"), at=0)
+    done = Granted(Said(Scope.PROJECT), tmp_path, monkeypatch)
+    assert (len(done.told), done.warned) == (1, [])
+
+
+def test_all_edits_is_a_yes_and_a_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = Granted(Said(Scope.EDITS), tmp_path, monkeypatch)
+    assert (done.approval, done.mode, done.rules, done.kept) == (Approval("allow"), "acceptEdits", (), [])
+    assert Granted(Said(Scope.SESSION), tmp_path, monkeypatch).mode == "default"
 
 
 def test_a_no_has_the_words_for_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

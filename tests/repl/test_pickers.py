@@ -49,6 +49,15 @@ def test_a_session_is_found_by_its_words_or_its_id() -> None:
         assert sheet.said == ENTRIES[place].session_id
 
 
+def test_the_filter_stays_where_nothing_matches() -> None:
+    clock = Clock()
+    sheet = sessions(ENTRIES, at=AT, now=clock)
+    press(sheet, "zzz")
+    lines = read(sheet, clock)
+    assert lines[2:4] == ["Filter: zzz ", "nothing matches"]
+    assert lines[-1].endswith("esc cancel"), "there is no run to stop"
+
+
 def test_nothing_is_chosen_by_escape_or_where_there_is_nothing() -> None:
     clock = Clock()
     sheet = sessions([], at=AT, now=clock)

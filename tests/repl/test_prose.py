@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pygments.token import Comment  # type: ignore[import-untyped]  # it brings no types
 
-from mainspring.cli.repl.prose import Prose, console, lines_of
+from mainspring.cli.repl.prose import COLOURS, Prose, console, lines_of
+from mainspring.cli.repl.theme import STYLES
 from repl.test_streaming import SOUP
 
 
@@ -22,14 +24,27 @@ from repl.test_streaming import SOUP
         ("9. nine\n10. ten", ["9. nine", "10. ten"]),
         ("- a\n  - b", ["- a", "  - b"]),
         ("> a\n> b", ["│ a b"]),
-        ("```nosuchlanguage\na  b\n\n\tc\n```", ["a  b", "", "    c"]),
+        ("```nosuchlanguage\na  b\n\n\tc\n```", ["  a  b", "", "      c"]),
+        (
+            "```py\n    return one + two + three + four + five + six\n```",
+            ["      return one + two + three + four + ", "        five + six"],
+        ),
+        ("```\n" + "x" * 50 + "\n```", ["  " + "x" * 38, "    " + "x" * 12]),
+        ("- a\n\n  ```sh\n  ls\n  ```", ["- a", "    ls"]),
         ("a long line of words", ["a long line of words"]),
         ("| a | b |\n|---|--:|\n| 1 | 2 |", [" a   b", " ─────", " 1   2"]),
         ("- a | b\n|---|---|", ["- a | b |---|---|"]),
     ],
 )
 def test_it_looks_like_this(text: str, lines: list[str]) -> None:
-    assert [line.plain for line in lines_of(Prose(text), 40)] == lines
+    assert [line.plain.rstrip() for line in lines_of(Prose(text), 40)] == [line.rstrip() for line in lines]
+
+
+@pytest.mark.parametrize("language", ["", "bash", "sh", "console", "text"])
+@pytest.mark.parametrize("hasty", [False, True])
+def test_what_has_no_colours_of_its_own_is_bold(language: str, hasty: bool) -> None:
+    line = lines_of(Prose(f"words\n\n```{language}\nls -la\n```", hasty=hasty), 40)[-1]
+    assert all(line.get_style_at_offset(console(), at).bold for at in range(2, len(line.plain)))
 
 
 def test_a_table_with_more_columns_than_there_is_room_for_is_told_row_by_row() -> None:
@@ -56,3 +71,8 @@ def test_what_is_drawn_in_haste_has_the_same_lines(text: str) -> None:
 @given(SOUP, st.integers(1, 50))
 def test_nothing_is_wider_than_its_place(text: str, width: int) -> None:
     assert all(line.cell_len <= max(4, width) for line in lines_of(Prose(text), width))
+
+
+def test_nothing_is_bright_black_which_some_palettes_have_as_their_background() -> None:
+    styles = [console().get_style(name) for name in STYLES] + [COLOURS.get_style_for_token(Comment)]
+    assert not any(style.color is not None and style.color.name == "bright_black" for style in styles)

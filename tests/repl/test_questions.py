@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mainspring.cli.granting import Granting
 from mainspring.cli.repl.asked_texts import of_text
@@ -16,11 +17,15 @@ from mainspring.cli.repl.forms import Form, spoken
 from mainspring.cli.repl.menus import Picked
 from mainspring.cli.repl.questions import Outside, Questions
 from mainspring.cli.repl.sheet import Asking
+from mainspring.core.config import Config
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import ToolCall
+from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine import deps
+from mainspring.engine.session import Session
 from mainspring.permissions.shown import shown
 from mainspring.testing.calling import Called
+from mainspring.testing.world import World
 from mainspring.tools.approval import Approval, approval
 from mainspring.tools.base import Answer
 from mainspring.tools.mcp.form import put
@@ -38,10 +43,14 @@ class Person:
         self.seen: list[list[str]] = []
         self.open_now: Asking[Any] | None = None
         self.interrupts = 0
+        self.unheard = ""
+        self.session = Session(World([]), Config(model=DEFAULT_MODEL))
+        granting = Granting()
+        granting.session = self.session
         self.questions = Questions(
             Outside(
                 place=self,
-                granting=Granting(),
+                granting=granting,
                 call_of=self.call_of,
                 tell=self.never,
                 warn=self.never,
@@ -70,6 +79,7 @@ class Person:
     def close(self, modal: Asking[Any]) -> None:
         assert self.open_now is modal
         self.open_now = None
+        self.unheard += modal.unheard
 
     def redraw(self) -> None:
         pass
@@ -139,6 +149,23 @@ def test_words_of_ones_own() -> None:
         "Which colour?": "green, or grey"
     }
     assert answers(asked(Person(["3", "2", "enter"]), COLOUR)) == {"Which colour?": '"2"'}  # not the second option
+
+
+def test_other_opens_with_enter_and_wants_words() -> None:
+    person = Person(["up", "enter", "enter", "green", "enter"])
+    assert answers(asked(person, COLOUR)) == {"Which colour?": "green"}
+    assert "❯ 3. Other:  your own words" in person.seen[2]
+    assert "❯ 3. Other:  your own words" in person.seen[3], "there is no answer without words"
+
+
+def test_what_a_form_does_not_hear_is_kept_for_the_input_line() -> None:
+    person = Person(["x", "1", "y", "space", "2", "enter", "z", "1"])
+    assert answers(asked(person, COLOUR, SIZES)) == {"Which colour?": "red", "Which sizes?": "S, small, M"}
+    assert person.unheard == "xyz"
+    form = Form([Question(**_of(COLOUR))], Clock())
+    form.press("escape")
+    form.press("text", "late")
+    assert form.unheard == "late"
 
 
 def test_several_options() -> None:
@@ -254,38 +281,64 @@ def _of(question: dict[str, Any]) -> dict[str, Any]:
 # --- plans ----------------------------------------------------------------------------------------------------------
 
 
-def planned(*pressed: str, plan: str = "# Do it\n\n1. first\n2. then") -> tuple[str, Person]:
-    """The mode afterwards."""
-    modes = ["plan"]
+def planned(*pressed: str, plan: str = "# Do it\n\n1. first\n2. then", before: str = "default") -> tuple[str, Person]:
+    """The mode afterwards; what the model is told, if it is still plan."""
+    person = Person(list(pressed), call=ToolCall("toolu_1", "ExitPlanMode", {"plan": plan}))
+    session = person.session
 
     async def change(mode: str) -> None:
-        modes.append(mode)
+        await session.change(replace(session.shared.policy, mode=mode))
 
-    person = Person(list(pressed), call=ToolCall("toolu_1", "ExitPlanMode", {"plan": plan}))
-    leave = plan_tools(lambda: modes[-1], change)[1]
-    found = asyncio.run(Calling(person).use(leave, plan=plan))
-    return (modes[-1] if len(modes) > 1 else found.text), person
+    async def main() -> Answer:
+        await change(before)
+        enter, leave = plan_tools(lambda: session.shared.policy.mode, change)
+        await Calling(person).use(enter)
+        return await Calling(person).use(leave, plan=plan)
+
+    found, mode = asyncio.run(main()), session.shared.policy.mode
+    return (found.text if mode == "plan" else mode), person
 
 
 def test_a_plan_is_approved() -> None:
-    mode, person = planned("enter")
+    mode, person = planned("2")
     assert mode == "default"
     lines = person.seen[0]
     assert lines[1] == "Carry out this plan?"
-    assert "❯ 1. Yes, in mode 'default'" in lines
+    assert [line for line in lines if line[3:4] == "." and line[:2] in ("❯ ", "  ")][-3:] == [
+        "❯ 1. Yes, and make edits without asking",
+        "  2. Yes, in mode 'default'",
+        "  3. No, and say what should be different",
+    ]
+    assert lines[-1] == "↑↓ move · enter choose · esc no · ctrl-c stops the run"
     assert any(line.strip() == "1. first" for line in lines)
     assert "#" not in "".join(lines)
 
 
 def test_a_plan_is_not_approved() -> None:
     assert "did not approve" in planned("escape")[0]
-    assert planned("2", "enter")[0].endswith("ExitPlanMode again.")
-    assert planned("2", "tests first", "enter")[0].endswith("They said: tests first")
+    assert planned("3", "enter")[0].endswith("ExitPlanMode again.")
+    assert planned("up", "enter", "enter")[0].endswith("ExitPlanMode again.")
+    assert planned("3", "tests first", "enter")[0].endswith("They said: tests first")
+    _, person = planned("3", "escape")
+    assert any(line.startswith("❯ 3. No:  say what should be different, or Enter") for line in person.seen[1])
+
+
+@pytest.mark.parametrize("before", ["default", "bypassPermissions"])
+def test_a_plan_is_approved_and_edits_are_made_without_asking(before: str) -> None:
+    assert planned("enter", before=before)[0] == "acceptEdits"
+    assert planned("2", before=before)[0] == before
+
+
+def test_where_edits_are_made_without_asking_anyway_a_plan_has_one_yes() -> None:
+    mode, person = planned("1", before="acceptEdits")
+    assert mode == "acceptEdits"
+    assert "❯ 1. Yes, in mode 'acceptEdits'" in person.seen[0]
+    assert "  2. No, and say what should be different" in person.seen[0]
 
 
 @pytest.mark.parametrize("words", ["ok", "yes", "Go ahead!"])
 def test_a_no_is_a_no_whatever_its_words(words: str) -> None:
-    assert f"They said: no: {words}" in planned("2", words, "enter")[0]
+    assert f"They said: no: {words}" in planned("3", words, "enter")[0]
 
 
 def test_a_long_plan_is_scrolled() -> None:
@@ -372,16 +425,25 @@ def test_any_text_can_be_asked(text: str, pressed: list[Key], width: int, height
 
 @pytest.mark.covers("O-11")
 def test_a_permission_is_answered_as_the_gate_reads_it() -> None:
-    given = {"command": "ls"}
-    about = {
-        "tool_name": "Bash",
-        "input": given,
-        "shown": shown("Bash", given),
-        "decision_reason": "r",
-        "suggestions": [],
-    }
     for pressed, said in ((["1"], Approval("allow")), (["escape"], Approval("deny"))):
-        assert approval(asyncio.run(Person(pressed).ask("Bash: r", about))) == said
+        assert approval(asyncio.run(Person(pressed).ask("Bash: r", permit("Bash", command="ls")))) == said
+
+
+@pytest.mark.covers("N-12")
+def test_a_yes_to_all_edits_holds_for_the_session_and_is_offered_once() -> None:
+    person = Person(["s-tab"], ["1"])
+    edit = permit("Edit", file_path="a", old_string="b", new_string="c")
+    for _ in range(2):
+        assert approval(asyncio.run(person.ask("Edit: r", edit))) == Approval("allow")
+        assert person.session.shared.policy.mode == "acceptEdits"
+    assert any("all edits" in line for line in person.seen[0])
+    assert not any("all edits" in line for line in person.seen[-1])
+
+
+def permit(tool: str, **given: str) -> dict[str, Any]:
+    """As `tools/consent.py` asks, with no rule to offer."""
+    told = {"shown": shown(tool, given), "decision_reason": "r", "suggestions": []}
+    return {"tool_name": tool, "input": given, **told}
 
 
 # --- several at once ------------------------------------------------------------------------------------------------
@@ -419,6 +481,18 @@ def test_one_at_a_time_in_the_order_in_which_they_came() -> None:
             await settled()
             assert person.open_now is None if not then else title(person) == then
         assert [task.result() for task in tasks] == ["1", "2", "3"]
+
+    at_once(main)
+
+
+def test_permissions_that_wait_are_counted_too() -> None:
+    async def main(person: Person) -> None:
+        tasks = [asyncio.ensure_future(person.ask("WebFetch: r", permit("WebFetch", url=url))) for url in "abc"]
+        await settled()
+        assert title(person) == "WebFetch  (2 more questions wait)"
+        for task in tasks:
+            task.cancel()
+        await settled()
 
     at_once(main)
 

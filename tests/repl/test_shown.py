@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mainspring.core.messages import Stop, Thinking, ToolCall, result, user
+from mainspring.core.messages import Origin, Stop, Thinking, ToolCall, result, user
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Cause, Failure, Subtype, Terminal, Transition, Trouble
 from mainspring.core.updates import (
@@ -25,6 +25,7 @@ from mainspring.core.updates import (
     CallStarted,
     Delta,
     Failed,
+    Injected,
     Kind,
     MaxTurnsReached,
     Rendering,
@@ -35,6 +36,7 @@ from mainspring.core.updates import (
     Tombstone,
     Update,
 )
+from mainspring.engine.agents import REPORT
 from repl.seeing import Watching
 
 ENDED = Result(
@@ -126,13 +128,6 @@ def test_what_a_call_says_while_it_runs_is_drawn_below_it() -> None:
     assert seen.drawn()[:-1] == ["● Bash(make)", "  ⎿  4[2J", *[f"     {at}[2J" for at in range(5, 9)]]
 
 
-def test_several_looks_of_one_reply_are_one_line_each() -> None:
-    seen = Watching().reply().see(*[BlockStarted("r", at, Kind.INPUT, str(at), "Read") for at in range(3)])
-    for at in range(3):
-        seen.calls("Read", f"Read {at}.py", str(at)).done("1\tx", Rendering("Read 1 lines"), str(at))
-    assert seen.paper.lines[1:] == [f"● Read({at}.py) · Read 1 lines" for at in range(3)] + [""]
-
-
 def test_an_agent_shows_what_it_calls_and_then_what_it_reports() -> None:
     seen = Watching().reply().calls("Agent", "Agent (Explore): find it", subagent_type="Explore", description="find it")
     seen.see(AgentStarted("c", "a", "Explore", "find it", user("go")))
@@ -143,31 +138,25 @@ def test_an_agent_shows_what_it_calls_and_then_what_it_reports() -> None:
         "● Agent(Explore: find it) 5 calls · 7 s",
         "  ⎿  Grep(3)",
         "     Grep(4)",
-        "     not allowed",
+        "     Not done: not allowed",
     ]
     seen.see(AgentDone("c", "a", None)).done("It is here.\nAnd there.")
     assert seen.paper.said == ["● Agent(Explore: find it)", "  ⎿  5 calls · 7 s", "     It is here.", "     And there."]
 
 
-def test_an_agent_in_the_background_is_drawn_until_it_is_done() -> None:
-    seen = (
-        Watching()
-        .reply()
-        .calls("Agent", description="look")
-        .see(AgentStarted("c", "a", "Explore", "look", user("go"), background=True))
-    )
-    seen.done("It works in the background.").see(
-        AgentUpdate("c", "a", CallStarted(ToolCall("1", "Grep", {}), "Grep x"))
-    )
-    assert seen.drawn()[:2] == ["● Agent(Explore: look) 1 call · 0 s", "  ⎿  Grep(x)"]
-    assert seen.see(AgentDone("c", "a", ENDED)).paper.said[-1] == "● Agent(Explore: look) 1 call · 0 s"
-    assert len(seen.drawn()) == 1
+@pytest.mark.parametrize("of_agent", [False, True])
+def test_a_call_that_waits_for_a_person_says_so_and_esc_is_an_answer_then(of_agent: bool) -> None:
+    asked, answered = Asked("q", "c", "May it?"), Answered("q", "yes")
+    seen = Watching().reply().calls("Bash", "rm x")
+    seen.see(AgentUpdate("c", "a", asked) if of_agent else asked)
+    assert seen.drawn()[-1] == "· Waiting for your answer… (0 s)"
+    seen.see(AgentUpdate("c", "a", answered) if of_agent else answered)
+    assert seen.drawn()[-1] == "· Running Bash… (0 s · esc to interrupt)"
 
 
-def test_a_call_that_waits_for_a_person_says_so() -> None:
-    seen = Watching().reply().calls("Bash", "rm x").see(Asked("q", "c", "May it?"))
-    assert seen.drawn()[-1].startswith("· Waiting for your answer…")
-    assert seen.see(Answered("q", "yes")).drawn()[-1].startswith("· Running Bash…")
+def test_an_agent_that_is_done_asks_no_more() -> None:
+    seen = Watching().reply().calls("Bash", "ls").see(AgentUpdate("c", "a", Asked("q", "c", "May it?")))
+    assert seen.see(AgentDone("c", "a", None)).drawn()[-1].startswith("· Running Bash…")
 
 
 def test_tasks_stand_below_what_is_done_and_can_be_hidden() -> None:
@@ -188,28 +177,6 @@ def test_tasks_stand_below_what_is_done_and_can_be_hidden() -> None:
     assert not seen.shown.unfold()  # there is nothing more to it
 
 
-# --- unfolding ------------------------------------------------------------------------------------------------------
-
-
-def test_the_calls_of_the_last_turn_can_be_unfolded() -> None:
-    seen = Watching().reply()
-    assert not seen.shown.unfold()
-    seen.calls("Bash", "old").done("long gone").see(RequestStarted(2, "m", Transition.NEXT_TURN))
-    output = "\n".join([f"row {at}" for at in range(9)])
-    seen.calls("Bash", "new").done(output, Rendering("new", output, "output"))
-    assert seen.paper.said[-1] == "     … +5 lines (ctrl+o)"
-    seen.see(RequestStarted(3, "m", Transition.NEXT_TURN), ENDED)
-    before = len(seen.paper.said)
-    assert seen.shown.unfold()
-    assert seen.paper.said[before:] == ["● Bash(new)", "  ⎿  row 0", *[f"     row {at}" for at in range(1, 9)]]
-
-
-def test_what_is_unfolded_is_not_endless() -> None:
-    seen = Watching().reply().calls("Bash", "seq").done("\n".join(map(str, range(5_000))))
-    seen.shown.unfold()
-    assert seen.paper.said[-1] == "     … 3,000 more lines are in the file of this session"
-
-
 # --- the run --------------------------------------------------------------------------------------------------------
 
 
@@ -226,10 +193,9 @@ BUSY = Failure(Trouble.OVERLOADED, "busy", 529)
 @pytest.mark.parametrize(
     ("updates", "words"),
     [
-        ((STARTED,), "(model_fallback, haiku)"),
-        ((Retrying(BUSY, 1, 4_000), Retrying(BUSY, 1, 2_000)), "(529 overloaded: try 1 failed, again in 4.0 s)"),
-        ((Boundary("summary", 100_000, 20_000),), "(context: summary, from 100,000 to 20,000 tokens)"),
-        ((Tombstone("r", Trouble.OVERLOADED),), "(a reply is withdrawn: overloaded)"),
+        ((STARTED,), "(the model does not answer: 'haiku' is asked in its place)"),
+        ((Boundary("collapse", freed=20_000),), "(older turns were summed up to make room, 20,000 tokens less)"),
+        ((Tombstone("r", Trouble.OVERLOADED),), "(a reply was dropped: the server is overloaded)"),
         ((Result(Terminal.ABORTED_TOOLS, Cause.HARD, Subtype.ERROR_DURING_EXECUTION),), "(interrupted)"),
         (
             (MaxTurnsReached(3, 3), Result(Terminal.MAX_TURNS, Cause.LIMIT, Subtype.ERROR_MAX_TURNS, turns=3)),
@@ -238,7 +204,7 @@ BUSY = Failure(Trouble.OVERLOADED, "busy", 529)
     ],
 )
 def test_what_happens_to_a_run_is_told_in_one_line(updates: tuple[Update, ...], words: str) -> None:
-    assert Watching().reply().see(*updates).paper.said[0] == words
+    assert Watching(70).reply().see(*updates).paper.said[0] == words
 
 
 def test_a_failure_is_told_in_its_own_words() -> None:
@@ -248,7 +214,7 @@ def test_a_failure_is_told_in_its_own_words() -> None:
 
 def test_text_that_is_withdrawn_stays_if_it_was_settled_and_goes_if_it_was_not() -> None:
     seen = Watching().reply().says("Settled.\n\nNot yet").see(Tombstone("r", Trouble.OVERLOADED))
-    assert seen.paper.said == ["● Settled.", "(the text above is withdrawn: overloaded)"]
+    assert seen.paper.said == ["● Settled.", "(the text above does not count: the server is overloaded)"]
     assert len(seen.drawn()) == 1
 
 
@@ -258,7 +224,7 @@ def test_what_was_written_before_an_interruption_stays() -> None:
 
 
 def test_a_run_that_breaks_off_says_why() -> None:
-    seen = Watching().reply().says("So far").calls("Bash", "make")
+    seen = Watching().reply().says("So far")
     seen.shown.broke_off("no \x1bmemory")
     assert seen.paper.said == ["● So far", "The run broke off: no memory"]
     assert seen.drawn() == []
@@ -284,6 +250,7 @@ def test_tokens_are_guessed_until_they_are_known() -> None:
 WORDS = st.sampled_from(
     ["", "word", "日本語の文", "a\tb", "🎉" * 30, "x" * 300, "two\nlines", "- a\n- b\n\n", "| a | b |\n|-|-|\n"]
 )
+OWN = ["Write", "ExitPlanMode", "Bash", "Grep"]  # what they tell is drawn in ways of their own
 UPDATES = st.one_of(
     WORDS.map(lambda text: Delta("r", 0, Kind.TEXT, text)),
     WORDS.map(lambda text: Delta("r", 0, Kind.THINKING, text)),
@@ -297,6 +264,16 @@ UPDATES = st.one_of(
         WORDS, WORDS, st.sampled_from(["text", "diff", "output"]), st.booleans(), st.booleans(),
     ),
     WORDS.map(lambda text: AgentStarted(text[:3], text, text, text, user("go"), background=True)),
+    st.sampled_from(OWN).map(lambda name: CallStarted(ToolCall("own", name, {}))),
+    st.builds(
+        lambda text, wrong: CallDone(
+            result("own", text, is_error=wrong),
+            {"type": "create", "content": text, "stdout": text, "plan": text, "approved": False, "said": text},
+            Rendering(text, text),
+        ),
+        WORDS, st.booleans(),
+    ),
+    WORDS.map(lambda text: Injected(user(REPORT.format(id=text[:3], status=text, text=text), Origin.REPORT))),
     WORDS.map(lambda text: AgentUpdate("", text, CallStarted(ToolCall("1", text, {}), text))),
     st.just(RequestStarted(1, "m", Transition.NEXT_TURN)),
     st.just(Retrying(BUSY, 1, 4_000)),
@@ -310,5 +287,6 @@ def test_nothing_is_wider_or_higher_than_its_place(updates: list[Update], width:
     seen = Watching(width)
     for update in updates:
         seen.see(update).drawn(height)
-    seen.shown.unfold()
+    while seen.shown.unfold():
+        pass
     assert seen.paper.lines is not None

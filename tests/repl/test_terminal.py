@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from typing import Any
 
 import pytest
@@ -50,7 +49,7 @@ def test_a_turn_with_a_question_a_change_and_a_thought(serve: Serve, sit_at: Sit
     (stage.folder / "a.py").write_text("print('hello')\n")
     person = sit_at(stage)
     person.say("say bye")
-    person.see("● Let me change it.", "● Read(a.py)", "Read 1 lines", "- hello", "+ bye", "❯ 1. Yes")
+    person.see("● Let me change it.", "● Read(a.py) · 1 line", "- hello", "+ bye", "❯ 1. Yes")
     assert (stage.folder / "a.py").read_text() == "print('hello')\n", "nobody has said yes"
     person.type(DOWN)
     person.until(lambda: any(line.startswith("❯ 2.") for line in person.screen))
@@ -123,16 +122,14 @@ def test_what_waits_can_be_taken_back(serve: Serve, sit_at: SitAt) -> None:
     person.see("A reply")
     person.say("first")
     person.say("second")
-    person.until(lambda: sum(line in ("❯ first", "❯ second") for line in person.screen) == 2)
+    person.until(lambda: {"❯ first", "❯ second", "❯"} <= {*person.screen})
     person.type(UP)
-    person.until(lambda: "  second" in person.screen and "❯ second" not in person.screen)
+    person.until(lambda: "❯" not in person.screen, "the last one stands in the input")
     person.type(CTRL_C)  # the run
-    person.see("(interrupted)")
+    person.see("(interrupted)", "Nothing more.")
     person.type(CTRL_C)  # what stands in the input
     person.see_no("second")
-    person.say("third")
-    person.see("Nothing more.")
-    assert texts(stage, 1)[-1] == "third"
+    assert texts(stage, 1)[-1] == "first"
     assert "second" not in str(stage.requests[1].body["messages"])
 
 
@@ -209,10 +206,10 @@ def test_the_whole_of_a_long_result_is_unfolded(serve: Serve, sit_at: SitAt) -> 
     without_notes(stage)
     person = sit_at(stage, "--permission-mode", "bypassPermissions")
     person.say("count")
-    text = person.see("Sixty.", "(ctrl+o)")
+    text = person.see("Sixty.", "(ctrl+o)", "     60")
     assert "     37" not in text
     person.type(CTRL_O)
-    person.see("     37", "     60")
+    person.see("     37")
 
 
 def test_a_session_goes_on_where_a_kill_left_it(serve: Serve, sit_at: SitAt) -> None:
@@ -322,17 +319,12 @@ def test_a_command_of_the_user_has_the_last_line_and_tab_takes_what_is_suggested
     suggestion = Say.of("next: now run the tests\nname: none")
     stage = serve(Say.of("Done. " * 100), suggestion, Say.of("All of them pass."), Say.of("name: none"))
     stage.home.mkdir(parents=True)
-    script = (
-        "import json, sys; facts = json.load(sys.stdin); print('\\033[31mline of', facts['model']['id'], facts['cost'])"
-    )
-    (stage.folder / "line.py").write_text(script)
-    line = {"type": "command", "command": f"{sys.executable} {stage.folder / 'line.py'}"}
+    line = {"type": "command", "command": "printf '\\033[31mit '; grep -o 'total_cost_usd.:[0-9]*'"}
     (stage.home / "settings.json").write_text(json.dumps({"statusLine": line}))
     person = sit_at(stage)
-    person.see("line of claude-sonnet-5-5 {'total_cost_usd': 0")
+    person.see('it total_cost_usd":0')
     person.say("do it")
     person.see("❯ now run the tests")
-    person.until(lambda: "0.0" in person.screen[-1] or any("cost_usd': 0.0" in line for line in person.screen))
     person.type(TAB + ENTER)
     person.see("All of them pass.")
     assert "now run the tests" in texts(stage, 2)
@@ -383,3 +375,24 @@ def test_what_was_typed_before_a_crash_is_sent_by_enter(serve: Serve, sit_at: Si
     person.type(CTRL_D)
     assert person.end() == 0
     person.see("mainspring --resume ")
+
+
+def test_a_folder_that_brings_commands_is_trusted_by_choice(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Reviewed."))
+    without_notes(stage)
+    commands = stage.folder / ".claude" / "commands"
+    commands.mkdir(parents=True)
+    (commands / "review.md").write_text("Review all of it, please.\n")
+    person = sit_at(stage)
+    person.see("Do you trust this folder?", "commands (/review)")
+    person.type(DOWN)
+    person.until(lambda: any(line.startswith("❯ Trust") for line in person.screen))
+    person.answer(ENTER, "Do you trust this folder?")
+    person.say("/review")
+    person.see("Reviewed.")
+    assert "Review all of it, please." in str(stage.requests[0].body["messages"])
+    person.type(CTRL_D)
+    assert person.end() == 0
+    person = sit_at(stage, "--continue")
+    person.see("● Reviewed.", "? for keys")
+    assert "Do you trust" not in person.text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.listing import listed, newest, shown
+from mainspring.sessions.listing import WINDOW, listed, newest, shown
 from mainspring.testing import virtually
 from sessions.scenes import SCENES
 from sessions.stage import ENVELOPE, ID, OTHER, Remembering
@@ -38,7 +38,7 @@ def test_a_list(tmp_path: Path) -> None:
     found = [(e.session_id, e.title, e.cwd, e.turns, e.cost, e.changed) for e in listed(tmp_path)]
     assert found == [
         (OTHER, 'Mine "and" yours', "/somewhere", 2, 800_000, 2_000_000),
-        (ID, "on", "/somewhere", 2, 800_000, 1_000_000),
+        (ID, "go", "/somewhere", 2, 800_000, 1_000_000),  # by its first prompt, and not by its last
     ]
     assert [entry.session_id for entry in listed(tmp_path, limit=1)] == [OTHER]
 
@@ -50,6 +50,15 @@ def test_the_first_prompt_is_a_title_when_nothing_else_is(tmp_path: Path) -> Non
         '{"type":"user","uuid":"u","message":{"content":[{"type":"text","text":"fix  the\\n bug"}]}}\n'
     )
     assert [entry.title for entry in listed(tmp_path)] == ["fix the bug"]
+
+
+def test_the_last_prompt_is_a_title_where_the_first_one_is_too_far_behind(tmp_path: Path) -> None:
+    hidden = '{"type":"user","uuid":"m","isMeta":true,"message":{"content":"%s"}}\n' % ("x" * WINDOW)
+    said = '{"type":"user","uuid":"u","message":{"content":"fix"}}\n{"type":"last-prompt","lastPrompt":"and again"}\n'
+    (tmp_path / f"{ID}.jsonl").write_text(hidden + said)
+    assert [entry.title for entry in listed(tmp_path)] == ["and again"]
+    (tmp_path / f"{ID}.jsonl").write_text(hidden[:100] + '"}}\n' + said)
+    assert [entry.title for entry in listed(tmp_path)] == ["fix"]
 
 
 @pytest.mark.covers("L-05")

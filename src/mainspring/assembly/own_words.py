@@ -37,6 +37,7 @@ WORDS = (
     Word("mcp", "MCP servers; 'reconnect NAME' tries one again", "[reconnect NAME]"),
     Word("hooks", "Which hooks stand where, and which are held back"),
     Word("config", "Each setting that holds, and who said so"),
+    Word("trust", "Trust this folder: what it brings takes effect; 'remove' takes that back", "[remove]"),
     Word("doctor", "Look whether everything that is needed is there"),
     Word("help", "This"),
     Word("exit", "Leave; so does Ctrl-D"),

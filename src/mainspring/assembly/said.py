@@ -6,16 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mainspring.assembly.harmless import harmless
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import User
 from mainspring.core.view import view
+from mainspring.engine.prompts import Attached, Heard
 from mainspring.engine.wishes import compaction
 
 if TYPE_CHECKING:
     from mainspring.assembly.mcp import Wired
     from mainspring.assembly.mcp_wiring import NoServers
     from mainspring.assembly.world import World
-    from mainspring.context.named import Verdict
+    from mainspring.context.named import Medium, Verdict
     from mainspring.context.slash import Entry, Slash
     from mainspring.context.surroundings import Surroundings
     from mainspring.engine.prompts import Attach
@@ -89,17 +91,35 @@ def attaching(
         verdict = await gate.verdict(asked, session.shared.policy)
         return verdict.decision == "allow" or not verdict.rule
 
-    async def attach(text: str) -> tuple[User, ...]:
+    async def attach(text: str) -> Heard:
         if compaction(text) is not None:
-            return ()
+            return Heard()
         of_servers = await servers.brought(text, may_of) if servers is not None else ()
-        brought = await found.named(text, may)
+        brought = await found.named(text, may, medium_of)
         if not brought and not of_servers:
-            return ()
+            return Heard()
         from mainspring.context.attachments import missing
 
         seen = view(session.state.history, session.state.edits)
         there = [message.content for message in seen if isinstance(message, User)]
-        return (*[one for one in of_servers if one.content not in there], *missing(brought, seen))
+        files = missing([one.attachment for one in brought], seen)
+        told = [Attached(one.path.asked, one.what, one.why_not) for one in brought]
+        return Heard((*[one for one in of_servers if one.content not in there], *files), tuple(told))
 
     return attach
+
+
+def medium_of(fd: int, name: str) -> Medium | None:
+    from mainspring.assembly.pictured import medium_in  # most files are text, and most prompts name none
+
+    return medium_in(fd, name)
+
+
+def told_of_attached(heard: tuple[User, ...]) -> list[str]:
+    """A line for each `@name` of a prompt, from what `World.heard` brought: for the person, and harmless."""
+    attached = heard.attached if isinstance(heard, Heard) else ()
+    return [" ".join(harmless(told(one)).split()) for one in attached]
+
+
+def told(one: Attached) -> str:
+    return f"not attached: {one.name} ({one.why_not})" if one.why_not else f"+ {one.name}, {one.what}"

@@ -27,7 +27,7 @@ from mainspring.core.value import Bundle
 from mainspring.core.view import view
 from mainspring.engine.equipped import Answerer, Equipped
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.prompts import Blocked, Prompts
+from mainspring.engine.prompts import Blocked, Heard, Prompts
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
@@ -104,7 +104,7 @@ class World(Bundle):
         """Before a turn is announced: tools of servers that have come meanwhile."""
         await self.servers.settle()
 
-    async def heard(self, said: str) -> tuple[User, ...] | Blocked:
+    async def heard(self, said: str) -> Heard | Blocked:
         """What somebody says, with what goes along."""
         try:
             return await self.prompts.said(user(said))

@@ -9,6 +9,7 @@ import asyncio
 
 from mainspring.assembly.harmless import harmless
 from mainspring.assembly.options import Options
+from mainspring.assembly.said import told_of_attached
 from mainspring.assembly.words import clip
 from mainspring.assembly.world import World
 from mainspring.cli.asking import Keyboard
@@ -125,6 +126,8 @@ class Turn:
         if isinstance(heard, Blocked):
             screen.broke_off(heard.reason)
             return
+        for line in told_of_attached(heard):
+            self._talk.output.line(line, Style.DIM)
         whole = await self._followed(world.run(wish, heard))
         while whole and world.has_more and not signals.code:
             from mainspring.cli.waiting import waited  # few have agents in the background

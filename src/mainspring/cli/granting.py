@@ -22,6 +22,13 @@ from mainspring.tools.approval import Approval
 
 Tell = Callable[[str], None]
 
+# What `Keeper` says of each rule ends with the first; the second says it once, with the way out for whoever sits here.
+NOT_TRUSTED = "this folder is not trusted"
+UNTRUSTED = (
+    "This folder is not trusted: what was kept holds in this session, and in later ones only when you have trusted the "
+    "folder, with '/trust' here or with 'mainspring trust'."
+)
+
 
 class Offer(Bundle):
     """Rules that can be allowed with a yes, and what they cover, in words. Both are texts from outside."""
@@ -57,6 +64,16 @@ class Granting:
         self._keeper = Keeper(os.getcwd(), os.environ, asked)  # noqa: PTH109  # pathlib takes 8 ms to load
         self.session: Session | None = None
 
+    @property
+    def mode(self) -> str:
+        assert self.session is not None  # it asks
+        return self.session.shared.policy.mode
+
+    async def set_mode(self, mode: str) -> None:
+        """For the rest of this session, or until somebody chooses another."""
+        assert self.session is not None
+        await self.session.change(replace(self.session.shared.policy, mode=mode))
+
     async def add(self, rules: tuple[str, ...]) -> None:
         """For the rest of this session."""
         assert self.session is not None  # it asks
@@ -71,5 +88,5 @@ class Granting:
         kept = await asyncio.to_thread(self._keeper.keep, Source.LOCAL, Listed("allow", rules))
         for file in kept.files:
             tell(f"(kept in '{harmless(file)}')")
-        for words in kept.words:
+        for words in dict.fromkeys([UNTRUSTED if one.endswith(NOT_TRUSTED) else one for one in kept.words]):
             warn(harmless(words))

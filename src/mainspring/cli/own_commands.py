@@ -22,7 +22,11 @@ async def run_own(command: str, output: Lines) -> None:
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
         child = await asyncio.create_subprocess_exec(os.environ.get("SHELL") or "/bin/sh", "-c", command)
-        code = await child.wait()
+        try:
+            code = await child.wait()
+        except asyncio.CancelledError:  # we are to end, and it with us
+            child.send_signal(signal.SIGHUP)
+            raise
     except OSError as error:
         output.line(f"The shell cannot be started: {harmless(str(error))}", Style.RED)
         return

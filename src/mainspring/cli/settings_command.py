@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 
 from mainspring.assembly import rights
 from mainspring.assembly.broken_rules import broken_rules
 from mainspring.assembly.options import Options, StartError
 from mainspring.assembly.settings import settings_of
 from mainspring.assembly.slips import slips_in_rules
+from mainspring.cli import trusting
 from mainspring.engine.shared import Policy
 from mainspring.processes.paths import resolve
 from mainspring.secrets.redaction import redact
@@ -32,32 +32,22 @@ def config(options: Options) -> int:
 
 def trust(options: Options) -> int:
     """The working folder, or the one that is named."""
-    home = home_folder(os.environ, compatible=False)
-    if home is None:
-        raise StartError("there is no home to remember it in: set MAINSPRING_HOME")
     words = options.words[1:]
     if options.list and (words or options.remove):
         raise StartError("'mainspring trust --list' takes nothing else")
     folder = words[0] if words else os.getcwd()  # noqa: PTH109
     try:
         if options.list:
-            print("\n".join(trusted.folders(home)) or "no folder is trusted")
+            print("\n".join(trusted.folders(trusting.homes(os.environ)[0])) or "no folder is trusted")
         elif options.remove:
-            was = [trusted.remove(one, folder) for one in homes(home)]
-            print(f"'{trusted.real(folder)}' is {'no longer' if any(was) else 'not'} trusted")
+            was = trusting.take_back(folder, os.environ)
+            print(f"'{trusted.real(folder)}' is {'no longer' if was else 'not'} trusted")
         else:
-            places = [trusted.add(one, folder, at=time.time_ns() // 1_000_000) for one in homes(home)]
-            print(f"'{places[0]}' is trusted: its settings, hooks, servers, agents and skills take effect from now on")
+            place = trusting.give(folder, os.environ)
+            print(f"'{place}' is trusted: its settings, hooks, servers, agents and skills take effect from now on")
     except OSError as error:
         raise StartError(str(error)) from None
     return 0
-
-
-def homes(ours: str) -> list[str]:
-    """Ours, and that of programs which drive us as Claude Code (docs/pipe.md), if there is one: who trusts a folder
-    trusts it through either."""
-    theirs = home_folder(os.environ, compatible=True)
-    return [ours, *([theirs] if theirs is not None and theirs != ours and os.path.isdir(theirs) else [])]  # noqa: PTH112
 
 
 def permissions(options: Options) -> int:

@@ -41,6 +41,7 @@ DOES = {
     "hooks": ("checks", "hooks"),
     "config": ("checks", "config"),
     "doctor": ("checks", "doctor"),
+    "trust": ("trusting", "trust"),
 }
 
 
@@ -56,13 +57,23 @@ async def understood(word: str, words: str, talk: Talk) -> str:
     try:
         return talk.world.skill(word, words)
     except ToolError as error:
-        talk.output.line(f"{harmless(str(error).rstrip('.'))}{hint(word, talk)}", Style.DIM)
+        if waits_for_trust(word, talk):
+            told = f"'/{word}' is held back: this folder is not trusted. '/trust' trusts it."
+            talk.output.line(harmless(told), Style.YELLOW)
+        else:
+            talk.output.line(f"{harmless(str(error).rstrip('.'))}{hint(word, talk)}", Style.DIM)
         return ""
 
 
 def does(word: str) -> Does:
     file, name = DOES[word]
     return cast("Does", getattr(import_module(f"mainspring.cli.words.{file}"), name))
+
+
+def waits_for_trust(word: str, talk: Talk) -> bool:
+    from mainspring.cli.trusting import is_held_back  # few say a word that nobody knows
+
+    return is_held_back(word, talk.world.around)
 
 
 def hint(word: str, talk: Talk) -> str:

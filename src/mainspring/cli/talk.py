@@ -7,7 +7,10 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from mainspring.assembly.options import Options
+from msgspec.structs import replace
+
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.options import Options, StartError
 from mainspring.assembly.parts import Parts, open_journal, prepare
 from mainspring.assembly.sessions import Opened
 from mainspring.assembly.words import count
@@ -18,6 +21,7 @@ from mainspring.core.models import Model
 from mainspring.core.updates import Result, Update
 from mainspring.engine.deps import Question
 from mainspring.engine.session import Session
+from mainspring.engine.shared import Policy, Shared
 
 
 class Lines(Protocol):
@@ -65,7 +69,12 @@ class Talk:
         """Something short, for which nobody waits before the end."""
         task = asyncio.ensure_future(work)
         self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
+        task.add_done_callback(self._is_done)
+
+    def _is_done(self, task: asyncio.Future[object]) -> None:
+        self._beside.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.output.line(f"Something failed: {harmless(str(error) or repr(error))}", Style.YELLOW)
 
     async def open(self) -> None:
         await self.world.open()
@@ -98,6 +107,36 @@ class Talk:
         fresh.shared.ledger.settle(0, shared.ledger.account.spent)
         if shared.policy != fresh.shared.policy:
             await fresh.change(shared.policy)
+
+    async def begin_again(self) -> None:
+        """The same conversation, with all that it is made of prepared anew: what counts here has changed. What somebody
+        has allowed or chosen stays. Raises `StartError`, and then nothing has changed."""
+        said, journal = bool(self.world.session.state.history), self.opened.journal
+        if said and (journal is None or not journal.stored):
+            raise StartError("nothing of it is stored. '/clear' begins a new one")
+        shared, mode = self.world.session.shared, self.parts.mode
+        options = self._options_for(self.world.about.session_id if said else None)
+        parts = prepare(options, dict(os.environ))
+        await self.close()  # its file can be open only once
+        self._take(parts, self._opened_again(parts))
+        await self.open()
+        was_chosen = shared.policy.mode != mode
+        await self._keep(shared, shared.policy if was_chosen else replace(shared.policy, mode=parts.mode))
+
+    def _opened_again(self, parts: Parts) -> Opened:
+        try:
+            return open_journal(parts)
+        except StartError as error:  # somebody was faster, or has removed it
+            self.output.line(f"It cannot be taken up again: {harmless(str(error))}. A new one begins.", Style.YELLOW)
+            parts.options.resume = None
+            return open_journal(parts)
+
+    async def _keep(self, before: Shared, policy: Policy) -> None:
+        """What was spent counts, and once: a session that is taken up again knows of its own."""
+        fresh = self.world.session
+        fresh.shared.ledger.settle(0, max(0, before.ledger.account.spent - fresh.shared.ledger.account.spent))
+        if policy != fresh.shared.policy:
+            await fresh.change(policy)
 
     async def go_on_with(self, session_id: str) -> None:
         await self._change_to(self._options_for(session_id))

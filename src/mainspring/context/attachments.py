@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from mainspring.core.messages import Message, Origin, User, user
+from mainspring.core.messages import Content, Message, Origin, Text, User
 from mainspring.core.value import Bundle
 
 
@@ -21,6 +21,7 @@ class Kind(StrEnum):
     CHANGED = "changed file"
     FILE = "file"  # that somebody names in a prompt
     FOLDER = "folder"
+    MEDIA = "image or document"
     QUEUED = "queued command"
     HOOK = "hook"
     KEPT = "kept"  # by tools, such as tasks
@@ -51,6 +52,7 @@ MANNERS: dict[Kind, Manner] = {
         "here counts as read.",
     ),
     Kind.FOLDER: Manner(10_000, "The user names this folder in the prompt. This is what is in it."),
+    Kind.MEDIA: Manner(1_000, "The user names this file in the prompt. It counts as read."),
     Kind.QUEUED: Manner(100_000, "The user sent this while you were working. Take it into account."),
     Kind.HOOK: Manner(10_000, "What a hook of the user had to say."),
     Kind.KEPT: Manner(40_000, "What your tools keep for this session, and you no longer see above."),
@@ -66,6 +68,7 @@ class Attachment(Bundle):
     kind: Kind
     name: str  # what it is of, such as a path; may be empty
     text: str
+    media: tuple[Content, ...] = ()  # images and documents, behind the text
 
 
 def render(attachment: Attachment) -> User:
@@ -76,7 +79,7 @@ def render(attachment: Attachment) -> User:
     said = f'<{MARKER} kind="{attachment.kind}"{name}>\n{manner.about}\n\n{text}\n</{MARKER}>'
     if not said.isascii():
         said = said.encode(errors="replace").decode()  # a path may hold half a character, which no request can
-    return user(said, Origin.ATTACHMENT)
+    return User((Text(said), *attachment.media), Origin.ATTACHMENT)
 
 
 def cut(text: str, most: int, name: str = "") -> str:
@@ -89,20 +92,20 @@ def cut(text: str, most: int, name: str = "") -> str:
     return f"{kept}\n[Cut: the first {len(kept):,} of {len(text):,} characters are here.{way_out}]"
 
 
-NONE: frozenset[str] = frozenset()
+NONE: frozenset[tuple[Content, ...]] = frozenset()
 
 
-def held(view: Iterable[Message]) -> frozenset[str]:
-    """The texts of all attachments in a view."""
+def held(view: Iterable[Message]) -> frozenset[tuple[Content, ...]]:
+    """What all attachments in a view say and show."""
     found = [message for message in view if isinstance(message, User) and message.origin is Origin.ATTACHMENT]
-    return frozenset([message.text for message in found])
+    return frozenset([message.content for message in found])
 
 
 def missing(attachments: Iterable[Attachment], view: Iterable[Message]) -> tuple[User, ...]:
     """Those that the view does not hold, or no longer: they have to be sent, again."""
     wanted = [render(attachment) for attachment in attachments]
     there = held(view) if wanted else NONE
-    return tuple([message for message in wanted if message.text not in there])
+    return tuple([message for message in wanted if message.content not in there])
 
 
 def _harmless(text: str) -> str:

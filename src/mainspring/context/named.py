@@ -2,7 +2,8 @@
 
 By the rules for `Read`: what it may not read, or would have to ask for, is not brought. A name that leads to nothing is
 a word like any other: people, packages, decorators. What is there and cannot be brought is told to the model, so that
-nobody thinks it was: a pipe, a device, what is no text, what is too large.
+nobody thinks it was: a pipe, a device, what is neither text nor an image nor a PDF, what is too large. The person is
+told of each, too, in words of their own: `Brought` has them.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from typing import Literal
 
 from mainspring.context.attachments import Attachment, Kind
 from mainspring.context.includes import mentions
+from mainspring.core.messages import Content, Text
 from mainspring.core.value import Bundle
 from mainspring.processes.atomic import ReadSet
-from mainspring.processes.opening import open_folder, read
+from mainspring.processes.opening import open_folder, open_read, read_all
 from mainspring.processes.paths import PathRefused, Resolved, resolve
+from mainspring.providers.media import FEWER_BYTES
 
 MOST = 20  # files and folders of one prompt
 LARGEST = 256 * 1024  # bytes; of a larger file, `Read` shows parts
 MOST_TEXT = 40_000  # characters of one file: about 12,000 tokens
 TOTAL = 120_000  # of all
+MEDIA = FEWER_BYTES  # of base64, of all images and documents after the first: more would push each other out
 MOST_LINES = 2_000  # as with `Read`
 WIDTH = 2_000  # characters of a line
 MOST_ENTRIES = 500  # of a folder
@@ -33,8 +37,31 @@ ASKS = "[Not attached: to read it takes the user's consent, for which the Read t
 DENIED = "[Not attached: a rule keeps it from being read.]"
 NO_TEXT = "[Not attached: it is no text. The Read tool shows images, PDF documents and notebooks.]"
 TOO_MANY = "[Not attached: the prompt names more than fits. Use the Read tool.]"
-NO_LINES = "[It has {count:,} lines, none from {first:,} on.]"
+NO_LINES = "It has {count:,} lines, none from {first:,} on."
 EMPTY = "[It is empty.]"
+
+# And what the person is told of it.
+WHY = {
+    ASKS: "reading it needs your consent",
+    DENIED: "a rule keeps it from being read",
+    NO_TEXT: "it is neither text nor an image nor a PDF",
+    TOO_MANY: "the prompt names more than fits",
+}
+
+
+class Medium(Bundle):
+    """An image or a document. Without content: why a model cannot have it."""
+
+    what: str  # 'PNG image, 640 x 480'
+    content: Content | None = None
+    data: bytes = b""  # of the file
+    why_not: str = ""
+    way_out: str = ""  # for the model
+
+    @property
+    def size(self) -> int:
+        """As it is counted: of base64."""
+        return len(self.data) * 4 // 3
 
 
 class Reach(Bundle):
@@ -45,6 +72,7 @@ class Reach(Bundle):
     may: Callable[[str], Awaitable[Verdict]]  # what the rules say of `Read` for a path
     listed: Callable[[str], bool]  # whether a rule lets a name in a folder be shown
     known: ReadSet | None = None  # what is brought counts as read
+    medium: Callable[[int, str], Medium | None] | None = None  # of an open file and its name; None: it is neither
 
 
 class Span(Bundle):
@@ -59,20 +87,46 @@ class Found(Bundle):
     span: Span
 
 
-async def named(text: str, reach: Reach) -> tuple[tuple[Resolved, Attachment], ...]:
+class Brought(Bundle):
+    """What became of a name: what was brought, or why it was not."""
+
+    path: Resolved
+    attachment: Attachment
+    what: str = ""  # '12 lines'
+    why_not: str = ""
+
+
+class Room(Bundle):
+    """For what is still to come."""
+
+    text: int = TOTAL
+    media: int = MEDIA
+    files: int = MOST
+
+    @property
+    def is_full(self) -> bool:
+        return self.text <= 0 or self.files <= 0
+
+    def holds(self, medium: Medium) -> bool:
+        """The first one at any rate: it is within the limits of its kind."""
+        return self.media == MEDIA or medium.size <= self.media
+
+    def without(self, attachment: Attachment) -> Room:
+        media = sum([len(part.data) for part in attachment.media if not isinstance(part, Text)])
+        return Room(self.text - len(attachment.text), self.media - media, self.files - 1)
+
+
+async def named(text: str, reach: Reach) -> tuple[Brought, ...]:
     """What a prompt brings along, in its order; each place once for each part of it."""
-    brought: dict[tuple[str, Span], tuple[Resolved, Attachment]] = {}
-    room = TOTAL
+    brought: dict[tuple[str, Span], Brought] = {}
+    room = Room()
     for name in mentions(text):
         found = look_up(name, reach)
         if found is None or (key := (found.path.real, found.span)) in brought:
             continue
-        if len(brought) >= MOST or room <= 0:
-            attachment = Attachment(Kind.FILE, found.path.real, TOO_MANY)
-        else:
-            attachment = await brought_from(found, reach, min(room, MOST_TEXT))
-        room -= len(attachment.text)
-        brought[key] = (found.path, attachment)
+        made = refused(found, TOO_MANY) if room.is_full else await brought_from(found, reach, room)
+        room = room.without(made.attachment)
+        brought[key] = made
     return tuple(brought.values())
 
 
@@ -99,43 +153,78 @@ def lines_of(name: str) -> tuple[str, Span]:
     return said[1], Span(first, max(first, int(said[3] or first)))
 
 
-async def brought_from(found: Found, reach: Reach, room: int) -> Attachment:
-    path, span = found.path, found.span
-    kind = Kind.FOLDER if path.kind == "folder" else Kind.FILE
+async def brought_from(found: Found, reach: Reach, room: Room) -> Brought:
+    path = found.path
     verdicts = [await reach.may(name) for name in path.names] if path.kind != "special" else []
     if "deny" in verdicts:
-        return Attachment(kind, path.real, DENIED)
+        return refused(found, DENIED)
     if "ask" in verdicts:
-        return Attachment(kind, path.real, ASKS)
+        return refused(found, ASKS)
     try:
-        text = listing(path, reach) if kind is Kind.FOLDER else contents(path, span, reach, room)
+        return listing(found, reach) if path.kind == "folder" else contents(found, reach, room)
     except PathRefused as error:
-        text = f"[Not attached: {error}.]"
+        why = str(error)
     except OSError as error:
-        text = f"[Not attached: {error.strerror}.]"
-    return Attachment(kind, path.real, text)
+        why = str(error.strerror)
+    return refused(found, f"[Not attached: {why}.]", why)
+
+
+def refused(found: Found, text: str, why: str = "") -> Brought:
+    """`text` is for the model, `why` for the person."""
+    kind = Kind.FOLDER if found.path.kind == "folder" else Kind.FILE
+    return Brought(found.path, Attachment(kind, found.path.real, text), why_not=why or WHY[text])
 
 
 # --- a file -----------------------------------------------------------------------------------------
 
 
-def contents(path: Resolved, span: Span, reach: Reach, room: int) -> str:
-    data = read(path, limit=LARGEST)
-    if b"\0" in data:
-        return NO_TEXT
+def contents(found: Found, reach: Reach, room: Room) -> Brought:
+    path = found.path
+    fd = open_read(path)
+    try:
+        medium = reach.medium(fd, path.real) if reach.medium is not None else None
+        data = read_all(fd, path.real, LARGEST) if medium is None else medium.data
+    finally:
+        os.close(fd)
+    if medium is not None and medium.content is None:
+        return refused(found, f"[Not attached: {medium.why_not}. {medium.way_out}]", medium.why_not)
+    if medium is None and b"\0" in data:
+        return refused(found, NO_TEXT)
+    if medium is not None and not room.holds(medium):
+        return refused(found, TOO_MANY)
     if reach.known is not None:
         reach.known.remember(path, data)
+    return of_text(found, data, min(room.text, MOST_TEXT)) if medium is None else of_medium(found, medium)
+
+
+def of_medium(found: Found, medium: Medium) -> Brought:
+    assert medium.content is not None
+    said = f"[{medium.what}: it follows.]"
+    return Brought(found.path, Attachment(Kind.MEDIA, found.path.real, said, (medium.content,)), medium.what)
+
+
+def of_text(found: Found, data: bytes, room: int) -> Brought:
+    path, span = found.path, found.span
     if not data:
-        return EMPTY
+        return Brought(path, Attachment(Kind.FILE, path.real, EMPTY), "empty")
     text = data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").replace("\r\n", "\n")
     rows = text.removesuffix("\n").split("\n")  # and at nothing else: so `Read` counts them
     wanted = rows[span.first - 1 : span.last]
     if not wanted:
-        return NO_LINES.format(count=len(rows), first=span.first)
-    return shown(wanted[:MOST_LINES], span.first, len(rows), room, whole=len(wanted))
+        words = NO_LINES.format(count=len(rows), first=span.first)
+        return refused(found, f"[{words}]", words.removesuffix("."))
+    lines = shown(wanted[:MOST_LINES], span.first, room)
+    last = span.first + len(lines) - 1
+    if len(lines) < len(wanted):
+        lines.append(f"[Lines {span.first}-{last} of {len(rows):,}. The Read tool goes on with offset={last + 1}.]")
+    whole = last - span.first + 1 == len(rows)
+    what = (
+        f"{len(rows):,} line{'' if len(rows) == 1 else 's'}" if whole else f"lines {span.first}-{last} of {len(rows):,}"
+    )
+    return Brought(path, Attachment(Kind.FILE, path.real, "\n".join(lines)), what)
 
 
-def shown(rows: list[str], first: int, total: int, room: int, *, whole: int) -> str:
+def shown(rows: list[str], first: int, room: int) -> list[str]:
     """With their numbers, as many as there is room for."""
     lines: list[str] = []
     for number, row in enumerate(rows, first):
@@ -144,20 +233,21 @@ def shown(rows: list[str], first: int, total: int, room: int, *, whole: int) -> 
         if room < 0 and lines:
             break
         lines.append(line)
-    last = first + len(lines) - 1
-    if len(lines) < whole:
-        lines.append(f"[Lines {first}-{last} of {total:,}. The Read tool goes on with offset={last + 1}.]")
-    return "\n".join(lines)
+    return lines
 
 
 # --- a folder ---------------------------------------------------------------------------------------
 
 
-def listing(path: Resolved, reach: Reach) -> str:
+def listing(found: Found, reach: Reach) -> Brought:
     """Names, folders with a slash; none that a rule keeps from being read."""
-    rows = [row for row in _entries(path.real) if reach.listed(f"{path.real.rstrip('/')}/{row.rstrip('/')}")]
+    real = found.path.real
+    rows = [row for row in _entries(real) if reach.listed(f"{real.rstrip('/')}/{row.rstrip('/')}")]
     more = [f"[The first {MOST_ENTRIES:,} of more.]"] if len(rows) > MOST_ENTRIES else []
-    return "\n".join([*rows[:MOST_ENTRIES], *more]) or EMPTY
+    text = "\n".join([*rows[:MOST_ENTRIES], *more]) or EMPTY
+    number = min(len(rows), MOST_ENTRIES)
+    what = f"folder, {'the first ' if more else ''}{number:,} name{'' if number == 1 else 's'}"
+    return Brought(found.path, Attachment(Kind.FOLDER, real, text), what)
 
 
 def _entries(real: str) -> list[str]:

@@ -51,6 +51,7 @@ ATTACHED = {  # else by their name
     Attached.CHANGED: "changed files",
     Attached.FILE: NAMED,
     Attached.FOLDER: NAMED,
+    Attached.MEDIA: NAMED,
     Attached.QUEUED: WORDS,
     Attached.HOOK: REMINDERS,
 }

@@ -25,7 +25,7 @@ from mainspring.processes.paths import PathRefused, resolve
 if TYPE_CHECKING:
     from mainspring.context.changed import Changes
     from mainspring.context.commands import Commands
-    from mainspring.context.named import Verdict
+    from mainspring.context.named import Brought, Medium, Verdict
     from mainspring.context.notes import Notes
     from mainspring.context.skills import Skills
     from mainspring.context.slash import Slash
@@ -116,18 +116,24 @@ class Surroundings:
         self._commands.refresh()
         return self._slash
 
-    async def named(self, text: str, may: Callable[[str], Awaitable[Verdict]]) -> tuple[Attachment, ...]:
-        """What a prompt names by `@path`. `may`: what the rules say of `Read` for a path."""
+    async def named(
+        self,
+        text: str,
+        may: Callable[[str], Awaitable[Verdict]],
+        medium: Callable[[int, str], Medium | None] | None = None,
+    ) -> tuple[Brought, ...]:
+        """What a prompt names by `@path`. `may`: what the rules say of `Read` for a path. `medium`: the image or the
+        document that an open file is."""
         if "@" not in text:
             return ()
         from mainspring.context.named import Reach, named
 
         where, known = self.memory.where, self._around.read
-        listed = where.may_read
-        found = await named(text, Reach(where.cwd, where.user or None, may, listed, known() if known else None))
-        for path, _ in found:
-            self._unsure |= self._touched(path.real)
-        return tuple([attachment for _, attachment in found])
+        reach = Reach(where.cwd, where.user or None, may, where.may_read, known() if known else None, medium)
+        found = await named(text, reach)
+        for one in found:
+            self._unsure |= self._touched(one.path.real)
+        return found
 
     def attachments(self, state: State, now: int) -> tuple[User, ...]:
         """What the next request must bring beside what its view holds. Costs a few `lstat` when nothing happened."""

@@ -3,7 +3,7 @@ begins and ends. For every door."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
 from mainspring.core.errors import ToolError
@@ -18,11 +18,30 @@ class Blocked(Value):
     reason: str
 
 
-Attach = Callable[[str], Awaitable[tuple[User, ...]]]
+class Attached(Value):
+    """What became of an `@name` in a prompt, for whoever looks: what was attached, or why it was not."""
+
+    name: str  # as it was written
+    what: str = ""  # '12 lines'
+    why_not: str = ""
 
 
-async def nothing(text: str) -> tuple[User, ...]:  # noqa: ARG001  # it has the shape of what brings something
-    return ()
+class Heard(tuple[User, ...]):
+    """What goes to the model, as any tuple has it; a door may tell what came along."""
+
+    attached: tuple[Attached, ...]
+
+    def __new__(cls, messages: Iterable[User] = (), attached: tuple[Attached, ...] = ()) -> Heard:
+        made = super().__new__(cls, messages)
+        made.attached = attached
+        return made
+
+
+Attach = Callable[[str], Awaitable[Heard]]
+
+
+async def nothing(text: str) -> Heard:  # noqa: ARG001  # it has the shape of what brings something
+    return Heard()
 
 
 class Prompts:
@@ -37,7 +56,7 @@ class Prompts:
         self._attach = attach
         self._begun = False
 
-    async def said(self, prompt: User, words: str | None = None) -> tuple[User, ...] | Blocked:
+    async def said(self, prompt: User, words: str | None = None) -> Heard | Blocked:
         """What goes to the model: the prompt, the files that it names, and what hooks have to add to it. `words`: what
         of it is looked through for files; None: all. Data that came along names none."""
         context: list[str] = []
@@ -52,7 +71,7 @@ class Prompts:
             files = await self._attach(prompt.text if words is None else words)
         except ToolError as error:
             return Blocked(str(error))
-        return (prompt, *files, *[user(text, Origin.ATTACHMENT) for text in context])
+        return Heard((prompt, *files, *[user(text, Origin.ATTACHMENT) for text in context]), files.attached)
 
     async def ended(self, reason: str) -> None:
         if self._begun:

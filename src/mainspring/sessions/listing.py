@@ -28,7 +28,11 @@ WINDOW = 64 * 1024  # as the Claude Agent SDK reads it
 TITLE = 200
 LONGEST_SHOWN = 2_000  # characters of one block
 
-_TITLES = (b'"customTitle":"', b'"aiTitle":"', b'"lastPrompt":"', b'"summary":"')
+# A name that somebody gave wins. Then what it began with: that is what one remembers a conversation by, and it stays.
+# The last prompt, which the Claude Agent SDK shows in its own lists (`sdk/session_facts.py`), only where the first one
+# stands too far behind the beginning of the file.
+_NAMES = (b'"customTitle":"', b'"aiTitle":"')
+_HINTS = (b'"lastPrompt":"', b'"summary":"')
 _CWD = b'"cwd":"'
 _STRING = re.compile(rb'(?:[^"\\]|\\.)*+"')
 _FIGURES = [re.compile(rb'"%b":(\d+)' % name) for name in (b"turns", b"spent")]
@@ -47,7 +51,7 @@ class Entry(NamedTuple):
     cost: int = 0  # nano-dollars
 
 
-MOST_LISTED = 50  # more than fit on a screen; describing one takes 40 us
+MOST_LISTED = 50  # more than fit on a screen; describing one takes 60 us
 
 
 def listed(folder: Place, limit: int | None = MOST_LISTED) -> list[Entry]:
@@ -105,11 +109,9 @@ def describe(entry: Entry) -> Entry | None:
 
 
 def _title(head: bytes, tail: bytes) -> str:
-    for place, field in enumerate(_TITLES):
-        found = _last(field, tail) or (_last(field, head) if place < 2 else "")
-        if found:
-            return found
-    return _first_prompt(head)
+    names = (_last(field, text) for field in _NAMES for text in (tail, head))
+    hints = (_last(field, tail) for field in _HINTS)
+    return next(filter(None, names), "") or _first_prompt(head) or next(filter(None, hints), "")
 
 
 def _last(field: bytes, text: bytes) -> str:
@@ -126,8 +128,8 @@ def _value(text: bytes, at: int, field: bytes) -> str:
 
 def _first_prompt(head: bytes) -> str:
     for raw in head.split(b"\n"):
-        if not raw.startswith(b"{") or b'"type":"user"' not in raw:
-            continue
+        if not raw.startswith(b"{") or b'"type":"user"' not in raw or b'"isMeta":true' in raw:
+            continue  # within a text these have backslashes
         try:
             line = parse(raw)
             hidden = line.type != "user" or line.isMeta or line.isCompactSummary

@@ -25,17 +25,18 @@ def image_in(data: bytes) -> Found | None:
     return None
 
 
-def refuse_if_large(found: Found, size: int, name: str) -> None:
+def too_large(found: Found, size: int) -> str:
+    """Why a model does not take it; empty: it does."""
     if size > MOST_BYTES:
-        raise ToolError(
-            f"The image '{name}' has {size:,} bytes; {MOST_BYTES:,} is the most that a model takes: make a smaller "
-            "copy first, in Bash."
-        )
+        return f"has {size:,} bytes; {MOST_BYTES:,} is the most that a model takes"
     if found.size and max(found.size) > MOST_PIXELS:
-        raise ToolError(
-            f"The image '{name}' has {found.size[0]} x {found.size[1]} pixels; {MOST_PIXELS} on a side is the most: "
-            "make a smaller copy first, in Bash."
-        )
+        return f"has {found.size[0]} x {found.size[1]} pixels; {MOST_PIXELS} on a side is the most"
+    return ""
+
+
+def refuse_if_large(found: Found, size: int, name: str) -> None:
+    if why := too_large(found, size):
+        raise ToolError(f"The image '{name}' {why}: make a smaller copy first, in Bash.")
 
 
 # --- kinds ------------------------------------------------------------------------------------------

@@ -33,16 +33,23 @@ def pages_of(data: bytes) -> int | None:
     return max(counts, default=0) or len(re.findall(_PAGE, data)) or None
 
 
+def too_large(size: int) -> str:
+    """Why a model does not take it; empty: it does."""
+    return f"has {size:,} bytes; {MOST_BYTES:,} is the most that a model takes" if size > MOST_BYTES else ""
+
+
+def too_long(pages: int | None) -> str:
+    return f"has {pages:,} pages; {MOST_PAGES} is the most at once" if pages is not None and pages > MOST_PAGES else ""
+
+
 def refuse_if_large(size: int, name: str) -> None:
-    if size > MOST_BYTES:
-        raise ToolError(
-            f"The document '{name}' has {size:,} bytes; {MOST_BYTES:,} is the most that a model takes. {_OUT}"
-        )
+    if why := too_large(size):
+        raise ToolError(f"The document '{name}' {why}. {_OUT}")
 
 
 def refuse_if_long(pages: int | None, name: str) -> None:
-    if pages is not None and pages > MOST_PAGES:
-        raise ToolError(f"The document '{name}' has {pages:,} pages; {MOST_PAGES} is the most at once. {_OUT}")
+    if why := too_long(pages):
+        raise ToolError(f"The document '{name}' {why}. {_OUT}")
 
 
 # --- some pages -------------------------------------------------------------------------------------

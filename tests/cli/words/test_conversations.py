@@ -233,7 +233,7 @@ def test_an_export_has_prompts_answers_and_a_line_for_each_call(serve: Serve, mo
         )
         (stage.folder / "sub").mkdir()
         await sitting.said("/export sub")
-        assert "> bye" in (stage.folder / "sub" / "bye.md").read_text()  # by its last prompt, as lists call it
+        assert "> bye" in (stage.folder / "sub" / path.name).read_text()  # by its first prompt, as lists call it
         (stage.folder / "link.md").symlink_to("nowhere")
         await sitting.said("/export link.md")
         assert not (stage.folder / "nowhere").exists()

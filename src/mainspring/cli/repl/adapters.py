@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -22,6 +23,7 @@ class PromptHistory(History):
     def __init__(self, past: Past, expand: Callable[[str], str] = str) -> None:
         super().__init__()
         self._past, self._expand = past, expand
+        self._writer = ThreadPoolExecutor(1, "history")  # waited for when the process ends
 
     async def load(self) -> AsyncGenerator[str, None]:
         if not self._loaded:
@@ -42,7 +44,8 @@ class PromptHistory(History):
             super().append_string(string)
 
     def store_string(self, string: str) -> None:
-        self._past.add(self._expand(string))
+        """In a thread, one after the other: another process may hold the file for a moment."""
+        self._writer.submit(self._past.add, self._expand(string))
 
 
 def _without(found: list[str], new: set[str]) -> list[str]:

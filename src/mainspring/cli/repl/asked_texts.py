@@ -11,9 +11,12 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from mainspring.cli.repl.forms import OTHER
 from mainspring.cli.repl.menus import Choice, Choices, Clock, Field, Picked
 from mainspring.cli.repl.page import Page, clean, markdown
-from mainspring.cli.repl.sheet import Sheet
+from mainspring.cli.repl.sheet import OF_A_RUN, STOPS, Sheet
+from mainspring.core.value import Bundle
+from mainspring.permissions.policy import Mode
 from mainspring.tools.plan import approved
 
 TITLE = "Question"
@@ -31,24 +34,29 @@ Ask = Sheet[str | None]
 Way = tuple[Choice, str]  # something to choose, and the words that it stands for
 
 
-def of_plan(text: str, now: Clock) -> Ask | None:
+class PlanSaid(Bundle):
+    words: str
+    mode: str = ""  # that the person chose: the tool keeps it, if it is set before it hears the words
+
+
+def of_plan(text: str, now: Clock) -> Sheet[PlanSaid] | None:
     found = PLAN.fullmatch(text)
     if found is None:
         return None
+    ways = [(Choice(f"Yes, in mode '{clean(found['mode'])}'"), PlanSaid("yes"))]
+    if found["mode"] != Mode.ACCEPT_EDITS:
+        ways.insert(0, (Choice("Yes, and make edits without asking"), PlanSaid("yes", Mode.ACCEPT_EDITS)))
+    hint = "say what should be different, or Enter for a plain no"
+    no = Choice("No, and say what should be different", words="No", hint=hint)
 
-    def meant(picked: Picked | None) -> str:
-        if picked is None or picked.places[0] == 1:
-            words = picked.words if picked is not None else ""
-            return f"no: {words}" if approved(words) else words or "no"  # 'ok', but as a no
-        return "yes"
+    def meant(picked: Picked | None) -> PlanSaid:
+        if picked is not None and picked.places[0] < len(ways):
+            return ways[picked.places[0]][1]
+        words = picked.words if picked is not None else ""
+        return PlanSaid(f"no: {words}" if approved(words) else words or "no")  # 'ok', but as a no
 
-    choices = Choices(
-        [
-            Choice(f"Yes, in mode '{clean(found['mode'])}'"),
-            Choice("No, and say what should be different", words="No"),
-        ]
-    )
-    return Sheet("Carry out this plan?", markdown(found["plan"]), choices, meant, now=now, escape="no")
+    choices, out = Choices([*[choice for choice, _ in ways], no]), (("esc", "no"), STOPS)
+    return Sheet("Carry out this plan?", markdown(found["plan"]), choices, meant, now=now, ways_out=out)
 
 
 def of_text(text: str, now: Clock) -> Ask:
@@ -63,7 +71,7 @@ def of_text(text: str, now: Clock) -> Ask:
     above, options = numbered(above)
     if options and (ONE.match(last) or MANY.match(last)):
         ways = [(Choice(clean(title)), sign(options, place)) for place, title in enumerate(options)]
-        own = [(Choice("Other (your own words)", words="Other", bare=False), "")] if OWN_WORDS in last else []
+        own = [(OTHER, "")] if OWN_WORDS in last else []
         many = MANY.match(last) is not None
         return chosen(above, [*ways, *left_out, *own], now, many=many)
     return written(text, now)
@@ -100,11 +108,11 @@ def chosen(text: str, ways: Sequence[Way], now: Clock, *, many: bool = False) ->
 
     words = any(choice.words for choice, _ in ways)
     choices = Choices([choice for choice, _ in ways], many=many, narrowed=len(ways) > SHORT and not many and not words)
-    return Sheet(TITLE, Page.of(Text(clean(text))), choices, meant, now=now)
+    return Sheet(TITLE, Page.of(Text(clean(text))), choices, meant, now=now, ways_out=OF_A_RUN)
 
 
 def written(text: str, now: Clock) -> Ask:
     def meant(picked: Picked | None) -> str | None:
         return None if picked is None else picked.words
 
-    return Sheet(TITLE, Page.of(Text(clean(text))), Field(), meant, now=now)
+    return Sheet(TITLE, Page.of(Text(clean(text))), Field(), meant, now=now, ways_out=OF_A_RUN)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
 from mainspring.cli.repl import pickers
 from mainspring.cli.repl.menus import Choice
-from mainspring.cli.repl.page import one_line
+from mainspring.cli.repl.page import clean, one_line
 from mainspring.cli.repl.sheet import Sheet
 from mainspring.cli.repl.stage import Stage
 from mainspring.cli.talk import Talk
@@ -28,9 +29,10 @@ async def session(talk: Talk, stage: Stage) -> str | None:
 
     place = new_place(talk.parts.environment, talk.parts.cwd, ())
     if place.home is None:
-        return None
-    found = [one for one in listed(place.folder) if one.session_id != talk.world.about.session_id]
-    return await chosen(pickers.sessions(found, at=time.time(), now=time.monotonic), stage) if found else None
+        return ""
+    own = talk.world.about.session_id
+    found = [one for one in await asyncio.to_thread(listed, place.folder) if one.session_id != own]
+    return await chosen(pickers.sessions(found, at=time.time(), now=time.monotonic), stage) if found else ""
 
 
 async def model(talk: Talk, stage: Stage) -> str | None:
@@ -41,16 +43,26 @@ async def model(talk: Talk, stage: Stage) -> str | None:
 
 
 async def prompt(talk: Talk, stage: Stage) -> str | None:
-    """Numbered from the end, as `/rewind` takes them."""
+    """Numbered from the end, as `/rewind` takes them. Empty: the word itself says why there is no way back."""
     from mainspring.cli.words.conversations import said
 
     texts = [one.text for one in reversed(said(talk))]
     if not texts:
-        return "0"  # the word itself says why there is no way back
+        return ""
     numbers = [str(number) for number in range(1, len(texts) + 1)]
     choices = [Choice(one_line(text) or "(no words)") for text in texts]
     told = "The conversation goes back to before this prompt, as a fork. Files stay as they are."
     return await chosen(pickers.picker("Rewind", told, choices, numbers, now=time.monotonic), stage)
+
+
+async def trusts(held: list[str], folder: str, stage: Stage) -> bool:
+    said = (
+        f"{clean(folder)} brings {', '.join(held)}. They may run commands and change what is asked; "
+        "they take effect only if you trust the folder."
+    )
+    choices = [Choice("Go on without them"), Choice("Trust this folder, now and later")]
+    sheet = pickers.picker("Do you trust this folder?", said, choices, ["", "yes"], now=time.monotonic)
+    return await chosen(sheet, stage) == "yes"
 
 
 CHOICES: dict[str, Callable[[Talk, Stage], Awaitable[str | None]]] = {

@@ -82,6 +82,8 @@ class Desk:
         self._helping, self._remarked = False, ""
         self._stopped = -DOUBLE  # when Ctrl-C found nothing to stop
         self._raw: list[Any] | None = None  # how the terminal is while it is ours
+        self.is_away = False  # it is given to a program of the user's own
+        self._suspended = False  # by Ctrl-Z
         output = output or this_terminal()
         bindings = Bindings(self._editor, self).made
         self.stage = Stage(self._editor, bindings, self._footer, input=input, output=output, colour=wants_colour())
@@ -101,9 +103,12 @@ class Desk:
         self._history.begin(helps.history)
         self.stage.above = (shown, conversation.waiting, self)
         talk.suggested = self._suggest
-        for text in self._early:
-            conversation.say(text)
         self.stage.redraw()
+
+    def say_early(self) -> None:
+        """What was typed before all was loaded."""
+        for text in self._early:
+            self._say(text)
 
     async def run(self) -> None:
         """Until `end`, or until the terminal is gone."""
@@ -113,6 +118,8 @@ class Desk:
                 await self.stage.app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             beat.cancel()
+            if self._sat is not None and self._sat.own_status is not None:
+                self._sat.own_status.close()
 
     def _is_drawn(self, _: object) -> None:
         if not self.drawn.is_set():
@@ -121,7 +128,7 @@ class Desk:
                 self._raw = termios.tcgetattr(0)
 
     def end(self) -> None:
-        if self.stage.app.is_running:
+        if self.stage.app.is_running and not self.stage.app.is_done:
             self.stage.app.exit()
 
     async def _beat(self) -> None:
@@ -131,12 +138,14 @@ class Desk:
                 self.stage.redraw()
 
     def take_terminal_again(self) -> None:
-        """Somebody else has had it: a shell, while we were stopped."""
-        if self._raw is not None:
+        """Somebody else has had it: a shell, while we were stopped. Not if it is a program's of the user's own, or if
+        prompt-toolkit has stopped us, and puts it right itself."""
+        if self._raw is not None and not self.is_away and not self._suspended:
             with suppress(termios.error):
                 termios.tcsetattr(0, termios.TCSANOW, self._raw)
             self.stage.app.renderer.reset()
             self.stage.redraw()
+        self._suspended = False
 
     # --- what is drawn ----------------------------------------------------------------------------------------------
 
@@ -146,7 +155,7 @@ class Desk:
         talk, own_status = self._sat.talk, self._sat.own_status
         away = talk.world.agents.away
         waits = f"{away} in the background" if away else ""
-        if self._sat.conversation.rests_on_prompts:
+        if self._sat.conversation.waits_for_a_word:
             waits = "Enter sends what waits, Up takes it back"
         own = own_status.text if own_status is not None else ""
         mode = talk.world.session.shared.policy.mode
@@ -180,6 +189,10 @@ class Desk:
         if self._sat is None:
             self._early.append(text)
             return
+        self._say(text)
+
+    def _say(self, text: str) -> None:
+        assert self._sat is not None  # all is loaded
         self._history.append_string(text)
         self._sat.conversation.say(self._sat.helps.pastes.expand(text))
 
@@ -226,11 +239,12 @@ class Desk:
         async with self._changing:
             session = talk.world.session
             await session.change(replace(session.shared.policy, mode=next_mode(session.shared.policy.mode)))
+        self.rests(0)
         self.stage.redraw()
 
     def unfold(self) -> None:
         if self._sat is not None and not self._sat.shown.unfold():
-            self._remark("there is nothing to unfold")
+            self._remark("nothing more to unfold")
 
     def toggle_tasks(self) -> None:
         if self._sat is not None:
@@ -239,6 +253,17 @@ class Desk:
     def toggle_help(self) -> None:
         self._helping = not self._helping
 
+    def edit(self) -> None:
+        self.is_away = True
+        self._editor.buffer.open_in_editor().add_done_callback(self._is_back)
+
+    def _is_back(self, _: object) -> None:
+        self.is_away = False
+
+    def suspend(self) -> None:
+        self._suspended = True
+        self.stage.app.suspend_to_background()
+
     def take_back(self) -> bool:
         if self._sat is None or not self._sat.conversation.waiting:
             return False
@@ -246,9 +271,8 @@ class Desk:
         return True
 
     async def _take_back(self, conversation: Conversation) -> None:
-        if text := await conversation.take_back():
-            self._editor.put(text)
-            self.stage.redraw()
+        if text := await conversation.waiting.take_back():
+            self.draft(text)
 
     def complete(self) -> None:
         if self._suggested and not self._editor.buffer.text:
@@ -286,9 +310,10 @@ class Desk:
             self.ring()
 
     def draft(self, text: str) -> None:
-        if not self._editor.buffer.text:
-            self._editor.put(text)
-            self.stage.redraw()
+        """Before what was typed meanwhile."""
+        typed = self._editor.buffer.text
+        self._editor.put(f"{text}\n{typed}" if typed else text)
+        self.stage.redraw()
 
     def ring(self) -> None:
         if self._sat is not None and self._sat.talk.parts.settings.rings:
@@ -301,7 +326,23 @@ class Desk:
     async def given_away(self) -> AsyncGenerator[None]:
         await self.stage.settled()
         async with in_terminal():
-            yield
+            self.is_away = True
+            try:
+                yield
+            finally:
+                self.is_away = False
+
+    def show_past(self) -> None:
+        from mainspring.cli.repl.past import put_past
+
+        assert self._sat is not None  # it is the conversation that asks
+        put_past(self.stage, self._sat.talk)
+
+    async def trusts(self, held: list[str]) -> bool:
+        from mainspring.cli.repl.choosing import trusts
+
+        assert self._sat is not None
+        return await trusts(held, self._sat.talk.parts.cwd, self.stage)
 
     def chooses(self, word: str) -> bool:
         from mainspring.cli.repl.choosing import CHOICES

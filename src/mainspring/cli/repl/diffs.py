@@ -1,25 +1,27 @@
 """Changes to files: those that were made, as Edit and Write tell of them, and those that somebody is asked about.
 
-A line has its number, a sign and its text. Which colours they have, the terminal says; there is no background.
+A line has its number, a sign and its text. Which colours they have, the terminal says; there is no background. Without
+colours it reads as a change, too: what comes is bold, what stays is dim.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from mainspring.cli.repl.laid import in_rows, left_out
+from mainspring.cli.repl.laid import MOST_OF_LINE, Part, in_rows, left_out
 from mainspring.cli.repl.page import clean, indented
 from mainspring.tools import patch
 
 MOST_LINES = 20  # of a change, until it is unfolded
+MOST_ROWS = 3  # to a line, on average
 MOST_PROPOSED = 20_000  # lines: more than anybody scrolls through, and the rest is counted
 
 HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-STYLES = {"+": "added", "-": "removed", " ": "", "…": "hunk", "\\": "detail"}
+STYLES = {"+": "added", "-": "removed", " ": "kept", "…": "hunk", "\\": "detail"}
 
 
 class Changed(NamedTuple):
@@ -49,29 +51,43 @@ def read(diff: str) -> Iterator[Changed]:
             yield Changed("\\", line.removeprefix("\\ "))
 
 
-def drawn(changes: list[Changed], width: int) -> list[Text]:
-    digits = len(str(max([change.number for change in changes], default=0)))
-    rows: list[Text] = []
-    for change in changes:
-        style = STYLES[change.sign]
+def made(diff: str, width: int, most: int = MOST_LINES) -> Part:
+    """A change that was made."""
+    changes = list(read(diff))
+    digits = len(str(max([change.number for change in changes[:most]], default=0)))
+
+    def head(change: Changed) -> Text:
         number = str(change.number) if change.number else ""
         sign = " " if change.sign == "\\" else change.sign
-        head = Text.assemble((f"{number:>{digits}} ", "detail"), (f"{sign} ", style))
-        text = in_rows([clean(change.text)], style, width - head.cell_len)
-        rows += indented(text or [Text()], head, head.cell_len)
-    return rows
+        return Text.assemble((f"{number:>{digits}} ", "detail"), (f"{sign} ", STYLES[change.sign]))
+
+    rows = (row_of(head(change), change.text, STYLES[change.sign], width) for change in changes[:most])
+    return as_many(rows, len(changes), most)
 
 
-def made(diff: str, most: int = MOST_LINES) -> Callable[[int], list[Text]]:
-    """A change that was made: how it is drawn for a width."""
-    changes = list(read(diff))
-    more = len(changes) - most
+def written(content: str, width: int, most: int) -> Part:
+    """A file that is new: how it begins."""
+    lines = split(content)
+    digits = len(str(len(lines[:most])))
+    rows = (
+        row_of(Text(f"{number:>{digits}}  ", "detail"), line, "", width) for number, line in enumerate(lines[:most], 1)
+    )
+    return as_many(rows, len(lines), most)
 
-    def draw(width: int) -> list[Text]:
-        rows = drawn(changes[:most], width)
-        return [*rows, left_out(more)] if more > 0 else rows
 
-    return draw
+def row_of(head: Text, text: str, style: str, width: int) -> list[Text]:
+    rows = in_rows([clean(text[: MOST_OF_LINE + 1])], style, width - head.cell_len)
+    return indented(rows or [Text()], head, head.cell_len)
+
+
+def as_many(lines: Iterable[list[Text]], there_are: int, most: int) -> Part:
+    """A line may take a few rows, but what a machine has written in one line is not to fill the screen."""
+    rows: list[Text] = []
+    for at, line in enumerate(lines):
+        rows += line
+        if len(rows) > most * MOST_ROWS:
+            return Part([*rows[: most * MOST_ROWS], left_out(there_are - at)], cut=True)
+    return Part([*rows, left_out(there_are - most)], cut=True) if there_are > most else Part(rows)
 
 
 # --- before it is made ----------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ class Drawn(Protocol):
 class Modal(Drawn, Protocol):
     """Something that takes the keyboard until it has what it wants. Whoever opened it waits for that."""
 
+    unheard: str  # what was typed, and meant for somebody else
+
     def press(self, key: str, text: str = "") -> None:
         """`key` is one of `KEYS`; for what is typed or pasted it is 'text', and `text` holds it."""
         ...

@@ -71,8 +71,10 @@ class Entry:
 
     # --- drawn ------------------------------------------------------------------------------------------------------
 
-    def draw(self, width: int, *, cursor: bool = True) -> Text:
-        """What is around the cursor, which is drawn reversed."""
+    def draw(self, width: int, *, cursor: bool = True, hint: str = "") -> Text:
+        """What is around the cursor, which is drawn reversed. `hint` stands dimly where nothing is."""
+        if self.empty and hint:
+            return clipped(Text.assemble((" ", "reverse" if cursor else ""), (hint, "detail")), width)
         under = drawn(self._after[-1]) if self._after else " "
         room = width - cell_len(under)
         left, right = self._left(room), self._right(room)

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from mainspring.cli.repl.menus import Choice, Choices, Clock, Picked
 from mainspring.cli.repl.page import Page, clean, one_line
-from mainspring.cli.repl.sheet import Asking, Sheet
+from mainspring.cli.repl.sheet import OF_A_RUN, Asking, Sheet
 from mainspring.tools.question import Question, meant
 
-OTHER = Choice("Other (your own words)", words="Other", bare=False)
+OTHER = Choice("Other (your own words)", words="Other", hint="your own words", bare=False)
 Answers = tuple[str, ...]
 
 
@@ -45,7 +45,8 @@ def sheet_of(one: Question, title: str, now: Clock, before: str = "") -> Sheet[s
     def said(picked: Picked | None) -> str | None:
         return None if picked is None else spoken(one, picked)
 
-    return Sheet(title, Page.of(*lines), Choices([*options, OTHER], many=one.multi_select), said, now=now)
+    choices = Choices([*options, OTHER], many=one.multi_select)
+    return Sheet(title, Page.of(*lines), choices, said, now=now, ways_out=OF_A_RUN)
 
 
 class Form(Asking[Answers | None]):
@@ -59,20 +60,26 @@ class Form(Asking[Answers | None]):
 
     def press(self, key: str, text: str = "") -> None:
         if self.over:
+            self.miss(key, text)
             return
         if key == "s-tab" and len(self._questions) > 1:
             self._go(max(0, self._at - 1))
         elif self._look is not None:
-            self._look.press(key, text)
+            self._hand(self._look, key, text)
             self._looked(self._look)
         else:
-            self._sheet.press(key, text)
+            self._hand(self._sheet, key, text)
             self._answered(self._sheet)
 
     def draw(self, width: int, height: int) -> Sequence[Text]:
         shown = self._look or self._sheet
         shown.note = self.note
         return shown.draw(width, height)
+
+    def _hand(self, sheet: Asking[str | None] | Asking[int | None], key: str, text: str) -> None:
+        sheet.press(key, text)
+        self.unheard += sheet.unheard
+        sheet.unheard = ""
 
     # --- from one to the next ---------------------------------------------------------------------------------------
 
@@ -125,4 +132,5 @@ class Form(Asking[Answers | None]):
         def chosen(picked: Picked | None) -> int | None:
             return None if picked is None else picked.places[0]
 
-        return Sheet("Your answers", Page.of(*lines), Choices([Choice("Send them"), *names]), chosen, now=self._now)
+        choices = Choices([Choice("Send them"), *names])
+        return Sheet("Your answers", Page.of(*lines), choices, chosen, now=self._now, ways_out=OF_A_RUN)

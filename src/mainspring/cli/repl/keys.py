@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from prompt_toolkit.application import get_app
 from prompt_toolkit.filters import Condition, Filter, has_focus, is_searching
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -18,7 +17,7 @@ class Actions(Protocol):
 
     def send(self) -> None: ...
     def stop(self) -> None:
-        """Ctrl-C: drops what is typed; else interrupts; else leaves, if it is the second time."""
+        """Ctrl-C: interrupts; else drops what is typed; else leaves, if it is the second time."""
         ...
 
     def escape(self) -> None:
@@ -27,6 +26,8 @@ class Actions(Protocol):
 
     def leave(self) -> None: ...
     def next_mode(self) -> None: ...
+    def edit(self) -> None: ...
+    def suspend(self) -> None: ...
     def unfold(self) -> None: ...
     def toggle_tasks(self) -> None: ...
     def toggle_help(self) -> None: ...
@@ -56,11 +57,11 @@ TABLE = (
     Key("Enter", "send; while something runs, it is heard as soon as the model can hear it", (("c-m",),), "_send"),
     Key("Ctrl-J, Alt-Enter, \\ Enter", "a new line", (("c-j",), NEWLINE), "_newline"),
     Key("Esc", "interrupt what is under way", (("escape",),), "_escape"),
-    Key("Ctrl-C", "drop what is typed; interrupt; twice: leave", (("c-c",),), "_stop"),
+    Key("Ctrl-C", "interrupt what is under way; else drop what is typed; twice: leave", (("c-c",),), "_stop"),
     Key("Ctrl-D", "leave, if nothing is typed", (("c-d",),), "_leave"),
     Key("Shift-Tab", "the next mode: default, acceptEdits, plan", (("s-tab",),), "_next_mode"),
     Key("Tab", "complete a word with '/' or '@', or take what is suggested", (("c-i",),), "_complete"),
-    Key("Up, Down", "what was said before; above it, what still waits", (("up",), ("down",)), "_move"),
+    Key("Up, Down", "what was said before; if nothing is typed, take back what waits", (("up",), ("down",)), "_move"),
     Key("Ctrl-R", "search in what was said before", (("c-r",),)),
     Key("Ctrl-O", "show all of what the last calls brought", (("c-o",),), "_unfold"),
     Key("Ctrl-T", "show or hide the list of tasks", (("c-t",),), "_toggle_tasks"),
@@ -150,10 +151,10 @@ class Bindings:
         self._actions.toggle_help()
 
     def _edit(self, _: KeyPressEvent) -> None:
-        self._editor.buffer.open_in_editor()
+        self._actions.edit()
 
     def _suspend(self, _: KeyPressEvent) -> None:
-        get_app().suspend_to_background()
+        self._actions.suspend()
 
     def _paste(self, event: KeyPressEvent) -> None:
         self._actions.paste(event.data)

@@ -4,12 +4,14 @@ it is made; what is drawn below is asked for with its width. `page.py` has what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from mainspring.assembly.words import count
 from mainspring.cli.repl.page import clean, clipped, folded, indented
 
 NARROWEST = 4  # columns: with fewer nothing can be read, and what is cut is at least not folded for ever
@@ -51,7 +53,40 @@ def in_rows(lines: Iterable[str], style: str, width: int) -> list[Text]:
 
 
 def left_out(number: int, *, unfolds: bool = True) -> Text:
-    return Text(f"… +{number:,} line{'' if number == 1 else 's'}{f' {MORE}' if unfolds else ''}", "detail")
+    return Text(f"… +{count(number, 'line')}{f' {MORE}' if unfolds else ''}", "detail")
+
+
+def left_out_above(number: int) -> Text:
+    return Text(f"… {count(number, 'line')} before {MORE}", "detail")
+
+
+class Part(NamedTuple):
+    """Of what there is, what is shown."""
+
+    rows: list[Text]
+    cut: bool = False  # there is more
+
+
+def first_rows(lines: Sequence[str], style: str, width: int, most: int) -> Part:
+    rows: list[Text] = []
+    for at, line in enumerate(lines):
+        made = in_rows([line], style, width)
+        if len(rows) + len(made) > most:
+            rows += made[: most - len(rows)]
+            return Part([*rows, left_out(len(lines) - at)], cut=True)
+        rows += made
+    return Part(rows)
+
+
+def last_rows(lines: Sequence[str], style: str, width: int, most: int) -> Part:
+    rows: list[Text] = []
+    for at, line in enumerate(reversed(lines)):
+        made = in_rows([line], style, width)
+        if len(rows) + len(made) > most:
+            rows = made[len(made) - (most - len(rows)) :] + rows
+            return Part([left_out_above(len(lines) - at), *rows], cut=True)
+        rows = made + rows
+    return Part(rows)
 
 
 def below(lines: Sequence[Text]) -> list[Text]:

@@ -9,6 +9,7 @@ from mainspring.cli.wrap import AsItIs
 
 if TYPE_CHECKING:
     from mainspring.cli.repl.drawing import Paper
+    from mainspring.cli.repl.shown import Shown
 
 STYLES = {
     Style.PLAIN: "",
@@ -25,6 +26,7 @@ class PaperLines:
     def __init__(self) -> None:
         self._plain = Output(colour=wants_colour(), wrap=AsItIs())
         self.paper: Paper | None = None
+        self.shown: Shown | None = None  # knows what stands last on it
 
     def note(self, words: str) -> None:
         """Something that the person should know."""
@@ -32,8 +34,11 @@ class PaperLines:
 
     def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
         """It is harmless already, as for any other screen."""
-        if self.paper is None:
+        if self.paper is None:  # it is over, or has not begun
             self._plain.line(text, style)
+            return
+        if self.shown is not None:
+            self.shown.tell(text, STYLES[style])
             return
         from rich.text import Text  # the first prompt need not wait for it
 

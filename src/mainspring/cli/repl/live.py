@@ -23,7 +23,7 @@ class Live:
         self._began = now
         self._tokens = 0  # of replies that are complete
         self._letters = 0  # of the one that is being written
-        self._again: tuple[float, str] | None = None  # when the model is asked again, and why it did not answer
+        self._again: tuple[float, str] | None = None  # when the model is asked again, and what is said meanwhile
 
     def does(self, what: str) -> None:
         self.doing, self._again = what, None
@@ -38,14 +38,18 @@ class Live:
     def reply_is_lost(self) -> None:
         self._letters = 0
 
-    def tries_again(self, at: float, why: str) -> None:
-        self._again = (at, why)
+    def tries_again(self, at: float, words: str) -> None:
+        self._again = (at, words)
 
-    def line(self, now: float, width: int, calls: str = "") -> Text:
-        """`calls`: what is said of calls that run, in the place of all else."""
+    def line(self, now: float, width: int, calls: str = "", *, asks: bool = False) -> Text:
+        """`calls`: what is said of calls that run, in the place of all else. `asks`: Esc answers a question."""
         glyph = TURNS[int(max(0.0, now - self._began) / TURN) % len(TURNS)]
         tokens = self._tokens + self._letters // LETTERS
-        facts = [seconds(now - self._began), f"↓ {thousands(tokens)} tokens" if tokens else "", WAYS_OUT]
+        facts = [
+            seconds(now - self._began),
+            f"↓ {thousands(tokens)} tokens" if tokens else "",
+            "" if asks else WAYS_OUT,
+        ]
         told = " · ".join([fact for fact in facts if fact])
         return clipped(
             Text.assemble((f"{glyph} {calls or self._words(now)}…", "busy"), (f" ({told})", "detail")), width
@@ -54,8 +58,9 @@ class Live:
     def _words(self, now: float) -> str:
         if self._again is None:
             return self.doing
-        at, why = self._again
-        return f"Retrying in {max(0, ceil(at - now))} s ({why})"
+        at, words = self._again
+        left = max(0, ceil(at - now))
+        return f"{words}, again in {left} s" if left else f"{words}, now"
 
 
 def seconds(took: float) -> str:

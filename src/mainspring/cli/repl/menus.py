@@ -19,7 +19,10 @@ MARK, BLANK = "❯ ", "  "
 BOXES = {True: "☒ ", False: "☐ "}
 STEPS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1}
 LETTERS = {"k": -1, "j": 1}  # where nothing can be typed
+TYPED = ("text", "space", "newline")  # keys that are letters, of a word or of a prompt
+NAMES = {"s-tab": "shift-tab"}  # of keys, as people know them
 NUMBERED = 9  # choices that a key of their own chooses
+NEIGHBOURS = 2  # of the marked one, that are seen wherever there is room
 MOST_ABOUT = 3  # lines of a choice that is not marked; the marked one is shown as far as there is room
 LEAST_LABEL = 10  # columns, in a list whose choices take one line each
 
@@ -30,13 +33,24 @@ class Choice(Bundle):
     label: str
     about: str = ""
     words: str = ""  # it takes words, and this stands before them: "No" for "No: not that file"
+    hint: str = ""  # stands dimly where they will
     bare: bool = True  # it may be chosen without words, too
     also: str = ""  # what else it is found by, such as an id
+    key: str = ""  # that chooses it, beside its number
+    does: str = ""  # that key, where the keys are told
 
 
 class Picked(Bundle):
     places: tuple[int, ...]
     words: str = ""
+
+
+class Wants(Bundle):
+    """Lines, each number with those before it."""
+
+    first: int  # every choice has one
+    marked: int  # and the marked one has all of its own
+    whole: int
 
 
 class Choices:
@@ -47,7 +61,9 @@ class Choices:
         self._at = at  # among those that are shown
         self._checked: set[int] = set()
         self._words, self._filter = Entry(), Entry()
+        self._opened = False  # the field of the marked choice, though it is empty
         self._typed = any(choice.words for choice in self._choices)
+        self._keys = {choice.key: place for place, choice in enumerate(self._choices) if choice.key}
         self._page = 1
         self._widest = tuple([max(map(cell_len, parts), default=0) for parts in columns(choices)]) if narrowed else ()
         self._texts = [f"{one.label} {one.about} {one.also}".casefold() for one in choices] if narrowed else []
@@ -57,6 +73,8 @@ class Choices:
     def press(self, key: str, text: str = "") -> Picked | None:
         if key == "enter":
             return self._enter()
+        if self._has_own(key):
+            return Picked((self._keys[key],))
         if key in STEPS:
             self._step(STEPS[key])
         elif key in ("pageup", "pagedown"):
@@ -65,25 +83,34 @@ class Choices:
             self._filter.press(key, text)
             self._narrow()
         elif self._entry is not None:
-            self._entry.press(key, text)
+            self._write(self._entry, key, text)
         elif key in ("home", "end"):
             self._go(0 if key == "home" else len(self._shown))
         else:
             return self._letter(" " if key == "space" else text)
         return None
 
-    def chooses(self, key: str, text: str) -> bool:
-        """It answers something, or is a part of an answer: not what only moves or narrows."""
-        if self._narrowed:
-            return key == "enter"
-        moves = self._entry is None and not self._typed and text in LETTERS
-        return key in ("enter", "space", "newline") or (key == "text" and not moves)
+    def chooses(self, key: str) -> bool:
+        """It answers something, or may be a part of a word: not what only moves or narrows."""
+        return key == "enter" or self._has_own(key) or (key in TYPED and not self._narrowed)
+
+    def hears(self, key: str, text: str) -> bool:
+        """It is of use here: not a letter where nothing can be typed."""
+        if key not in TYPED or self._narrowed or self._entry is not None:
+            return True
+        selects, moves = self._many and (key == "space" or text == " "), not self._typed and text in LETTERS
+        return selects or moves or self._numbered(text) is not None
 
     @property
     def keys(self) -> Keys:
+        """Those that nobody would guess first: where there is little room, the last ones are left out."""
+        own = [(NAMES[key], self._choices[at].does) for key, at in self._keys.items() if self._has_own(key)]
         toggle = (("space", "select"),) if self._many and self._entry is None else ()
         narrow = (("type", "to filter"),) if self._narrowed else ()
-        return (("↑↓", "move"), *toggle, *narrow, ("enter", "confirm" if self._many else "choose"))
+        does = "confirm" if self._many else "choose"
+        if self._entry is not None:
+            does = "send" if self._is_open else "choose"
+        return (*own, ("↑↓", "move"), *toggle, *narrow, ("enter", does))
 
     @property
     def _place(self) -> int | None:
@@ -94,12 +121,27 @@ class Choices:
         """What takes the words that are typed, if the marked choice wants any."""
         return self._words if self._place is not None and self._choices[self._place].words else None
 
+    @property
+    def _is_open(self) -> bool:
+        return self._opened or not self._words.empty
+
+    def _has_own(self, key: str) -> bool:
+        """Not where words are typed: who says no in words does not say yes by a slip."""
+        return key in self._keys and not (self._entry is not None and self._is_open)
+
     def _step(self, by: int) -> None:
         if self._shown:
-            self._at = (self._at + by) % len(self._shown)
+            self._go((self._at + by) % len(self._shown))
 
     def _go(self, at: int) -> None:
-        self._at = max(0, min(at, len(self._shown) - 1))
+        self._at, self._opened = max(0, min(at, len(self._shown) - 1)), False
+
+    def _write(self, entry: Entry, key: str, text: str) -> None:
+        if not self._is_open and self._numbered(text) == self._place:
+            self._opened = True
+            return
+        entry.press(key, text)
+        self._opened = self._is_open  # once open, also when all is taken back
 
     def _letter(self, text: str) -> Picked | None:
         """One key; a paste is no choice."""
@@ -107,13 +149,18 @@ class Choices:
             self._checked ^= {self._place}
         elif text in LETTERS and not self._typed:
             self._step(LETTERS[text])
-        elif len(text) == 1 and text in "123456789" and int(text) <= len(self._choices):
-            return self._number(int(text) - 1)
+        elif (place := self._numbered(text)) is not None:
+            return self._number(place)
         return None
+
+    def _numbered(self, text: str) -> int | None:
+        """The choice that has this number."""
+        found = len(text) == 1 and text in "123456789" and int(text) <= len(self._choices)
+        return int(text) - 1 if found else None
 
     def _number(self, place: int) -> Picked | None:
         if self._choices[place].words or self._many:
-            self._at = place
+            self._at, self._opened = place, bool(self._choices[place].words)
             self._checked ^= {place} if self._many and not self._choices[place].words else set()
             return None
         return Picked((place,))
@@ -128,6 +175,9 @@ class Choices:
         place, words = self._place, self._words.text.strip()
         if place is None:
             return None
+        if self._entry is not None and not self._is_open:
+            self._opened = True
+            return None
         if self._many:
             picked = self._checked | {at for at, one in enumerate(self._choices) if one.words and words}
             if picked:
@@ -139,14 +189,22 @@ class Choices:
 
     # --- lines ------------------------------------------------------------------------------------------------------
 
-    def rows(self, width: int, most: int) -> int:
-        """How many lines it wants; not counted beyond `most`."""
-        used = int(self._narrowed)
+    def wants(self, width: int, most: int) -> Wants:
+        """How many lines; not counted beyond `most`. A list that is narrowed anyway is not shown whole for its own
+        sake."""
+        head = int(self._narrowed)
+        whole = head + max(1, self._rows(width, most))
+        first = head + (1 if self._narrowed else len(self._shown))
+        marked = len(self._lines(self._at, width, most)) - 1 if self._shown else 0
+        return Wants(min(first, whole), min(first + marked, whole), whole)
+
+    def _rows(self, width: int, most: int) -> int:
+        used = 0
         for at in range(len(self._shown)):
             used += len(self._lines(at, width, most))
             if used >= most:
                 return most
-        return max(used, 1)
+        return used
 
     def draw(self, width: int, height: int) -> list[Text]:
         head: list[Text] = []
@@ -158,23 +216,32 @@ class Choices:
         return [*head, *(self._window(width, room) if self._shown else [Text("nothing matches", "note")])]
 
     def _window(self, width: int, height: int) -> list[Text]:
-        """The marked one, and as many around it as fit. The last line says how many do not."""
-        whole = self.rows(width, height + 2) - int(self._narrowed) <= height
-        room = height if whole or height == 1 else height - 1
+        return self._all(width, height) if len(self._shown) <= height else self._around(width, height)
+
+    def _all(self, width: int, height: int) -> list[Text]:
+        """Each has its first line; then the marked one has what it wants, and then the others, from above."""
+        places = range(len(self._shown))
+        given, left = [1] * len(places), height - len(places)
+        for at in (self._at, *places):
+            more = min(len(self._lines(at, width, height)) - given[at], left)
+            given[at] += more
+            left -= more
+        self._page = max(1, len(places) - 1)
+        return [line for at in places for line in self._lines(at, width, given[at])]
+
+    def _around(self, width: int, height: int) -> list[Text]:
+        """The marked one, and as many around it as fit, with a line each. The last line says how many do not."""
+        room = max(1, height - 1)
         first = last = self._at
-        lines = self._lines(self._at, width, room)
-        grows = True
-        while grows:
-            grows = False
+        lines = self._lines(self._at, width, max(1, room - NEIGHBOURS))
+        while len(lines) < room:
             for at in (last + 1, first - 1):
-                found = self._lines(at, width, room) if 0 <= at < len(self._shown) else []
-                if not found or len(lines) + len(found) > room:
-                    continue
-                lines = [*lines, *found] if at > last else [*found, *lines]
-                first, last, grows = min(first, at), max(last, at), True
+                if 0 <= at < len(self._shown) and len(lines) < room:
+                    found = self._lines(at, width, 1)
+                    lines = [*lines, *found] if at > last else [*found, *lines]
+                    first, last = min(first, at), max(last, at)
         self._page = max(1, last - first)
-        above, below = first, len(self._shown) - 1 - last
-        return [*lines, more(above, below, width)] if height > 1 and above + below else lines
+        return [*lines, more(first, len(self._shown) - 1 - last, width)][:height]
 
     def _lines(self, at: int, width: int, most: int) -> list[Text]:
         place = self._shown[at]
@@ -184,7 +251,7 @@ class Choices:
         head = (MARK if marked else BLANK) + number + (BOXES[checked] if self._many else "")
         style = "chosen" if marked else ""
         room = width - cell_len(head)
-        if choice.words and not self._words.empty:
+        if choice.words and (not self._words.empty or (marked and self._opened)):
             body = [self._with_words(choice, room, marked=marked)]
         elif self._narrowed:
             body = [beside(choice, room, style, self._widest)]
@@ -197,7 +264,7 @@ class Choices:
 
     def _with_words(self, choice: Choice, room: int, *, marked: bool) -> Text:
         label = clipped(Text(f"{choice.words}: ", "chosen" if marked else ""), room // 2)
-        return Text.assemble(label, self._words.draw(room - label.cell_len, cursor=marked))
+        return Text.assemble(label, self._words.draw(room - label.cell_len, cursor=marked, hint=choice.hint))
 
 
 def columns(choices: Sequence[Choice]) -> tuple[list[str], list[str]]:
@@ -242,11 +309,14 @@ class Field:
         self._words.press(key, text)
         return None
 
-    def chooses(self, key: str, text: str) -> bool:  # noqa: ARG002  # as of a list
-        return key in ("enter", "space", "newline", "text")
+    def chooses(self, key: str) -> bool:
+        return key == "enter" or key in TYPED
 
-    def rows(self, width: int, most: int) -> int:  # noqa: ARG002
-        return 1
+    def hears(self, key: str, text: str) -> bool:  # noqa: ARG002  # as of a list
+        return True
+
+    def wants(self, width: int, most: int) -> Wants:  # noqa: ARG002
+        return Wants(1, 1, 1)
 
     def draw(self, width: int, height: int) -> list[Text]:
         return [Text.assemble((MARK, "chosen"), self._words.draw(width - cell_len(MARK)))][:height]

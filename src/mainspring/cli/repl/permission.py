@@ -13,9 +13,11 @@ from rich.text import Text
 from mainspring.cli.granting import Granting, Tell, offer, reason, refused
 from mainspring.cli.repl.menus import Choice, Choices, Clock, Picked
 from mainspring.cli.repl.page import Page, clean
-from mainspring.cli.repl.sheet import Sheet
+from mainspring.cli.repl.sheet import STOPS, Sheet
 from mainspring.core.value import Bundle
+from mainspring.permissions.policy import Mode
 from mainspring.permissions.shown import visible
+from mainspring.permissions.sorted_rules import WRITERS
 from mainspring.tools.approval import Approval
 
 Changes = Callable[[str, dict[str, Any]], Sequence[Text]]  # what a tool's input would change, line by line
@@ -28,6 +30,7 @@ CHANGED = ("old_string", "new_string", "content", "new_source")  # what `Changes
 class Scope(StrEnum):
     NEVER = "no"
     ONCE = "yes"
+    EDITS = "yes, and all edits"
     SESSION = "yes, in this session"
     PROJECT = "yes, in this project"
 
@@ -44,7 +47,18 @@ def plain_changes(tool: str, input: dict[str, Any]) -> list[Text]:  # noqa: ARG0
     return lines + [Text(f"+ {line}", "added") for line in lines_of(new)]
 
 
-def permission(about: dict[str, Any], *, now: Clock, changes: Changes = plain_changes) -> Sheet[Said]:
+ALL_EDITS = Choice(
+    f"Yes, and make all edits in this session without asking (mode {Mode.ACCEPT_EDITS})", key="s-tab", does="all edits"
+)
+NO = Choice(
+    "No, and tell the model what to do instead",
+    words="No",
+    hint="tell the model what to do instead, or Enter for a plain no",
+)
+
+
+def permission(about: dict[str, Any], *, now: Clock, changes: Changes = plain_changes, mode: str = "") -> Sheet[Said]:
+    """`mode`: in which it is asked."""
     rules, tool = offer(about), clean(str(about["tool_name"]))
     covers, names = clean(rules.covers), clean(", ".join(rules.rules))
     listed = len(covers) > IN_A_CHOICE or len(names) > IN_A_CHOICE
@@ -53,12 +67,14 @@ def permission(about: dict[str, Any], *, now: Clock, changes: Changes = plain_ch
     if listed:
         body += [Text(f"In this session: {covers}", "detail"), Text(f"Rules: {names}", "detail")]
     offered = [(Scope.ONCE, Choice("Yes"))]
+    if mode == Mode.DEFAULT and about["tool_name"] in WRITERS:
+        offered.append((Scope.EDITS, ALL_EDITS))
     if rules:
         offered += [
             (Scope.SESSION, Choice(f"Yes, and allow for this session: {what[0]}")),
             (Scope.PROJECT, Choice(f"Yes, and do not ask again in this project: {what[1]}")),
         ]
-    offered.append((Scope.NEVER, Choice("No, and tell the model what to do instead", words="No")))
+    offered.append((Scope.NEVER, NO))
 
     def meant(picked: Picked | None) -> Said:
         return Said(Scope.NEVER) if picked is None else Said(offered[picked.places[0]][0], picked.words)
@@ -66,17 +82,20 @@ def permission(about: dict[str, Any], *, now: Clock, changes: Changes = plain_ch
     def page(width: int) -> list[Text]:
         return [*([Text(tool, "title")] if cell_len(tool) > width else []), *body]  # else the title has it
 
-    return Sheet(tool, Page(page), Choices([one for _, one in offered]), meant, now=now, escape="no")
+    choices, out = Choices([one for _, one in offered]), (("esc", "no"), STOPS)
+    return Sheet(tool, Page(page), choices, meant, now=now, ways_out=out)
 
 
 async def granted(said: Said, about: dict[str, Any], granting: Granting, tell: Tell, warn: Tell) -> Approval:
-    """What was said, done: rules count before the call goes on."""
+    """What was said, done: rules and the mode count before the call goes on."""
     rules = offer(about).rules
     match said.scope:
         case Scope.NEVER:
             return refused(said.words)
         case Scope.ONCE:
             pass
+        case Scope.EDITS:
+            await granting.set_mode(Mode.ACCEPT_EDITS)
         case Scope.SESSION:
             await granting.add(rules)
         case Scope.PROJECT:

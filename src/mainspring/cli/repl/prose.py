@@ -34,14 +34,16 @@ from rich.table import Table
 from rich.text import Text
 
 from mainspring.cli.repl.laid import NARROWEST, text_of, trimmed
-from mainspring.cli.repl.page import TAB, folded
+from mainspring.cli.repl.page import TAB, cuts_of, folded
 from mainspring.cli.repl.theme import THEME
 
+INDENT = 2  # columns of code, and of what is left of a long line of it: so it reads as code without colours
+PLAIN = frozenset(("bash", "sh", "shell", "zsh", "console", "text"))  # 'text': it says no language
 LEAST_COLUMN = 6  # of a table: if there is less for each, its rows are told one by one
 
 COLOURS = ANSISyntaxTheme(
     {
-        Comment: Style(color="bright_black", italic=True),
+        Comment: Style(dim=True, italic=True),
         Keyword: Style(color="magenta"),
         Operator.Word: Style(color="magenta"),
         Name.Builtin: Style(color="cyan"),
@@ -79,11 +81,24 @@ class Code(markdown.CodeBlock):
         if self.hasty:
             lines = [line_of_code(self.lexer_name, line).copy() for line in code.split("\n")]
         else:
-            lines = [coloured(self.lexer_name, code)]
+            lines = list(coloured(self.lexer_name, code).split("\n", allow_blank=True))
+        by = min(INDENT, max(0, options.max_width - NARROWEST))
         for line in lines:
-            for row in folded(line, options.max_width):
-                row.no_wrap, row.end = True, "\n"
-                yield row
+            for row in hanging(line, options.max_width - by):
+                made = Text.assemble(" " * by, row)
+                made.no_wrap, made.end = True, "\n"
+                yield made
+
+
+def hanging(line: Text, width: int) -> list[Text]:
+    """Folded below where its own text begins, and a little to the right."""
+    cuts = cuts_of(line.plain, width)
+    if not cuts:
+        return [line]
+    first, rest = line.divide(cuts[:1])
+    indent = len(line.plain) - len(line.plain.lstrip(" "))
+    by = min(indent + INDENT, width // 2, max(0, width - NARROWEST))
+    return [first, *[Text.assemble(" " * by, row) for row in folded(rest, width - by)]]
 
 
 @lru_cache(maxsize=256)  # a few screens
@@ -94,6 +109,8 @@ def line_of_code(language: str, line: str) -> Text:
 def coloured(language: str, code: str) -> Text:
     made = syntax(language).highlight(code)
     made.rstrip()
+    if language.lower() in PLAIN:
+        made.stylize_before("code.plain")
     return made
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from mainspring.assembly.words import count
 from mainspring.cli.granting import Granting, Tell
-from mainspring.cli.repl.asked_texts import of_plan, of_text
+from mainspring.cli.repl.asked_texts import PlanSaid, of_plan, of_text
 from mainspring.cli.repl.forms import form
 from mainspring.cli.repl.menus import Clock
 from mainspring.cli.repl.permission import Changes, granted, permission, plain_changes
@@ -80,12 +80,24 @@ class Questions:
         outside = self._outside
         if is_permission(question.about):
             about = cast("dict[str, Any]", question.about)
-            said = await self._put(permission(about, now=outside.now, changes=outside.changes))
+            mode = outside.granting.mode
+            said = await self._put(permission(about, now=outside.now, changes=outside.changes, mode=mode))
             return as_text(await granted(said, about, outside.granting, outside.tell, outside.warn))
         if call is not None and call.name == "AskUserQuestion" and (given := questions_of(call)) is not None:
             return await self._form(call.id, given, question.text)
-        sheet = of_plan(question.text, outside.now) if call is not None and call.name == "ExitPlanMode" else None
-        return wanted(await self._put(sheet or of_text(question.text, outside.now)))
+        if (
+            call is not None
+            and call.name == "ExitPlanMode"
+            and (plan := of_plan(question.text, outside.now)) is not None
+        ):
+            return await self._plan(plan)
+        return wanted(await self._put(of_text(question.text, outside.now)))
+
+    async def _plan(self, plan: Asking[PlanSaid]) -> str:
+        said = await self._put(plan)
+        if said.mode:
+            await self._outside.granting.set_mode(said.mode)
+        return said.words
 
     async def _form(self, call_id: str, given: QuestionInput, text: str) -> str:
         """The tool asks one by one; the person is asked all at once, so that they can look at their answers."""

@@ -2,7 +2,7 @@
 
 A sheet has the keyboard until it is answered or closed. Nobody answers what they have not read: a key that would answer
 counts only when the sheet has been on the screen for a moment, and not in the middle of a word that was meant for the
-input line. Escape counts at once, everywhere.
+input line. Such words are kept for it. Escape counts at once, everywhere.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from typing import Generic, TypeVar
 
 from rich.text import Text
 
-from mainspring.cli.repl.menus import Choices, Clock, Field, Keys, Picked
-from mainspring.cli.repl.page import Page, clipped, indented
+from mainspring.cli.repl.menus import TYPED, Choices, Clock, Field, Keys, Picked, Wants
+from mainspring.cli.repl.page import Page, clipped, indented, told
 
 T = TypeVar("T")
 
 READ = 0.4  # seconds: less than it takes to read anything, more than between two keys of somebody who types
 INDENT = 2
 PAGES = {"pageup": -1, "pagedown": 1}
+CANCEL: Keys = (("esc", "cancel"),)
+STOPS = ("ctrl-c", "stops the run")
+OF_A_RUN: Keys = (*CANCEL, STOPS)  # what a call asks
 
 
 class Asking(Generic[T]):
@@ -32,6 +35,7 @@ class Asking(Generic[T]):
     def __init__(self, unanswered: T) -> None:
         self.said = unanswered
         self.broken_off = False  # by Ctrl-C: not only the question is unwanted
+        self.unheard = ""  # was typed or pasted, and had no meaning here: it belongs into the input line
         self._over = asyncio.Event()
 
     @property
@@ -50,6 +54,10 @@ class Asking(Generic[T]):
         await self._over.wait()
         return self.said
 
+    def miss(self, key: str, text: str) -> None:
+        if key in TYPED:
+            self.unheard += {"space": " ", "newline": "\n"}.get(key) or told(text)
+
     def press(self, key: str, text: str = "") -> None:
         raise NotImplementedError
 
@@ -66,12 +74,13 @@ class Sheet(Asking[T]):
         meant: Callable[[Picked | None], T],
         *,
         now: Clock,
-        escape: str = "cancel",
+        ways_out: Keys = CANCEL,
     ) -> None:
-        """`meant` says what an answer comes to; None is Escape. `title` is one line. `escape`: what that key does."""
+        """`meant` says what an answer comes to; None is Escape. `title` is one line. `ways_out`: what keys do that give
+        no answer, the first one Escape."""
         super().__init__(meant(None))
         self._title, self._page, self._below, self._meant = title, page, below, meant
-        self._now, self._escape = now, escape
+        self._now, self._ways_out = now, ways_out
         self._heeds_from = inf  # what answers; until it is drawn, nothing does
 
     def press(self, key: str, text: str = "") -> None:
@@ -80,15 +89,20 @@ class Sheet(Asking[T]):
             self.close()
         elif key in PAGES and self._page.hides:
             self._page.scroll(PAGES[key])
-        elif not self.over and not self._too_soon(key, text):
+        elif self.over or self._too_soon(key):
+            self.miss(key, text)
+        elif not self._below.hears(key, text):
+            self._heeds_from = self._now() + READ  # a word begins, and may go on with a number
+            self.miss(key, text)
+        else:
             picked = self._below.press(key, text)
             if picked is not None:
                 self.say(self._meant(picked))
 
-    def _too_soon(self, key: str, text: str) -> bool:
+    def _too_soon(self, key: str) -> bool:
         """Whoever was typing when it came goes on for a while, and looks up only when they pause."""
         now = self._now()
-        if now >= self._heeds_from or not self._below.chooses(key, text):
+        if now >= self._heeds_from or not self._below.chooses(key):
             return False
         if key != "enter" and self._heeds_from < inf:
             self._heeds_from = now + READ
@@ -100,7 +114,7 @@ class Sheet(Asking[T]):
         if self._heeds_from == inf:
             self._heeds_from = self._now() + READ
         room = width - INDENT
-        got = shares(height, self._page.rows(room), self._below.rows(width, height))
+        got = shares(height, self._page.rows(room), self._below.wants(width, height))
         page = indented_all(self._page.draw(room, got["page"]))
         below = self._below.draw(width, got["below"])
         spare = height - sum(got.values())
@@ -111,7 +125,7 @@ class Sheet(Asking[T]):
             *[Text()] * int(spare > 0 and bool(page)),
             *below,
             *[Text()] * int(spare > 1),
-            *[hints(self._keys(), width)] * got["keys"],
+            *[hints(self._keys(), self._ways_out, width)] * got["keys"],
         ]
 
     def _head(self, width: int) -> Text:
@@ -121,38 +135,42 @@ class Sheet(Asking[T]):
 
     def _keys(self) -> Keys:
         scrolls = (("pgup/pgdn", "scroll"),) if self._page.hides else ()
-        return (*scrolls, *self._below.keys, ("esc", self._escape))
+        return (*scrolls, *self._below.keys)
 
 
-# Who gets lines first, and how many, if there are not enough. A line of the page and one that says how many more there
-# are, before anything that only helps.
-FIRST = (("below", 1), ("page", 2), ("title", 1), ("keys", 1), ("below", 1), ("rule", 1))
-
-
-def shares(height: int, page: int, below: int) -> dict[str, int]:
-    """How many lines each part gets; of what is left then, what can be answered gets up to a half, or what the page
-    does not want."""
-    wanted = {"rule": 1, "title": 1, "page": page, "below": below, "keys": 1}
+def shares(height: int, page: int, below: Wants) -> dict[str, int]:
+    """How many lines each part gets. First, all choices can be seen; then a line of the page and one that says how many
+    more there are. Of what is left at last, what can be answered gets up to a half, or what the page does not want."""
+    wanted = {"rule": 1, "title": 1, "page": page, "below": below.whole, "keys": 1}
     got = dict.fromkeys(wanted, 0)
+    first = (("below", 1), ("title", 1), ("below", below.first), ("page", 2), ("keys", 1), ("below", below.marked))
 
-    def give(part: str, most: int) -> None:
-        left = height - sum(got.values())
-        got[part] += max(0, min(wanted[part] - got[part], most, left))
+    def left() -> int:
+        return height - sum(got.values())
 
-    for part, most in FIRST:
-        give(part, most)
-    give("below", (height - sum(got.values()) + 1) // 2)
-    give("page", height)
-    give("below", height)
+    def give(part: str, up_to: int) -> None:
+        got[part] += max(0, min(min(wanted[part], up_to) - got[part], left()))
+
+    for part, up_to in (*first, ("rule", 1)):
+        give(part, up_to)
+    give("below", got["below"] + (left() + 1) // 2)
+    give("page", page)
+    give("below", below.whole)
     return got
 
 
-def hints(keys: Keys, width: int) -> Text:
-    """As many as fit; the last one is the way out, and never missing."""
-    *others, way_out = [f"{key} {does}" for key, does in keys]
-    while others and len(" · ".join([*others, way_out])) > width:
+def hints(keys: Keys, ways_out: Keys, width: int) -> Text:
+    """As many as fit: the ways out before the others, and the first of them always."""
+    out, others = told_keys(ways_out), told_keys(keys)
+    while others and len(" · ".join([*others, *out])) > width:
         others.pop()
-    return clipped(Text(" · ".join([*others, way_out]), "note"), width)
+    while len(out) > 1 and len(" · ".join(out)) > width:
+        out.pop()
+    return clipped(Text(" · ".join([*others, *out]), "note"), width)
+
+
+def told_keys(keys: Keys) -> list[str]:
+    return [f"{key} {does}" for key, does in keys]
 
 
 def indented_all(lines: Sequence[Text]) -> list[Text]:

@@ -6,30 +6,30 @@ Each update is seen once, and forgotten: only what runs, and the last calls that
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from mainspring.assembly.outcomes import LOCAL, outcome
+from mainspring.assembly.outcomes import outcome
 from mainspring.assembly.words import count
-from mainspring.cli.repl import live
-from mainspring.cli.repl.calls import LOOKING, MANY, Finished
+from mainspring.cli.repl import happenings, live
 from mainspring.cli.repl.drawing import Paper
+from mainspring.cli.repl.finished import Finished, interrupted
 from mainspring.cli.repl.laid import Laid, in_rows
 from mainspring.cli.repl.live import Live, seconds
 from mainspring.cli.repl.page import clean, clipped, indented
+from mainspring.cli.repl.reports import reports_in
 from mainspring.cli.repl.saying import Saying, Settled
 from mainspring.cli.repl.tasks import TaskList
 from mainspring.cli.repl.under_way import UnderWay
-from mainspring.cli.screen import room
+from mainspring.cli.repl.unfolding import Unfolding
 from mainspring.core.messages import Text as TextBlock
-from mainspring.core.messages import Thinking
-from mainspring.core.models import MODELS, Model, same_model
-from mainspring.core.money import NANOS_PER_USD
-from mainspring.core.reasons import Failure, Transition
+from mainspring.core.messages import Thinking, User
+from mainspring.core.models import Model
+from mainspring.core.reasons import Failure
 from mainspring.core.updates import (
     AgentDone,
     AgentStarted,
@@ -59,23 +59,24 @@ from mainspring.core.updates import (
     Update,
 )
 
-MOST_KEPT = 50  # calls that can be unfolded
-
 
 class Shown:
-    def __init__(self, paper: Paper, model: Model, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, paper: Paper, model: Model, now: Callable[[], float] = time.monotonic, *, root: str = "", tries: int = 0
+    ) -> None:
+        """`root`: the folder from which paths are seen. `tries`: so many has a request to the model; 0: not known."""
         self.tasks_shown = True
-        self._paper, self._model, self._now = paper, model, now
+        self._paper, self._model, self._now, self._root = paper, model, now, root
+        self._writes = False  # the model is in the middle of a text,
+        self._held: list[Callable[[], None]] = []  # and this waits for its end
         self._saying = Saying(now)
-        self._under_way = UnderWay(now)
-        self._finished: deque[Finished] = deque(maxlen=MOST_KEPT)  # of the last turn that had any
-        self._turn_is_new = False
-        self._looks = 0  # calls of this reply that only look at something
+        self._under_way = UnderWay(now, root)
+        self._unfolding = Unfolding(now)
         self._block: tuple[str, int] | None = None  # of which some text has come
         self._has_said = False  # this reply: some of its text is on paper
         self._tasks = TaskList()
         self._live: Live | None = None  # while something is under way
-        self._attempt = 0  # that was told last
+        self._retries = happenings.Retries(tries)
         self._failure: Failure | None = None
         self._tight = False  # what stands last on paper is one line, and takes others to itself
 
@@ -86,23 +87,25 @@ class Shown:
         self._model = model or self._model
         self._live = Live(self._now())
         self._live.does(doing)
-        self._failure, self._attempt = None, 0
-        self._tight = False
+        self._failure, self._tight = None, False
         self._paper.redraw()
 
     def ends(self) -> None:
         """Nothing runs any more, however it ended."""
-        self._put_text(self._saying.end())
+        self._text_is_over()
         self._saying.has_thought()
-        self._under_way.end()
+        self._no_more_tries()
+        for running in self._under_way.end():
+            self._put_call(interrupted(running, self._now()))
+        self._under_way.is_out_of_sight()
         self._live = None
         self._paper.redraw()
 
     def forget(self) -> None:
         """Another conversation."""
         self.ends()
-        self._under_way = UnderWay(self._now)
-        self._finished.clear()
+        self._under_way = UnderWay(self._now, self._root)
+        self._unfolding.forget()
         self._tasks.forget()
 
     def waits_for(self, agents: int) -> None:
@@ -120,6 +123,8 @@ class Shown:
     # --- what happens ------------------------------------------------------------------------------------------------
 
     def see(self, update: Update) -> None:
+        if isinstance(update, ReplyStarted | RequestStarted | Tombstone | Failed):
+            self._no_more_tries()
         match update:
             case ReplyStarted() | BlockStarted() | Delta() | BlockDone() | ReplyDone() | Tombstone():
                 self._reply(update)
@@ -135,7 +140,9 @@ class Shown:
                 self._failure = update.failure
             case Result():
                 self._end(update)
-            case Appended() | Injected() | PrefixBroken() | ToolSummary() | MaxTurnsReached():
+            case Injected():
+                self._reports(update.message)
+            case Appended() | PrefixBroken() | ToolSummary() | MaxTurnsReached():
                 pass  # nothing that a person need see, or the result says it
             case _:
                 assert_never(update)
@@ -144,7 +151,6 @@ class Shown:
     def _reply(self, update: ReplyStarted | BlockStarted | Delta | BlockDone | ReplyDone | Tombstone) -> None:
         match update:
             case ReplyStarted():
-                self._looks = self._attempt = 0
                 self._has_said = False
                 self._saying.break_up()
             case BlockStarted():
@@ -158,9 +164,9 @@ class Shown:
                 self._status.does(live.ASKING)
             case Tombstone():
                 self._saying.drop()
+                self._text_is_over()
                 self._status.reply_is_lost()
-                what = "the text above" if self._has_said else "a reply"
-                self._note(f"({what} is withdrawn: {update.why})", "warning")
+                self._note(happenings.withdrawn(update.why, was_seen=self._has_said), "warning")
             case _:
                 assert_never(update)
 
@@ -172,7 +178,6 @@ class Shown:
             case Kind.TEXT:
                 self._status.does(live.WRITING)
             case Kind.INPUT:
-                self._looks += update.name in LOOKING
                 self._status.does(f"{live.WRITING} a call of {clean(update.name)}" if update.name else live.WRITING)
             case _:
                 assert_never(update.kind)
@@ -184,6 +189,7 @@ class Shown:
                 self._saying.thinks(update.text)
             case Kind.TEXT:
                 self._block = (update.reply_id, update.index)
+                self._writes = True
                 self._put_text(self._saying.add(update.text))
             case Kind.INPUT:
                 pass  # its line says more, when it runs
@@ -198,7 +204,7 @@ class Shown:
         elif isinstance(update.block, TextBlock):
             if self._block != (update.reply_id, update.index):  # it came as a whole
                 self._put_text(self._saying.add(update.block.text))
-            self._put_text(self._saying.end())
+            self._text_is_over()
 
     # --- calls ---
 
@@ -206,54 +212,59 @@ class Shown:
         running = self._under_way.done(done.result.call_id)
         if running is not None and not done.result.is_error:
             self._tasks.see(running.name, done.data)
-        finished = Finished(running, done, self._now())
-        if self._turn_is_new:
-            self._finished.clear()
-            self._turn_is_new = False
-        self._finished.append(finished)
-        self._put_text(self._saying.end())
-        short = finished.is_quiet or (finished.only_looks and self._looks >= MANY)
-        self._put(Laid(finished.in_one_line if short else finished.draw), tight=short)
-        self._saying.break_up()
+        self._put_call(Finished(running, done, self._now(), self._root))
+
+    def _put_call(self, finished: Finished) -> None:
+        self._unfolding.add(finished)
+        self._between(lambda: self._put(Laid(finished.draw), tight=finished.in_short))
 
     def unfold(self) -> bool:
-        """All of what the last calls brought. Whether there are any."""
-        worth = [finished for finished in self._finished if not finished.is_quiet]
-        for finished in worth:
-            self._put(Laid(finished.whole))
-            self._saying.break_up()
-        return bool(worth)
+        """All of what was cut of the last calls, then of those before them. Whether there was anything."""
+        group = self._unfolding.next()
+        if group is None:
+            return False
+        self.tell(group.about, "note")
+        for finished in group.calls:
+            self._between(partial(self._put, Laid(finished.whole)))
+        return True
+
+    # --- agents in the background ---
 
     def _agent_done(self, update: AgentDone) -> None:
-        """Of one in the background. Of another, its call is done as well, and tells what it reports."""
+        """Of another, its call is done as well, and tells what it reports."""
         agent = self._under_way.agent_done(update.agent_id)
         if agent is not None and agent.background:
-            more = f" {agent.figures(self._now())}"
+            more = f" done · {agent.figures(self._now())}"
             mark = "call.failed" if update.result is None else "call.done"
-            self._put(Laid(lambda width: [agent.title.draw(mark, width, more)]), tight=True)
-            self._saying.break_up()
+            self._between(lambda: self._put(Laid(lambda width: [agent.title.draw(mark, width, more)]), tight=True))
+
+    def _reports(self, message: User) -> None:
+        for report in reports_in(message):
+            put = partial(self._put, report.by(self._under_way.reported(report.agent_id)), tight=True)
+            self._between(put)
 
     # --- the run ---
 
     def _going_on(self, update: RequestStarted | Retrying | Boundary) -> None:
         match update:
             case RequestStarted():
-                self._turn_is_new = True
+                self._unfolding.begins_turn()
                 self._under_way.end()  # what never came to an end
                 self._status.does(live.ASKING)
-                if update.transition not in (None, Transition.NEXT_TURN):
-                    self._note(f"({update.transition}, {update.model})", "warning")
+                if words := happenings.went_on(update):
+                    self._note(words, "warning")
             case Retrying():
-                why = " ".join([str(part) for part in (update.failure.status, update.failure.kind) if part])
-                wait = update.delay / 1_000
-                self._status.tries_again(self._now() + wait, str(update.failure.kind))
-                if update.attempt != self._attempt:  # it is told again and again, while it waits
-                    self._note(f"({why}: try {update.attempt} failed, again in {wait:.1f} s)", "warning")
-                self._attempt = update.attempt
+                words = self._retries.see(update, self._now())
+                self._status.tries_again(self._now() + update.delay / 1_000, words)
             case Boundary():
-                self._note(f"(context: {update.layer}{room(update)})", "note")
+                self._note(happenings.left_view(update), "note")
             case _:
                 assert_never(update)
+
+    def _no_more_tries(self) -> None:
+        if words := self._retries.over(self._now()):
+            self._status.does(live.ASKING)
+            self._note(words, "warning")
 
     def _end(self, result: Result) -> None:
         self.ends()
@@ -262,8 +273,8 @@ class Shown:
             self._note("(interrupted)", "warning")
         elif out.is_error:
             self._note(out.words, "error")
-        if figures := told(result, self._model):
-            self._note(figures, "note")
+        if words := happenings.figures(result, self._model):
+            self._note(words, "note")
 
     # --- paper -------------------------------------------------------------------------------------------------------
 
@@ -284,6 +295,27 @@ class Shown:
             self._paper.put(*(() if piece.glued else (Text(),)), piece.part)
             self._tight, self._has_said = False, True
 
+    def _between(self, put: Callable[[], None]) -> None:
+        """Not into the middle of a text: half a list or a fence could not be drawn."""
+        if self._writes:
+            self._held.append(put)
+            return
+        self._put_text(self._saying.end())
+        put()
+        self._saying.break_up()
+
+    def _text_is_over(self) -> None:
+        self._put_text(self._saying.end())
+        self._writes = False
+        held, self._held = self._held, []
+        for put in held:
+            self._between(put)
+
+    def tell(self, words: str, style: str) -> None:
+        """Something beside the run."""
+        self._between(lambda: self._note(words, style))
+        self._paper.redraw()
+
     def _note(self, words: str, style: str) -> None:
         self._put_text(self._saying.end())
         self._put(Laid(lambda width: in_rows(clean(words).split("\n"), style, width)), tight=True)
@@ -295,7 +327,7 @@ class Shown:
         """What the model writes, below it what runs, and the line that says what is done, with its tasks."""
         if self._live is None or height < 1:
             return []
-        status = [self._live.line(self._now(), width, self._under_way.words)]
+        status = [self._live.line(self._now(), width, self._under_way.words, asks=self._under_way.asks)]
         tasks = indented(self._tasks.draw(width - 2, (height - 1) // 2), Text("  "), 2) if self.tasks_shown else []
         left = height - 1 - len(tasks)
         calls = self._under_way.draw(width, left)
@@ -314,16 +346,3 @@ def spaced(parts: list[list[Text]], height: int) -> list[Text]:
             spare -= 1
         lines += part
     return lines
-
-
-def told(result: Result, model: Model) -> str:
-    """The figures of a run, as in `[2 turns, 3.1 s, 1,234 + 56 tokens, $0.0123]`; empty if nothing was done."""
-    if result.cause in LOCAL and not result.usage.total:
-        return ""
-    turns = [] if result.cause in LOCAL else [count(result.turns, "turn")]
-    roughly = "about " if result.estimated else ""
-    parts = [*turns, f"{result.duration / 1_000:.1f} s"]
-    parts.append(f"{roughly}{result.usage.prompt:,} + {result.usage.output:,} tokens")
-    if any(same_model(model.name, listed) for listed in MODELS):  # else nobody knows the price
-        parts.append(f"{roughly}${result.cost / NANOS_PER_USD:.4f}")
-    return f"[{', '.join(parts)}]"

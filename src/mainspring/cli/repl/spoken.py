@@ -9,10 +9,13 @@ from mainspring.assembly.harmless import harmless
 from mainspring.assembly.words import count
 
 MOST_LINES = 30  # of a long paste
+MOST_TEXT = 8_000  # characters, if it is one long line
 
 
 def spoken(text: str) -> tuple[RenderableType, ...]:
-    lines = harmless(text).splitlines() or [""]
+    lines = harmless(text[:MOST_TEXT]).splitlines() or [""]
+    if len(text) > MOST_TEXT:
+        lines.append("…")
     more = len(lines) - MOST_LINES
     shown = Text("\n".join(lines[:MOST_LINES]), "prompt")
     if more > 0:

@@ -20,6 +20,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.search import stop_search
 from prompt_toolkit.styles import Style
 
 from mainspring.cli.repl.editor import Editor
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 FRAME = 1 / 30  # seconds: nobody sees more
 ESCAPE = 0.05  # seconds until a lone Escape is one, and not the beginning of a key's sequence
 LEAST = 3  # lines for what happens, however much is typed
-STYLES = {"footer": "fg:ansibrightblack", "chosen": "bold fg:ansicyan", "nbsp": "noinherit"}  # of the lower lines
+STYLES = {"footer": "dim", "chosen": "bold fg:ansicyan", "nbsp": "noinherit"}  # of the lower lines
 BEGIN_AT_ONCE, END_AT_ONCE = "\x1b[?2026h", "\x1b[?2026l"  # terminals that know it show what is between in one go
 
 Fragments = Callable[[], StyleAndTextTuples]
@@ -162,6 +163,8 @@ class Stage:
     # --- who has the keyboard ---------------------------------------------------------------------------------------
 
     def open(self, modal: Modal) -> None:
+        if self.app.layout.is_searching:
+            stop_search()
         self._modal = modal
         self.app.layout.focus(self._modal_window)
         self.redraw()
@@ -170,8 +173,8 @@ class Stage:
         if self._modal is modal:
             self._modal = None
             self.app.layout.focus(self._editor.control)
-            if unheard := getattr(modal, "unheard", ""):  # it was meant for the input
-                self._editor.buffer.insert_text(unheard)
+            if modal.unheard.strip():  # it was meant for the input
+                self._editor.buffer.insert_text(modal.unheard)
             self.redraw()
 
     def _modal_keys(self) -> KeyBindings:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mainspring.assembly.options import Options
+from mainspring.assembly.options import Options, clean
 from mainspring.cli.collector import begun
 from mainspring.cli.flags import readable
 from mainspring.cli.output import Style
@@ -61,6 +61,7 @@ class Sitting:
         desk = Desk()
         self._lines.paper = desk.stage
         self._hear_signals(desk)
+        asyncio.get_running_loop().set_exception_handler(self._hear_of_failure)
         drawing = asyncio.ensure_future(desk.run())
         drawn = asyncio.ensure_future(desk.drawn.wait())
         try:
@@ -106,6 +107,11 @@ class Sitting:
             known_as = talk.world.about.session_id[:8]
             self._lines.line(f"'mainspring --resume {known_as}' goes on with this conversation.", Style.DIM)
 
+    def _hear_of_failure(self, _: asyncio.AbstractEventLoop, what: dict[str, Any]) -> None:
+        """Of something for which nobody waits. Python would write it over what is drawn."""
+        error = what.get("exception")
+        self._lines.note(clean(f"Something failed: {error!r}" if error else str(what.get("message"))))
+
     def _kill_also(self, kill: Callable[[], None]) -> None:
         put_back = self._signals.kill
 
@@ -121,14 +127,20 @@ class Sitting:
         from mainspring.cli.repl.shown import Shown
         from mainspring.cli.repl.status import Status
 
-        shown, status = Shown(desk.stage, talk.model), Status()
+        shown = Shown(desk.stage, talk.model, root=talk.parts.cwd, tries=talk.world.about.max_retries + 1)
+        status = Status()
         conversation = Conversation(talk, asker, shown, status, desk)
         asker.interrupt = conversation.interrupt
         greet(self._lines, talk.world)
+        self._lines.shown = shown
         desk.begin(talk, helps, conversation, shown, status)
+        desk.show_past()
         begun()
         words = self._options.words
-        work = asyncio.ensure_future(conversation.work(readable(words[0]) if words else ""))
+        if words:
+            conversation.say(readable(words[0]))
+        desk.say_early()
+        work = asyncio.ensure_future(conversation.work())
         await asyncio.wait({work, drawing}, return_when=asyncio.FIRST_COMPLETED)
         conversation.leave()  # if the terminal is gone
         await work
@@ -139,7 +151,8 @@ class Sitting:
         def heard() -> None:
             if signals.code == INTERRUPT:
                 signals.forgive()
-                desk.stop()
+                if not desk.is_away:  # else it is for whoever has the terminal
+                    desk.stop()
             else:
                 desk.leave()
                 loop.call_later(HURRY, signals.kill)

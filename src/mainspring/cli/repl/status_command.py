@@ -27,6 +27,7 @@ class StatusCommand:
         self.text = ""
         self._talk, self._command, self._changed = talk, command, changed
         self._asked = self._again = False
+        self._task: asyncio.Future[None] | None = None
 
     def ask(self) -> None:
         """Soon. While it is asked, once more is enough, however often."""
@@ -34,7 +35,12 @@ class StatusCommand:
             self._again = True
             return
         self._asked = True
-        self._talk.beside(self._ask())
+        self._task = asyncio.ensure_future(self._ask())
+
+    def close(self) -> None:
+        """Nobody looks any more."""
+        if self._task is not None:
+            self._task.cancel()
 
     async def _ask(self) -> None:
         try:

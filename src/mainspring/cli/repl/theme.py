@@ -1,4 +1,8 @@
-"""How each kind of thing looks. Sixteen colours at most: they are what the user's own terminal makes of them."""
+"""How each kind of thing looks. Sixteen colours at most: they are what the user's own terminal makes of them.
+
+What is less important is dim, not bright black: in some palettes (Solarized) that is the background. And since there
+may be no colours at all (`NO_COLOR`), what has to be told apart differs in more than its colour.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +15,25 @@ STYLES = {
     "call.done": "green",
     "call.failed": "red",
     "call.running": "cyan",
-    "detail": "bright_black",  # what belongs to the line above
-    "thinking": "italic bright_black",
-    "note": "bright_black",
+    "detail": "dim",  # what belongs to the line above
+    "thinking": "italic dim",
+    "note": "dim",
     "warning": "yellow",
     "error": "red",
     "busy": "cyan",
-    # changes to files
-    "added": "green",
+    # changes to files: what comes is bold, what goes is plain, what stays is dim
+    "added": "bold green",
     "removed": "red",
+    "kept": "dim",
     "hunk": "cyan",
     # tasks
     "task.open": "none",
     "task.now": "bold cyan",
-    "task.done": "bright_black strike",
+    "task.done": "dim strike",
     # what a model says: rich has backgrounds for some of these, which are black on every terminal
     "markdown.code": "cyan",
     "markdown.code_block": "none",
+    "code.plain": "bold",  # commands and what has no language: no colours of syntax tell them from prose
     "markdown.block_quote": "italic",
     "markdown.item.bullet": "none",
     "markdown.item.number": "none",
@@ -41,9 +47,9 @@ STYLES = {
     "title": "bold",
     "chosen": "bold cyan",
     "key": "bold",
-    "frame": "bright_black",
+    "frame": "dim",
     # modes
-    "mode.default": "bright_black",
+    "mode.default": "dim",
     "mode.acceptEdits": "magenta",
     "mode.plan": "cyan",
     "mode.dontAsk": "yellow",

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from rich.text import Text
 
-from mainspring.cli.repl.calls import Agent, Running, of_agent
+from mainspring.cli.repl.calls import Agent, Running, Title, of_agent
 from mainspring.cli.repl.page import clipped
 from mainspring.core.updates import (
     AgentStarted,
@@ -17,23 +17,25 @@ from mainspring.core.updates import (
     CallDone,
     CallProgress,
     CallStarted,
-    Update,
 )
+
+MOST_GONE = 50  # agents whose reports are awaited: as many as may be away
 
 Seen = CallStarted | CallProgress | Asked | Answered | AgentStarted | AgentUpdate
 
 
 class UnderWay:
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+    def __init__(self, now: Callable[[], float], root: str = "") -> None:
+        self._now, self._root = now, root
         self._running: dict[str, Running] = {}
-        self._questions: dict[str, str] = {}  # and the calls that wait for them
+        self._questions: dict[str, str] = {}  # and the calls, or the agents, that wait for them
         self._agents: dict[str, Agent] = {}
+        self._gone: dict[str, Title] = {}  # agents that are done, until their reports are here
 
     def see(self, update: Seen) -> None:
         match update:
             case CallStarted():
-                self._running[update.call.id] = Running(update.call, update.line, self._now())
+                self._running[update.call.id] = Running(update.call, update.line, self._now(), self._root)
             case CallProgress():
                 if running := self._running.get(update.call_id):
                     running.says(update.text)
@@ -46,25 +48,64 @@ class UnderWay:
                 if running := self._running.get(update.call_id):
                     running.agent = agent
             case AgentUpdate():
-                if found := self._agents.get(update.agent_id):
-                    of(found, update.update)
+                self._of_agent(update)
             case _:
                 assert_never(update)
 
+    def _of_agent(self, about: AgentUpdate) -> None:
+        """What it calls and asks; what it reports is the outcome of its own call."""
+        agent = self._agents.get(about.agent_id)
+        match about.update:
+            case CallStarted() as started if agent:
+                agent.calls_one(started.call, started.line, self._root)
+            case CallDone() as done if agent and done.denied:
+                agent.was_denied(done.result.text)
+            case Asked() as asked:
+                self._questions[asked.id] = about.agent_id
+            case Answered() as answered:
+                self._questions.pop(answered.id, None)
+            case _:
+                pass
+
     def done(self, call_id: str) -> Running | None:
-        self._questions = {asked: call for asked, call in self._questions.items() if call != call_id}
+        self._ask_no_more(call_id)
         return self._running.pop(call_id, None)
 
     def agent_done(self, agent_id: str) -> Agent | None:
-        return self._agents.pop(agent_id, None)
+        self._ask_no_more(agent_id)
+        agent = self._agents.pop(agent_id, None)
+        if agent is not None and agent.background:
+            self._gone[agent_id] = agent.title
+            while len(self._gone) > MOST_GONE:
+                del self._gone[next(iter(self._gone))]
+        return agent
 
-    def end(self) -> None:
-        """Of the turn. Agents in the background go on."""
+    def reported(self, agent_id: str) -> Title:
+        """Who that was. It is done: of one that ended between two runs nobody has heard."""
+        agent, title = self._agents.pop(agent_id, None), self._gone.pop(agent_id, None)
+        return agent.title if agent is not None else title or Title("Agent", "")
+
+    def end(self) -> list[Running]:
+        """Of the turn. Agents in the background go on. What it returns has not come to its end."""
+        left = list(self._running.values())
         self._running.clear()
         self._questions.clear()
         self._agents = {name: agent for name, agent in self._agents.items() if agent.background}
+        return left
+
+    def is_out_of_sight(self) -> None:
+        """The run is over: what agents do until the next one, nobody hears."""
+        for agent in self._agents.values():
+            agent.is_out_of_sight()
+
+    def _ask_no_more(self, owner: str) -> None:
+        self._questions = {asked: whose for asked, whose in self._questions.items() if whose != owner}
 
     # --- what is drawn ---
+
+    @property
+    def asks(self) -> bool:
+        return bool(self._questions)
 
     @property
     def words(self) -> str:
@@ -89,14 +130,3 @@ class UnderWay:
         if more > 0:
             lines[-1] = clipped(Text(f"… and {more + 1} more", "detail"), width)
         return lines
-
-
-def of(agent: Agent, update: Update) -> None:
-    """Whose calls these are, and what it calls; what it reports is the outcome of its own call."""
-    match update:
-        case CallStarted():
-            agent.calls_one(update.call, update.line)
-        case CallDone() if update.denied:
-            agent.was_denied(update.result.text)
-        case _:
-            pass

@@ -1,65 +1,66 @@
-"""What was said and has not been taken up yet: it is drawn over the input, and can be taken back."""
+"""What was said and has not been taken up yet: it is drawn over the input, and can be taken back.
+
+Words for the model that a run can take wait in the session's own inbox, and are read there, so nothing is kept twice.
+The rest waits here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
 from mainspring.assembly.harmless import harmless
 from mainspring.assembly.words import clip
-from mainspring.core.value import Bundle
+from mainspring.core.messages import Origin
+from mainspring.engine.session import Session
 from mainspring.engine.shared import Command
 
 MARK = "❯ "
 MOST_DRAWN = 4
-
-
-class Said(Bundle):
-    text: str
-    command: Command | None = None  # it was handed to the run that is under way
+HEAD = 500  # characters of a prompt that may be shown: no terminal has so many columns
 
 
 class Waiting:
-    def __init__(self) -> None:
-        self._all: list[Said] = []
+    def __init__(self, session: Callable[[], Session]) -> None:
+        """`session`: the one that is spoken to now."""
+        self._session = session
+        self._own: list[str] = []
 
     def __bool__(self) -> bool:
-        return bool(self._all)
-
-    def add(self, said: Said) -> None:
-        self._all.append(said)
+        return bool(self._own or self.handed_on)
 
     @property
-    def all(self) -> tuple[Said, ...]:
-        return tuple(self._all)
+    def handed_on(self) -> tuple[Command, ...]:
+        """To the session, which takes them with its next request."""
+        return tuple([one for one in self._session().shared.inbox.waiting() if one.origin is Origin.PROMPT])
 
     @property
-    def is_handed_on(self) -> bool:
-        """All of it: so one more may be, and overtakes nothing."""
-        return all(said.command is not None for said in self._all)
+    def has_own(self) -> bool:
+        return bool(self._own)
+
+    def add(self, text: str) -> None:
+        self._own.append(text)
 
     def next(self) -> str | None:
-        """What nobody has been handed yet, if it is the first."""
-        if not self._all or self._all[0].command is not None:
-            return None
-        return self._all.pop(0).text
+        return self._own.pop(0) if self._own else None
 
-    def taken_up(self, command_id: str) -> bool:
-        """A run has it."""
-        found = [said for said in self._all if said.command is not None and said.command.id == command_id]
-        self._all = [said for said in self._all if said not in found]
-        return bool(found)
-
-    def remove(self, said: Said) -> None:
-        self._all.remove(said)
+    async def take_back(self) -> str:
+        """What was said last, unless it is on its way to the model."""
+        if self._own:
+            return self._own.pop()
+        for command in reversed(self.handed_on):
+            if await self._session().withdraw(command):
+                return command.text
+        return ""
 
     def draw(self, width: int, height: int) -> Sequence[Text]:
-        if not self._all or height < 1:
+        texts = [*[command.text for command in self.handed_on], *self._own]
+        if not texts or height < 1:
             return ()
         most = min(MOST_DRAWN, height)
-        shown = self._all[: most if len(self._all) <= most else most - 1]
-        lines = [Text(MARK + clip(" ".join(harmless(said.text).split()), width - 3), "note") for said in shown]
-        if len(self._all) > len(shown):
-            lines.append(Text(clip(f"  … {len(self._all) - len(shown)} more", width), "note"))
+        shown = texts[: most if len(texts) <= most else most - 1]
+        lines = [Text(MARK + clip(" ".join(harmless(text[:HEAD]).split()), width - 3), "note") for text in shown]
+        if len(texts) > len(shown):
+            lines.append(Text(clip(f"  … {len(texts) - len(shown)} more", width), "note"))
         return lines

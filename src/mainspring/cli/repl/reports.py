@@ -1,0 +1,44 @@
+"""What agents that worked in the background report: its first line, as it comes into the conversation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from mainspring.cli.repl.calls import BULLET, Title
+from mainspring.cli.repl.laid import Laid, below, one_line
+from mainspring.cli.repl.page import clipped
+from mainspring.core.messages import Origin, User
+
+# `engine/agents.py` writes them: what the model must know of it, a blank line, and the agent's own words.
+REPORT = re.compile(r'<task-notification agent="([^"]*)" status="([^"]*)">.*?\n\n(.*?)</task-notification>', re.DOTALL)
+LONGEST = 200  # columns of it
+
+
+class Report(NamedTuple):
+    agent_id: str
+    failed: bool
+    words: str
+
+    def by(self, title: Title) -> Laid:
+        """In one line, if there is room for it."""
+        did, mark = ("failed:", "call.failed") if self.failed else ("reported:", "call.done")
+
+        def draw(width: int) -> list[Text]:
+            if cell_len(f"{BULLET}{title.name}({title.words}) {did} {self.words}") <= width:
+                return [title.draw(mark, width, f" {did} {self.words}")]
+            said = [clipped(row, width) for row in below([Text(self.words, "detail")])]
+            return [title.draw(mark, width, f" {did}"), *said]
+
+        return Laid(draw)
+
+
+def reports_in(message: User) -> Iterator[Report]:
+    if message.origin is Origin.REPORT:
+        for found in REPORT.finditer(message.text):
+            first = found[3].strip().partition("\n")[0]
+            yield Report(found[1], found[2] != "completed", one_line(first, LONGEST) or "nothing")

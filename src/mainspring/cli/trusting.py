@@ -1,0 +1,148 @@
+"""Trust in the working folder (T1): given and taken back, and what of the folder waits for it. For `mainspring trust`,
+for `/trust`, and for whoever asks about it when a conversation begins."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.options import StartError
+from mainspring.assembly.words import clip
+from mainspring.settings import trust
+from mainspring.settings.home import home_folder
+from mainspring.settings.values import ProblemKind
+
+if TYPE_CHECKING:
+    from mainspring.cli.talk import Talk
+    from mainspring.context.folders import Places
+    from mainspring.context.surroundings import Surroundings
+    from mainspring.settings.values import Settings
+
+MOST_NAMES = 5  # of one sort
+LONGEST_NAME = 40  # columns
+
+# What a file of a project can set, in words for people; the rest are "settings".
+SORTS = {"hooks": "hooks", "permissions.allow": "rules that allow", "permissions.additionalDirectories": "more folders"}
+
+
+# --- given and taken back -------------------------------------------------------------------------------------------
+
+
+def give(folder: str, environ: Mapping[str, str]) -> str:
+    """The real path that is trusted from now on. Raises `StartError`, `UsageError` and `OSError`."""
+    at = time.time_ns() // 1_000_000
+    places = [trust.add(home, folder, at=at) for home in homes(environ)]
+    return places[0]
+
+
+def take_back(folder: str, environ: Mapping[str, str]) -> bool:
+    """Whether it was trusted."""
+    was = [trust.remove(home, folder) for home in homes(environ)]
+    return any(was)
+
+
+def homes(environ: Mapping[str, str]) -> list[str]:
+    """Ours, and that of programs which drive us as Claude Code (docs/pipe.md), if there is one: who trusts a folder
+    trusts it through either."""
+    ours = home_folder(environ, compatible=False)
+    if ours is None:
+        raise StartError("there is no home to remember it in: set MAINSPRING_HOME")
+    theirs = home_folder(environ, compatible=True)
+    return [ours, *([theirs] if theirs is not None and theirs != ours and os.path.isdir(theirs) else [])]  # noqa: PTH112
+
+
+# --- what waits for it ----------------------------------------------------------------------------------------------
+
+
+def held_back(talk: Talk) -> list[str]:
+    """What this folder brings and does not take effect, as in 'hooks' and 'commands (/review)'. Empty: it is trusted,
+    or brings nothing of the kind. A look at a few folders: what is there is read, and nothing of it is done."""
+    found = talk.world.around
+    if found.memory.where.trusted:
+        return []
+    return [*of_settings(talk.parts.settings), *of_servers(talk), *of_texts(found), *of_memory(found)]
+
+
+def of_settings(settings: Settings) -> list[str]:
+    """By the problems that `mainspring config` tells of: each begins with the keys that are not used."""
+    told = [one.says.partition(":")[0] for one in settings.problems if one.kind is ProblemKind.UNTRUSTED]
+    keys = dict.fromkeys([key for names in told for key in names.split(", ")])
+    others = [key for key in keys if key not in SORTS]
+    return [*[words for key, words in SORTS.items() if key in keys], *named("settings", others)]
+
+
+def of_servers(talk: Talk) -> list[str]:
+    sources, path = talk.parts.options.setting_sources, f"{talk.parts.cwd}/.mcp.json"
+    if not os.path.lexists(path) or (sources is not None and "project" not in sources):
+        return []
+    from mainspring.assembly.mcp import names_in
+    from mainspring.settings.reading import Broken, read, read_file
+
+    try:
+        data = read_file(path)
+        names = names_in(read(data).tree) if data is not None else []
+    except Broken:
+        return []  # trust would not change that
+    return named("MCP servers", names)
+
+
+def of_texts(found: Surroundings) -> list[str]:
+    """Agents, skills, commands."""
+    skills, commands = held_words(found)
+    words = [*named("skills", [f"/{name}" for name in skills]), *named("commands", [f"/{name}" for name in commands])]
+    return [*named("agents", held_agents(found)), *words]
+
+
+def of_memory(found: Surroundings) -> list[str]:
+    from mainspring.context.memory import TRUST
+
+    leads_out = any(problem.endswith(TRUST) for problem in found.memory.problems)
+    return ["memory files that lead out of it"] if leads_out else []
+
+
+def named(sort: str, names: list[str]) -> list[str]:
+    """They are the folder's: made harmless here, for whoever shows them."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    shown = ", ".join([clip(" ".join(harmless(name).split()), LONGEST_NAME) for name in names[:MOST_NAMES]])
+    return [f"{sort} ({shown}{more})"] if names else []
+
+
+def is_held_back(word: str, found: Surroundings) -> bool:
+    """Whether a word with a slash would stand for something if the folder were trusted."""
+    if found.memory.where.trusted:
+        return False
+    skills, commands = held_words(found)
+    return word in skills or word in commands or word in [name.rpartition(":")[2] for name in commands]
+
+
+def held_words(found: Surroundings) -> tuple[list[str], list[str]]:
+    from mainspring.context.commands import Commands
+    from mainspring.context.skills import Skills
+
+    skills, commands = (of_project(found.memory.places(sort)) for sort in ("skills", "commands"))
+    return (
+        list(Skills(skills).by_name) if skills is not None else [],
+        list(Commands(commands).by_name) if commands is not None else [],
+    )
+
+
+def held_agents(found: Surroundings) -> list[str]:
+    places = of_project(found.memory.places("agents"))
+    if places is None:
+        return []
+    from mainspring.context.agents import OURS, find
+
+    return [name for name in find(places).kinds if name not in OURS]
+
+
+def of_project(places: Places) -> Places | None:
+    """Its own alone, as if it were trusted; they still cannot lead out of it. None: there are none, or they count."""
+    if places.trusted:
+        return None
+    alone = replace(places, user="", home=None, trusted=True)
+    return alone if alone.are_there() else None
