@@ -181,8 +181,9 @@ class Conversation:
 
     async def _ask_for_trust(self) -> None:
         """Where the folder brings something that waits for it."""
-        held = await asyncio.to_thread(held_back, self._talk)
-        if held and await self._stopped_by_somebody(self._place.trusts(held)):
+        held: list[str] = await asyncio.to_thread(held_back, self._talk)
+        trusted = await self._stopped_by_somebody(self._place.trusts(held)) if held else False
+        if trusted:
             await slash_words.understood("trust", "", self._talk)
 
     def _has_wanted(self) -> bool:
