@@ -104,6 +104,10 @@ class Options:
     debug_to_stderr: bool = False
     plain: bool = False
     keep: bool = False
+    html: str | None = None
+    text: bool = False
+    port: int | None = None
+    open: bool = False
     ask: bool = False
     json: bool = False
     online: bool = False

@@ -144,6 +144,7 @@ SHORT: dict[str, tuple[str, tuple[str, ...] | None, int | None]] = {
     "sessions": ("sessions_command", None, None),
     "models": ("models_command", (*OF_SETTINGS, "--ask", "--json"), 1),
     "context": ("context_command", ("--json",), 1),
+    "trace": ("trace_command", ("--html", "--port", "--open", "--text", "--json"), 1),
     "config": ("settings_command", OF_SETTINGS, None),
     "trust": ("settings_command", ("--list", "--remove"), 1),
     "permissions": ("settings_command", (*OF_SETTINGS, *OF_RIGHTS, "--batch"), 3),
@@ -155,6 +156,10 @@ SHORT: dict[str, tuple[str, tuple[str, ...] | None, int | None]] = {
 COMMANDS: dict[str, Command] = {"demo": demo, **dict.fromkeys(SHORT, short)}
 OF_COMMANDS = {
     "--keep": "demo",
+    "--html": "trace",
+    "--port": "trace",
+    "--open": "trace",
+    "--text": "trace",
     "--ask": "models",
     "--json": "context",
     "--online": "doctor",

@@ -1,0 +1,153 @@
+"""`mainspring trace [ID]`: a session on a time axis, in a browser, as one HTML file, as text or as JSON.
+
+For the browser a server is started, for this machine only, which runs until Ctrl-C. No browser is opened unless
+`--open` says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from mainspring.assembly.harmless import harmless
+from mainspring.assembly.options import Options, StartError
+from mainspring.assembly.sessions import Place, by_name, new_place, no_conversation
+from mainspring.assembly.words import count
+from mainspring.cli.output import is_terminal
+from mainspring.sessions.listing import newest
+from mainspring.sessions.places import FILE, draft_of
+from mainspring.viewer.trace import Trace
+
+HOW = "'mainspring trace ID' takes the id of a session; 'mainspring sessions' lists those of this folder"
+USUAL = 100  # columns, where there is no terminal
+WAYS = ("--html", "--json", "--text")
+
+
+def trace(options: Options) -> int:
+    words, ways = options.words[1:], [name for name in WAYS if name in options.given]
+    if len(words) > 1:
+        raise StartError(f"'mainspring trace' takes one session, and does not know '{words[1]}'")
+    if len(ways) > 1:
+        raise StartError(f"'{ways[0]}' and '{ways[1]}' are two things: ask for one")
+    for name in ("--port", "--open"):
+        if ways and name in options.given:
+            raise StartError(f"'{name}' is for the server: leave it out with '{ways[0]}'")
+    place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
+    file = chosen(words[0] if words else "", place)
+    try:
+        if not ways:
+            return serve(file, port=options.port or 0, show=options.open)
+        return OTHERWISE[ways[0]](looked_at(file), options)
+    except BrokenPipeError:
+        raise  # whoever reads this has seen enough
+    except OSError as error:
+        raise StartError(trouble(error, options.port)) from None
+
+
+def trouble(error: OSError, port: int | None) -> str:
+    if error.filename:
+        return f"'{error.filename}': {error.strerror}"
+    why = os.strerror(error.errno or 0)
+    return f"the port {port} cannot be had ({why}): leave '--port' out, and any free one is taken"
+
+
+def chosen(name: str, place: Place) -> str:
+    if place.home is None:
+        raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
+    if name:
+        file = by_name(name, place)
+        if file is None:
+            raise StartError(f"{no_conversation(name)}. {HOW}")
+        return file
+    latest = newest(place.folder)
+    if latest is None:
+        raise StartError(f"there is no session in '{place.folder}'. {HOW}")
+    return os.fspath(latest)
+
+
+def looked_at(file: str) -> Trace:
+    made = Trace(file)
+    made.look()
+    return made
+
+
+# --- without a browser ----------------------------------------------------------------------------------------
+
+
+def as_text(made: Trace, _options: Options) -> int:
+    from mainspring.viewer.axis import lines
+
+    width = (os.get_terminal_size().columns or USUAL) if is_terminal() else USUAL
+    for line in lines(made, width):
+        print(harmless(line))
+    return 0
+
+
+def as_json(made: Trace, _options: Options) -> int:
+    for line in json_lines(made):
+        print(line)
+    return 0
+
+
+def json_lines(made: Trace) -> Iterator[str]:
+    """What is to be said of the whole, then a span a line: a long session need not be held by whoever reads it."""
+    encode = msgspec.json.Encoder().encode
+    yield encode(made.head()).decode()
+    for span in made.spans:
+        yield encode(span).decode()
+
+
+def as_html(made: Trace, options: Options) -> int:
+    from mainspring.viewer.export import html
+
+    file = str(options.html)
+    data = html(made)
+    write_whole(file, data)
+    print(f"'{harmless(file)}': {count(len(data) // 1_000 or 1, 'kilobyte')}, everything is in it")
+    return 0
+
+
+def write_whole(file: str, data: bytes) -> None:
+    """Whole or not at all; what a session holds is for its owner."""
+    draft = draft_of(file)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE)
+    try:
+        with open(fd, "wb") as opened:  # noqa: PTH123  # a descriptor
+            opened.write(data)
+        os.replace(draft, file)  # noqa: PTH105  # names are strings here
+    except OSError:
+        with suppress(OSError):
+            os.unlink(draft)  # noqa: PTH108
+        raise
+
+
+OTHERWISE = {"--html": as_html, "--json": as_json, "--text": as_text}
+
+
+# --- with one -------------------------------------------------------------------------------------------------
+
+
+def serve(file: str, *, port: int, show: bool) -> int:
+    return asyncio.run(serving(file, port=port, show=show))
+
+
+async def serving(file: str, *, port: int, show: bool) -> int:
+    from mainspring.viewer.server import ViewServer
+
+    over = asyncio.Event()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(sign, over.set)
+    async with ViewServer(file, port=port) as server:
+        print(server.url, flush=True)
+        print("Ctrl-C ends it. The address holds a token: whoever has it can read this session.", flush=True)
+        if show:
+            import webbrowser
+
+            await asyncio.to_thread(webbrowser.open, server.url)
+        await over.wait()
+    return 0

@@ -1,0 +1,136 @@
+"""The turns of a trace as text: a line each, with a bar on a common scale. For terminals, mails and issues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from mainspring.assembly.words import clip, count
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.viewer.spans import CALLS, How, Kind, Span, Totals
+from mainspring.viewer.trace import Trace
+
+LEAST = 40  # columns
+TIMES = 36  # columns that stand beside the bar, without the words
+
+# What a column of a bar shows, the later ones over the earlier.
+SIGNS: tuple[tuple[Kind, str], ...] = (
+    (Kind.CONTEXT, "-"),
+    (Kind.COMPACTION, "-"),
+    (Kind.HOOKS, "-"),
+    (Kind.MODEL, "="),
+    (Kind.TOOL, "#"),
+    (Kind.QUEUE, "."),
+    (Kind.RETRY, "."),
+    (Kind.QUESTION, "?"),
+)
+LEGEND = "= model   # tool   - context, hooks   . retry, queue   ? a person was asked"
+
+
+class Turn(Struct):
+    run: int
+    turn: int
+    spans: list[Span]
+
+    def ends(self, last: int) -> tuple[int, int]:
+        begin = min(span.begin for span in self.spans)
+        return begin, max((last if span.end is None else span.end) for span in self.spans)
+
+
+def lines(trace: Trace, width: int) -> Iterator[str]:
+    """No line is wider than `width`, from 40 columns on."""
+    width = max(width, LEAST)
+    head = trace.head()
+    sheet = trace.files[0].tracer.sheet
+    turns = turns_of(sheet.spans)
+    runs = {span.run: span for span in sheet.spans if span.kind is Kind.RUN}
+    longest = max([end - begin for begin, end in [turn.ends(sheet.last) for turn in turns]], default=0)
+    bar = max(8, min(60, (width - TIMES) // 2))
+    for line in summary(head.totals):
+        yield clip(line, width)
+    yield clip(LEGEND, width)
+    run = -1
+    for turn in turns:
+        if turn.run != run and turn.run in runs:
+            run = turn.run
+            yield ""
+            yield clip(f"❯ {runs[run].label}", width)
+        yield clip(row(turn, head.begin, sheet.last, longest, bar), width)
+        if is_last(turn, turns) and turn.run in runs:
+            yield clip(ending(runs[turn.run]), width)
+    for note in head.notes:
+        yield clip(f"! {note}", width)
+
+
+def turns_of(spans: list[Span]) -> list[Turn]:
+    found: dict[tuple[int, int], Turn] = {}
+    shown = {kind for kind, _ in SIGNS}
+    for span in spans:
+        if span.kind in shown:
+            found.setdefault((span.run, span.turn), Turn(span.run, span.turn, [])).spans.append(span)
+    return [found[name] for name in sorted(found)]
+
+
+def is_last(turn: Turn, turns: list[Turn]) -> bool:
+    return turn is turns[-1] or turns[turns.index(turn) + 1].run != turn.run
+
+
+def row(turn: Turn, since: int, last: int, longest: int, bar: int) -> str:
+    begin, end = turn.ends(last)
+    price = sum(span.price or 0 for span in turn.spans if span.kind is Kind.MODEL)
+    failed = "!" if any(span.how in (How.ERROR, How.DENIED, How.INTERRUPTED) for span in turn.spans) else " "
+    times = f"{turn.turn:>4} {seconds(begin - since):>9} {seconds(end - begin):>8}"
+    return f"{times} {drawn(turn, begin, last, longest, bar)} {dollars(price)} {failed} {names(turn)}"
+
+
+def drawn(turn: Turn, begin: int, last: int, longest: int, bar: int) -> str:
+    """All turns on one scale, each from its own beginning: the one that took long is the one that is long."""
+    columns = [" "] * bar
+    scale = bar / max(longest, 1)
+    for kind, sign in SIGNS:
+        for span in turn.spans:
+            if span.kind is kind and span.how is not How.NEVER_RAN:
+                left = min(int((span.begin - begin) * scale), bar - 1)
+                right = min(max(round(((last if span.end is None else span.end) - begin) * scale), left + 1), bar)
+                columns[left:right] = [sign] * (right - left)
+    return "".join(columns)
+
+
+def names(turn: Turn) -> str:
+    tools = [span.name for span in turn.spans if span.kind is Kind.TOOL]
+    said = [f"{name} x{tools.count(name)}" if tools.count(name) > 1 else name for name in dict.fromkeys(tools)]
+    words = next((span.label for span in turn.spans if span.kind is Kind.MODEL and span.label), "")
+    if said and words.startswith(f"{CALLS} "):
+        return ", ".join(said)
+    return f"{', '.join(said)}: {words}" if said else words
+
+
+def ending(run: Span) -> str:
+    price = f", {dollars(run.price)}" if run.price is not None else ""
+    why = f": {run.why}" if run.why else ""
+    return f"     {run.stop or run.how} after {seconds(run.length)}{price}{why}"
+
+
+def summary(totals: Totals) -> list[str]:
+    usage = totals.usage
+    overlap = f", {100 * totals.overlap / totals.tools:.0f} % of it while the model wrote" if totals.tools else ""
+    cached = f"{100 * usage.cache_read / usage.prompt:.0f}" if usage.prompt else "0"
+    waits = [f", person {seconds(totals.person)}"] * bool(totals.person)
+    waits += [f", retries {seconds(totals.retry)}"] * bool(totals.retry)
+    return [
+        f"{count(totals.runs, 'run')}, {count(totals.turns, 'turn')}, {seconds(totals.wall)}, {dollars(totals.price)}",
+        f"model {seconds(totals.model)}, tools {seconds(totals.tools)}{overlap}{''.join(waits)}",
+        f"{usage.prompt:,} tokens in ({cached} % from the cache), {usage.output:,} out",
+    ]
+
+
+def seconds(milliseconds: int) -> str:
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1_000:.2f}s"
+    minutes, rest = divmod(milliseconds // 1_000, 60)
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def dollars(nanos: int) -> str:
+    return f"${nanos / NANOS_PER_USD:.4f}"

@@ -1,0 +1,102 @@
+"use strict";
+// Where a trace comes from, and how its figures are said. Two sources with the same four functions: the server that
+// sent this page, and the page itself (an export). Nothing here touches the document.
+
+const PIECE = 5000; // spans of one answer, as the server has it
+
+async function ask(path) {
+  const answer = await fetch("api/" + path, { cache: "no-store" });
+  if (!answer.ok) throw new Error((await answer.text()).trim() || "the viewer does not answer");
+  return answer.json();
+}
+
+const fromServer = {
+  live: true,
+  head: () => ask("head"),
+  // `take` is called with each piece, so that something is seen before everything is there.
+  async spans(rev, take) {
+    for (let after = 0; ; after += PIECE) {
+      const piece = await ask(`spans?rev=${rev}&after=${after}`);
+      take(piece.spans, piece.more);
+      if (!piece.more) return;
+    }
+  },
+  span: (key) => ask(`span?key=${encodeURIComponent(key)}`),
+  steps: (place, first, most) => ask(`steps?place=${place}&first=${first}&most=${most}`),
+  news: (rev) => ask(`news?rev=${rev}`),
+};
+
+function fromPage(held) {
+  return {
+    live: false,
+    head: async () => held.head,
+    spans: async (_rev, take) => take(held.spans, 0),
+    span: async (key) => ({ key, parts: held.details[key] || [] }),
+    async steps(place, first, most) {
+      const steps = held.steps[place] || [];
+      return { total: steps.length, steps: steps.slice(first - 1, first - 1 + most) };
+    },
+  };
+}
+
+const held = document.getElementById("embedded");
+const source = held ? fromPage(JSON.parse(held.textContent)) : fromServer;
+
+// --- spans -----------------------------------------------------------------------------------------------------
+
+const WAITS = new Set(["question", "typed", "retry", "queue"]);
+const MOMENTS = new Set(["interrupt", "prefix", "note"]);
+const BAD = new Set(["error", "denied", "interrupted", "broke off", "withdrawn"]);
+
+const placeOf = (span) => span.place;
+const isBad = (span) => BAD.has(span.how);
+const textOf = (span) => {
+  const said = [span.label, span.name, span.kind, span.why, span.model, span.transition, span.stop, span.how];
+  return (span.text ??= said.join("\n").toLowerCase());
+};
+
+// The spans by key, and what belongs together. `now` stands for the end of what has none yet.
+class Spans {
+  constructor() {
+    this.byKey = new Map();
+    this.children = new Map();
+    this.now = 0;
+  }
+  add(spans) {
+    for (const span of spans) {
+      span.how = span.how || "open"; // defaults are not sent
+      span.place = parseInt(span.key, 10);
+      const known = this.byKey.get(span.key);
+      this.byKey.set(span.key, span);
+      if (span.parent && !(known && known.parent)) {
+        if (!this.children.has(span.parent)) this.children.set(span.parent, []);
+        this.children.get(span.parent).push(span.key);
+      }
+    }
+  }
+  get all() {
+    return [...this.byKey.values()];
+  }
+  below(key) {
+    return (this.children.get(key) || []).map((one) => this.byKey.get(one));
+  }
+  end(span) {
+    return span.end == null ? Math.max(this.now, span.begin) : span.end;
+  }
+}
+
+// --- words -----------------------------------------------------------------------------------------------------
+
+function took(ms) {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60e3) return `${(ms / 1000).toFixed(ms < 10e3 ? 2 : 1)} s`;
+  const minutes = Math.floor(ms / 60e3);
+  if (minutes < 60) return `${minutes} min ${Math.round((ms % 60e3) / 1000)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+const dollars = (nanos) => `$${(nanos / 1e9).toFixed(nanos && nanos < 1e8 ? 4 : 2)}`;
+const many = (number) => Number(number).toLocaleString("en-US");
+const share = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "none");
+const prompt = (usage) =>
+  (usage.input || 0) + (usage.cache_write || 0) + (usage.cache_write_1h || 0) + (usage.cache_read || 0);
+const clock = (at) => new Date(at).toLocaleString(undefined, { hour12: false });

@@ -1,0 +1,180 @@
+"""The core again, step by step: what happened, what changed in the state, what was to be done next, what was shown; and
+whether the file says the same.
+
+One short record a step is kept, as JSON: step n is at place n - 1, however long the session is.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import fields
+
+from mainspring.assembly.harmless import harmless
+from mainspring.core.effects import ANSWERS, CallModel, Effect
+from mainspring.core.events import Event, Replied, Submitted
+from mainspring.core.messages import Origin, ToolResult, User
+from mainspring.core.models import same_model
+from mainspring.core.state import Checkpoint, State, Step
+from mainspring.core.updates import Appended, Tombstone, Update
+from mainspring.sessions.places import Place
+from mainspring.sessions.records import WithdrawnRecord
+from mainspring.viewer.shortly import changes, short
+from mainspring.viewer.trace import Lines
+from mainspring.viewer.walk import Happened, Noted, Said, Saved, Told
+
+SAME, FITS, DIFFERS, OPEN, UNKNOWN = "same", "fits", "differs", "open", "unknown"
+OF_THE_CORE = frozenset({Origin.RECOVERY, Origin.HOOK, Origin.BUDGET, Origin.ADVICE, Origin.INTERRUPTION})
+
+
+class Shown(Struct, omit_defaults=True):
+    """One step. `mark` says what the file has to say about the effect and the updates (docs/decisions/0024)."""
+
+    n: int
+    at: int
+    event: str
+    about: str = ""
+    changed: list[tuple[str, str, str]] = []
+    effect: str = ""
+    wants: str = ""
+    updates: list[tuple[str, str]] = []
+    mark: str = OPEN
+    why: str = ""
+    turn: int = 0
+
+
+class Pending(Struct):
+    """A step that the file may still say something about: until the next event."""
+
+    shown: Shown
+    effect: Effect
+    awaited: set[str]  # ids of messages and replies that the file should tell of, if it was the same core
+    state: State
+
+
+class Replay:
+    def __init__(self, file: Place, *, aside: bool = False) -> None:
+        self._lines = Lines(file, aside=aside)
+        self._steps: list[bytes] = []
+        self._pending: Pending | None = None
+
+    @property
+    def epoch(self) -> int:
+        return self._lines.epoch
+
+    def look(self) -> None:
+        """Reads what is new. Raises OSError."""
+        self._lines.look(self._take, self._anew)
+
+    def _anew(self) -> None:
+        self._steps, self._pending = [], None
+
+    def __len__(self) -> int:
+        return len(self._steps) + (self._pending is not None)
+
+    def steps(self, first: int, most: int) -> list[msgspec.Raw]:
+        """From the n-th on, counted from 1."""
+        found = self._steps[max(0, first - 1) : max(0, first - 1) + most]
+        if self._pending is not None and len(found) < most and first <= len(self):
+            found.append(encode(self._pending.shown))
+        return [msgspec.Raw(step) for step in found]
+
+    # --- what the lines tell ---
+
+    def _take(self, _offset: int, told: Told) -> None:
+        pending = self._pending
+        match told:
+            case Happened():
+                self._settle(told.event)
+                self._step(told)
+            case Said() if pending is not None:
+                self._heard(pending, told.message)
+            case Noted(record=WithdrawnRecord() as record) if pending is not None:
+                if record.reply_id not in pending.awaited:
+                    differs(pending, f"reply '{record.reply_id}' was withdrawn, and is kept here")
+                self._confirm(pending, record.reply_id)
+            case Saved(checkpoint=Checkpoint() as saved, resumed="") if pending is not None:
+                compare(pending, saved)
+            case _:
+                pass
+
+    def _heard(self, pending: Pending, message: User | ToolResult) -> None:
+        by_core = message.origin in OF_THE_CORE if isinstance(message, User) else message.synthetic
+        if message.id in pending.awaited:
+            self._confirm(pending, message.id)
+        elif by_core and isinstance(message, User):
+            differs(pending, f"a message of kind '{message.origin}' was added, and is not added here")
+
+    def _confirm(self, pending: Pending, name: str) -> None:
+        if name in pending.awaited:
+            pending.awaited.discard(name)
+            if pending.shown.mark == OPEN:
+                pending.shown.mark = SAME
+
+    def _settle(self, event: Event) -> None:
+        """The next event is here: what the file has not said about the step before it, it will not say."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        if pending.awaited:
+            differs(pending, "something is shown here that the file does not hold")
+        if not isinstance(event, (Submitted, *ANSWERS[type(pending.effect)])):
+            differs(pending, f"'{type(event).__name__}' came next, which is no answer")
+        elif isinstance(event, Replied) and isinstance(pending.effect, CallModel):
+            asked = pending.effect.request.model
+            if event.reply.model and not same_model(event.reply.model, asked):
+                differs(pending, f"'{event.reply.model}' answered")
+        if pending.shown.mark == OPEN:
+            pending.shown.mark = FITS
+        self._steps.append(encode(pending.shown))
+
+    def _step(self, happened: Happened) -> None:
+        event, step = happened.event, happened.step
+        shown = Shown(happened.n, event.stamp.at, type(event).__name__, about=short(event))
+        if step is None or happened.before is None:
+            shown.mark, shown.why = UNKNOWN, "the core could not follow"
+            self._steps.append(encode(shown))
+            return
+        shown.turn = step.state.turn
+        shown.changed = changes(happened.before, step.state)
+        shown.effect, shown.wants = type(step.effect).__name__, short(step.effect)
+        shown.updates = [(type(update).__name__, short(update)) for update in step.updates]
+        self._pending = Pending(shown, step.effect, awaited(step), step.state)
+
+
+def awaited(step: Step) -> set[str]:
+    return {name for update in step.updates for name in [told_by(update)] if name}
+
+
+def told_by(update: Update) -> str:
+    """The id under which the file holds what an update shows."""
+    match update:
+        case Appended():
+            return update.message.id
+        case Tombstone():
+            return update.id
+        case _:
+            return ""
+
+
+def differs(pending: Pending, why: str) -> None:
+    pending.shown.mark, pending.shown.why = DIFFERS, harmless(why)
+
+
+# What is compared with a checkpoint: all but the history, which it does not hold, and the edits, whose summaries stand
+# elsewhere in the file.
+COMPARED = tuple([field.name for field in fields(State) if field.name not in ("history", "edits")])
+
+
+def compare(pending: Pending, saved: Checkpoint) -> None:
+    """A checkpoint tells the whole state, the effect included."""
+    if saved.state.now != pending.state.now:
+        return  # of another step
+    other = [name for name in COMPARED if getattr(saved.state, name) != getattr(pending.state, name)]
+    if other:
+        differs(pending, f"the checkpoint has another '{other[0]}'")
+    elif pending.shown.mark != DIFFERS:
+        pending.shown.mark = SAME
+
+
+encode = msgspec.json.Encoder().encode

@@ -1,0 +1,153 @@
+"""What a trace is made of: spans on a time axis. Plain values, as they are sent to the page and printed by `--json`.
+
+Times are milliseconds since 1970, money is nano-dollars. A field that does not apply, or that the journal does not
+hold, is absent; what one would expect and the journal does not hold is named in `missing`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from mainspring.assembly.harmless import harmless
+from mainspring.core.messages import ToolCall
+from mainspring.core.money import Usage
+from mainspring.secrets import held
+from mainspring.secrets.redaction import ROWS, redact
+
+LABEL = 100  # characters: a line of the list, a bar at high zoom
+BEHIND = 4 * LABEL  # characters of a text that are looked at for its label: most begin with words
+CALLS = "calls"  # how the label of a reply begins that says nothing and calls something
+WORDS = 300  # characters of a reason or an answer
+
+
+class Kind(StrEnum):
+    RUN = "run"
+    MODEL = "model"
+    TOOL = "tool"
+    CONTEXT = "context"
+    COMPACTION = "compaction"
+    HOOKS = "hooks"  # that judge an answer; those of a call are among its steps
+    AGENT = "agent"
+    # waits
+    QUESTION = "question"  # for a person
+    TYPED = "typed"  # something typed waits to be taken up
+    RETRY = "retry"  # for the provider
+    QUEUE = "queue"  # for money that others hold
+    # moments: they begin and end at once
+    INTERRUPT = "interrupt"
+    PREFIX = "prefix"  # the cache was of no use from here on
+    NOTE = "note"
+
+
+WAITS = frozenset({Kind.QUESTION, Kind.TYPED, Kind.RETRY, Kind.QUEUE})
+
+
+class How(StrEnum):
+    """What became of it."""
+
+    OK = "ok"
+    OPEN = "open"  # under way, as far as the file says
+    ERROR = "error"
+    DENIED = "denied"
+    INTERRUPTED = "interrupted"
+    WITHDRAWN = "withdrawn"
+    NEVER_RAN = "never ran"
+    BROKE_OFF = "broke off"  # the process ended
+
+
+class Span(Struct, omit_defaults=True, gc=False):
+    key: str
+    kind: Kind
+    begin: int
+    end: int | None = None
+    run: int = 0
+    turn: int = 0
+    label: str = ""
+    how: How = How.OPEN
+    why: str = ""
+    parent: str = ""  # the key of the span that it belongs to
+    uuid: str = ""  # the last message of it: a fork may begin there
+    n: int = 0  # the event that ended it
+    rev: int = 0  # when it changed last: see `Tracer.rev`
+    missing: tuple[str, ...] = ()
+    # of a request
+    model: str = ""
+    transition: str = ""
+    stop: str = ""
+    usage: Usage | None = None
+    price: int | None = None
+    listed: bool = False  # the price is that of our list: the session does not say what it was
+    blocks: list[tuple[str, int]] = []  # what was written, and when it was finished
+    # of a call
+    name: str = ""
+    call: str = ""  # its id
+    offered: int = 0  # when the model had written it
+    early: bool = False  # it began while the reply still came in
+    decisions: list[tuple[str, str, int]] = []  # what was decided, why, and when
+    steps: list[tuple[str, int]] = []  # what it met on its way, in microseconds
+    # of the context
+    tokens: int = 0
+    freed: list[tuple[str, int]] = []  # by which layer, in tokens
+    before: int = 0
+    after: int = 0
+
+    @property
+    def length(self) -> int:
+        return 0 if self.end is None else max(0, self.end - self.begin)
+
+
+class Totals(Struct, omit_defaults=False, frozen=True):
+    """Sums over a session. `wall` is the time of its runs: between them nobody waited."""
+
+    wall: int = 0
+    model: int = 0
+    tools: int = 0
+    overlap: int = 0  # of the tools' time, while the model still wrote
+    person: int = 0  # waited for answers
+    retry: int = 0
+    usage: Usage = Usage()
+    price: int = 0
+    unpriced: int = 0  # replies whose price nobody knows
+    agents: int = 0  # of the price
+    runs: int = 0
+    turns: int = 0
+    calls: int = 0
+    errors: int = 0
+
+
+# --- words ----------------------------------------------------------------------------------------------------
+
+
+def label(text: str, most: int = LABEL) -> str:
+    """The beginning of a text on one line, fit to be shown."""
+    line = " ".join(text[: max(BEHIND, most)].split())
+    if suspicious(line):
+        line = redact(line)
+    if not line.isprintable():
+        line = harmless(line)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+SUSPICIOUS = tuple([word for row in ROWS for word in row.words])
+
+
+def suspicious(line: str) -> bool:
+    """Whether `redact` may find something: without one of these words it never does. There are two labels a turn, and
+    it takes 20 us."""
+    small = line.lower()
+    for word in SUSPICIOUS:  # `any` takes three times as long
+        if word in small:
+            return True
+    return bool(held.within(line))
+
+
+# What a call is about, by the usual names of inputs: the first that is there.
+ABOUT = ("description", "command", "file_path", "notebook_path", "path", "pattern", "query", "url", "prompt", "skill")
+
+
+def of_call(call: ToolCall) -> str:
+    said = [call.input[name] for name in ABOUT if isinstance(call.input.get(name), str)]
+    said = said or [value for value in call.input.values() if isinstance(value, str)]
+    return label(f"{call.name} {said[0][:BEHIND]}" if said else call.name)

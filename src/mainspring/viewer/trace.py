@@ -1,0 +1,281 @@
+"""A session and its agents as one trace: read from the disk, taken up where the last look ended, and summed up."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from mainspring.core.money import Usage
+from mainspring.sessions.agents import meta_file
+from mainspring.sessions.places import Place, agent_file, id_of, size_of
+from mainspring.sessions.reader import LONGEST_LINE, MOST_WARNINGS, Reader
+from mainspring.viewer.spans import WORDS, How, Kind, Span, Totals, label
+from mainspring.viewer.tracer import Tracer
+from mainspring.viewer.walk import Forgotten, Told, Walk
+
+BEGIN, END = "agent-", ".jsonl"
+AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")  # it becomes part of a file's name
+TORN = "the last line has no end: it is being written, or was torn"
+LOST = "the core cannot follow from here on"
+TAIL = 1 << 16  # bytes that are looked at for the last whole line
+
+
+class Meta(Struct):
+    """What stands beside an agent's file (stream-json 14.4)."""
+
+    agentType: str = ""  # noqa: N815  # as it is written
+    description: str = ""
+    toolUseId: str = ""  # noqa: N815
+
+
+class Agent(Struct, omit_defaults=True):
+    place: int
+    id: str
+    kind: str = ""
+    task: str = ""
+    call: str = ""  # the id of the call that sent it,
+    parent: str = ""  # and the key of its span
+
+
+class Head(Struct):
+    """What a page begins with: everything but the spans."""
+
+    id: str
+    epoch: int  # another one: what was read before is void
+    rev: int
+    begin: int
+    end: int
+    under_way: bool
+    totals: Totals
+    agents: list[Agent]
+    notes: list[str]
+    spans: int
+
+
+class Lines:
+    """One file that may grow: each look tells of the whole lines that have come since the last."""
+
+    def __init__(self, file: Place, *, aside: bool = False) -> None:
+        self.file = Path(file)
+        self.epoch = 0  # how often it was begun with
+        self.notes: list[str] = []
+        self.walk: Walk | None = None
+        self._aside = aside
+        self._forget = True
+        self._at = 0  # how far it was read
+        self._inode: int = 0
+
+    def look(self, take: Callable[[int, Told], None], anew: Callable[[], None]) -> None:
+        """`anew` is called where it is read from the beginning, the first time or again. Raises OSError."""
+        with Reader(self.file) as reader:
+            try:
+                self._look(reader, take, anew)
+            except Forgotten:
+                self.walk, self._forget = None, False
+                self._look(reader, take, anew)
+
+    def _look(self, reader: Reader, take: Callable[[int, Told], None], anew: Callable[[], None]) -> None:
+        inode = os.fstat(reader.fd).st_ino
+        if self.walk is None or self._at > reader.size or inode != self._inode:  # else it was written anew
+            self.walk = Walk(reader, aside=self._aside, forget=self._forget)
+            self._at, self._inode = 0, inode
+            self.epoch, self.notes = self.epoch + 1, []
+            anew()
+        walk = self.walk
+        walk.reader = reader
+        end = whole(reader, self._at)
+        for offset, line in reader.lines(self._at, end):
+            for told in walk.take(offset, line):
+                take(offset, told)
+        self._at = end
+        self._note(reader, walk)
+
+    def _note(self, reader: Reader, walk: Walk) -> None:
+        kept = [note for note in self.notes if not note.startswith((TORN, LOST))]
+        kept += reader.warnings
+        kept += [TORN] if self._at < reader.size else []
+        kept += [f"{LOST}: {walk.lost}"] if walk.lost else []
+        self.notes = [label(note, WORDS) for note in kept[-MOST_WARNINGS:]]
+
+
+def whole(reader: Reader, start: int) -> int:
+    """Where the last line ends that has an end. A longer one than any is passed over as it is."""
+    end = reader.size
+    while end > start:
+        begin = max(start, end - TAIL)
+        found = os.pread(reader.fd, end - begin, begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return reader.size if reader.size - start > LONGEST_LINE else start
+
+
+class Traced:
+    """One file and its spans."""
+
+    def __init__(self, file: Place, place: int) -> None:
+        self.lines = Lines(file, aside=place > 0)
+        self.tracer = Tracer(place)
+        self._place = place
+        self._rev = 0
+
+    def look(self, rev: int) -> None:
+        self._rev = self.tracer.sheet.rev = rev
+        self.lines.look(self._take, self._anew)
+
+    def _anew(self) -> None:
+        self.tracer = Tracer(self._place)
+        self.tracer.sheet.rev = self._rev
+
+    def _take(self, offset: int, told: Told) -> None:
+        self.tracer.take(offset, told)
+
+
+class Trace:
+    """Not for several threads at once: whoever has some takes turns."""
+
+    def __init__(self, file: Place) -> None:
+        self.file = os.fspath(file)
+        self.rev = 0
+        self.files = [Traced(file, 0)]
+        self.agents: list[Agent] = []
+
+    def look(self) -> None:
+        """Reads what is new. Raises OSError if the session's file cannot be read."""
+        self.rev += 1
+        self.files[0].look(self.rev)
+        self._find_agents()
+        for traced in self.files[1:]:
+            with suppress(OSError):  # it had not begun to write, or was removed
+                traced.look(self.rev)
+        self._name_agents()
+
+    @property
+    def spans(self) -> Iterator[Span]:
+        for traced in self.files:
+            yield from traced.tracer.sheet.spans
+
+    def span(self, key: str) -> tuple[Traced, Span, tuple[int, ...]] | None:
+        place, _, number = key.partition(".")
+        with suppress(ValueError, IndexError):
+            if place.isdecimal() and number.isdecimal():
+                traced = self.files[int(place)]
+                sheet = traced.tracer.sheet
+                return traced, sheet.spans[int(number)], sheet.places.get(key, ())
+        return None
+
+    # --- agents ---
+
+    def _find_agents(self) -> None:
+        known = {agent.id for agent in self.agents}
+        told = [span.name for span in self._root.sheet.spans if span.kind is Kind.AGENT]
+        for name in dict.fromkeys([*told, *ids_beside(self.file)]):
+            if name not in known and AGENT_ID.fullmatch(name) and size_of(agent_file(self.file, name)):
+                file, place = agent_file(self.file, name), len(self.files)
+                meta = meta_of(file)
+                self.agents.append(Agent(place, name, label(meta.agentType), label(meta.description), meta.toolUseId))
+                self.files.append(Traced(file, place))
+
+    def _name_agents(self) -> None:
+        """The journal says when an agent began and ended; what stands beside its file says who it is."""
+        calls, by_id = self._root.calls.by_id, {agent.id: agent for agent in self.agents}
+        for agent in self.agents:
+            sender = calls.get(agent.call)
+            agent.parent = sender.key if sender is not None else ""
+        for span in self._root.sheet.spans:
+            if span.kind is Kind.AGENT and (found := by_id.get(span.name)) is not None and span.parent != found.parent:
+                span.label = f"{found.kind or 'agent'}: {found.task or found.id}"
+                span.parent = found.parent
+                self._root.sheet.changed(span)
+
+    @property
+    def _root(self) -> Tracer:
+        return self.files[0].tracer
+
+    # --- sums ---
+
+    def head(self) -> Head:
+        spans = list(self.spans)
+        begin = min((span.begin for span in spans), default=0)
+        notes = [f"{traced.lines.file.name}: {note}" for traced in self.files for note in traced.lines.notes]
+        return Head(
+            id=id_of(self.file),
+            epoch=self.files[0].lines.epoch,
+            rev=self.rev,
+            begin=begin,
+            end=max((traced.tracer.sheet.last for traced in self.files), default=begin),
+            under_way=self._root.run is not None and self._root.run.how is How.OPEN,
+            totals=totals(self._root),
+            agents=self.agents,
+            notes=notes[:MOST_WARNINGS],
+            spans=len(spans),
+        )
+
+
+def totals(tracer: Tracer) -> Totals:
+    """Of a session itself; what its agents have spent is in its price, since its events tell of it."""
+    spans = tracer.sheet.spans
+    models = {span.key: span for span in spans if span.kind is Kind.MODEL}
+    asked: dict[str, int] = {}
+    for span in spans:
+        if span.kind is Kind.QUESTION:
+            asked[span.parent] = asked.get(span.parent, 0) + span.length
+    tools = [span for span in spans if span.kind is Kind.TOOL and span.how is not How.NEVER_RAN]
+    return Totals(
+        wall=sum_of(spans, Kind.RUN),
+        model=sum(span.length for span in models.values()) - sum_of(spans, Kind.RETRY),
+        tools=sum(span.length - asked.get(span.key, 0) for span in tools),
+        overlap=sum(shared(span, models.get(span.parent)) for span in tools if span.early),
+        person=sum_of(spans, Kind.QUESTION),
+        retry=sum_of(spans, Kind.RETRY),
+        usage=sum((span.usage for span in spans if span.usage is not None), Usage()),
+        price=price_of(spans),
+        unpriced=sum(span.price is None and span.usage is not None for span in models.values()),
+        agents=sum(span.price or 0 for span in spans if span.kind is Kind.AGENT),
+        runs=sum(span.kind is Kind.RUN for span in spans),
+        turns=len({(span.run, span.turn) for span in models.values()}),
+        calls=len(tools),
+        errors=sum(span.how in (How.ERROR, How.DENIED) for span in spans if span.kind is not Kind.RUN),
+    )
+
+
+PRICED = frozenset({Kind.MODEL, Kind.COMPACTION, Kind.CONTEXT, Kind.AGENT})
+
+
+def price_of(spans: list[Span]) -> int:
+    """As the core has reckoned it for each run; where it could not follow, the sum of what is known."""
+    known = {span.run: span.price for span in spans if span.kind is Kind.RUN and span.price is not None}
+    others = [span.price or 0 for span in spans if span.kind in PRICED and span.run not in known]
+    return sum(known.values()) + sum(others)
+
+
+def sum_of(spans: list[Span], kind: Kind) -> int:
+    return sum(span.length for span in spans if span.kind is kind)
+
+
+def shared(span: Span, other: Span | None) -> int:
+    if other is None or span.end is None or other.end is None:
+        return 0
+    return max(0, min(span.end, other.end) - max(span.begin, other.begin))
+
+
+def ids_beside(file: str) -> list[str]:
+    folder = os.path.dirname(agent_file(file, ""))  # noqa: PTH120  # places are strings there
+    try:
+        names = os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return []
+    return sorted([name[len(BEGIN) : -len(END)] for name in names if name.startswith(BEGIN) and name.endswith(END)])
+
+
+def meta_of(file: str) -> Meta:
+    try:
+        return msgspec.json.decode(Path(meta_file(file)).read_bytes(), type=Meta)
+    except (OSError, msgspec.MsgspecError):
+        return Meta()

@@ -1,0 +1,333 @@
+"""From what the lines of one file tell to spans. One pass, in the order of the file; content is not kept, only where it
+stands. Calls are in `calls.py`, waits and remarks in `asides.py`.
+
+A request, a compaction and the like begin when the core asked for them and end with the event that answers; their place
+in the file tells nothing about time, their stamps do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, RunStopHooks
+from mainspring.core.events import (
+    Aborted,
+    CallFailed,
+    Compacted,
+    ContextReady,
+    HooksDone,
+    Replied,
+    Submitted,
+    ToolsDone,
+)
+from mainspring.core.messages import Assistant, Origin, Text, ToolCall, ToolResult, User
+from mainspring.core.models import MODELS, Model, model_named, same_model
+from mainspring.core.money import Usage, cost
+from mainspring.core.state import State, Step
+from mainspring.sessions.records import ConfigRecord, Record, RetryRecord, WithdrawnRecord
+from mainspring.viewer.asides import Asides
+from mainspring.viewer.calls import Calls
+from mainspring.viewer.sheet import Sheet
+from mainspring.viewer.spans import CALLS, WORDS, How, Kind, Span, label
+from mainspring.viewer.walk import Cleared, Happened, Noted, Said, Saved, Spoke, Told
+
+FIRST_TOKEN = "when the first token came"
+ASKED = "when the model was asked"
+ENDED = "when it ended"
+LEAST_QUEUE = 10  # milliseconds: less passes before any request, whoever holds the money
+WHY_ASKED = "why the model was asked: the core could not follow the file here"
+
+
+class Tracer:
+    def __init__(self, place: int = 0) -> None:
+        """`place`: among the files of a trace; the keys of spans begin with it."""
+        self.sheet = Sheet(place)
+        self.calls = Calls(self.sheet)
+        self.asides = Asides(self.sheet)
+        self.config: Model | None = None  # the model of the configuration, if it is known
+        self.run: Span | None = None
+        self.ours = False  # lines of our own were seen
+        self._turn = 0
+        self._since = 0  # when the effect that is under way began
+        self._open: Span | None = None  # what is under way, beside calls
+        self._heard: list[tuple[int, User]] = []  # since the last event
+        self._reply = ""  # the last one,
+        self._reply_span: Span | None = None  # and its span
+
+    def take(self, offset: int, told: Told) -> None:
+        match told:
+            case Spoke():
+                self._spoke(offset, told)
+            case Said():
+                self._said(offset, told.message)
+            case Happened():
+                self.ours = True
+                self._happened(told)
+            case Noted():
+                self.ours = True
+                self._noted(told.record)
+            case Saved():
+                self.ours = True
+                self._saved(told)
+            case Cleared():
+                if not self.ours:
+                    self.sheet.moment(Kind.NOTE, told.at, "the conversation was compacted")
+            case _:
+                assert_never(told)
+
+    # --- the conversation ---
+
+    def _spoke(self, offset: int, spoke: Spoke) -> None:
+        span = self._of_reply(spoke)
+        self.sheet.touch(span, spoke.at, offset)
+        self.asides.end_retry(spoke.at)
+        block = spoke.block
+        kind = "call" if isinstance(block, ToolCall) else type(block).__name__.lower()
+        span.blocks = [*span.blocks, (kind, spoke.at)]
+        span.uuid = spoke.uuid
+        if isinstance(block, Text) and not span.label:
+            span.label = label(block.text)
+        if isinstance(block, ToolCall):
+            self.calls.offered(offset, block, spoke, span)
+        if not self.ours:
+            self._foreign(span, spoke)
+
+    def _of_reply(self, spoke: Spoke) -> Span:
+        if self._reply == spoke.reply and self._reply_span is not None:
+            return self._reply_span
+        span = self._open if self._open is not None and self._open.kind is Kind.MODEL else None
+        if span is None:
+            self._turn += not self.ours
+            span = self._new(Kind.MODEL, spoke.at, missing=(ASKED, FIRST_TOKEN))
+        span.model = span.model or spoke.model
+        self._reply, self._reply_span = spoke.reply, span
+        return span
+
+    def _foreign(self, span: Span, spoke: Spoke) -> None:
+        """No event will tell of this reply: the line itself says all there is."""
+        self.sheet.end(span, spoke.at, How.OK)
+        span.stop = spoke.stop
+        self._price(span, spoke.usage, None)
+
+    def _said(self, offset: int, message: User | ToolResult) -> None:
+        if isinstance(message, ToolResult):
+            self.calls.result(offset, message)
+            return
+        self._heard.append((offset, message))
+        if not self.ours and message.origin is Origin.PROMPT:
+            self._begin_run(message.at, None)
+        if self.run is not None:
+            self.sheet.seen(message.at)
+
+    # --- events ---
+
+    def _happened(self, happened: Happened) -> None:
+        event, at, step = happened.event, happened.event.stamp.at, happened.step
+        self.sheet.seen(at)
+        before = happened.before
+        match event:
+            case Submitted():
+                self._begin_run(at, before)
+            case ContextReady():
+                self._context_ready(event, happened)
+            case Replied():
+                self._replied(event.reply, happened)
+            case CallFailed():
+                self._call_failed(event, happened)
+            case Compacted():
+                self._compacted(event, happened)
+            case HooksDone():
+                self._hooks_done(event, happened)
+            case Aborted():
+                self._aborted(event, happened)
+            case ToolsDone():
+                pass
+            case _:
+                assert_never(event)
+        self._heard = []
+        self._since = at
+        if self.run is not None:
+            self.run.price = step.state.totals.cost if step is not None else None
+        if step is not None:
+            self._begin(step.effect, step, at)
+
+    def _begin(self, effect: Effect, step: Step, at: int) -> None:
+        """What the core wants next is under way from now on."""
+        self._turn = step.state.turn
+        match effect:
+            case CallModel():
+                span = self._open = self._new(Kind.MODEL, at, model=effect.request.model, missing=(FIRST_TOKEN,))
+                span.transition = step.state.transition or ""
+            case PrepareContext():
+                self._open = self._new(Kind.CONTEXT, at, label="context")
+            case Compact():
+                self._open = self._new(Kind.COMPACTION, at, label=f"{effect.how}, for {effect.trouble}")
+            case RunStopHooks():
+                self._open = self._new(Kind.HOOKS, at, label="stop hooks")
+            case Finish():
+                self._end_run(at, effect)
+            case _:
+                pass
+
+    def _ended(self, kind: Kind, happened: Happened, how: How = How.OK) -> Span:
+        """The span that this event ends; one that nobody saw begin began when the last event came."""
+        span, self._open = self._open, None
+        if span is None or span.kind is not kind:
+            missing = (WHY_ASKED, FIRST_TOKEN) if kind is Kind.MODEL else ()
+            if kind is Kind.MODEL and self._reply_span is not None and self._reply_span.how is How.OPEN:
+                span = self._reply_span
+                span.begin, span.missing = self._since or span.begin, missing
+            else:
+                span = self._new(kind, self._since or happened.event.stamp.at, missing=missing)
+        self.sheet.end(span, happened.event.stamp.at, how)
+        span.n = happened.n
+        return span
+
+    def _context_ready(self, event: ContextReady, happened: Happened) -> None:
+        span = self._ended(Kind.CONTEXT, happened)
+        span.tokens = event.tokens
+        span.freed = [(part.layer, part.freed) for part in event.shrunk]
+        span.price = event.cost or None
+        span.label = (
+            ", ".join([f"{layer} freed {freed:,}" for layer, freed in span.freed]) or f"{event.tokens:,} tokens"
+        )
+        self.config = event.model or self.config
+        for offset, message in self._heard:
+            self.sheet.touch(span, message.at, offset)
+
+    def _replied(self, reply: Assistant, happened: Happened) -> None:
+        span = self._ended(Kind.MODEL, happened)
+        self._asked(span, reply.at)
+        span.model, span.stop = reply.model or span.model, reply.stop
+        self._price(span, reply.usage, happened.before)
+        span.label = span.label or wordless(reply, span)
+        self._reply, self._reply_span = reply.id, span
+        self._turn += happened.step is None
+
+    def _asked(self, span: Span, at: int) -> None:
+        """Where others hold the money, a call waits for its turn: that is no time of the model."""
+        self.asides.end_retry(span.end or at)
+        if not span.begin < at <= (span.end or at):
+            return
+        if at - span.begin >= LEAST_QUEUE:
+            wait = self._new(Kind.QUEUE, span.begin, label="waits for money that other agents hold", parent=span.key)
+            self.sheet.end(wait, at, How.OK)
+        span.begin = at
+
+    def _call_failed(self, event: CallFailed, happened: Happened) -> None:
+        span = self._ended(Kind.MODEL, happened, How.ERROR)
+        if event.kept is not None:
+            self._asked(span, event.kept.at)
+        span.why = label(f"{event.failure.kind}: {event.failure.detail}", WORDS)
+        self._price(span, event.usage, happened.before)
+        self.asides.end_retry(happened.event.stamp.at)
+
+    def _compacted(self, event: Compacted, happened: Happened) -> None:
+        span = self._ended(Kind.COMPACTION, happened, How.ERROR if event.failed else How.OK)
+        span.before, span.after, span.why = event.before, event.after, label(event.failed, WORDS)
+        span.usage, span.price = event.usage if event.usage.total else None, event.cost
+        for offset, message in self._heard:
+            self.sheet.touch(span, message.at, offset)
+
+    def _hooks_done(self, event: HooksDone, happened: Happened) -> None:
+        verdict = event.verdict
+        span = self._ended(Kind.HOOKS, happened, How.DENIED if verdict.blocks or verdict.prevent else How.OK)
+        span.why = label(verdict.prevent or "; ".join(verdict.blocks), WORDS)
+
+    def _aborted(self, event: Aborted, happened: Happened) -> None:
+        at = event.stamp.at
+        if self._open is not None:
+            span = self._ended(self._open.kind, happened, How.INTERRUPTED)
+            span.why = event.reason
+            if span.kind is Kind.MODEL:
+                self._asked(span, event.partial.at if event.partial else span.begin)
+                self._price(span, event.usage, happened.before)
+        self.calls.interrupted(at)
+        self.sheet.moment(Kind.INTERRUPT, at, f"interrupted: {event.reason}", n=happened.n)
+
+    # --- runs ---
+
+    def _begin_run(self, at: int, before: State | None) -> None:
+        self._break_off()
+        prompts = [(offset, message) for offset, message in self._heard if message.origin is Origin.PROMPT]
+        words = [message.text for _, message in prompts]
+        self.sheet.run += 1
+        self._turn = 1 if self.ours else self._turn
+        self.sheet.turn = self._turn
+        self.run = self._new(Kind.RUN, at, label=label(words[-1] if words else "no prompt"))
+        self.run.missing = () if before is not None or self.ours else ("how it ended",)
+        for offset, message in prompts:
+            self.sheet.touch(self.run, at, offset)
+            self.run.uuid = message.id
+
+    def _end_run(self, at: int, finish: Finish) -> None:
+        if self.run is None:
+            return
+        usual = finish.terminal == "completed" and finish.cause in ("end_turn", "compacted", "token_budget")
+        interrupted = finish.terminal.startswith("aborted")
+        self.sheet.end(self.run, at, How.OK if usual else How.INTERRUPTED if interrupted else How.ERROR)
+        self.run.stop = f"{finish.terminal}, {finish.cause}"
+        self.run.why = label(finish.detail, WORDS)
+
+    def _break_off(self) -> None:
+        """A run that has no end ended with its process, at some time after the last thing that is known of it."""
+        self.asides.end_retry(self.sheet.last)
+        how = How.BROKE_OFF if self.ours else How.OK
+        for span in (self._open, self.run, *self.calls.under_way()):
+            if span is not None and span.how is How.OPEN:
+                self.sheet.end(span, self.sheet.last, how)
+                span.missing = (*span.missing, ENDED) if self.ours else span.missing
+        self.calls.forget()
+        self._open = self.run = None
+
+    def _saved(self, saved: Saved) -> None:
+        if saved.resumed == "fork":
+            taken = self.sheet.restart()
+            self.calls.forget()
+            self.run = self._open = None
+            self.sheet.moment(Kind.NOTE, self.sheet.last, f"a fork: {taken} spans of another session are left out here")
+        elif saved.resumed:
+            self._break_off()
+        elif saved.checkpoint is not None and self.run is not None and self.run.how is How.OPEN:
+            waits = saved.checkpoint.state.waiting_for
+            if isinstance(waits, Finish):  # the core could not follow, and this says how it ended
+                self.run.price = saved.checkpoint.state.totals.cost
+                self._end_run(saved.checkpoint.state.now.at, waits)
+
+    # --- records ---
+
+    def _noted(self, record: Record) -> None:
+        match record:
+            case ConfigRecord():
+                self.config = record.config.model
+            case WithdrawnRecord():
+                if self._reply == record.reply_id and self._reply_span is not None:
+                    self._reply_span.how = How.WITHDRAWN
+                    self._reply_span.why = self._reply_span.why or record.why
+                    self.sheet.changed(self._reply_span)
+            case RetryRecord():
+                self.asides.retrying(record, self._open.key if self._open is not None else "")
+            case _:
+                self.calls.noted(record)
+                self.asides.noted(record)
+
+    # --- spans ---
+
+    def _new(self, kind: Kind, at: int, **fields: Any) -> Span:
+        self.sheet.turn = self._turn
+        return self.sheet.new(kind, at, **fields)
+
+    def _price(self, span: Span, usage: Usage, before: State | None) -> None:
+        """At the price of the model in force; without it, at that of our list, if the model stands there."""
+        span.usage = usage
+        model = before.model if before is not None else self.config
+        if model is None:
+            known = any(same_model(span.model, name) for name in MODELS)
+            model, span.listed = model_named(span.model) if known else None, known
+        span.price = cost(usage, model.price) if model is not None else None
+
+
+def wordless(reply: Assistant, span: Span) -> str:
+    """What a reply without a word came to."""
+    names = list(dict.fromkeys([call.name for call in reply.calls]))
+    return label(f"{CALLS} {', '.join(names)}" if names else ", ".join([kind for kind, _ in span.blocks]) or "nothing")

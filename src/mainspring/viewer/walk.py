@@ -1,0 +1,245 @@
+"""The lines of a session file, in their order, with the core taken along: what each line says, and what `step` makes of
+the events (docs/decisions/0024).
+
+The content of what is out of the model's view is let go, as the driver does, so memory is that of the window and not of
+the file. Where the core cannot follow (a line is torn, another version wrote it), `lost` says why, and the lines are
+still told; a checkpoint that a process went on with finds the way again.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mainspring.core.config import Config
+from mainspring.core.errors import MainspringError
+from mainspring.core.events import Aborted, CallFailed, Event, Replied, Submitted
+from mainspring.core.history import History
+from mainspring.core.messages import Assistant, Block, Message, ToolResult, User
+from mainspring.core.money import Usage
+from mainspring.core.state import Checkpoint, State, Step, decode_checkpoint
+from mainspring.core.step import step
+from mainspring.core.updates import Appended
+from mainspring.core.value import Bundle
+from mainspring.core.view import out_of_view
+from mainspring.sessions.book import Book, Missing
+from mainspring.sessions.forms import Unreadable
+from mainspring.sessions.lines import PLAIN, Standing
+from mainspring.sessions.parsing import (
+    Line,
+    event_of,
+    milliseconds,
+    record_of,
+    spoke_of,
+    usage_from_api,
+)
+from mainspring.sessions.reader import Reader
+from mainspring.sessions.records import ConfigRecord, Record
+
+UNTOLD = 200  # characters of a reason
+
+
+class Spoke(Bundle):
+    """A block of a reply is finished."""
+
+    reply: str
+    index: int
+    block: Block
+    at: int
+    uuid: str
+    model: str = ""  # this and the rest: of lines of other programs
+    usage: Usage = Usage()
+    stop: str = ""  # why the reply stopped
+
+
+class Said(Bundle):
+    message: User | ToolResult
+
+
+class Happened(Bundle):
+    event: Event
+    n: int
+    step: Step | None  # None: the core could not follow
+    before: State | None = None
+
+
+class Noted(Bundle):
+    record: Record
+
+
+class Saved(Bundle):
+    """A checkpoint, as it stands in the file; None: of a version that is not known here."""
+
+    checkpoint: Checkpoint | None
+    resumed: str
+
+
+class Cleared(Bundle):
+    """The conversation begins anew here, with a summary: all that files of other programs tell of it."""
+
+    at: int
+
+
+Told = Spoke | Said | Happened | Noted | Saved | Cleared
+
+
+class Forgotten(Exception):  # noqa: N818  # it reads as what it says
+    """A process went on with messages that were let go here: read the file again, and keep everything."""
+
+
+class Walk:
+    def __init__(self, reader: Reader, *, aside: bool = False, forget: bool = True) -> None:
+        """`aside`: these are the lines of an agent, which are of a side chain in the file of a session."""
+        self.reader = reader  # another one, whenever the file is looked at again
+        self.state = State(History())
+        self.lost = ""  # why the core does not follow
+        self.n: int = 0  # events so far
+        self._ours = False  # lines of our own were seen
+        self._config = Config()
+        self._book = Book(self._payload)
+        self._aside = aside
+        self._forget = forget
+        self._made: set[str] = set()  # ids of messages that the core has made: they stand in the state already
+
+    def take(self, offset: int, line: Line) -> list[Told]:
+        try:
+            if line.type == "mainspring":
+                self._ours = True
+                told = self._record(line)
+                return [told] if told is not None else []
+            if line.isSidechain and not self._aside:
+                return []
+            if line.type == "system" and line.subtype == "compact_boundary":
+                return [Cleared(milliseconds(line.timestamp))]
+            return self._conversation(offset, line)
+        except Unreadable as error:
+            self.reader.warn(f"the line at byte {offset:,}: {str(error)[:UNTOLD]}, skipped")
+            return []
+
+    # --- conversation lines ---
+
+    def _conversation(self, offset: int, line: Line) -> list[Told]:
+        if line.type == "assistant":
+            return self._block(offset, line) if self._ours else self._blocks(offset, line)
+        told: list[Told] = []
+        for name in self._book.take(offset, line):
+            message = self._book.said[name]
+            told.append(Said(message))
+            if name in self._made:
+                self._made.discard(name)
+                self._drop(name)
+        return told
+
+    def _block(self, offset: int, line: Line) -> list[Told]:
+        """One of ours: a line has one block, and events will tell the rest."""
+        (reply,) = self._book.take(offset, line)
+        index = (line.mainspring or PLAIN).i
+        block = self._book.replies.get(reply, {}).get(index)
+        if block is None:  # a client has given it another id
+            return []
+        return [Spoke(reply, index, block, milliseconds(line.timestamp), line.uuid)]
+
+    def _blocks(self, offset: int, line: Line) -> list[Told]:
+        """Others than we may put several blocks into a line, and say all there is to say in it."""
+        spoke = spoke_of(line)
+        shared = spoke.id or line.uuid
+        known = set(self._book.replies.get(shared, ()))
+        self._book.take(offset, line)
+        blocks = self._book.replies[shared]
+        at, usage, stop = milliseconds(line.timestamp), usage_from_api(spoke.usage), spoke.stop_reason or ""
+        model = spoke.model or ""
+        return [
+            Spoke(shared, place, blocks[place], at, line.uuid, model, usage, stop)
+            for place in sorted(blocks.keys() - known)
+        ]
+
+    def _payload(self, name: str) -> bytes | None:
+        return self.reader.payload(name)
+
+    def _drop(self, name: str) -> None:
+        if self._forget:
+            self._book.said.pop(name, None)
+
+    # --- our own lines ---
+
+    def _record(self, line: Line) -> Told | None:
+        if line.event:
+            return self._event(line)
+        if line.checkpoint and line.standing is not None:
+            return self._checkpoint(line, line.standing)
+        if not line.record:
+            return None
+        record = record_of(line)
+        if isinstance(record, ConfigRecord):
+            self._config = record.config
+        return Noted(record)
+
+    def _event(self, line: Line) -> Happened:
+        before = self.state
+        if not self.lost:
+            try:
+                return self._stepped(line, before)
+            except (MainspringError, AssertionError, Missing, *Unreadable) as error:
+                self.lost = f"event {line.n}: {str(error)[:UNTOLD] or type(error).__name__}"
+        self.n = line.n
+        return Happened(event_of(line), line.n, None)
+
+    def _stepped(self, line: Line, before: State) -> Happened:
+        if line.n != self.n + 1:
+            raise Missing(line.cut or f"it follows event {self.n}")
+        event = self._book.event(line)
+        taken = step(before, event, self._config)
+        self.state = taken.state
+        self.n = line.n
+        self._let_go(line, event)
+        self._made = {update.message.id for update in taken.updates if isinstance(update, Appended)}
+        return Happened(event, line.n, taken, before)
+
+    def _let_go(self, line: Line, event: Event) -> None:
+        """What an event has told of is in the state, and the book need not hold it, too."""
+        for name in (*line.messages, *line.results):
+            self._drop(name)
+        match event:
+            case Replied():
+                reply: Assistant | None = event.reply
+            case CallFailed():
+                reply = event.kept
+            case Submitted() | Aborted():
+                reply = event.partial
+            case _:
+                reply = None
+        if reply is not None and self._forget:
+            self._book.replies.pop(reply.id, None)
+
+    def _checkpoint(self, line: Line, standing: Standing) -> Saved:
+        saved = None
+        try:
+            saved = decode_checkpoint(bytes(line.checkpoint))
+        except Unreadable as error:
+            self.reader.warn(f"a checkpoint cannot be read: {str(error)[:UNTOLD]}")
+        if standing.resumed and standing.added is not None:
+            self._go_on(standing, saved)
+        elif self._forget and not self.lost:
+            history = self.state.history
+            self.state = replace(self.state, history=history.forget(out_of_view(history, self.state.edits)))
+        return Saved(saved, standing.resumed)
+
+    def _go_on(self, standing: Standing, saved: Checkpoint | None) -> None:
+        """A process began with this: the history was what it says, and no more."""
+        known = {message.id: message for message in self.state.history}
+        try:
+            history = History([known.get(name) or self._message(name) for name in standing.added or ()])
+            if self.lost and saved is not None:
+                edits = self._book.edits(saved.state.edits)
+                self.state, self.lost = replace(saved.state, history=history, edits=edits), ""
+            elif not self.lost:
+                edits = () if standing.resumed == "conversation" else self.state.edits
+                self.state = replace(self.state, history=history, edits=edits)
+        except Missing as missing:
+            if self._forget:
+                raise Forgotten from missing
+            self.lost = self.lost or f"a checkpoint names {missing}, which is not here"
+        self.n = standing.n
+        self._config = standing.config or self._config
+
+    def _message(self, name: str) -> Message:
+        return self._book.message(name)

@@ -1,0 +1,47 @@
+"""The turns as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from mainspring.testing import Pause, call, says
+from mainspring.viewer.axis import lines
+from viewer.stage import ID, USAGE, Slow, looked, story, write
+
+
+def test_a_turn_is_a_line_on_a_common_scale(tmp_path: Path) -> None:
+    replies = [
+        says("Look.", Pause(2_000), call("Bash", "b", ms=6_000), usage=USAGE),
+        says(Pause(1_000), call("Edit", "e", ask="May I?")),
+        says("Done.", Pause(500)),
+    ]
+    world = Slow(replies, takes=40, answers=["yes"])
+    text = list(lines(looked(write(tmp_path / f"{ID}.jsonl", world, "Mend it")), 76))
+    assert text == [
+        "1 run, 3 turns, 11.66s, $0.0118",
+        "model 3.50s, tools 6.00s, 0 % of it while the model wrote, person 2.00s",
+        "20,700 tokens in (87 % from the cache), 440 out",
+        "= model   # tool   - context, hooks   . retry, queue   ? a person was asked",
+        "",
+        "❯ Mend it",
+        "   1     0.00s    8.04s =====############### $0.0111   Bash: Look.",
+        "   2     8.04s    3.04s ==??????             $0.0004   Edit",
+        "   3    11.08s    0.58s =-                   $0.0004   Done.",
+        "     completed, end_turn after 11.66s, $0.0118",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 53, 80, 120, 300])
+def test_no_line_is_wider_than_the_terminal(tmp_path: Path, width: int) -> None:
+    text = list(lines(looked(story(tmp_path)), width))
+    assert max(cell_len(line) for line in text) <= width
+    assert all(line.isprintable() for line in text)
+
+
+def test_a_file_without_turns_has_none(tmp_path: Path) -> None:
+    file = tmp_path / f"{ID}.jsonl"
+    file.write_bytes(b"{}\n")
+    assert [line for line in lines(looked(file), 80) if line.startswith("❯")] == []
