@@ -119,6 +119,18 @@ def test_a_long_fence_is_settled_in_parts_that_keep_their_language() -> None:
     assert looks(pieces) == looks([Piece(text)])
 
 
+def test_no_blank_line_of_code_is_lost_between_parts() -> None:
+    for blank in range(1, 4):
+        code = "".join([f"x = {at}\n" + "\n" * (at % (blank + 1)) for at in range(3 * MOST_LINES)])
+        text = f"```py\n{code}```\n"
+        drawn = [
+            line.plain.rstrip()
+            for piece in pieces_of(text)
+            for line in lines_of(Prose(piece.markdown, piece.number), 60, goes_on=bool(piece.opened))
+        ]
+        assert drawn == [line.plain.rstrip() for line in lines_of(Prose(text), 60)]
+
+
 def test_a_long_table_keeps_its_head() -> None:
     text = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 900
     pieces = pieces_of(text)

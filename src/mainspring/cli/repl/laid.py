@@ -103,7 +103,7 @@ def text_of(segments: Iterable[Segment]) -> Text:
     return made
 
 
-def trimmed(lines: list[Text]) -> list[Text]:
-    """Without blank lines at its beginning and end."""
+def trimmed(lines: list[Text], *, beginning: bool = True) -> list[Text]:
+    """Without blank lines at its end, and at its beginning."""
     full = [at for at, line in enumerate(lines) if line.plain.strip()]
-    return lines[full[0] : full[-1] + 1] if full else []
+    return lines[full[0] if beginning else 0 : full[-1] + 1] if full else []

@@ -256,6 +256,8 @@ def console() -> Console:
     )  # fmt: skip
 
 
-def lines_of(prose: Prose, width: int) -> list[Text]:
+def lines_of(prose: Prose, width: int, *, goes_on: bool = False) -> list[Text]:
+    """`goes_on`: with code that has begun before, so blank lines at its beginning are some of it."""
     options = console().options.update(width=max(NARROWEST, width))
-    return trimmed([text_of(line) for line in console().render_lines(prose, options, pad=False)])
+    lines = [text_of(line) for line in console().render_lines(prose, options, pad=False)]
+    return trimmed(lines, beginning=not goes_on)

@@ -34,7 +34,7 @@ class Drawing(NamedTuple):
 
 def block(piece: Piece, mark: Text) -> Laid:
     prose = Prose(piece.markdown, piece.number)
-    return Laid(lambda width: indented(lines_of(prose, width - 2), mark, 2))
+    return Laid(lambda width: indented(lines_of(prose, width - 2, goes_on=bool(piece.opened)), mark, 2))
 
 
 class Saying:
@@ -106,7 +106,7 @@ class Saying:
         piece = self._text.tail(height)
         if not piece.text.strip():
             return []
-        lines = lines_of(Prose(piece.markdown, piece.number, hasty=True), width - 2)
+        lines = lines_of(Prose(piece.markdown, piece.number, hasty=True), width - 2, goes_on=bool(piece.opened))
         return [clipped(line, width) for line in indented(lines, BULLET if self._bullet else Text("  "), 2)[-height:]]
 
     def _thoughts(self, width: int) -> list[Text]:

@@ -249,8 +249,8 @@ class Streaming:
         self._lines.append(line)
         if step.after:
             self._settle(settled)
-        elif self._block is Block.FENCE and len(self._lines) >= MOST_LINES:
-            self._settle(settled)
+        elif self._block is Block.FENCE and len(self._lines) >= MOST_LINES and line.strip():
+            self._settle(settled)  # not at a blank line: at the end of a part it would not be drawn
             self._next = Piece("", self._fence, glued=True)
 
     def _step(self, seen: Line, line: str) -> Step:
