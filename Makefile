@@ -31,7 +31,7 @@ test: check peers
 	  $(DECIDES) $(PLAYS:%=--ignore=%)
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report --fail-under 100 > .venv/whole-coverage.txt || { cat .venv/whole-coverage.txt; exit 1; }
-	@$(BIN)/pytest -q -n 3 --dist worksteal $(DECIDES:%=--ignore=%) $(PLAYS:%=--ignore=%)
+	@HYPOTHESIS_PROFILE=brief $(BIN)/pytest -q -n 3 --dist worksteal $(DECIDES:%=--ignore=%) $(PLAYS:%=--ignore=%)
 	@MAINSPRING_PIPE_CLIENT=mainspring.sdk $(BIN)/pytest -q -n 3 --dist worksteal tests/pipe
 	@$(BIN)/pytest -q -n 2 --dist loadgroup $(PLAYS)
 

@@ -11,6 +11,7 @@ from hypothesis import settings
 
 # `make test` must say the same twice in a row, so it draws the same examples; `explore` draws new ones, and more.
 settings.register_profile("steady", derandomize=True, database=None, deadline=None, max_examples=200)
+settings.register_profile("brief", settings.get_profile("steady"), max_examples=100)
 settings.register_profile("explore", deadline=None, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 

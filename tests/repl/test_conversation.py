@@ -70,6 +70,7 @@ class Place:
 class Sitting:
     def __init__(self) -> None:
         paper, lines, options = ReadPaper(200), PaperLines(), parse(["--permission-mode", "bypassPermissions"])
+        options.in_process = True  # nothing of the process of the tests is ours to change
         lines.paper = paper
         asker = Asker(options, lines)
         self.talk = Talk(options, lines, asker)
