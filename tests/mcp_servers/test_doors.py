@@ -11,7 +11,7 @@ import pytest
 from cli.conftest import serve  # noqa: F401  # a fixture
 from cli.nursery import begun
 from cli.stage import Serve, frames
-from cli.terminal import SitAt, sit_at
+from cli.terminal import SitAt, sit_at, without_notes
 from cli.test_commands import said
 from pipe.stage import staged
 
@@ -94,6 +94,7 @@ def test_a_rule_against_it_holds_for_names_too(serve: Serve) -> None:  # noqa: F
 def test_in_a_conversation(serve: Serve, sit_at: SitAt) -> None:  # noqa: F811
     """The first thing that is said may be a prompt of a server that is not there yet."""
     stage = serve(Say.of("Hi, Ann."), Say.of("Let me see.", call("mcp__library__join")), Say.of("Joined."))
+    without_notes(stage)  # or the last request may be the one for them
     seat = sit_at(stage, *WITH, "--allowedTools", "mcp__library")
     seat.say("/mcp__library__greet Ann")
     seat.see("Hi, Ann.")
