@@ -5,7 +5,7 @@ READY := .venv/ready
 NATIVE := src/mainspring/tools/_newlines.abi3.so
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: .venv demo test coverage check pyright mypy imports peers fix docs fuzz crash soak bench local mutate lock clean
+.PHONY: .venv demo test ci-long coverage check pyright mypy imports peers fix docs fuzz crash soak bench local mutate lock clean
 
 # Needs what users need and no more, so that a first look takes seconds.
 demo: .venv-run/packages
@@ -25,19 +25,25 @@ PLAYS := tests/core/test_adversaries.py tests/core/test_random_play.py tests/eng
 # What decides is covered, branch by branch, by its own tests. The rest is measured by `make coverage`: it takes longer.
 DECIDES := tests/core tests/permissions
 
+# Tests that take minutes each: races at full speed, many rounds with real peers. `.ci/run` runs them after `make test`.
+LONG := tests/long
+
+ci-long: $(READY) peers
+	@$(BIN)/pytest -q -n 2 --dist worksteal --timeout 1500 $(LONG)
+
 test: check peers
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run --source mainspring.core,mainspring.permissions -m pytest -q -n 2 --dist worksteal \
 	  $(DECIDES) $(PLAYS:%=--ignore=%)
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report --fail-under 100 > .venv/whole-coverage.txt || { cat .venv/whole-coverage.txt; exit 1; }
-	@HYPOTHESIS_PROFILE=brief $(BIN)/pytest -q -n 3 --dist worksteal $(DECIDES:%=--ignore=%) $(PLAYS:%=--ignore=%)
+	@HYPOTHESIS_PROFILE=brief $(BIN)/pytest -q -n 3 --dist worksteal $(DECIDES:%=--ignore=%) $(PLAYS:%=--ignore=%) --ignore=$(LONG)
 	@MAINSPRING_PIPE_CLIENT=mainspring.sdk $(BIN)/pytest -q -n 3 --dist worksteal tests/pipe
 	@$(BIN)/pytest -q -n 2 --dist loadgroup $(PLAYS)
 
 coverage: $(READY)
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -q -n 2 --dist worksteal $(PLAYS:%=--ignore=%)
+	@$(BIN)/coverage run -m pytest -q -n 2 --dist worksteal $(PLAYS:%=--ignore=%) --ignore=$(LONG)
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report
 
