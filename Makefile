@@ -5,7 +5,7 @@ READY := .venv/ready
 NATIVE := src/mainspring/tools/_newlines.abi3.so
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: .venv demo test ci-long coverage check pyright mypy imports peers fix docs fuzz crash soak bench local mutate lock clean
+.PHONY: .venv demo programs test ci-long coverage check pyright mypy imports peers fix docs fuzz crash soak bench local mutate lock clean
 
 # Needs what users need and no more, so that a first look takes seconds.
 demo: .venv-run/packages
@@ -31,7 +31,11 @@ LONG := tests/long
 ci-long: $(READY) peers
 	@$(BIN)/pytest -q -n 2 --dist worksteal --timeout 1500 $(LONG)
 
-test: check peers
+# As root in CI, or with INSTALL=1, the programs that tests need are installed first; else what needs them is skipped.
+programs:
+	@if [ "$(INSTALL)" = 1 ] || { [ "$(CI)" = true ] && [ "$$(id -u)" = 0 ]; }; then scripts/install_programs.sh; fi
+
+test: programs check peers
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run --source mainspring.core,mainspring.permissions -m pytest -q -n 2 --dist worksteal \
 	  $(DECIDES) $(PLAYS:%=--ignore=%)

@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 
+import pytest
 from hypothesis import settings
+from programs import PACKAGES, missing_programs, need
 
 # `make test` must say the same twice in a row, so it draws the same examples; `explore` draws new ones, and more.
 settings.register_profile("steady", derandomize=True, database=None, deadline=None, max_examples=200)
@@ -35,3 +37,21 @@ def pytest_collection_finish() -> None:
     tests that want to hear a complaint about what nobody closed ask for one each."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """`@pytest.mark.needs("bwrap")`: skipped where it is not installed."""
+    for mark in item.iter_markers("needs"):
+        for program in mark.args:
+            need(program)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was not shown for want of a program, and what would show it."""
+    skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
+    counts = missing_programs(skipped)
+    if not counts:
+        return
+    tests = ", ".join([f"{count} for want of '{program}'" for program, count in sorted(counts.items())])
+    packages = " ".join(sorted({PACKAGES[program] for program in counts}))
+    terminalreporter.line(f"Skipped: {tests}. To run them: apt-get install {packages}")

@@ -54,6 +54,7 @@ def test_always_covers_what_was_shown_and_nothing_else(serve: Serve, sit_at: Sit
     assert not (stage.folder / "b").exists()
 
 
+@pytest.mark.needs("bwrap")
 def test_an_answer_leaves_no_empty_line(serve: Serve, sit_at: SitAt) -> None:
     """Whoever answers has pressed Enter, and the terminal has begun a line."""
     terminal = sit_at(serve(Say.of(bash("touch made")), Say.of("Done.")))

@@ -190,6 +190,7 @@ def test_a_file_that_is_not_there_is_told_and_the_words_stay(serve: Serve, sit_a
     assert "see @there.md, @missing.md and ask @alice" in str(stage.requests[1].body["messages"])
 
 
+@pytest.mark.needs("bwrap")
 def test_domains_that_the_user_allows_are_reached_from_a_conversation_too(serve: Serve, sit_at: SitAt) -> None:
     look = tool_use("Bash", command="echo way out: ${https_proxy:-none}.")
     stage = serve(Say.of(look), Say.of("Done."))

@@ -107,6 +107,7 @@ def test_every_decision_is_in_the_journal_and_how_long_each_step_took(serve: Ser
 # --- settings and trust ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("bwrap")
 def test_a_project_gives_no_rights_before_it_is_trusted_but_takes_them_away(serve: Serve) -> None:
     calls = [bash("touch made", "toolu_1"), tool_use("Read", "toolu_2", file_path="secret")]
     stage = serve(*[Say.of(*calls), Say.of("Done.")] * 2)

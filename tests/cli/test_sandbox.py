@@ -46,6 +46,7 @@ def settings(stage: Stage, **values: Any) -> None:
     (stage.home / "settings.json").write_text(json.dumps(values))
 
 
+@pytest.mark.needs("bwrap")
 def test_a_command_writes_in_the_working_folder_and_nowhere_else(serve: Serve) -> None:
     stage = serve(Say.of(bash("touch here; touch /var/mainspring-was-here")), Say.of("Done."))
     shown = play(stage)
@@ -58,6 +59,7 @@ def test_a_command_writes_in_the_working_folder_and_nowhere_else(serve: Serve) -
     assert "dangerouslyDisableSandbox" in result
 
 
+@pytest.mark.needs("bwrap")
 def test_leaving_it_is_refused_where_nobody_can_be_asked(serve: Serve) -> None:
     stage = serve(Say.of(bash("touch ../there", dangerouslyDisableSandbox=True)), Say.of("Done."))
     shown = play(stage)
@@ -66,6 +68,7 @@ def test_leaving_it_is_refused_where_nobody_can_be_asked(serve: Serve) -> None:
     assert "outside of the sandbox" in results(shown)[0]
 
 
+@pytest.mark.needs("bwrap")
 def test_the_user_may_switch_it_off_and_a_project_may_not(serve: Serve) -> None:
     stage = serve(Say.of(bash("touch ../there")), Say.of("Done."), Say.of(bash("touch ../third")), Say.of("Done."))
     (stage.folder / ".mainspring").mkdir()
@@ -94,6 +97,7 @@ def without_bubblewrap(stage: Stage, *arguments: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.needs("bwrap")
 def test_without_bubblewrap_it_is_said_once(serve: Serve) -> None:
     stage = serve(*[Say.of(bash("touch ../there")), Say.of("Done.")] * 2)
     first = without_bubblewrap(stage, "-p", "go", "--allowedTools=Bash")
@@ -102,6 +106,7 @@ def test_without_bubblewrap_it_is_said_once(serve: Serve) -> None:
     assert without_bubblewrap(stage, "-p", "go", "--allowedTools=Bash").stderr == b""
 
 
+@pytest.mark.needs("bwrap")
 def test_required_without_bubblewrap_landlock_stands_in_or_nothing_begins(serve: Serve) -> None:
     stage = serve(Say.of(bash("touch here /var/mainspring-was-here")), Say.of("Done."))
     settings(stage, sandbox={"failIfUnavailable": True})
@@ -136,6 +141,7 @@ def test_git_works_in_the_sandbox_and_hooks_cannot_be_planted(serve: Serve) -> N
     assert not (stage.folder / ".git/hooks/pre-commit").exists()
 
 
+@pytest.mark.needs("bwrap")
 def test_what_a_rule_keeps_from_being_read_a_command_cannot_read_either(tmp_path: Path) -> None:
     work = tmp_path / "work"
     (work / "deep").mkdir(parents=True)
@@ -165,6 +171,7 @@ def test_what_a_rule_keeps_from_being_read_a_command_cannot_read_either(tmp_path
     assert asyncio.run(main()) == "swordfish"
 
 
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("wanted", [True, False])
 def test_auto_allow_is_a_wish_of_the_user(serve: Serve, wanted: bool) -> None:
     stage = serve(Say.of(bash("touch here")), Say.of("Done."))

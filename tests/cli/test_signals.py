@@ -129,6 +129,7 @@ def test_while_it_loads(serve: Serve) -> None:
 # --- while a tool runs ------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_while_a_tool_runs(number: signal.Signals, code: int, serve: Serve) -> None:
     """Whatever the command started holds a fifo: it is read to its end only when all of them are gone."""
@@ -200,6 +201,7 @@ def test_a_reader_that_left_is_no_reason_for_a_word(form: str, serve: Serve) -> 
     assert (process.returncode, errors) == (141, b"")
 
 
+@pytest.mark.needs("bwrap")
 def test_a_reader_that_leaves_ends_the_tool(serve: Serve) -> None:
     stage = serve(bash("bash hold.sh"))
     fifo = hold(stage, "sleep 1000 >fifo; true")

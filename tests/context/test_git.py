@@ -18,7 +18,7 @@ import pytest
 from mainspring.context.git import MOST_COMMITS, MOST_STATUS, Snapshot, snapshot
 
 GIT = shutil.which("git") or ""
-pytestmark = pytest.mark.skipif(not GIT, reason="there is no git here")
+pytestmark = pytest.mark.needs("git")
 
 PLAIN = {
     "PATH": "/usr/bin:/bin",

@@ -284,6 +284,7 @@ def test_without_landlock_nothing_runs_and_it_is_said(yard: Yard) -> None:
 # --- whether there is one -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("bwrap")
 def test_it_is_taken_only_where_there_is_no_bubblewrap_and_said(yard: Yard) -> None:
     both = (Kind.BUBBLEWRAP, Kind.LANDLOCK)
     home = str(yard.base)

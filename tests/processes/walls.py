@@ -13,12 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from programs import lacks, need
 
 from mainspring.processes.bubblewrap import TEMPORARY
 from mainspring.processes.child import Job, Walls
 from mainspring.processes.children import Children, Ended
 from mainspring.processes.paths import within
-from mainspring.processes.sandbox import Rooms, Sandbox, Way
+from mainspring.processes.sandbox import Kind, Rooms, Sandbox, Way
 from mainspring.processes.sandbox_probe import probe
 
 NOBODY = 65534
@@ -40,9 +41,10 @@ def seen_folder() -> Iterator[Path]:
 
 
 def bubblewrap(home: Path) -> str:
-    """Not skipped where it is missing: then nothing of this was shown."""
+    need("bwrap")
     answer = probe(str(home))
-    assert answer.program, f"the tests of the sandbox need bubblewrap: {answer.reason}"
+    if answer.program is None or answer.kind is not Kind.BUBBLEWRAP:
+        lacks("bwrap", answer.reason)
     return answer.program
 
 

@@ -6,6 +6,7 @@ import crash
 import pytest
 
 
+@pytest.mark.needs("strace")
 @pytest.mark.covers("L-04")
 @pytest.mark.parametrize("name", ["tool", "fork"])
 def test_a_real_process_is_killed_and_its_session_taken_up(name: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,6 +18,7 @@ def test_a_real_process_is_killed_and_its_session_taken_up(name: str, capsys: py
     assert len(points) > 20
 
 
+@pytest.mark.needs("strace")
 def test_a_real_disk_is_full() -> None:
     points = [point for point in crash.points("text", 1) if not point.words.startswith("killed")]
     todo = points[:: max(1, len(points) // 6)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from programs import lacks
 
 from mainspring.viewer.export import html
 from mainspring.viewer.server import ViewServer
@@ -23,7 +24,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Chromium]:
-    assert PROGRAM, "there is no Chromium: 'apt-get install chromium'"
+    if not PROGRAM:
+        lacks("chromium")
     with Chromium() as running:
         yield running
 

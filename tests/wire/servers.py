@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 import pytest
+from programs import need
 
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import Failure, Trouble
@@ -260,7 +261,7 @@ class Certificates(NamedTuple):
 
 
 def openssl(*arguments: str) -> str:
-    made = subprocess.run(["openssl", *arguments], check=True, capture_output=True, text=True)
+    made = subprocess.run([need("openssl"), *arguments], check=True, capture_output=True, text=True)
     return made.stdout
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from programs import need
 
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
@@ -153,8 +153,7 @@ async def instructions(valgrind: str, imports: str, cache: Path) -> int:
 def test_import_cost_is_held_to_a_count_of_instructions(tmp_path: Path) -> None:
     """The times of a busy machine tell nothing; these counts hardly move. Bytecode is written first, to a place of our
     own: whether that in the source tree is up to date is not what is asked."""
-    valgrind = shutil.which("valgrind")
-    assert valgrind is not None, "'valgrind' is not installed: 'apt-get install valgrind'"
+    valgrind = need("valgrind")
     everything = ", ".join([NEEDED, *sorted(ours())])
 
     async def main() -> list[int]:
