@@ -332,7 +332,7 @@ def rungs_of(row: tuple[Rung, ...]) -> str:
 
 def rung_words(rung: Rung) -> str:
     calls = "no calls" if rung.calls == 0 else "1 call" if rung.calls == 1 else f"{rung.calls} calls"
-    return f"{code(rung.name)} x{rung.limit} ({calls}, {rung.scope})"
+    return f"{code(rung.name)} x{rung.most(Config())} ({calls}, {rung.scope})"
 
 
 def gives_up_with(trouble: Trouble) -> str:
@@ -394,8 +394,8 @@ NUMBERS: tuple[Number, ...] = (
 SETTINGS: dict[str, str] = {
     "max_turns": "turns in a run",
     "max_stop_blocks": "objections of stop hooks in a run",
-    "overload_tries": "attempts at an overloaded model",
-    "overload_tries_before_fallback": "the same, while there is a model to fall back to",
+    "max_retries": "retries of a request, and of a reply that broke off",
+    "overload_tries_before_fallback": "attempts at an overloaded model, while there is one to fall back to",
     "advise_after": "the same call with the same result, in a row: the model is advised",
     "end_after": "the same, and the run ends",
 }

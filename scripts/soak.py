@@ -38,7 +38,7 @@ from faults.stage import ALONE, SUMMARY, USAGE, WITH_FALLBACK, Stage, together, 
 SESSIONS = 2_000
 ON_ONE_SERVER = 50  # sessions that share a server and its rates
 AT_ONCE = 12
-DEADLINES = Deadlines(connect=5, first_byte=0.15, idle=0.15)
+DEADLINES = Deadlines(connect=5, headers=0.15, idle=0.15)
 
 
 class Figures(NamedTuple):

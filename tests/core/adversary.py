@@ -116,6 +116,8 @@ VARIANTS = {
     "capped": Variant(replace(CONFIG, stop_hooks=StopHooks.CAPPED, max_output=8_000), budgets=(None, 5_000)),
     "structured": Variant(replace(CONFIG, structured_output=True)),
     "staged": Variant(context=ContextReady(0, staged=1, media=1)),
+    "no retries": Variant(replace(CONFIG, max_retries=0)),
+    "many retries": Variant(replace(CONFIG, max_retries=25)),
 }
 
 
@@ -202,21 +204,27 @@ LIMITS = {(trouble, rung.name): rung for trouble, row in LADDER.items() for rung
 class Watch:
     """Counts the uses of rungs from outside, so that a core which forgets its own count is found out."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: Config) -> None:
         self.uses: Counter[tuple[Trouble, Transition]] = Counter()
         self.overused = ""
+        self._config = config
+
+    def _keep(self, *scopes: Scope) -> None:
+        self.uses = Counter({use: n for use, n in self.uses.items() if LIMITS[use].scope in scopes})
 
     def see(self, was: State, now: State) -> None:
         if now.turn > was.turn or now.budget.continuations > was.budget.continuations:
-            self.uses = Counter({use: n for use, n in self.uses.items() if LIMITS[use].scope is Scope.RUN})
+            self._keep(Scope.RUN)
         for use in now.climbed[len(was.climbed) :]:
             self.uses[use] += 1
-            if self.uses[use] > LIMITS[use].limit:
+            if use[1] is Transition.MODEL_FALLBACK:
+                self._keep(Scope.RUN, Scope.PROGRESS)
+            if self.uses[use] > LIMITS[use].most(self._config):
                 self.overused = f"{use[1]} for {use[0]}"
 
 
 def meet(world: World, stepper: Stepper = step, most: int = MOST_STEPS) -> Outcome:
-    watch = Watch()
+    watch = Watch(world.config)
     was = State(History())
     next_ = stepper(was, Submitted((user("go"),)), world.config)
     for number in range(1, most):

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from core.adversary import World, bound, meet, shifting_worlds, worlds
+from core.adversary import COMPACTION, HOOKS, MODEL, World, bound, meet, shifting_worlds, worlds
+from core.play import CONFIG, SMALL
 from mainspring.core.compaction import Compaction
 from mainspring.core.config import Config
-from mainspring.core.events import Compacted, Event, HooksDone
-from mainspring.core.reasons import Terminal, Transition
+from mainspring.core.events import Compacted, ContextReady, Event, HooksDone
+from mainspring.core.reasons import PASSING, Terminal, Transition, Trouble
 from mainspring.core.state import State, Step
 from mainspring.core.step import step
 
@@ -56,6 +57,26 @@ def test_every_environment_that_shifts_ends_within_the_bound(capsys: pytest.Capt
     with capsys.disabled():
         print(f"\nshifting adversaries: {tally}")
     assert tally.count > 4_000
+
+
+@pytest.mark.covers("A-24", "G-15", "E-16")
+@pytest.mark.parametrize("retries", [0, 1, 9, 25])
+@pytest.mark.parametrize("fallbacks", [0, 1, 5])
+@pytest.mark.parametrize("where", ["in the text", "at once", "in a call"])
+def test_a_stream_that_always_breaks_is_asked_for_exactly_as_often_as_the_limit_says(
+    where: str, fallbacks: int, retries: int
+) -> None:
+    """Each model of the chain has all its attempts; overload has three, while there is another model to ask."""
+    config = replace(CONFIG, max_turns=3, fallbacks=(SMALL,) * fallbacks, max_retries=retries)
+    for kind in sorted(PASSING):
+        world = World(
+            (kind, where), config, ContextReady(10), (MODEL[f"{kind} {where}"],), COMPACTION["works"], HOOKS["silent"]
+        )
+        outcome, attempts = meet(world), retries + 1
+        impatient = min(attempts, 3) if kind is Trouble.OVERLOADED else attempts
+        assert outcome.calls == fallbacks * impatient + attempts, kind
+        assert outcome.calls <= bound(world)
+        assert not outcome.overused
 
 
 # --- tests of the test: with a historical mistake put back in, it must notice -------------------------

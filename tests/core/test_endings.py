@@ -57,8 +57,9 @@ def test_compacted_and_not_compacted_when_somebody_asked_for_it() -> None:
     failed = Play(compactions=[False], after=first, compact="")
     assert failed.ending == ("model_error", "not_compacted")
     assert failed.result.detail == "the summary call failed"
-    useless = Play(compactions=[Compacted(before=100, after=99)], after=first, compact="")
-    assert useless.result.detail == "it would have made no room"
+    for after_it in (99, 100, 130):  # the user asked for a summary, and not for room
+        longer = Play(compactions=[Compacted(before=100, after=after_it)], after=first, compact="")
+        assert longer.ending == ("completed", "compacted")
     poor = Play(contexts=[ContextReady(100_000, funds=1)], after=first, compact="")
     assert poor.ending == ("completed", "budget_usd")
     assert "may take $0.2400 (100,000 tokens of prompt, 8,000 of reply)" in poor.result.detail
@@ -70,7 +71,8 @@ def test_compacted_and_not_compacted_when_somebody_asked_for_it() -> None:
 def test_completed_output_limit_keeps_the_text_and_shows_the_failure() -> None:
     play = Play([reply(f"part {n}", stop=Stop.MAX_TOKENS, output=9_000) for n in range(4)])
     assert play.ending == ("completed", "output_limit")
-    assert play.result.subtype == "success"
+    assert play.result.subtype == "error_during_execution"
+    assert play.result.detail == "the reply hit the output limit of 64,000 tokens: ask for a smaller answer"
     assert play.result.stop == "max_tokens"
     assert play.result.text == "part 0part 1part 2part 3"  # one answer, cut off three times
     assert [update.failure.kind for update in play.updates if isinstance(update, Failed)] == [Trouble.MAX_OUTPUT]
@@ -232,11 +234,11 @@ def test_model_error(kind: Trouble) -> None:
 @pytest.mark.covers("C-03", "E-11", "E-12")
 def test_model_error_of_a_cut_stream_keeps_its_own_cause_and_the_finished_text() -> None:
     cut = CallFailed(failure(Trouble.OVERLOADED), kept=reply("half", id="m"), usage=Usage(input=7))
-    play = Play([cut] * 3)
+    play = Play([cut] * 10)
     assert play.ending == ("model_error", "overloaded")
     assert play.said == ["assistant: half"]
-    assert play.result.usage == Usage(input=21)
-    assert play.shown == [Tombstone("m", Trouble.STREAM_CUT)] * 2 + [Failed(cut.failure)]
+    assert play.result.usage == Usage(input=70)
+    assert play.shown == [Tombstone("m", Trouble.STREAM_CUT)] * 9 + [Failed(cut.failure)]
 
 
 def test_model_error_malformed_tool_use() -> None:

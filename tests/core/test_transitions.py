@@ -174,12 +174,11 @@ def test_output_recovery_ends_after_three() -> None:
 
 
 @pytest.mark.covers("G-12")
-def test_output_recovery_ends_early_when_it_brings_little() -> None:
-    play = Play([reply("a", stop=Stop.MAX_TOKENS, output=499), reply("b", stop=Stop.MAX_TOKENS, output=499)])
-    assert play.transitions == [Transition.MAX_OUTPUT_TOKENS_RECOVERY]
+@pytest.mark.parametrize("output", [1, 499, 500, 64_000])
+def test_output_recovery_is_given_three_continuations_however_little_they_bring(output: int) -> None:
+    play = Play([reply("a", stop=Stop.MAX_TOKENS, output=output) for _ in range(4)])
+    assert play.transitions == [Transition.MAX_OUTPUT_TOKENS_RECOVERY] * 3
     assert play.ending == ("completed", "output_limit")
-    more = Play([reply("a", stop=Stop.MAX_TOKENS, output=n) for n in (499, 500, 499, 499)])
-    assert more.transitions == [Transition.MAX_OUTPUT_TOKENS_RECOVERY] * 3
 
 
 def test_a_reply_that_spent_all_its_output_on_thinking_is_withdrawn_and_asked_to_go_on() -> None:
@@ -342,13 +341,60 @@ def test_model_fallback_after_overload() -> None:
 
 
 @pytest.mark.covers("E-05", "E-06", "E-07")
-def test_model_fallback_after_a_stream_that_keeps_breaking() -> None:
-    cuts = [CallFailed(failure(Trouble.SERVER), kept=reply("x", id=f"m{n}")) for n in range(3)]
+@pytest.mark.parametrize(("kind", "attempts"), [(Trouble.SERVER, 10), (Trouble.OVERLOADED, 3)])
+def test_model_fallback_after_a_stream_that_keeps_breaking(kind: Trouble, attempts: int) -> None:
+    """As often as a reply that never began: overload is given three attempts while there is another model."""
+    cuts = [CallFailed(failure(kind), kept=reply("x", id=f"m{n}")) for n in range(attempts)]
     play = Play([*cuts, reply("done")], config=replace(CONFIG, fallbacks=(SMALL,)))
-    assert play.transitions == [Transition.STREAM_RETRY] * 2 + [Transition.MODEL_FALLBACK]
-    assert play.shown == [Tombstone(f"m{n}", Trouble.STREAM_CUT) for n in range(3)]
-    assert [r.request.model for r in play.requests] == ["big", "big", "big", "small"]
+    assert play.transitions == [Transition.STREAM_RETRY] * (attempts - 1) + [Transition.MODEL_FALLBACK]
+    assert play.shown == [Tombstone(f"m{n}", Trouble.STREAM_CUT) for n in range(attempts)]
+    assert [r.request.model for r in play.requests] == ["big"] * attempts + ["small"]
     assert play.said == ["assistant: done"]  # nothing of the failed attempts is left
+    told = [(r.request.retried.attempts, r.request.retried.most) for r in play.requests if r.request.retried]
+    assert told == [(n, attempts) for n in range(1, attempts)]
+    assert play.requests[-1].request.retried is None  # the other model is asked for the first time
+
+
+@pytest.mark.covers("E-05", "E-16")
+@pytest.mark.parametrize("retries", [0, 1, 4, 9, 20])
+def test_a_stream_that_keeps_breaking_is_asked_for_up_to_the_retry_limit(retries: int) -> None:
+    cuts = [CallFailed(failure(Trouble.NETWORK), kept=reply("x", id=f"m{n}")) for n in range(retries + 1)]
+    config = replace(CONFIG, max_retries=retries)
+    assert Play(cuts, config=config).ending == ("model_error", "network")
+    assert Play([*cuts[1:], reply("done")], config=config).ending == ("completed", "end_turn")
+
+
+def test_both_ways_to_go_on_after_a_cut_share_one_count() -> None:
+    """Three times what was said before the cut call is kept; the count that is shown goes on all the while."""
+    cuts = [CallFailed(failure(Trouble.NETWORK, inside_call=True), kept=reply("x", id=f"m{n}")) for n in range(10)]
+    play = Play(cuts)
+    assert play.transitions == [Transition.TRUNCATED_RESPONSE_RECOVERY] * 3 + [Transition.STREAM_RETRY] * 6
+    assert [r.request.retried.attempts for r in play.requests if r.request.retried] == list(range(1, 10))
+    assert play.ending == ("model_error", "network")
+
+
+def test_the_next_model_of_the_chain_has_all_its_attempts_and_progress_gives_them_back() -> None:
+    cut = [CallFailed(failure(Trouble.NETWORK), kept=reply("x", id=f"m{n}")) for n in range(30)]
+    play = Play(cut[:20], config=replace(CONFIG, fallbacks=(SMALL,)))
+    assert [r.request.model for r in play.requests] == ["big"] * 10 + ["small"] * 10
+    assert play.ending == ("model_error", "network")
+    done = Play([*cut[:9], reply("", "1"), *cut[9:18], reply("done")])
+    assert done.ending == ("completed", "end_turn")
+    assert done.requests[10].request.retried is None
+
+
+def test_a_stream_retry_that_runs_into_something_else_does_not_wait() -> None:
+    cut = CallFailed(failure(Trouble.NETWORK), kept=reply("x", id="m"))
+    play = Play([cut, reply("half", stop=Stop.MAX_TOKENS), reply("done")])
+    assert [r.request.retried is not None for r in play.requests] == [False, True, False]
+
+
+@pytest.mark.covers("E-12")
+@pytest.mark.parametrize("kind", [Trouble.INVALID_REQUEST, Trouble.AUTH])
+def test_an_error_in_mid_stream_that_does_not_pass_is_not_asked_again(kind: Trouble) -> None:
+    play = Play([CallFailed(failure(kind), kept=reply("half", id="m"))], config=replace(CONFIG, fallbacks=(SMALL,)))
+    assert play.ending == ("model_error", kind)
+    assert play.said == ["assistant: half"]
 
 
 @pytest.mark.parametrize("kind", [Trouble.OVERLOADED, Trouble.RATE_LIMIT, Trouble.SERVER, Trouble.NETWORK])

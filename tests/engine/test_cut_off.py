@@ -40,7 +40,7 @@ from mainspring.tools.hands import Hands
 
 MODEL = MODELS["claude-sonnet-4-5"]
 CONFIG = Config(model=MODEL, thinking=False)
-PATIENT = Deadlines(connect=30, first_byte=30, idle=30)
+PATIENT = Deadlines(connect=30, headers=30, idle=30)
 USED = Usage(input=700, output=90)
 LIMITS = pytest.mark.parametrize("limit", [None, 10**12])
 WORDS = "These are the first words of an answer that never comes to its end."

@@ -73,9 +73,9 @@ WITH_FALLBACK = replace(ALONE, fallbacks=(SECOND,))
 QUICK = replace(PATIENCE[Who.FOREGROUND], base=1, cap=2)
 # Seconds. A machine that is busy with other things must not look like a silent server, so only those who meet one are
 # in a hurry, and not more than they have to be.
-PATIENT = Deadlines(connect=30, first_byte=30, idle=30)
-HURRIED = Deadlines(connect=30, first_byte=2, idle=2)
-IMPATIENT = Deadlines(connect=30, first_byte=0.2, idle=0.2)  # where giving up too early does no harm
+PATIENT = Deadlines(connect=30, headers=30, idle=30)
+HURRIED = Deadlines(connect=30, headers=2, idle=2)
+IMPATIENT = Deadlines(connect=30, headers=0.2, idle=0.2)  # where giving up too early does no harm
 SILENT = ("silence", "stall", "stall_at_start")
 AT_ONCE = 8  # sessions
 

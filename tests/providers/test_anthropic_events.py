@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -82,6 +83,59 @@ def test_a_reply_from_its_start_to_its_stop() -> None:
         Finished(ToolCall("toolu_1", "Read", {"file_path": "a"})),
         Ended(Stop.TOOL_USE, Usage(input=7, output=25)),
     ]
+
+
+def woven(*written: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events of several blocks, one of each in turn."""
+    rows = zip_longest(*written)
+    return [event for row in rows for event in row if event is not None]
+
+
+@pytest.mark.covers("E-02")
+def test_blocks_that_are_written_at_once_are_shown_one_after_the_other() -> None:
+    """content_block_start of block 1 before content_block_stop of block 0: the API's index says whose each piece is."""
+    events = woven(text(0, "Hel", "lo", "!"), call(1, '{"file_', 'path":"a"}'))
+    assert read(START, *events, stops("tool_use"), STOP) == [
+        Started(Usage(input=7, output=1)),
+        Opened(Kind.TEXT),
+        Piece(Kind.TEXT, "Hel"),
+        Piece(Kind.TEXT, "lo"),
+        Piece(Kind.TEXT, "!"),
+        Finished(Text("Hello!")),
+        Opened(Kind.INPUT, "toolu_1", "Read"),
+        Piece(Kind.INPUT, '{"file_path":"a"}'),
+        Finished(ToolCall("toolu_1", "Read", {"file_path": "a"})),
+        Ended(Stop.TOOL_USE, Usage(input=7, output=1)),
+    ]
+
+
+def test_a_block_that_waited_goes_on_where_it_is() -> None:
+    first, second = text(0, "one"), text(1, "t", "w", "o")
+    events = [first[0], second[0], second[1], first[1], first[2], second[2], second[3], second[4]]
+    shown = [item for item in read(START, *events) if isinstance(item, Piece | Finished)]
+    assert shown == [
+        Piece(Kind.TEXT, "one"),
+        Finished(Text("one")),
+        Piece(Kind.TEXT, "t"),
+        Piece(Kind.TEXT, "w"),
+        Piece(Kind.TEXT, "o"),
+        Finished(Text("two")),
+    ]
+
+
+@given(st.permutations([0] * 4 + [1] * 4 + [2] * 4))
+def test_any_weaving_of_blocks_gives_the_same_blocks_in_the_order_of_their_beginnings(order: list[int]) -> None:
+    rows = {
+        0: text(0, "a", "b"),
+        1: call(1, '{"x":', "1}"),
+        2: [begin(2, type="thinking", thinking=""), delta(2, type="thinking_delta", thinking="hm"), *SIGNED],
+    }
+    whole = {0: Text("ab"), 1: ToolCall("toolu_1", "Read", {"x": 1}), 2: Thinking("hm", "s")}
+    left = {place: iter(row) for place, row in rows.items()}
+    assert blocks(*[next(left[place]) for place in order]) == [whole[place] for place in dict.fromkeys(order)]
+
+
+SIGNED = [delta(2, type="signature_delta", signature="s"), end(2)]
 
 
 def test_thinking_is_kept_byte_for_byte_with_its_signature() -> None:
@@ -214,8 +268,13 @@ def test_duplicates_of_what_is_complete_change_nothing() -> None:
     ("events", "words"),
     [
         ([delta(0, type="text_delta", text="x")], "block 0, which is not open"),
-        ([begin(0, type="text", text=""), begin(1, type="text", text="")], "before the last one was complete"),
         ([begin(0, type="text", text=""), STOP], "in the middle of a block"),
+        ([begin(0, type="text", text=""), begin(1, type="text", text=""), end(1), STOP], "in the middle of a block"),
+        ([*text(0, "a"), begin(0, type="text", text="b")], "block 0 a second time"),
+        (
+            [begin(0, type="text", text=""), *text(1, "a"), delta(1, type="text_delta", text="b")],
+            "block 1, which is not",
+        ),
         ([end(4)], "block 4, which is not open"),
         ([{"type": "content_block_delta", "index": "no", "delta": {}}], "cannot be read"),
         ([begin(0, type="text", text=5)], "cannot be read"),

@@ -32,7 +32,7 @@ from providers import hostile
 
 QUICK = replace(PATIENCE[Who.FOREGROUND], base=1, cap=2, tries=3)
 CONFIG = Config(model=model_named("claude-haiku-4-5"), max_turns=6, thinking=False)
-DEADLINES = Deadlines(connect=30, first_byte=30, idle=30)
+DEADLINES = Deadlines(connect=30, headers=30, idle=30)
 
 Kind = type[OpenAIChat] | type[OpenAIResponses] | type[Anthropic]
 

@@ -267,6 +267,7 @@ def test_a_tool_s_long_name_comes_back_as_its_own() -> None:
 
 # --- what is an error ----------------------------------------------------------------------------------
 
+NONSENSE = {"message": "what was asked makes no sense"}
 BUSY = {"message": "The server is overloaded", "type": "server_error", "code": "server_is_overloaded"}
 
 
@@ -278,6 +279,24 @@ BUSY = {"message": "The server is overloaded", "type": "server_error", "code": "
         (ChatReply, {"error": "it broke"}, Trouble.SERVER),
         (ChatReply, {"error": {"message": "maximum context length is 8192 tokens"}}, Trouble.PROMPT_TOO_LONG),
         (ChatReply, said("error"), Trouble.SERVER),
+        (ChatReply, {"error": {**NONSENSE, "type": "invalid_request_error"}}, Trouble.INVALID_REQUEST),
+        (ChatReply, {"error": {**NONSENSE, "code": 400}}, Trouble.INVALID_REQUEST),
+        (ChatReply, {"error": {**NONSENSE, "type": "BadRequestError"}}, Trouble.INVALID_REQUEST),
+        (ChatReply, {"error": {**NONSENSE, "type": "permission_error"}}, Trouble.AUTH),
+        (ChatReply, {"error": {**NONSENSE, "code": "model_not_found"}}, Trouble.INVALID_REQUEST),
+        (ChatReply, {"error": {**NONSENSE, "type": "something_new"}}, Trouble.SERVER),
+        (ResponsesReply, {"type": "error", "error": {**NONSENSE, "code": "invalid_prompt"}}, Trouble.INVALID_REQUEST),
+        (ResponsesReply, {**NONSENSE, "type": "error", "code": "invalid_prompt"}, Trouble.INVALID_REQUEST),
+        (
+            ResponsesReply,
+            response("failed", response={"error": {**NONSENSE, "code": "invalid_prompt"}}),
+            Trouble.INVALID_REQUEST,
+        ),
+        (
+            ResponsesReply,
+            response("failed", response={"error": {**NONSENSE, "code": "invalid_image_url"}}),
+            Trouble.MEDIA,
+        ),
         (ChatReply, {"choices": "nonsense"}, Trouble.SERVER),
         (ResponsesReply, {**BUSY, "type": "error"}, Trouble.OVERLOADED),
         (ResponsesReply, {"type": "error", "error": BUSY}, Trouble.OVERLOADED),

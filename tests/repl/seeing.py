@@ -63,7 +63,7 @@ class Watching:
     def __init__(self, width: int = WIDTH, root: str = ROOT) -> None:
         self.paper = ReadPaper(width)
         self.time = 0.0
-        self.shown = Shown(self.paper, DEFAULT_MODEL, lambda: self.time, root=root, tries=10)
+        self.shown = Shown(self.paper, DEFAULT_MODEL, lambda: self.time, root=root)
 
     def see(self, *updates: Update) -> Watching:
         for update in updates:

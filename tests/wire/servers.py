@@ -28,7 +28,7 @@ from mainspring.providers.transport import Deadlines, Transport
 
 T = TypeVar("T")
 
-QUICK = Deadlines(connect=5, first_byte=5, idle=5)  # far more than loopback needs: only a bug meets them
+QUICK = Deadlines(connect=5, headers=5, idle=5)  # far more than loopback needs: only a bug meets them
 NO_PROXIES = Proxies({})
 ENVIRONMENT = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")

@@ -390,7 +390,7 @@ def test_a_stream_without_its_end_is_never_an_answer_and_is_not_retried_below(en
 
 def test_silence_in_mid_stream_is_noticed_by_the_watchdog() -> None:
     stalled = Raw((HEAD + BEGUN, BEGUN), pace_ms=400)
-    asked = Asked(stalled, deadlines=Deadlines(connect=5, first_byte=5, idle=0.05))
+    asked = Asked(stalled, deadlines=Deadlines(connect=5, headers=5, idle=0.05))
     assert asked.failure is not None
     assert asked.failure.kind is Trouble.NETWORK
     assert "silent" in asked.failure.detail

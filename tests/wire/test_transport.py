@@ -223,6 +223,7 @@ CHUNKED = (
     b"X-Two: a \r\nx-none:\r\nx-two: b\r\n\r\n"
     b"5;note=x\r\nhello\r\n8\r\n, world!\r\n0\r\nx-trailer: 1\r\n\r\n"
 )
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 MEASURED = b"HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nhello, world!"
 UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhello, world!"
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"
@@ -730,9 +731,38 @@ def test_headers_that_drip_have_one_deadline_in_all() -> None:
         await peer.send(*[OK[at : at + 1] for at in range(len(OK))], pause=0.05)
 
     async def main() -> None:
-        async with serving(handle) as served, quick(deadlines=Deadlines(5, 5, 0.2)) as transport:
+        async with serving(handle) as served, quick(deadlines=Deadlines(5, 0.2, 5)) as transport:
             detail = await network_failure(transport, served.url)
-            assert detail == f"'127.0.0.1:{served.port}' timed out: silent for 0.2 seconds within its answer"
+            assert detail == f"'127.0.0.1:{served.port}' timed out: no answer within 0.2 seconds"
+
+    run(main())
+
+
+def test_a_stream_of_bytes_without_an_event_is_silence() -> None:
+    """A gateway may keep a dead stream open with comments: only what the reader calls a sign of life is one."""
+
+    async def handle(peer: Peer) -> None:
+        await peer.request()
+        comment = b"3\r\n:\n\n\r\n"
+        await peer.send(CHUNKED, *[comment] * 100, pause=0.05)
+
+    async def main() -> None:
+        async with (
+            serving(handle) as served,
+            quick(deadlines=Deadlines(5, 5, 0.3)) as transport,
+            transport.post(served.url, {}, b"") as response,
+        ):
+            response.heard()
+            reads, failed = 0, ""
+            try:
+                async for _ in response:
+                    reads += 1
+                    if reads == 4:
+                        response.heard()  # an event: all the time again
+            except ProviderError as error:
+                failed = error.failure.detail
+            assert failed == f"'127.0.0.1:{served.port}' timed out: silent for 0.3 seconds within its answer"
+            assert 4 < reads < 40
 
     run(main())
 

@@ -118,7 +118,9 @@ def patience_of(settings: Settings) -> Patience:
     from mainspring.providers.retry import PATIENCE, Who
 
     usual, most = PATIENCE[Who.FOREGROUND], settings.api.max_retries
-    return usual if most is None else replace(usual, tries=most + 1)
+    if most is None:
+        return usual
+    return replace(usual, tries=most + 1, overload_tries=most + 1, near_tries=most + 1)
 
 
 def ways_out(settings: Settings, source: str) -> WaysOut:
@@ -163,7 +165,7 @@ def deadlines(environment: Environment, address: str) -> Deadlines | None:
         seconds = 0
     if not 0 < seconds < 86_400:
         raise StartError(f"'{SILENCE}' is a number of seconds, not '{said}'")
-    return replace(deadlines_for(address), first_byte=seconds, idle=seconds)
+    return replace(deadlines_for(address), headers=seconds, idle=seconds)
 
 
 def new_config(options: Options, settings: Settings) -> Config:
@@ -189,6 +191,7 @@ def new_config(options: Options, settings: Settings) -> Config:
         max_tokens=settings.limits.max_tokens,
         max_output=settings.limits.max_output_tokens,
         task_budget=options.task_budget,
+        max_retries=DEFAULT.max_retries if settings.api.max_retries is None else settings.api.max_retries,
         effort=Effort(effort) if effort else None,
         thinking=thinks(options, settings),
         structured_output=options.json_schema is not None,

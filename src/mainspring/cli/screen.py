@@ -138,7 +138,9 @@ class Screen:
                     self._line(f"({update.transition}, {update.model})", Style.YELLOW)
             case Retrying():
                 why = " ".join([str(part) for part in (update.failure.status, update.failure.kind) if part])
-                self._line(f"({why}: try {update.attempt} failed, again in {update.delay / 1_000:.1f} s)", Style.YELLOW)
+                of = f" of {update.most}" if update.most else ""
+                wait = f"{update.delay / 1_000:.1f} s"
+                self._line(f"({why}: try {update.attempt}{of} failed, again in {wait})", Style.YELLOW)
             case Boundary():
                 self._line(f"(context: {update.layer}{room(update)})", Style.DIM)
             case _:

@@ -38,6 +38,8 @@ from mainspring.secrets.held import covered
 
 # Once something must go, a quarter of the room goes: to free only what is missing would break the prefix every turn.
 FREED = (3, 4)
+# By whether there is anything in view.
+NOTHING_NEW = {False: "the conversation is empty", True: "nothing was said since the last summary"}
 ASKED_TAIL = 8_000  # bytes that stay word for word when somebody asked for a compaction
 ASKED_ABOUT = (6, 10)  # of the threshold: what a summary is made from, where the whole would not fit
 
@@ -179,9 +181,9 @@ class Context:
         scene, limits = self._scene, for_window(self._limits, state.model.window)
         if effect.asked is not None:  # somebody wants room: only what was said last stays
             limits = replace(limits, tail=min(limits.tail, ASKED_TAIL))
-        span = summary.foldable(scene, limits)
+        span = summary.foldable(scene, limits, asked=effect.asked is not None)
         if self._ask is None or span is None:
-            return Summary(failed="no model is there to sum up" if span else "there is nothing to sum up")
+            return Summary(failed="no model is there to write a summary" if span else NOTHING_NEW[bool(scene.groups)])
         steered = "\n".join([text for text in (self._steering(), instructions) if text.strip()])
         asked = summary.question(scene, steered, self._room_to_ask(state.model, effect.trouble), marks(scene))
         try:
@@ -196,7 +198,9 @@ class Context:
         begin = first.first if is_fold else state.history[state.history.begin].id
         fold = Fold(begin, span.groups[-1].last, User(told, Origin.SUMMARY, id=self._new_id(), at=state.now.at))
         removed = sum([group.size for group in span.groups])
-        return self._reckoned(state.model, (fold,), removed, weight(fold.summary), answer)
+        return self._reckoned(
+            state.model, (fold,), removed, weight(fold.summary), answer, asked=effect.asked is not None
+        )
 
     def _room_to_ask(self, model: Model, trouble: Trouble) -> int | None:
         """Bytes that the question may take; None: the conversation fits as it is."""
@@ -235,13 +239,20 @@ class Context:
             case _:
                 assert_never(edit)
 
-    def _reckoned(
-        self, model: Model, edits: tuple[Edit, ...], removed: int, added: int, answer: Answered | None = None
+    def _reckoned(  # noqa: PLR0913  # what a summary came to
+        self,
+        model: Model,
+        edits: tuple[Edit, ...],
+        removed: int,
+        added: int,
+        answer: Answered | None = None,
+        *,
+        asked: bool = False,
     ) -> Summary:
         scale, before = self._scale(model), self._meter.count(model.name)
         after = max(0, before - scale.low(removed) + scale.high(added))
         answer = answer or Answered("")
-        if added >= removed:
+        if added >= removed and not asked:
             failed = f"{added:,} bytes would stand for {removed:,}: no room is made"
             return Summary(before=before, after=before, usage=answer.usage, cost=answer.cost, failed=failed)
         return Summary(edits, before, after, answer.usage, answer.cost)

@@ -14,7 +14,7 @@ from typing import assert_never
 from mainspring.context.attachments import MARKER
 from mainspring.context.attachments import Kind as Attached
 from mainspring.context.tokens import LEAST, MOST, OF_A_BLOCK, Scale, undated, weight, weight_of
-from mainspring.core.compaction import brought_room
+from mainspring.core.compaction import MANUAL, took_effect
 from mainspring.core.config import Config
 from mainspring.core.effects import How
 from mainspring.core.events import Compacted, ContextReady, Event, Replied
@@ -409,6 +409,7 @@ def _of(told: Told) -> Iterator[Removed]:
             yield Removed(str(How.COLLAPSE), 0, 0, 0, event.cost)
     elif isinstance(event, Compacted):
         layer = str(told.how or UNKNOWN_LAYER)
-        worked = brought_room(told.how, event) if told.how is not None else not event.failed
+        asked = event.trigger == MANUAL
+        worked = took_effect(told.how, event, asked=asked) if told.how is not None else not event.failed
         freed = event.before - event.after if worked else 0
         yield Removed(layer, int(worked), freed, int(not worked), event.cost)

@@ -53,15 +53,14 @@ class Span(Bundle):
     rest: list[Group]
 
 
-def foldable(scene: Scene, limits: Limits) -> Span | None:
-    """None: there is nothing before the protected end but perhaps a summary."""
-    at = scene.tail(limits.tail)
-    if not any(group.kind is not Kind.SUMMARY for group in scene.groups[:at]):
-        at = scene.tail(0)
-    groups = scene.groups[:at]
-    if not any(group.kind is not Kind.SUMMARY for group in groups):
-        return None
-    return Span(groups, scene.groups[at:])
+def foldable(scene: Scene, limits: Limits, *, asked: bool = False) -> Span | None:
+    """What can be summed up before the protected end. If the user asked for it and there is nothing before that end,
+    it is summed up too, however short. None: there is nothing in view but perhaps a summary."""
+    for at in (scene.tail(limits.tail), scene.tail(0), *([len(scene.groups)] if asked else [])):
+        groups = scene.groups[:at]
+        if any(group.kind is not Kind.SUMMARY for group in groups):
+            return Span(groups, scene.groups[at:])
+    return None
 
 
 def question(scene: Scene, instructions: str, budget: int | None, marks: tuple[str, ...]) -> Question:

@@ -9,11 +9,13 @@ def most_model_calls(config: Config) -> int:
     """Each call but the first follows from a turn, a budget continuation, a stop hook's objection or a rung.
 
     Turns, continuations and objections are limited for the run. Rungs are limited for the run too, or between
-    two pieces of progress, which are turns and continuations. The chain of fallbacks is walked once.
+    two pieces of progress, which are turns and continuations. The chain of fallbacks is walked once, and each step in
+    it makes those rungs whole again that count for one model.
     """
     continuations = most_continuations(config.token_budget) if config.token_budget else 0
     pieces = config.max_turns + continuations
     rungs = [rung for row in LADDER.values() for rung in row if rung is not FALL_BACK]
-    per_piece = 1 + sum(rung.limit * rung.calls for rung in rungs if rung.scope is Scope.PROGRESS)
-    per_run = sum(rung.limit * rung.calls for rung in rungs if rung.scope is Scope.RUN)
-    return pieces * per_piece + per_run + len(config.fallbacks) + config.max_stop_blocks
+    calls = {scope: sum(rung.most(config) * rung.calls for rung in rungs if rung.scope is scope) for scope in Scope}
+    per_piece = 1 + calls[Scope.PROGRESS] + calls[Scope.MODEL]
+    per_fallback = 1 + calls[Scope.MODEL]
+    return pieces * per_piece + calls[Scope.RUN] + len(config.fallbacks) * per_fallback + config.max_stop_blocks

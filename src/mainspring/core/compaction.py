@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from mainspring.core.effects import How
+from mainspring.core.effects import Compact, How
 from mainspring.core.events import Compacted
 from mainspring.core.value import Value
 
@@ -20,22 +20,40 @@ REWRITES = frozenset({How.SUMMARY, How.TRIM})  # the ones that take most of the 
 
 
 class Compaction(Value):
-    """What is remembered of the compactions of a run. Times count turns and budget continuations."""
+    """What is remembered of compactions. Failures belong to the session; the rest is of the run, and its times count
+    turns and budget continuations."""
 
-    failures: int = 0  # summaries that failed, in a row
+    failures: int = 0  # automatic summaries that failed in a row,
+    model: str = ""  # with this model: another one may do better
     streak: int = 0  # rewrites that came soon after one another
     last: int = 0  # the time of the last rewrite
 
 
-def brought_room(how: How, event: Compacted) -> bool:
-    if event.failed:
-        return False
+MANUAL = "manual"  # `Compacted.trigger` of a summary that the user asked for
+
+
+def took_effect(how: How, event: Compacted, *, asked: bool) -> bool:
+    """A summary that the user asked for counts whatever it saved: they may want a clean start, not room."""
+    if event.failed or asked:
+        return not event.failed
     freed = event.before - event.after
     return 100 * freed >= LEAST_FREED[how] * event.before and (freed > 0 or how is How.STRIP_MEDIA)
 
 
-def after_failure(past: Compaction, how: How) -> Compaction:
-    return replace(past, failures=past.failures + (how is How.SUMMARY))
+def for_next_run(past: Compaction) -> Compaction:
+    """What outlives a run: a breaker that each prompt closed again would be none."""
+    return Compaction(past.failures, past.model)
+
+
+def after_failure(past: Compaction, asked: Compact, model: str) -> Compaction:
+    """A failure that the user asked for was their own to see, so it does not count against automatic summaries."""
+    if asked.how is not How.SUMMARY or asked.asked is not None:
+        return past
+    return replace(past, failures=failures_with(past, model) + 1, model=model)
+
+
+def failures_with(past: Compaction, model: str) -> int:
+    return past.failures if past.model == model else 0
 
 
 def after_success(past: Compaction, how: How, now: int) -> Compaction:
@@ -44,11 +62,13 @@ def after_success(past: Compaction, how: How, now: int) -> Compaction:
         return past
     soon = now - past.last < REFILL_TURNS
     streak = past.streak + (now != past.last) if soon else 1
-    return Compaction(0 if how is How.SUMMARY else past.failures, streak, now)
+    failures = 0 if how is How.SUMMARY else past.failures
+    return Compaction(failures, past.model, streak, now)
 
 
-def breaker_is_open(past: Compaction) -> bool:
-    return past.failures >= MAX_FAILURES
+def breaker_is_open(past: Compaction, model: str) -> bool:
+    """No more automatic summaries in this session, until one that the user asks for works, or the model changes."""
+    return failures_with(past, model) >= MAX_FAILURES
 
 
 def refills(past: Compaction, how: How, now: int) -> bool:

@@ -79,8 +79,8 @@ class Config(Value):
     early_safe: bool = True  # F-01, F-02: safe calls start while the model still talks
     early_unsafe: bool = False  # Z-23: let an unsafe call start before the reply is complete
 
-    overload_tries: int = 10  # settled 9
-    overload_tries_before_fallback: int = 3
+    max_retries: int = 9  # G-18: of a reply that broke off; the provider has the same limit for one that never began
+    overload_tries_before_fallback: int = 3  # settled 9: attempts, the first one included
     advise_after: int = 10  # settled 18: the same call with the same result, in a row
     end_after: int = 20
     patient_tools: tuple[str, ...] = ("Sleep", "BashOutput", "TaskOutput")  # may repeat themselves
@@ -90,6 +90,8 @@ class Config(Value):
             raise UsageError(f"'fallbacks' names {len(self.fallbacks)} models; at most {MAX_FALLBACKS} are tried")
         if self.max_turns < 1:
             raise UsageError(f"'max_turns' is {self.max_turns}; a run needs at least 1")
+        if self.max_retries < 0:
+            raise UsageError(f"'max_retries' is {self.max_retries}; give 0 for none")
         for name in ("max_tokens", "token_budget", "task_budget", "max_output"):
             amount: int | None = getattr(self, name)
             if amount is not None and amount < 1:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from mainspring.core import events
 from mainspring.core.config import Effort
 from mainspring.core.messages import ToolCall
-from mainspring.core.reasons import Cause, Terminal, Trouble
+from mainspring.core.reasons import Cause, Failure, Terminal, Trouble
 from mainspring.core.value import Value
 
 
@@ -28,6 +28,14 @@ class TaskBudget(Value):
     remaining: int  # smaller than the total once compaction took spent tokens out of the server's sight
 
 
+class Retried(Value):
+    """The attempts that this request follows: their replies broke off after they had begun (settled 9)."""
+
+    failure: Failure  # of the last one
+    attempts: int  # that failed so far
+    most: int  # attempts in all, if it keeps failing like this
+
+
 class Request(Value):
     """How to ask. What to ask with, the view, is in the state: requests stay small in the journal."""
 
@@ -43,6 +51,7 @@ class Request(Value):
     effort: Effort | None = None
     task_budget: TaskBudget | None = None
     reserve: int = 0  # nano-dollars to set aside before the call starts
+    retried: Retried | None = None  # the provider waits before it sends this one
 
 
 class CallModel(Value):

@@ -68,6 +68,7 @@ class Compacted(Happened):
     cost: int = 0  # the summary may be written by another model, so its cost comes with it
     funds: int | None = None
     failed: str = ""  # why there is no compaction
+    trigger: str = ""  # of a summary: "auto", or "manual" if the user asked for it; empty: another layer
 
 
 class ToolsDone(Happened):

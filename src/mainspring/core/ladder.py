@@ -14,11 +14,21 @@ from msgspec.structs import replace
 from mainspring.core.compaction import breaker_is_open
 from mainspring.core.config import ESCALATED_OUTPUT, LOW_OUTPUT_CAP, MAX_FALLBACKS, Config
 from mainspring.core.effects import How
-from mainspring.core.limits import LITTLE_OUTPUT
 from mainspring.core.messages import Origin, ServerBlock, user
-from mainspring.core.moves import call_model, compact, fallbacks_used, keep, prepare, take_in, withdraw, worth_keeping
+from mainspring.core.moves import (
+    call_model,
+    compact,
+    fallbacks_used,
+    keep,
+    most_attempts,
+    prepare,
+    streams_lost,
+    take_in,
+    withdraw,
+    worth_keeping,
+)
 from mainspring.core.reasons import Transition, Trouble
-from mainspring.core.state import State, Step, clock, say
+from mainspring.core.state import Climbed, State, Step, clock, say
 from mainspring.core.updates import Decided
 from mainspring.core.value import Bundle
 
@@ -33,30 +43,41 @@ class Scope(StrEnum):
     """How long a use of a rung is remembered."""
 
     PROGRESS = "until progress"  # a turn with tools, or a budget continuation
+    MODEL = "until progress or a fallback"  # the next model of the chain has all its attempts
     RUN = "for the run"
 
 
 class Rung(Bundle):
     name: Transition
-    limit: int
+    limit: int | Callable[[Config], int]
     act: Callable[[State, Trouble, Config], Step | None]
     calls: int = 1  # model calls that one use may lead to, the retry included
     scope: Scope = Scope.PROGRESS
 
+    def most(self, config: Config) -> int:
+        """Its limit, for this configuration."""
+        return self.limit if isinstance(self.limit, int) else self.limit(config)
+
 
 def climb(state: State, trouble: Trouble, config: Config) -> Step | None:
     for rung in LADDER[trouble]:
-        higher = use(state, trouble, rung)
+        higher = use(state, trouble, rung, config)
         if higher is not None and (decision := rung.act(higher, trouble, config)):
             return decision
     return None
 
 
-def use(state: State, trouble: Trouble, rung: Rung) -> State | None:
+def use(state: State, trouble: Trouble, rung: Rung, config: Config) -> State | None:
     """The state after one more use of a rung; None if it is used up."""
-    if state.climbed.count((trouble, rung.name)) >= rung.limit:
+    climbed = since_fallback(state.climbed) if rung.scope is Scope.MODEL else state.climbed
+    if climbed.count((trouble, rung.name)) >= rung.most(config):
         return None
     return replace(state, climbed=(*state.climbed, (trouble, rung.name)), transition=rung.name)
+
+
+def since_fallback(climbed: tuple[Climbed, ...]) -> tuple[Climbed, ...]:
+    fallbacks = [place for place, (_, name) in enumerate(climbed) if name is Transition.MODEL_FALLBACK]
+    return climbed[fallbacks[-1] + 1 :] if fallbacks else climbed
 
 
 def after_progress(state: State) -> State:
@@ -64,7 +85,7 @@ def after_progress(state: State) -> State:
     if not state.climbed:
         return state  # nothing was used, so nothing was changed
     kept = tuple([use for use in state.climbed if use in FOR_THE_RUN])
-    return replace(state, climbed=kept, max_output=None, brought_little=False)
+    return replace(state, climbed=kept, max_output=None)
 
 
 # --- the context is too big -------------------------------------------------------------------------
@@ -81,7 +102,7 @@ def strip_media(state: State, trouble: Trouble, config: Config) -> Step | None:
 def summarize(state: State, trouble: Trouble, config: Config) -> Step | None:
     if trouble is not Trouble.NEAR_LIMIT and not config.reactive_compact:
         return None
-    return None if breaker_is_open(state.compaction) else _shrink(state, How.SUMMARY, trouble, config)
+    return None if breaker_is_open(state.compaction, state.model.name) else _shrink(state, How.SUMMARY, trouble, config)
 
 
 def trim(state: State, trouble: Trouble, config: Config) -> Step | None:
@@ -112,20 +133,28 @@ def escalate_output(state: State, trouble: Trouble, config: Config) -> Step | No
 
 
 def ask_to_resume(state: State, trouble: Trouble, config: Config) -> Step | None:
-    brought_little = state.pending is not None and state.pending.usage.output < LITTLE_OUTPUT
-    if brought_little and state.brought_little:
-        return None  # diminishing returns (G-12)
-    state, said = _keep_and_ask(replace(state, brought_little=brought_little), trouble, config.resume)
+    """Three times, whatever each brings: diminishing returns are judged from the third continuation on (G-12, H-05)."""
+    state, said = _keep_and_ask(state, trouble, config.resume)
     return prepare(state).after(*said)
 
 
 def keep_and_go_on(state: State, trouble: Trouble, config: Config) -> Step | None:
     """A stream that broke inside a tool call: the finished blocks are good, the call is not."""
     inside_call = state.withheld is not None and state.withheld.inside_call
-    if not (inside_call and worth_keeping(state.pending)):
+    if not (inside_call and worth_keeping(state.pending)) or attempts_are_spent(state, config):
         return None
     state, said = _keep_and_ask(state, trouble, GO_ON)
     return prepare(state).after(*said)
+
+
+def ask_again_after_cut(state: State, trouble: Trouble, config: Config) -> Step | None:
+    return None if attempts_are_spent(state, config) else ask_the_same_again(state, trouble, config)
+
+
+def attempts_are_spent(state: State, config: Config) -> bool:
+    """One count for both rungs of a lost stream, this climb included: it is what the user is shown."""
+    assert state.withheld is not None
+    return streams_lost(state) >= most_attempts(state, state.withheld, config)
 
 
 def ask_the_same_again(state: State, trouble: Trouble, config: Config) -> Step | None:
@@ -181,6 +210,11 @@ def _keep_and_ask(state: State, trouble: Trouble, words: str) -> tuple[State, tu
 
 # --- the table --------------------------------------------------------------------------------------
 
+
+def max_retries(config: Config) -> int:
+    return config.max_retries
+
+
 FALL_BACK = Rung(Transition.MODEL_FALLBACK, MAX_FALLBACKS, fall_back, scope=Scope.RUN)
 
 # Limits that the requirements do not name are ours: a second or third try cures what can be cured by trying again.
@@ -213,8 +247,8 @@ LADDER: dict[Trouble, tuple[Rung, ...]] = {
         Rung(Transition.MAX_OUTPUT_TOKENS_RECOVERY, 3, ask_to_resume),
     ),
     Trouble.STREAM_CUT: (
-        Rung(Transition.TRUNCATED_RESPONSE_RECOVERY, 3, keep_and_go_on),
-        Rung(Transition.STREAM_RETRY, 2, ask_the_same_again),
+        Rung(Transition.TRUNCATED_RESPONSE_RECOVERY, 3, keep_and_go_on, scope=Scope.MODEL),
+        Rung(Transition.STREAM_RETRY, max_retries, ask_again_after_cut, scope=Scope.MODEL),
         FALL_BACK,
     ),
     Trouble.OVERLOADED: (FALL_BACK,),

@@ -55,14 +55,20 @@ class Progress(Bundle):
 def watch(
     repeat: Repeat, calls: tuple[ToolCall, ...], results: dict[str, ToolResult], patient: tuple[str, ...]
 ) -> Progress:
-    """A call of a patient tool, such as Sleep, counts as another call in between."""
+    """A call counts once per reply, however often the reply makes it: only who saw the result can repeat themselves.
+    A call of a patient tool, such as Sleep, counts as another call in between."""
     times: list[int] = []
+    counted = False  # in this reply
     for call in calls:
         if call.name in patient:
-            repeat = Repeat()
+            repeat, counted = Repeat(), False
             continue
         seen = fingerprint(call, results[call.id])
-        repeat = Repeat(seen, repeat.times + 1) if seen == repeat.fingerprint else Repeat(seen, 1)
+        if seen != repeat.fingerprint:
+            repeat = Repeat(seen, 1)
+        elif not counted:
+            repeat = Repeat(seen, repeat.times + 1)
+        counted = True
         times.append(repeat.times)
     return Progress(repeat, tuple(times))
 

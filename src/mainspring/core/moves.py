@@ -6,13 +6,23 @@ from msgspec.structs import replace
 
 from mainspring.core.compaction import refills
 from mainspring.core.config import OUTPUT_RESERVE, Config
-from mainspring.core.effects import CallModel, Compact, Finish, How, PrepareContext, Priority, Request, TaskBudget
+from mainspring.core.effects import (
+    CallModel,
+    Compact,
+    Finish,
+    How,
+    PrepareContext,
+    Priority,
+    Request,
+    Retried,
+    TaskBudget,
+)
 from mainspring.core.messages import Assistant, Origin, Stop, User
 from mainspring.core.models import Model
 from mainspring.core.money import LEAST_OUTPUT, grant, least, shortfall
 from mainspring.core.oversize import leave_out
 from mainspring.core.pairing import NeverRan, answer
-from mainspring.core.reasons import GIVE_UP, SUBTYPES, Cause, Ending, Failure, Terminal, Transition, Trouble
+from mainspring.core.reasons import GIVE_UP, PASSING, SUBTYPES, Cause, Ending, Failure, Terminal, Transition, Trouble
 from mainspring.core.state import State, Step, accept, clock
 from mainspring.core.updates import Decided, Failed, RequestStarted, Result, Tombstone
 from mainspring.core.value import as_json
@@ -48,6 +58,7 @@ def call_model(state: State, config: Config) -> Step:
         effort=config.effort,
         task_budget=task_budget(state, config),
         reserve=reserve,
+        retried=retried(state, config),
     )
     state = replace(state, totals=replace(state.totals, calls=state.totals.calls + 1))
     return Step(state, CallModel(request), (RequestStarted(state.turn, model.name, state.transition),))
@@ -63,11 +74,32 @@ def overload_tries(state: State, config: Config) -> int:
     """With another model to fall back to, patience with an overloaded one is short (settled 9, Z-10)."""
     if fallbacks_used(state) < len(config.fallbacks):
         return config.overload_tries_before_fallback
-    return config.overload_tries
+    return config.max_retries + 1
 
 
 def fallbacks_used(state: State) -> int:
     return sum(name is Transition.MODEL_FALLBACK for _, name in state.climbed)
+
+
+def streams_lost(state: State) -> int:
+    """Replies of the model in force that broke off, one after the other: since the last progress or fallback."""
+    lost = 0
+    for trouble, name in state.climbed:
+        lost = 0 if name is Transition.MODEL_FALLBACK else lost + (trouble is Trouble.STREAM_CUT)
+    return lost
+
+
+def most_attempts(state: State, failure: Failure, config: Config) -> int:
+    """How often a reply is asked for that breaks off in this way, the first attempt included."""
+    most = config.max_retries + 1
+    return min(most, overload_tries(state, config)) if failure.kind is Trouble.OVERLOADED else most
+
+
+def retried(state: State, config: Config) -> Retried | None:
+    failure, lost = state.withheld, streams_lost(state)
+    if failure is None or failure.kind not in PASSING or not lost:
+        return None
+    return Retried(failure, lost, most_attempts(state, failure, config))
 
 
 def task_budget(state: State, config: Config) -> TaskBudget | None:
@@ -151,6 +183,8 @@ def close(state: State, ending: Ending, config: Config, detail: str = "") -> Ste
         return finish_without(state, ending, words) if too_much else finish(state, ending, words)
     if config.structured_output and ending.cause in NO_OBJECT:
         return finish(state, GIVE_UP[Trouble.STRUCTURED_OUTPUT], no_object(state, ending.cause, config))
+    if ending.cause is Cause.OUTPUT_LIMIT:
+        return finish(state, ending, output_limit(state, config, "answer"))
     return finish(state, ending, detail)
 
 
@@ -175,6 +209,10 @@ def no_object(state: State, cause: Cause, config: Config) -> str:
         return "the model refused to answer: ask in other words, or ask another model"
     if cause is Cause.TOKEN_BUDGET:
         return f"the run has used up its {config.max_tokens:,} tokens: raise the limit"
+    return output_limit(state, config, "object")
+
+
+def output_limit(state: State, config: Config, what: str) -> str:
     asked = state.waiting_for
     assert isinstance(asked, CallModel)
     cap, wanted, way_out = asked.request.max_output, state.max_output or config.output_cap(state.model), ""
@@ -182,7 +220,7 @@ def no_object(state: State, cause: Cause, config: Config) -> str:
         way_out = "raise the money limit, which allows no more, or "
     elif wanted < state.model.max_output:
         way_out = "raise it, or "
-    return f"the reply hit the output limit of {cap:,} tokens: {way_out}ask for a smaller object"
+    return f"the reply hit the output limit of {cap:,} tokens: {way_out}ask for a smaller {what}"
 
 
 def finish(state: State, ending: Ending, detail: str = "") -> Step:

@@ -135,7 +135,6 @@ class Subtype(StrEnum):
 SUBTYPES: dict[Cause, Subtype] = dict.fromkeys(Cause, Subtype.ERROR_DURING_EXECUTION) | {
     Cause.END_TURN: Subtype.SUCCESS,
     Cause.TOKEN_BUDGET: Subtype.SUCCESS,
-    Cause.OUTPUT_LIMIT: Subtype.SUCCESS,  # with stop_reason max_tokens: what was said is kept
     Cause.REFUSAL: Subtype.SUCCESS,  # with stop_reason refusal
     Cause.HOOK: Subtype.SUCCESS,
     Cause.COMPACTED: Subtype.SUCCESS,

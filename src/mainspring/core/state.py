@@ -73,7 +73,6 @@ class State(Value):
     withheld: Failure | None = None  # not shown while we recover
     pending: Assistant | None = None  # the reply or the part of one that the failure left
     max_output: int | None = None  # raised after the output limit was hit, until the next turn
-    brought_little: bool = False  # the last reply that hit the output limit was short all the same
     compaction: Compaction = Compaction()
     compact: str | None = None  # what this run is for, if not for an answer
     # limits

@@ -13,7 +13,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mainspring.core.compaction import REWRITES, after_failure, after_success, brought_room
+from mainspring.core.compaction import REWRITES, after_failure, after_success, for_next_run, took_effect
 from mainspring.core.config import Config, Source, StopHooks
 from mainspring.core.effects import ANSWERS, Compact, How, Priority, RunStopHooks, RunTools
 from mainspring.core.errors import ProtocolError
@@ -85,7 +85,7 @@ def step(state: State, event: Event, config: Config) -> Step:
 
 
 def on_submitted(state: State, event: Submitted, config: Config) -> Step:
-    """Only the conversation outlives a run: counters, rungs and the model start afresh.
+    """Only the conversation and the breaker of compaction outlive a run: counters, rungs and the model start afresh.
 
     What a run that broke off left open is closed first, with what is known of it.
     """
@@ -93,6 +93,7 @@ def on_submitted(state: State, event: Submitted, config: Config) -> Step:
     if partial is not None and partial.blocks and not holds(history, partial.id):
         history = history.append(replace(partial, stop=Stop.UNFINISHED))
     fresh = State(history, state.edits, model=config.model, started=event.stamp.at, now=event.stamp)
+    fresh = replace(fresh, compaction=for_next_run(state.compaction))
     calls = open_calls(history)
     known = [result for result in event.results if any(call.id == result.call_id for call in calls)]
     fresh, closed = answer(fresh, calls, tuple(known), NeverRan.LOST)
@@ -151,12 +152,11 @@ def on_compacted(state: State, event: Compacted, config: Config) -> Step:
     assert isinstance(asked, Compact)
     state = account(state, event.usage, event.funds, event.cost)
     past = state.compaction
-    if not brought_room(asked.how, event):
+    if not took_effect(asked.how, event, asked=asked.asked is not None):
         # What was staged did not help, and would not at a second try.
-        state = replace(state, compaction=after_failure(past, asked.how), staged=0)
+        state = replace(state, compaction=after_failure(past, asked, state.model.name), staged=0)
         if asked.asked is not None:
-            why = event.failed or "it would have made no room"
-            return finish(state, Ending(Terminal.MODEL_ERROR, Cause.NOT_COMPACTED), why)
+            return finish(state, Ending(Terminal.MODEL_ERROR, Cause.NOT_COMPACTED), event.failed)
         return climb_on(state, asked.trouble, config)
     state = replace(
         state,
@@ -266,7 +266,7 @@ def last_reply(state: State) -> Assistant:
 
 def after_tools(state: State, ran: tuple[ToolCall, ...], results: dict[str, ToolResult], config: Config) -> Step:
     if config.structured_output:
-        judged = judge_output(state, ran, results)
+        judged = judge_output(state, ran, results, config)
         if isinstance(judged, Step):
             return judged
         state = judged
@@ -281,7 +281,9 @@ def after_tools(state: State, ran: tuple[ToolCall, ...], results: dict[str, Tool
     return next_turn(state, ran, config.advise_after if config.advise_after in progress.times else None)
 
 
-def judge_output(state: State, ran: tuple[ToolCall, ...], results: dict[str, ToolResult]) -> Step | State:
+def judge_output(
+    state: State, ran: tuple[ToolCall, ...], results: dict[str, ToolResult], config: Config
+) -> Step | State:
     """A valid StructuredOutput call ends the run at once (stream-json 13); an invalid one is a failed attempt."""
     given = [call for call in ran if call.name == STRUCTURED_OUTPUT]
     for call in given:
@@ -289,7 +291,7 @@ def judge_output(state: State, ran: tuple[ToolCall, ...], results: dict[str, Too
             return finish(replace(state, output=call.input), Ending(Terminal.COMPLETED, Cause.END_TURN))
     if not given:
         return state
-    return use(state, Trouble.STRUCTURED_OUTPUT, INSIST) or finish(state, GIVE_UP[Trouble.STRUCTURED_OUTPUT])
+    return use(state, Trouble.STRUCTURED_OUTPUT, INSIST, config) or finish(state, GIVE_UP[Trouble.STRUCTURED_OUTPUT])
 
 
 def next_turn(state: State, ran: tuple[ToolCall, ...], advise: int | None) -> Step:

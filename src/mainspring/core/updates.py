@@ -127,6 +127,7 @@ class Retrying(Value):
     failure: Failure
     attempt: int
     delay: int  # milliseconds
+    most: int = 0  # attempts in all, if it keeps failing like this; 0: this one is not counted
 
 
 class ToolSummary(Value):

@@ -13,7 +13,7 @@ from mainspring.driven.wire import Object, usage
 def retry(update: Retrying, most: int) -> Object:
     return {
         "attempt": update.attempt,
-        "max_retries": most,
+        "max_retries": update.most - 1 if update.most else most,
         "retry_delay_ms": update.delay,
         "error_status": update.failure.status,
         "error": error_name(update.failure) or "unknown",

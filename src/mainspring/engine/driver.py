@@ -12,8 +12,9 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from mainspring.core.compaction import MANUAL
 from mainspring.core.config import Config
-from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, RunStopHooks, RunTools
+from mainspring.core.effects import CallModel, Compact, Effect, Finish, How, PrepareContext, RunStopHooks, RunTools
 from mainspring.core.errors import MainspringError
 from mainspring.core.events import (
     Aborted,
@@ -291,7 +292,8 @@ class Driver:
         finally:
             ledger.settle(effect.reserve, spent)
         edits = from_the_front(self.state.history, self.state.edits, made.edits)
-        return Compacted(edits, made.before, made.after, made.usage, made.cost, ledger.funds, made.failed)
+        trigger = "" if effect.how is not How.SUMMARY else "auto" if effect.asked is None else MANUAL
+        return Compacted(edits, made.before, made.after, made.usage, made.cost, ledger.funds, made.failed, trigger)
 
     def _stamped(self, message: User) -> User:
         return message if message.id else replace(message, id=self._deps.new_id(), at=self._deps.now())

@@ -227,9 +227,9 @@ class Sampler:
                 await self._journal.append(broken)
                 self._show(PrefixBroken(item.block, item.what, item.why, item.tokens, item.price))
             case Retry():
-                retry = RetryRecord(item.failure, item.attempt, item.delay, self._deps.now())
+                retry = RetryRecord(item.failure, item.attempt, item.delay, self._deps.now(), item.most)
                 await self._journal.append(retry)
-                self._show(Retrying(item.failure, item.attempt, item.delay))
+                self._show(Retrying(item.failure, item.attempt, item.delay, item.most))
             case _:
                 assert_never(item)
 

@@ -113,6 +113,7 @@ class _Open:
         self.kind = KINDS.get(begun.type)
         self.pieces: list[str] = [begun.text or begun.thinking]
         self.signature = begun.signature
+        self.shown = self.stopped = False
         self.citations: list[bytes] = [bytes(citation) for citation in begun.citations or ()]
 
     def block(self) -> Block:
@@ -150,8 +151,7 @@ class Reply:
         self._usage = _Usage()
         self._stop: str | None = None
         self._managed = _Managed()
-        self._open: _Open | None = None
-        self._next = 0  # the index that the next block will have
+        self._open: dict[int, _Open] = {}  # by index, in the order in which they began; the first one is shown
         self._raws: dict[int, bytes] = {}  # how each began
         self._calls = False
         self._size = 0
@@ -209,24 +209,20 @@ class Reply:
         raw = bytes(event.content_block)
         if raw in (b"", b"null") or self._raws.get(event.index) == raw:
             return  # nothing, or a duplicate
-        if self._open is not None:
-            _fail("the server began a block before the last one was complete")
-        if event.index < self._next:
+        if event.index in self._raws:
             _fail(f"the server began block {event.index} a second time, as another one")
         self._raws[event.index] = raw
         try:
             begun = _decode_begun(raw)
         except UNREAD as error:
             begun = _mended_block(raw, error)
-        opened = self._open = _Open(event.index, begun, raw)
-        if opened.kind is not None:
-            items.append(Opened(opened.kind, begun.id, begun.name))
-            if opened.pieces[0]:
-                items.append(Piece(opened.kind, opened.pieces[0]))
+        opened = self._open[event.index] = _Open(event.index, begun, raw)
+        if len(self._open) == 1:
+            _show(opened, items)
 
     def _delta(self, index: int, delta: _Delta, items: list[Item]) -> None:
-        opened = self._open
-        if opened is None or opened.index != index:
+        opened = self._open.get(index)
+        if opened is None or opened.stopped:
             _fail(f"the server wrote to block {index}, which is not open")
         if delta.type == "text_delta":
             written = delta.text
@@ -241,22 +237,32 @@ class Reply:
                 opened.citations.append(bytes(delta.citation))
             return
         opened.pieces.append(written)
-        if opened.kind is not None and written:
+        if opened.kind is not None and written and opened.shown:
             items.append(Piece(opened.kind, written))
 
     def _block_stop(self, index: int, items: list[Item]) -> None:
-        opened = self._open
-        if opened is None or opened.index != index:
-            if index < self._next:
-                return  # a duplicate
+        if index not in self._raws:
             _fail(f"the server ended block {index}, which is not open")
-        self._open, self._next = None, index + 1
-        block = opened.block()
-        self._calls = self._calls or isinstance(block, ToolCall)
-        items.append(Finished(block))
+        if index not in self._open:
+            return  # a duplicate
+        self._open[index].stopped = True
+        self._finish(items)
+
+    def _finish(self, items: list[Item]) -> None:
+        """Blocks are handed on in the order in which they began. Should a server write several at once, one is shown at
+        a time, and the others wait until it is complete."""
+        for index, opened in tuple(self._open.items()):
+            if not opened.shown:
+                _show(opened, items)
+            if not opened.stopped:
+                return
+            del self._open[index]
+            block = opened.block()
+            self._calls = self._calls or isinstance(block, ToolCall)
+            items.append(Finished(block))
 
     def _end(self, items: list[Item]) -> None:
-        if self._open is not None:
+        if self._open:
             _fail("the server ended the reply in the middle of a block")
         self.ended = True
         stop = Stop.TOOL_USE if self._calls else Stop.END_TURN
@@ -265,6 +271,14 @@ class Reply:
         if applied := self._managed.applied_edits:
             items.append(_as_cleared(applied))
         items.append(Ended(stop, _as_usage(self._usage)))
+
+
+def _show(opened: _Open, items: list[Item]) -> None:
+    opened.shown = True
+    if opened.kind is not None:
+        items.append(Opened(opened.kind, opened.begun.id, opened.begun.name))
+        if written := "".join(opened.pieces):
+            items.append(Piece(opened.kind, written))
 
 
 KNOWN_STOPS = frozenset(Stop) - {Stop.UNFINISHED}

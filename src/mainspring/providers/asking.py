@@ -15,14 +15,15 @@ import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from mainspring.core.effects import Request
+from mainspring.core.effects import Request, Retried
 from mainspring.core.errors import ProviderError
-from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Batch, Broken, Conversation, Ended, Retry
 from mainspring.providers.placing import Target
@@ -35,10 +36,9 @@ from mainspring.providers.retry import (
     SECOND,
     Patience,
     RefusedError,
-    Tried,
     Who,
+    backoff,
     countdown,
-    next_delay,
     retrying,
 )
 from mainspring.providers.transport import REMOTE, Exchange, Transport
@@ -148,18 +148,20 @@ class Asking:
             yield (prepared.broken,)
         patience = replace(self._patience, overload_tries=min(self._patience.overload_tries, request.overload_tries))
         line = self._line(request)
-        for wait in line.lost.waits(patience):
+        for wait in waits(request, line.lost, patience):
             yield (wait,)
             await asyncio.sleep(min(wait.delay, HEARTBEAT) / SECOND)
+        before = request.retried.attempts if request.retried is not None else 0
         begun, cured = False, set[str]()
         while True:
             try:
-                tries = retrying(lambda: self._attempt(prepared), patience, random_share)  # noqa: B023  # used at once
+                attempt = partial(self._attempt, prepared)
+                tries = retrying(attempt, patience, random_share, before)
                 async with aclosing(tries) as batches:
                     async for batch in batches:
                         begun = begun or not isinstance(batch[0], Retry)
                         if isinstance(batch[-1], Ended):  # whoever reads may leave as soon as it has this
-                            line.lost = Lost()
+                            line.lost = None
                         yield batch
             except CurableError as error:
                 if error.cure in cured:
@@ -173,7 +175,7 @@ class Asking:
                     yield (prepared.broken,)
             except ProviderError as error:
                 if begun:  # else the waiting was done, and another model may be asked at once
-                    line.lost = Lost(error.failure, line.lost.times + 1)
+                    line.lost = error.failure
                 raise ProviderError(self._ways_out.reaching(error.failure)) from error
             else:
                 return
@@ -249,8 +251,11 @@ class Asking:
         if is_json(response):
             yield reply.not_streamed(await response.read(NOT_STREAMED))
             return
+        response.heard()
         async for chunk in response:
-            batch = reply.take(parser.feed(chunk))
+            if events := parser.feed(chunk):
+                response.heard()
+            batch = reply.take(events)
             heard = heard or bool(batch)
             if reply.ended:
                 await response.finish()  # so that the connection can be used again
@@ -335,18 +340,16 @@ class Asking:
         return 0
 
 
-class Lost(Bundle):
-    """Replies that broke off, one after the other: the next request waits as long as a retry would (E-16)."""
-
-    failure: Failure | None = None
-    times: int = 0
-
-    def waits(self, patience: Patience) -> list[Retry]:
-        if self.failure is None:
-            return []
-        tried = Tried(self.times, overloads=0)
-        delay = next_delay(tried, self.failure, patience, asked=None, jitter=random_share())
-        return [Retry(self.failure, self.times, left) for left in countdown(delay or 0)]
+def waits(request: Request, lost: Failure | None, patience: Patience) -> list[Retry]:
+    """After a reply that broke off, the next request waits as long as a retry would (E-16): also one that is no retry,
+    because the reply's calls were complete."""
+    retried = request.retried
+    if retried is None:
+        retried = Retried(lost, 1, 0) if lost is not None else None
+    if retried is None or retried.failure.kind not in PASSING:
+        return []
+    delay = backoff(retried.attempts, patience, random_share())
+    return [Retry(retried.failure, retried.attempts, left, retried.most) for left in countdown(delay)]
 
 
 class Line:
@@ -358,7 +361,7 @@ class Line:
         self.fixed: Fixed | None = None
         self.distrusted: frozenset[str] = frozenset()
         self.cured = 0  # refusals that were answered with a change of ours
-        self.lost = Lost()
+        self.lost: Failure | None = None  # what the last reply broke off with
         self.weighed = self.weight = 0  # so many chunks of the last request, and their bytes
 
     def distrust(self, conversation: Conversation) -> None:

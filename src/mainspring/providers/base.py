@@ -90,6 +90,7 @@ class Retry(Value):
     failure: Failure
     attempt: int
     delay: int  # milliseconds
+    most: int = 0  # attempts in all, if it keeps failing like this; 0: this one is not counted
 
 
 Item = Started | Opened | Piece | Finished | Cleared | Ended | Broken | Retry

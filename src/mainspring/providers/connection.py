@@ -44,6 +44,7 @@ class Answer:
         self.body: list[bytes] = []  # what is here and not yet taken,
         self.unread = 0  # and how much that is
         self.begun = False  # a byte of the status line is here
+        self.interims = 0  # answers with a 1xx status, which precede it
         self.headed = False  # status and headers are
         self.ended = False  # all of it is
         self.clean = False  # and the connection can carry another one
@@ -134,6 +135,7 @@ class Answer:
         else:  # 1xx: the answer itself is still to come, and has all its time
             self.headers.clear()
             self.begun = False
+            self.interims += 1
         self._wake()
 
 
@@ -155,6 +157,7 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._patience = 0.0
+        self._asked_at = 0.0  # since when the server owes us headers
         self._unsent = 0  # bytes of the request that were not yet with the kernel when we last looked
         self._paused = False
 
@@ -163,27 +166,31 @@ class Connection(asyncio.Protocol):
     def send(self, request: bytes) -> None:
         self.answer = Answer(self.place, self._limits, self._wake)
         self.transport.write(request)
-        self.sent_at = self._loop.time()
+        self.sent_at = self._asked_at = self._loop.time()
         self._unsent = self.raw.get_write_buffer_size()
 
-    async def head(self, first_byte: float, rest: float) -> Answer:
-        """The answer, once its status and headers are here."""
+    async def head(self, seconds: float) -> Answer:
+        """The answer, once its status and headers are here: all of them within this time, however they drip in."""
         answer = self.answer
         assert answer is not None
+        interims = 0
         while not answer.headed:
             if answer.failure is not None:
                 raise ProviderError(answer.failure)
-            await self.news(rest if answer.begun else first_byte)
+            if answer.interims > interims:
+                interims, self._asked_at = answer.interims, self._loop.time()
+            await self.news(seconds, self._loop.time() - self._asked_at)
         return answer
 
-    def news(self, seconds: float) -> asyncio.Future[None]:
+    def news(self, seconds: float, waited: float = 0.0) -> asyncio.Future[None]:
         """Done when something happened; the answer fails if that takes longer. The clock runs from here, so time in
-        which nobody asks does not count. One timer serves many waits."""
+        which nobody asks does not count, unless it is `waited`. One timer serves many waits."""
         self._waiter = waiter = self._loop.create_future()
         self._patience = seconds
-        self._due = self._loop.time() + seconds
+        left = max(0.0, seconds - waited)
+        self._due = self._loop.time() + left
         if self._timer is None or self._timer.when() > self._due:
-            self._look_again(seconds)
+            self._look_again(left)
         return waiter
 
     def take(self) -> bytes:
@@ -232,13 +239,14 @@ class Connection(asyncio.Protocol):
             return  # nobody waits; the next who does sets the timer again
         now, unsent = self._loop.time(), self.raw.get_write_buffer_size()
         if unsent < self._unsent:
-            self._due = now + self._patience  # a long request on a thin line; the server's time begins when it is sent
+            # A long request on a thin line: the server's time begins when it is sent.
+            self._due, self._asked_at = now + self._patience, now
         self._unsent = unsent
         if self._due > now:
             self._look_again(self._due - now)
         elif unsent:
             self.answer.fail(Trouble.NETWORK, f"timed out: took nothing of the request for {self._patience:g} seconds")
-        elif self.answer.begun:
+        elif self.answer.headed:
             self.answer.fail(Trouble.NETWORK, f"timed out: silent for {self._patience:g} seconds within its answer")
         else:
             self.answer.fail(Trouble.NETWORK, f"timed out: no answer within {self._patience:g} seconds")

@@ -19,7 +19,6 @@ from mainspring.providers.connection import Connection, Limits, network
 from mainspring.providers.proxies import Origin, Proxy, is_local, number
 from mainspring.providers.retry import RefusedError
 
-NEAR_TRIES = 4  # within four seconds
 HEAD_START = 0.25  # seconds before the next address of a name is tried beside the first (RFC 8305)
 
 
@@ -60,9 +59,8 @@ class Dialer:
             kind = lasting if isinstance(error, ssl.SSLCertVerificationError) else network
             raise kind(tls.explain(error, step.host)) from None
         except ConnectionRefusedError as error:
-            # One that is near is either starting, which is soon over, or not there.
-            tries = NEAR_TRIES if is_local(step.host) else None
-            raise RefusedError(Failure(Trouble.NETWORK, f"{step.what}: {why(error)}"), tries=tries) from None
+            refused = Failure(Trouble.NETWORK, f"{step.what}: {why(error)}")
+            raise RefusedError(refused, near=is_local(step.host)) from None
         except OSError as error:
             late = clock.expired()  # else a TimeoutError is the kernel's own
             raise network(f"{step.what}: {f'timed out after {seconds:g} seconds' if late else why(error)}") from None
@@ -220,7 +218,7 @@ async def tunnel(connection: Connection, target: Origin, proxy: Proxy, seconds: 
     if proxy.credentials:
         lines.append(f"proxy-authorization: {proxy.credentials}")
     connection.send("\r\n".join([*lines, "", ""]).encode())
-    answer = await connection.head(seconds, seconds)
+    answer = await connection.head(seconds)
     if answer.status == 407:
         raise lasting(wants_a_password(proxy))
     if not 200 <= answer.status < 300:

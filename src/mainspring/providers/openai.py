@@ -162,8 +162,11 @@ class OpenAI(Asking):
             if batch := reply.not_streamed(await response.read(NOT_STREAMED)):
                 yield batch
         else:
+            response.heard()
             async for chunk in response:
-                batch = reply.take(parser.feed(chunk))
+                if events := parser.feed(chunk):
+                    response.heard()
+                batch = reply.take(events)
                 heard = heard or bool(batch)
                 if reply.whole:
                     batch += await last_words(response, parser, reply)

@@ -60,6 +60,16 @@ BY_NAME: dict[str, Trouble] = {  # codes and types alike
     "invalid_image_format": Trouble.MEDIA,
     "image_too_large": Trouble.MEDIA,
     "image_parse_error": Trouble.MEDIA,
+    "invalid_base64_image": Trouble.MEDIA,
+    "invalid_image_url": Trouble.MEDIA,
+    "invalid_image_mode": Trouble.MEDIA,
+    "image_too_small": Trouble.MEDIA,
+    "image_file_too_large": Trouble.MEDIA,
+    "image_file_not_found": Trouble.MEDIA,
+    "image_content_policy_violation": Trouble.MEDIA,
+    "unsupported_image_media_type": Trouble.MEDIA,
+    "empty_image_file": Trouble.MEDIA,
+    "failed_to_download_image": Trouble.MEDIA,
     "rate_limit_exceeded": Trouble.RATE_LIMIT,
     "rate_limit_error": Trouble.RATE_LIMIT,
     "server_is_overloaded": Trouble.OVERLOADED,
@@ -69,6 +79,20 @@ BY_NAME: dict[str, Trouble] = {  # codes and types alike
     "server_error": Trouble.SERVER,
     "internal_server_error": Trouble.SERVER,
     "unavailable_error": Trouble.SERVER,  # llama.cpp, while it loads the model: it passes
+}
+# The status that an error in mid-stream stands for, by its code or type: these do not pass.
+IN_MID_STREAM = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "content_policy_violation": 400,
+    "bad_request": 400,
+    "bad_request_error": 400,
+    "badrequesterror": 400,  # vLLM
+    "permission_error": 403,
+    "permission_denied_error": 403,
+    "not_found_error": 404,
+    "notfounderror": 404,
+    "model_not_found": 404,
 }
 TOO_LONG = (
     "maximum context length",
@@ -87,6 +111,7 @@ BAD_MEDIA = ("image", "pdf", "input_file", "file_data", "multimodal", "mmproj", 
 def classify(status: int | None, complaint: Complaint) -> Trouble:
     """One closed set from the status, the error's code and type, and its words."""
     said, status = complaint.words.lower(), status or complaint.status
+    status = status or IN_MID_STREAM.get(complaint.code) or IN_MID_STREAM.get(complaint.type)
     if status in (None, 400, 413, 422, 429, 500) and any(words in said for words in TOO_LONG):
         return Trouble.PROMPT_TOO_LONG
     for name in (complaint.code, complaint.type):

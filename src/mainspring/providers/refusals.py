@@ -63,7 +63,7 @@ def sized(error: RefusedError, size: int) -> RefusedError:
     if failure.kind is not Trouble.TOO_LARGE:
         return error
     detail = f"{failure.detail} (the request has {in_words(size)})"
-    return RefusedError(replace(failure, detail=detail), error.retry_after, final=error.final, tries=error.tries)
+    return RefusedError(replace(failure, detail=detail), error.retry_after, final=error.final, near=error.near)
 
 
 def over(limit: int, size: int) -> Failure:

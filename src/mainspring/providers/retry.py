@@ -30,7 +30,11 @@ class Patience(Bundle):
     cap: int  # up to this
     longest_asked: int  # what the server may ask for with retry-after; more, and we give up at once
     overload_tries: int = 10  # of an overloaded model, in a row; the request may ask for fewer (settled 9)
+    near_tries: int = 4  # of a server nearby that refuses connections, in a row: it starts soon, or is not there
     in_all: int | None = None  # give up when this has been waited
+    jitter: float = (
+        0.25  # at most this share more, so that clients who failed together do not come back together (Z-10)
+    )
 
 
 class Who(StrEnum):
@@ -48,11 +52,10 @@ PATIENCE: dict[Who, Patience] = {
         cap=5 * MINUTE,
         longest_asked=60 * MINUTE,
         overload_tries=10_000,
+        near_tries=10_000,
         in_all=6 * 60 * MINUTE,  # G-23
     ),
 }
-
-JITTER = 0.25  # at most this much more, so that clients who failed together do not come back together (Z-10)
 
 
 class Tried(Bundle):
@@ -61,6 +64,22 @@ class Tried(Bundle):
     times: int = 1
     overloads: int = 0  # in a row, with this one
     waited: int = 0
+    refused: int = 0  # connections to a server nearby, in a row, with this one
+
+    def then(self, failure: Failure, *, near: bool = False) -> Tried:
+        """With this failure counted."""
+        overloads = self.overloads + 1 if failure.kind is Trouble.OVERLOADED else 0
+        return replace(self, overloads=overloads, refused=self.refused + 1 if near else 0)
+
+
+def most_attempts(tried: Tried, failure: Failure, patience: Patience) -> int:
+    """How often it is tried in all, if it keeps failing like this. What is shown and what is in force: one number."""
+    most = patience.tries
+    if failure.kind is Trouble.OVERLOADED:
+        most = min(most, tried.times - tried.overloads + patience.overload_tries)
+    if tried.refused:
+        most = min(most, tried.times - tried.refused + patience.near_tries)
+    return most
 
 
 def next_delay(tried: Tried, failure: Failure, patience: Patience, *, asked: int | None, jitter: float) -> int | None:
@@ -69,36 +88,43 @@ def next_delay(tried: Tried, failure: Failure, patience: Patience, *, asked: int
     A server's `retry-after` is honoured, but never below our own backoff: a small one once burned all tries in 13
     seconds (Z-09). `jitter` is between 0 and 1, drawn by the caller.
     """
-    if failure.kind not in PASSING or tried.times >= patience.tries:
-        return None
-    if failure.kind is Trouble.OVERLOADED and tried.overloads >= patience.overload_tries:
+    if failure.kind not in PASSING or tried.times >= most_attempts(tried, failure, patience):
         return None
     if asked is not None and asked > patience.longest_asked:
         return None
-    backoff = min(patience.base << min(tried.times - 1, 30), patience.cap)
-    delay = max(backoff + round(backoff * JITTER * jitter), asked or 0)
+    delay = max(backoff(tried.times, patience, jitter), asked or 0)
     if patience.in_all is not None and tried.waited + delay > patience.in_all:
         return None
     return delay
+
+
+def backoff(attempts: int, patience: Patience, jitter: float) -> int:
+    """Milliseconds to wait after so many failed attempts."""
+    delay = min(patience.base << min(attempts - 1, 30), patience.cap)
+    return delay + round(delay * patience.jitter * jitter)
 
 
 class RefusedError(ProviderError):
     """A failure with the wait that the server asked for."""
 
     def __init__(
-        self, failure: Failure, retry_after: int | None = None, *, final: bool = False, tries: int | None = None
+        self, failure: Failure, retry_after: int | None = None, *, final: bool = False, near: bool = False
     ) -> None:
         super().__init__(failure)
-        self.tries = tries  # so many are enough
+        self.near = near  # a server nearby refused the connection
         self.retry_after = retry_after  # milliseconds
         self.final = final  # the server says that it is no use to try again
 
 
 async def retrying(
-    attempt: Callable[[], AsyncGenerator[Batch, None]], patience: Patience, random: Callable[[], float]
+    attempt: Callable[[], AsyncGenerator[Batch, None]],
+    patience: Patience,
+    random: Callable[[], float],
+    before: int = 0,
 ) -> AsyncGenerator[Batch, None]:
-    """The items of the first attempt that gets anywhere. Each wait is told before it begins."""
-    tried = Tried()
+    """The items of the first attempt that gets anywhere. Each wait is told before it begins. `before`: attempts that
+    broke off later, and count."""
+    tried = Tried(before + 1)
     while True:
         handed_on = False
         try:
@@ -110,19 +136,17 @@ async def retrying(
         except ProviderError as error:
             if handed_on:
                 raise
-            overloads = tried.overloads + 1 if error.failure.kind is Trouble.OVERLOADED else 0
-            tried = replace(tried, overloads=overloads)
-            asked, final, tries = None, False, None
-            if isinstance(error, RefusedError):
-                asked, final, tries = error.retry_after, error.final, error.tries
-            delay = next_delay(tried, error.failure, patience, asked=asked, jitter=random())
-            if delay is None or final or (tries is not None and tried.times >= tries):
-                raise
+            refused = error if isinstance(error, RefusedError) else RefusedError(error.failure)
             failure = error.failure
+            tried = tried.then(failure, near=refused.near)
+            delay = next_delay(tried, failure, patience, asked=refused.retry_after, jitter=random())
+            if delay is None or refused.final:
+                raise
+            most = most_attempts(tried, failure, patience)
         for left in countdown(delay):
-            yield (Retry(failure, tried.times, left),)
+            yield (Retry(failure, tried.times, left, most),)
             await asyncio.sleep(min(left, HEARTBEAT) / SECOND)
-        tried = Tried(tried.times + 1, tried.overloads, tried.waited + delay)
+        tried = replace(tried, times=tried.times + 1, waited=tried.waited + delay)
 
 
 def countdown(delay: int) -> list[int]:
@@ -143,6 +167,9 @@ BY_TYPE: dict[str, Trouble] = {
     "api_error": Trouble.SERVER,
     "timeout_error": Trouble.SERVER,
 }
+IN_MID_STREAM = {
+    "invalid_request_error": 400
+}  # the status that an error event stands for, where its type says too little
 BY_STATUS: dict[int, Trouble] = {
     401: Trouble.AUTH,
     402: Trouble.AUTH,
@@ -161,7 +188,7 @@ BAD_MEDIA = ("image", "pdf", "document", "media")
 
 def classify(status: int | None, kind: str, message: str) -> Trouble:
     """One closed set from the status, the error's type and its words; an error event in mid-stream has no status."""
-    said = message.lower()
+    said, status = message.lower(), status or IN_MID_STREAM.get(kind)
     if status in (None, 400, 413) and any(words in said for words in TOO_LONG):
         return Trouble.PROMPT_TOO_LONG
     if status == 400 and UNKNOWN_BLOCK not in said and any(words in said for words in BAD_MEDIA):

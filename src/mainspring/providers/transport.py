@@ -33,16 +33,16 @@ class Deadlines(Bundle):
     """Seconds."""
 
     connect: float  # name, TCP, the proxy and TLS together
-    first_byte: float  # from the request being sent to the first byte of the status line
-    idle: float  # between two reads of the body; and for the headers, once they have begun
+    headers: float  # from the request being sent to the end of the answer's headers
+    idle: float  # between two events of a stream, or two reads of any other body
 
 
-# Anthropic's models send pings while they think; 120 seconds without a word is a dead server. Those of OpenAI's
-# protocols think without a word: five minutes is what Codex waits. A local server has no pings either, and reads a long
-# prompt for minutes before it speaks.
-REMOTE = Deadlines(connect=15, first_byte=120, idle=90)
-SILENT = Deadlines(connect=15, first_byte=300, idle=300)
-LOCAL = Deadlines(connect=5, first_byte=600, idle=600)
+# A hosted server sends headers as soon as it takes a request. Anthropic's models send pings while they think; those of
+# OpenAI's protocols think without a word: five minutes is what Codex waits. A local server has no pings either, and
+# reads a long prompt for minutes before it speaks (docs/decisions/0046).
+REMOTE = Deadlines(connect=15, headers=120, idle=90)
+SILENT = Deadlines(connect=15, headers=120, idle=300)
+LOCAL = Deadlines(connect=5, headers=600, idle=600)
 
 MOST_IDLE = 100  # connections kept, as the official clients have it
 IDLE_SECONDS = 55.0  # just below the 60 after which usual load balancers hang up
@@ -122,6 +122,9 @@ class Transport:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
     # --- the pool
 
     def take(self, route: Route) -> Connection | None:
@@ -177,6 +180,8 @@ class Exchange:
         self._sent = sent
         self._deadlines = deadlines
         self._connection: Connection | None = None
+        self._by_event = False  # whoever reads says what counts as a sign of life
+        self._silent = 0.0  # seconds of waiting since the last one
 
     async def __aenter__(self) -> Self:
         # A connection that was kept may have been closed by the server just as our request left. Only trying tells, so
@@ -199,7 +204,7 @@ class Exchange:
             connection.send(self._request)
             if self._sent is not None:
                 self._sent()
-            answer = await connection.head(self._deadlines.first_byte, self._deadlines.idle)
+            answer = await connection.head(self._deadlines.headers)
             self.status, self.headers = answer.status, answer.headers
             self._refuse()
         except BaseException:
@@ -239,8 +244,17 @@ class Exchange:
                 raise ProviderError(answer.failure)
             if answer.ended:
                 raise StopAsyncIteration
-            await connection.news(self._deadlines.idle)
+            began = self._owner.now()
+            await connection.news(self._deadlines.idle, self._silent)
+            self._silent += self._owner.now() - began
+        if not self._by_event:
+            self._silent = 0.0
         return connection.take()
+
+    def heard(self) -> None:
+        """For a stream of events: from the first call on only this ends a silence. Bytes alone are no sign of life: a
+        gateway may send comments for ever to keep the connection open."""
+        self._by_event, self._silent = True, 0.0
 
     async def read(self, limit: int | None = None) -> bytes:
         """The body, or its beginning: for errors, whose words are short."""

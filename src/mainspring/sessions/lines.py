@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from mainspring.core.config import Config
-from mainspring.core.events import Aborted, ContextReady, Event, ToolsDone
+from mainspring.core.events import Aborted, Compacted, ContextReady, Event, ToolsDone
 from mainspring.core.messages import Block, Content, Defect, Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.core.money import Usage
 from mainspring.core.value import Bundle
@@ -242,15 +242,14 @@ def small(value: object) -> object:
     return value if length <= STAND_IN else f"[{length:,} bytes; they are kept elsewhere]"
 
 
-def boundary_line(  # noqa: PLR0913  # what a line holds
-    uuid: str, at: int, old_leaf: str | None, envelope: bytes, *, kept_after: str, before: int, after: int
-) -> bytes:
+def boundary_line(uuid: str, event: Compacted, old_leaf: str | None, envelope: bytes, *, kept_after: str) -> bytes:
     """The conversation begins again here. What was said after `kept_after` is still in view, behind the summary."""
-    metadata = {"trigger": "auto", "preTokens": before, "postTokens": after, "keptAfter": kept_after}
+    sizes = {"preTokens": event.before, "postTokens": event.after}
+    metadata = {"trigger": event.trigger} | sizes | {"keptAfter": kept_after}
     return (
         b'{"type":"system","subtype":"compact_boundary","uuid":%b,"parentUuid":null,"logicalParentUuid":%b,'
         b'"timestamp":"%b",%b,"content":"Conversation compacted","level":"info","compactMetadata":%b}\n'
-    ) % (as_line(uuid), as_line(old_leaf), timestamp(at).encode(), envelope, as_line(metadata))
+    ) % (as_line(uuid), as_line(old_leaf), timestamp(event.stamp.at).encode(), envelope, as_line(metadata))
 
 
 def last_prompt_line(prompt: str, leaf: str | None, session_id: str) -> bytes:

@@ -152,6 +152,7 @@ class RetryRecord(Value):
     attempt: int
     delay: int
     at: int
+    most: int = 0  # attempts in all
 
 
 class PrefixRecord(Value):

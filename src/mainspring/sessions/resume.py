@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from mainspring.core.compaction import Compaction, for_next_run
 from mainspring.core.config import Config
 from mainspring.core.errors import UsageError
 from mainspring.core.history import History
@@ -191,7 +192,7 @@ def _conversation(  # noqa: PLR0913, PLR0917  # what the first reading has found
     messages, made = repaired(_found(book, ids), started)
     if not messages:
         raise UsageError(f"'{reader.file}' holds no conversation that could be taken up")
-    state = State(History(messages))
+    state = State(History(messages), compaction=_breaker(reader))
     standing = standing_for(
         standing,
         state,
@@ -200,6 +201,13 @@ def _conversation(  # noqa: PLR0913, PLR0917  # what the first reading has found
         start=min(each.offset for each in way),
     )
     return Loaded(reader.file, "conversation", state, standing, made=tuple(made))
+
+
+def _breaker(reader: Reader) -> Compaction:
+    """It belongs to the session, so the last checkpoint knows it, whatever else of that cannot be used."""
+    place = reader.last_checkpoint(reader.size)
+    saved = _saved(reader.line_at(place)) if place >= 0 else None
+    return for_next_run(saved.state.compaction) if saved is not None else Compaction()
 
 
 def _found(book: Book, ids: list[str]) -> list[Message]:
@@ -217,7 +225,7 @@ def _found(book: Book, ids: list[str]) -> list[Message]:
 def fork(loaded: Loaded, file: Place) -> Loaded:
     """The same conversation, as the model sees it now, for a file of its own. The other one stays as it is."""
     messages = view(loaded.state.history, loaded.state.edits)
-    state = State(History(messages))
+    state = State(History(messages), compaction=for_next_run(loaded.state.compaction))
     kept = Standing(config=loaded.config, policy=loaded.policy, prompt=loaded.standing.prompt)
     standing = standing_for(kept, state, resumed="fork")
     return loaded._replace(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from mainspring.core.compaction import brought_room
+from mainspring.core.compaction import MANUAL, took_effect
 from mainspring.core.effects import Finish, How
 from mainspring.core.events import (
     Aborted,
@@ -279,24 +279,23 @@ class Scribe:
             self.messages, self._before_reply = {}, {}
 
     def _edits(self, edits: tuple[Edit, ...], event: ContextReady | Compacted) -> tuple[bytes, tuple[Edit, ...]]:
-        """A summary of all that came before is a line of the conversation; readers begin there."""
+        """A summary of all that came before is a line of the conversation; readers begin there. What other layers did
+        stays in our own line: Claude Code would take a boundary of theirs for its own, and drop all before it."""
         content, kept = b"", list[Edit]()
-        in_force = isinstance(event, ContextReady) or brought_room(How.SUMMARY, event)
+        summed_up = event if isinstance(event, Compacted) and is_summary(event) else None
         for edit in edits:
-            front = isinstance(edit, Fold) and edit.first in self.fronts and edit.summary.id and in_force
-            if isinstance(edit, Fold) and front:
-                content += self._boundary(edit, event)
+            front = isinstance(edit, Fold) and edit.first in self.fronts and edit.summary.id
+            if isinstance(edit, Fold) and front and summed_up is not None:
+                content += self._boundary(edit, summed_up)
                 kept.append(without_words(edit))
             else:
                 kept.append(edit)
         return content, tuple(kept)
 
-    def _boundary(self, fold: Fold, event: ContextReady | Compacted) -> bytes:
-        summary, sizes = fold.summary, (event.before, event.after) if isinstance(event, Compacted) else (0, 0)
+    def _boundary(self, fold: Fold, event: Compacted) -> bytes:
+        summary = fold.summary
         uuid, old_leaf = block_id(summary.id, 1), self.standing.leaf
-        line = boundary_line(
-            uuid, event.stamp.at, old_leaf, self._common, kept_after=fold.last, before=sizes[0], after=sizes[1]
-        )
+        line = boundary_line(uuid, event, old_leaf, self._common, kept_after=fold.last)
         self.standing.leaf = uuid
         self.summaries.add(summary.id)
         return one_line(line) + self._speak(user_line(replace(summary, origin=Origin.SUMMARY)))
@@ -356,6 +355,10 @@ class Scribe:
 
 def ids(messages: tuple[Message, ...]) -> list[str]:
     return [message.id for message in messages]
+
+
+def is_summary(event: Compacted) -> bool:
+    return bool(event.trigger) and took_effect(How.SUMMARY, event, asked=event.trigger == MANUAL)
 
 
 def hollow(reply: Assistant | None) -> Assistant | None:

@@ -123,7 +123,7 @@ class Fetcher:
         connection = await self._line.dial(way, self.limits.connect)
         try:
             connection.send(_request(target))
-            answer = await connection.head(self.limits.first_byte, self.limits.idle)
+            answer = await connection.head(self.limits.first_byte)
             _refuse_failed(answer)
             got = Fetched(target.url, answer.status, answer.headers.get("content-type", ""))
             location = answer.headers.get("location")

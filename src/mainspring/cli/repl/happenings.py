@@ -96,8 +96,7 @@ def withdrawn(why: Trouble, *, was_seen: bool) -> str:
 class Retries:
     """Of one request. They are told while they last, and summed up in one line."""
 
-    def __init__(self, most: int = 0) -> None:
-        self._most = most  # tries; 0: nobody knows
+    def __init__(self) -> None:
         self._since: float | None = None
         self._last: Retrying | None = None
 
@@ -106,7 +105,7 @@ class Retries:
         self._since = now if self._since is None else self._since
         self._last = update
         words, tried = TROUBLES[update.failure.kind], update.attempt + 1
-        of = f" of {self._most}" if self._most >= tried else ""
+        of = f" of {update.most}" if update.most else ""
         return f"{words[0].upper()}{words[1:]}: try {tried}{of}"
 
     def over(self, now: float) -> str:

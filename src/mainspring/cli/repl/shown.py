@@ -62,9 +62,9 @@ from mainspring.core.updates import (
 
 class Shown:
     def __init__(
-        self, paper: Paper, model: Model, now: Callable[[], float] = time.monotonic, *, root: str = "", tries: int = 0
+        self, paper: Paper, model: Model, now: Callable[[], float] = time.monotonic, *, root: str = ""
     ) -> None:
-        """`root`: the folder from which paths are seen. `tries`: so many has a request to the model; 0: not known."""
+        """`root`: the folder from which paths are seen."""
         self.tasks_shown = True
         self._paper, self._model, self._now, self._root = paper, model, now, root
         self._writes = False  # the model is in the middle of a text,
@@ -76,7 +76,7 @@ class Shown:
         self._has_said = False  # this reply: some of its text is on paper
         self._tasks = TaskList()
         self._live: Live | None = None  # while something is under way
-        self._retries = happenings.Retries(tries)
+        self._retries = happenings.Retries()
         self._failure: Failure | None = None
         self._tight = False  # what stands last on paper is one line, and takes others to itself
 

@@ -127,7 +127,7 @@ class Sitting:
         from mainspring.cli.repl.shown import Shown
         from mainspring.cli.repl.status import Status
 
-        shown = Shown(desk.stage, talk.model, root=talk.parts.cwd, tries=talk.world.about.max_retries + 1)
+        shown = Shown(desk.stage, talk.model, root=talk.parts.cwd)
         status = Status()
         conversation = Conversation(talk, asker, shown, status, desk)
         asker.interrupt = conversation.interrupt
