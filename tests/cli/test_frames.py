@@ -343,7 +343,7 @@ def test_every_cause_has_its_row() -> None:
 # Where the wire's word is not our own (stream-json 6.4): an API's failure, and what the API would not take.
 SURPRISES = {
     Cause.RATE_LIMIT, Cause.OVERLOADED, Cause.AUTH, Cause.INVALID_REQUEST, Cause.SERVER, Cause.NETWORK,
-    Cause.WINDOW, Cause.MEDIA, Cause.TOO_LARGE,
+    Cause.WINDOW, Cause.MEDIA, Cause.TOO_LARGE, Cause.OUTPUT_LIMIT,
 }  # fmt: skip
 
 
@@ -362,7 +362,7 @@ def test_every_end_has_words(cause: Cause, failure: Failure | None) -> None:
     made = outcome(Result(Terminal.COMPLETED, cause, Subtype.SUCCESS, "why", "said", Stop.END_TURN), failure)
     assert made.words
     assert (made.text is None) == (made.subtype is not Subtype.SUCCESS)
-    assert bool(made.errors) == (made.text is None)
+    assert bool(made.errors) == (made.text is None or cause is Cause.OUTPUT_LIMIT)
 
 
 # --- random sessions --------------------------------------------------------------------------------
@@ -476,24 +476,23 @@ def check_events(frames: list[Frame]) -> None:
 
 @pytest.mark.covers("D-35")
 def test_a_boundary_tells_its_sizes_and_what_was_freed() -> None:
-    """A layer knows only what it freed; a summary knows both sizes."""
+    """Only a summary is a boundary, with both sizes; a layer knows only what it freed, and has a frame of its own."""
     frames = Frames(ABOUT, new_id=lambda: "id", now=lambda: 0)
     begins, summary, over = frames.of(Boundary("summary", 5_000, 1_000, 4_000))
     assert (begins["status"], over["status"]) == ("compacting", None)
-    told = [*frames.of(Boundary("snip", freed=900)), summary]
-    assert [frame["subtype"] for frame in told] == ["compact_boundary"] * 2
-    assert [frame["compact_metadata"] for frame in told] == [
-        {"trigger": "auto", "pre_tokens": 0, "post_tokens": 0, "freed": 900},
-        {"trigger": "auto", "pre_tokens": 5_000, "post_tokens": 1_000, "freed": 4_000},
-    ]
+    sizes = {"trigger": "auto", "pre_tokens": 5_000, "post_tokens": 1_000, "freed": 4_000}
+    assert (summary["subtype"], summary["compact_metadata"]) == ("compact_boundary", sizes)
+    for layer in ("tool_results", "snip", "microcompact", "collapse", "strip_media", "trim"):
+        [frame] = frames.of(Boundary(layer, before=1_000, after=100, freed=900))
+        assert (frame["type"], frame["subtype"]) == ("system", "mainspring_context_edit")
+        assert (frame["layer"], frame["freed_tokens"], "compact_metadata" in frame) == (layer, 900, False)
 
 
 @pytest.mark.covers("D-35", "D-36")
 def test_a_summary_that_somebody_asked_for_is_told_as_such() -> None:
-    """Not the layers that come before it, nor a summary of a run that follows by itself."""
+    """Not a summary of a run that follows by itself."""
     frames, room = Frames(ABOUT, new_id=lambda: "id", now=lambda: 0), Boundary("summary", 5_000, 1_000, 4_000)
     frames.opening(user("/compact keep the numbers"))
-    assert frames.of(Boundary("snip", freed=900))[0]["compact_metadata"]["trigger"] == "auto"
     assert frames.of(room)[1]["compact_metadata"]["trigger"] == "manual"
     [ended] = frames.of(Result(Terminal.COMPLETED, Cause.COMPACTED, Subtype.SUCCESS))
     assert ended["num_turns"] == 0, "there was no turn"

@@ -1,7 +1,8 @@
 """How a run came out, in the words of stream-json 6.4 and in words for people. A table, and a few sentences.
 
 It differs from settled 20 in one thing, as the real product does: where the model's API failed for good, the subtype is
-`success`, with `is_error` true, and the error's prose stands in for the answer.
+`success`, with `is_error` true, and the error's prose stands in for the answer. After an exhausted output limit the
+partial text stays the answer, and `errors` says that it is one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ABORTED = Row(Subtype.ERROR_DURING_EXECUTION, words="The request was interrupted
 ROWS: dict[Cause, Row] = {
     Cause.END_TURN: ANSWER,
     Cause.TOKEN_BUDGET: ANSWER,
-    Cause.OUTPUT_LIMIT: ANSWER,
+    Cause.OUTPUT_LIMIT: Row(Subtype.SUCCESS, words="The answer was cut off"),
     Cause.REFUSAL: ANSWER,
     Cause.HOOK: ANSWER,
     Cause.COMPACTED: ANSWER,
@@ -72,7 +73,7 @@ class Outcome(Bundle):
     subtype: Subtype
     is_error: bool
     reason: str
-    text: str | None  # the answer, or the API's error in its place; None where `errors` speaks
+    text: str | None  # the answer or what there is of it, or the API's error in its place; None where `errors` speaks
     errors: tuple[str, ...]
     status: int | None = None  # of the API's error
 
@@ -89,10 +90,13 @@ def outcome(result: Result, failure: Failure | None = None) -> Outcome:
         silent = result.terminal is Terminal.HOOK_STOPPED or result.cause is Cause.COMPACTED
         text = "" if silent else result.text
         return Outcome(row.subtype, row.is_error, reason, text, ())
-    if row.subtype is Subtype.SUCCESS and failure is not None:
+    partial = result.cause is Cause.OUTPUT_LIMIT
+    if row.subtype is Subtype.SUCCESS and failure is not None and not partial:
         return Outcome(row.subtype, row.is_error, reason, prose_of(failure), (), failure.status)
     said = row.words.format(turns=result.turns, cost=result.cost / NANOS_PER_USD)
     words = ": ".join([part for part in (said, result.detail) if part])
+    if partial:
+        return Outcome(row.subtype, row.is_error, reason, result.text, (words,))
     if row.subtype is Subtype.SUCCESS:
         return Outcome(row.subtype, row.is_error, reason, words, ())
     return Outcome(row.subtype, row.is_error, reason, None, (words,))

@@ -32,7 +32,6 @@ from mainspring.engine.run import Run
 # Ends that are no errors, but that a reader of the bare answer should know of.
 WORTH_KNOWING: dict[Cause, str] = {
     Cause.REFUSAL: "the model declined to answer",
-    Cause.OUTPUT_LIMIT: "the answer was cut off at the model's output limit",
 }
 
 Write = Callable[[bytes], Awaitable[None]]
@@ -176,8 +175,10 @@ class Bare:
 
         out = outcome(result, self._failure)
         self.failed = out.is_error
-        self._answer = "" if out.is_error else out.text or ""
+        partial = out.is_error and result.cause is Cause.OUTPUT_LIMIT  # it is all that there will be
+        self._answer = out.text or "" if partial or not out.is_error else ""
         if out.is_error:
+            await self.leave()
             complain(out.words)
             return
         if not self._more():

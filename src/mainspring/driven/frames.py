@@ -56,6 +56,8 @@ from mainspring.version import __version__
 
 PROTOCOL = "2.1.325"  # the version of Claude Code whose wire stream-json.md describes
 
+CONTEXT_EDIT = "mainspring_context_edit"  # a layer other than a summary took something out of the view
+
 
 class Frames:
     """One for a session: cost and API time add up over its runs."""
@@ -327,11 +329,11 @@ class Frames:
     # --- the rest ---
 
     def _boundary(self, update: Boundary) -> list[Object]:
-        trigger = self._trigger if update.layer == How.SUMMARY else "auto"
-        sizes = {"pre_tokens": update.before, "post_tokens": update.after, "freed": update.freed}
-        frame = self.system("compact_boundary", {"compact_metadata": {"trigger": trigger} | sizes})
+        """Only a summary is what clients know as a boundary: the conversation begins again there."""
         if update.layer != How.SUMMARY:
-            return [frame]
+            return [self.system(CONTEXT_EDIT, {"layer": update.layer, "freed_tokens": update.freed})]
+        sizes = {"pre_tokens": update.before, "post_tokens": update.after, "freed": update.freed}
+        frame = self.system("compact_boundary", {"compact_metadata": {"trigger": self._trigger} | sizes})
         begins = self.system("status", {"status": "compacting", "permissionMode": self._about.mode})
         return [begins, frame, self.status(self._about.mode)]
 
