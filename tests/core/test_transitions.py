@@ -373,6 +373,27 @@ def test_both_ways_to_go_on_after_a_cut_share_one_count() -> None:
     assert play.ending == ("model_error", "network")
 
 
+def test_attempts_that_failed_before_a_reply_began_count_too() -> None:
+    """The provider counts on from what it was told, and says which attempt broke off."""
+    first = CallFailed(failure(Trouble.NETWORK), kept=reply("x", id="m1"), attempt=4)
+    second = CallFailed(failure(Trouble.NETWORK), kept=reply("x", id="m2"), attempt=9)
+    play = Play([first, second, reply("done")])
+    assert [r.request.retried.attempts for r in play.requests if r.request.retried] == [4, 9]
+    last = CallFailed(failure(Trouble.NETWORK), kept=reply("x", id="m3"), attempt=10)
+    assert Play([first, last]).ending == ("model_error", "network")
+
+
+def test_every_retry_reserves_money_anew() -> None:
+    """Each attempt that broke off has cost something; the next is paid for out of what is left, or is not started."""
+    cuts = [CallFailed(failure(Trouble.NETWORK), kept=reply("x", id=f"m{n}"), funds=10**7 - n) for n in range(1, 4)]
+    play = Play([*cuts, reply("done")], contexts=[ContextReady(1_000, funds=10**7)])
+    reserves = [r.request.reserve for r in play.requests]
+    assert reserves == sorted(reserves, reverse=True)
+    assert all(0 < reserve <= 10**7 - n for n, reserve in enumerate(reserves))
+    poor = Play([replace(cuts[0], funds=5)], contexts=[ContextReady(1_000, funds=10**7)])
+    assert poor.ending == ("completed", "budget_usd")
+
+
 def test_the_next_model_of_the_chain_has_all_its_attempts_and_progress_gives_them_back() -> None:
     cut = [CallFailed(failure(Trouble.NETWORK), kept=reply("x", id=f"m{n}")) for n in range(30)]
     play = Play(cut[:20], config=replace(CONFIG, fallbacks=(SMALL,)))

@@ -58,6 +58,7 @@ class CallFailed(Happened):
     kept: Assistant | None = None  # the finished blocks; None if nothing of the reply was handed on
     usage: Usage = Usage()  # what the failed attempt cost, as far as is known
     funds: int | None = None
+    attempt: int = 1  # the number of the one that failed, as the provider counts on from `Request.retried`
 
 
 class Compacted(Happened):

@@ -22,7 +22,6 @@ from mainspring.core.moves import (
     keep,
     most_attempts,
     prepare,
-    streams_lost,
     take_in,
     withdraw,
     worth_keeping,
@@ -85,7 +84,7 @@ def after_progress(state: State) -> State:
     if not state.climbed:
         return state  # nothing was used, so nothing was changed
     kept = tuple([use for use in state.climbed if use in FOR_THE_RUN])
-    return replace(state, climbed=kept, max_output=None)
+    return replace(state, climbed=kept, attempts=0, max_output=None)
 
 
 # --- the context is too big -------------------------------------------------------------------------
@@ -152,9 +151,9 @@ def ask_again_after_cut(state: State, trouble: Trouble, config: Config) -> Step 
 
 
 def attempts_are_spent(state: State, config: Config) -> bool:
-    """One count for both rungs of a lost stream, this climb included: it is what the user is shown."""
+    """One count for both rungs of a lost stream and for what failed before it began: it is what the user is shown."""
     assert state.withheld is not None
-    return streams_lost(state) >= most_attempts(state, state.withheld, config)
+    return state.attempts >= most_attempts(state, state.withheld, config)
 
 
 def ask_the_same_again(state: State, trouble: Trouble, config: Config) -> Step | None:
@@ -199,7 +198,7 @@ def fall_back(state: State, trouble: Trouble, config: Config) -> Step | None:
     if place >= len(config.fallbacks):
         return None
     state, gone = withdraw(state, trouble)
-    return prepare(replace(state, model=config.fallbacks[place], max_output=None)).after(*gone)
+    return prepare(replace(state, model=config.fallbacks[place], attempts=0, max_output=None)).after(*gone)
 
 
 def _keep_and_ask(state: State, trouble: Trouble, words: str) -> tuple[State, tuple[Decided, ...]]:

@@ -81,14 +81,6 @@ def fallbacks_used(state: State) -> int:
     return sum(name is Transition.MODEL_FALLBACK for _, name in state.climbed)
 
 
-def streams_lost(state: State) -> int:
-    """Replies of the model in force that broke off, one after the other: since the last progress or fallback."""
-    lost = 0
-    for trouble, name in state.climbed:
-        lost = 0 if name is Transition.MODEL_FALLBACK else lost + (trouble is Trouble.STREAM_CUT)
-    return lost
-
-
 def most_attempts(state: State, failure: Failure, config: Config) -> int:
     """How often a reply is asked for that breaks off in this way, the first attempt included."""
     most = config.max_retries + 1
@@ -96,10 +88,10 @@ def most_attempts(state: State, failure: Failure, config: Config) -> int:
 
 
 def retried(state: State, config: Config) -> Retried | None:
-    failure, lost = state.withheld, streams_lost(state)
-    if failure is None or failure.kind not in PASSING or not lost:
+    failure = state.withheld
+    if failure is None or failure.kind not in PASSING or not state.attempts:
         return None
-    return Retried(failure, lost, most_attempts(state, failure, config))
+    return Retried(failure, state.attempts, most_attempts(state, failure, config))
 
 
 def task_budget(state: State, config: Config) -> TaskBudget | None:

@@ -72,6 +72,7 @@ class State(Value):
     climbed: tuple[Climbed, ...] = ()  # rungs used: since the last progress, or in the whole run
     withheld: Failure | None = None  # not shown while we recover
     pending: Assistant | None = None  # the reply or the part of one that the failure left
+    attempts: int = 0  # that failed in a row, up to a reply that broke off: since the last progress or fallback
     max_output: int | None = None  # raised after the output limit was hit, until the next turn
     compaction: Compaction = Compaction()
     compact: str | None = None  # what this run is for, if not for an answer

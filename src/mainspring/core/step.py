@@ -232,8 +232,11 @@ def on_failure(state: State, event: CallFailed, config: Config) -> Step:
         raise ProtocolError(f"'{failure.kind}' is for the core to find, not for a provider to report")
     if kept is not None and kept.runnable:
         return run_tools(state, kept)  # finished calls are good, and may have run already
-    cut = kept is not None and failure.kind in PASSING
-    return recover(replace(state, pending=kept), failure, Trouble.STREAM_CUT if cut else failure.kind, config)
+    state = replace(state, pending=kept)
+    if kept is None or failure.kind not in PASSING:
+        return recover(state, failure, failure.kind, config)
+    state = replace(state, attempts=max(state.attempts + 1, event.attempt))
+    return recover(state, failure, Trouble.STREAM_CUT, config)
 
 
 def recover(state: State, failure: Failure, trouble: Trouble, config: Config) -> Step:

@@ -55,6 +55,7 @@ class Draft:
         self.request = request
         self.model = request.model
         self.at = at
+        self.attempt = request.retried.attempts + 1 if request.retried is not None else 1
         self.settled = False  # with the ledger
         self.usage = Usage(input=prompt_tokens)  # until the server says better
         self.begun = False  # the server has begun to answer, and to charge
@@ -164,7 +165,7 @@ class Sampler:
         inside_call = failure.inside_call or draft.open_kind is Kind.INPUT
         await self._close_text(draft)
         kept = draft.reply(Stop.UNFINISHED, draft.spent) if draft.handed_on or draft.begun else None
-        return CallFailed(replace(failure, inside_call=inside_call), kept, draft.spent)
+        return CallFailed(replace(failure, inside_call=inside_call), kept, draft.spent, attempt=draft.attempt)
 
     async def _close_text(self, draft: Draft) -> None:
         """Text that was being written when a reply broke off was shown, so it becomes a block like any other."""
@@ -227,6 +228,7 @@ class Sampler:
                 await self._journal.append(broken)
                 self._show(PrefixBroken(item.block, item.what, item.why, item.tokens, item.price))
             case Retry():
+                draft.attempt = item.attempt + 1 if item.most else draft.attempt
                 retry = RetryRecord(item.failure, item.attempt, item.delay, self._deps.now(), item.most)
                 await self._journal.append(retry)
                 self._show(Retrying(item.failure, item.attempt, item.delay, item.most))
