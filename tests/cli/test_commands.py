@@ -78,7 +78,7 @@ def test_init_tells_of_them_and_the_prompt_is_repeated_as_it_was_said(serve: Ser
 def test_no_command_takes_the_place_of_our_own(serve: Serve) -> None:
     stage = serve()
     put(stage.home / "commands" / "compact.md", "Something else.")
-    assert b"there is nothing to sum up" in stage.run("-p", "/compact").stderr
+    assert b"not compacted: it is empty" in stage.run("-p", "/compact").stderr
     assert stage.requests == []
 
 

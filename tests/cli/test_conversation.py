@@ -256,7 +256,7 @@ def test_a_compaction_says_what_it_brought_and_nothing_of_turns(serve: Serve, si
     without_notes(stage)
     terminal = sit_at(stage)
     terminal.say("/compact")
-    assert "[" not in terminal.see("there is nothing to sum up\n> ")
+    assert "[" not in terminal.see("The conversation was not compacted: it is empty\n> ")
     for _ in range(4):
         terminal.type("go on\r")
         terminal.see("]\n> ")

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from cli.stage import Serve, Stage, frames
+from cli.terminal import without_notes
 from mainspring.core.money import Usage
-from mainspring.simulator.replies import Say
+from mainspring.simulator.received import Received
+from mainspring.simulator.replies import Refuse, Reply, Say
 
 
 def tool_use(name: str, id: str = "", **input: Any) -> dict[str, Any]:
@@ -80,7 +82,15 @@ def test_a_long_session_is_made_smaller_on_its_way(serve: Serve) -> None:
     assert shown[-1]["result"] == "All read."
     assert max(len(request.raw) for request in stage.requests) < 40_000 * 4
     assert "[Old tool result cleared" in str(stage.requests[-1].body)
-    assert [frame for frame in shown if frame.get("subtype") == "compact_boundary"]
+    edits = [number for number, frame in enumerate(shown) if frame.get("subtype") == "mainspring_context_edit"]
+    init = [number for number, frame in enumerate(shown) if frame.get("subtype") == "init"]
+    assert edits
+    assert init[0] < edits[0]
+    assert {shown[number]["layer"] for number in edits} <= {"tool_results", "snip", "microcompact", "collapse"}
+    boundaries = [frame["compact_metadata"] for frame in shown if frame.get("subtype") == "compact_boundary"]
+    assert all(boundary["pre_tokens"] > 0 for boundary in boundaries), "only a summary is one"
+    lines = [json.loads(line) for line in stage.sessions()[-1].read_text().splitlines()]
+    assert len([line for line in lines if line.get("subtype") == "compact_boundary"]) == len(boundaries)
 
 
 def set_up(stage: Stage, text: str) -> None:
@@ -130,10 +140,55 @@ def test_a_compaction_on_request(serve: Serve) -> None:
     assert "mend it" in str(stage.requests[5].body["messages"][0])
 
 
+@pytest.mark.covers("D-36")
+def test_a_compaction_of_one_exchange(serve: Serve) -> None:
+    """Who asks for it gets it: a summary that is longer than what was said is one, too."""
+    stage = serve(Say.of("Hello."), Say.of("## Task\n" + "The user said hello. " * 40), Say.of("On we go."))
+    stage.run("-p", "hi")
+    done = stage.run("-p", "/compact", "--continue", "--output-format=stream-json", "--verbose")
+    shown = frames(done.stdout)
+    assert (done.returncode, shown[-1]["subtype"], shown[-1]["is_error"]) == (0, "success", False)
+    (boundary,) = [frame["compact_metadata"] for frame in shown if frame.get("subtype") == "compact_boundary"]
+    assert boundary["trigger"] == "manual"
+    assert stage.run("-p", "and now?", "--continue").stdout == b"On we go.\n"
+    assert "The user said hello." in str(stage.requests[-1].body["messages"][0])
+    assert "Hello." not in str(stage.requests[-1].body["messages"])
+    [line] = [
+        line for line in map(json.loads, stage.sessions()[-1].read_text().splitlines()) if line.get("compactMetadata")
+    ]
+    assert line["compactMetadata"]["trigger"] == "manual"
+
+
+LONG = "and more " * 1_000
+
+
+@pytest.mark.covers("D-30")
+def test_summaries_that_fail_are_not_tried_for_ever_however_often_the_session_is_resumed(serve: Serve) -> None:
+    """Each prompt is a process of its own that finds the window full: three failed summaries in all of them."""
+    summaries: list[str] = []
+
+    def choose(received: Received) -> Reply:
+        if "## Last action" in str(received.body["messages"][-1]):
+            summaries.append(received.body["model"])
+            return Refuse(400, "invalid_request_error", "no summaries today")
+        return Say.of("Many words. " * 1_500, usage=Usage(input=39_000, output=4_000))
+
+    stage = serve(choose=choose)
+    without_notes(stage)
+    usual = ["--context-window=40000"]
+    for number in range(14):
+        stage.run("-p", f"question {number} {LONG}", *usual, *(["--continue"] if number else []))
+    assert len(summaries) == 3
+    for number in range(3):
+        stage.run("-p", f"and {number} {LONG}", *usual, "--continue", "--model=claude-opus-5")
+    assert len(summaries) > 3, "another model may do better"
+    assert set(summaries[3:]) == {"claude-opus-5"}
+
+
 def test_a_compaction_of_nothing_says_so(serve: Serve) -> None:
     done = serve().run("-p", "/compact")
     assert done.returncode == 1
-    assert b"not compacted: there is nothing to sum up" in done.stderr
+    assert b"not compacted: it is empty" in done.stderr
 
 
 def after_a_long_read(serve: Serve, **features: bool) -> Stage:

@@ -40,7 +40,19 @@ from mainspring.core.config import Config
 from mainspring.core.effects import Compact, How
 from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, Document, Image, Message, Stop, Text, ToolResult, User, result, user
+from mainspring.core.messages import (
+    Assistant,
+    Document,
+    Image,
+    Message,
+    Origin,
+    Stop,
+    Text,
+    ToolResult,
+    User,
+    result,
+    user,
+)
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Cause, Failure, Terminal, Transition, Trouble
 from mainspring.core.state import State
@@ -195,7 +207,33 @@ def test_a_summary_longer_than_what_it_replaces_is_refused() -> None:
 def test_nothing_to_sum_up_is_said_without_a_call() -> None:
     assert summed(state_of(user("hi")), AssertionError("asked")).failed == "there is nothing to sum up"
     context = Context(CONFIG, new_id=lambda: "new")
-    assert asyncio.run(context.summarize(conversation(), NEAR)).failed == "no model is there to sum up"
+    assert asyncio.run(context.summarize(conversation(), NEAR)).failed == "no model is there to write a summary"
+
+
+SHORT = {
+    "one exchange": (user("hi"), says("hello")),
+    "a prompt that nobody answered": (user("hi"),),
+    "two exchanges": (user("hi"), says("hello"), user("what now?"), says("this")),
+}
+
+
+@pytest.mark.covers("D-36")
+@pytest.mark.parametrize("said", SHORT.values(), ids=SHORT)
+def test_who_asks_for_a_summary_gets_one_however_short_the_conversation(said: tuple[Message, ...]) -> None:
+    state = state_of(*said)
+    asked = Compact(How.SUMMARY, Trouble.NEAR_LIMIT, asked="")
+    made = summed(state, Answered("many words " * 200, cost=9), asked)
+    assert made.failed == ""
+    seen = view(state.history, made.edits)
+    assert isinstance(seen[0], User)
+    assert seen[0].origin is Origin.SUMMARY
+    assert not set(seen) & {said[0]}
+    again = replace(state, edits=made.edits)
+    assert (
+        len(said) > 2
+        or summed(again, AssertionError("asked"), asked).failed == "nothing was said since the last summary"
+    )
+    assert summed(state_of(), AssertionError("asked"), asked).failed == "it is empty"
 
 
 @pytest.mark.covers("D-30")

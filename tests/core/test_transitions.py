@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from core.play import CONFIG, FULL, MODEL, SMALL, TINY, Play, compacted, failure, reply
-from mainspring.core.compaction import Compaction
-from mainspring.core.config import RESUME
-from mainspring.core.effects import CallModel, Compact, How, PrepareContext, Priority, RunTools
-from mainspring.core.events import CallFailed, Compacted, ContextReady
+from mainspring.core.compaction import MAX_FAILURES, Compaction, for_next_run
+from mainspring.core.config import RESUME, Config
+from mainspring.core.effects import CallModel, Compact, Effect, How, PrepareContext, Priority, RunTools
+from mainspring.core.events import CallFailed, Compacted, ContextReady, Event
 from mainspring.core.ladder import GIVE_OUTPUT, GO_ON, LADDER, PICK_UP, SAY_SOMETHING, SEND_AGAIN
 from mainspring.core.messages import (
     Defect,
@@ -25,6 +25,7 @@ from mainspring.core.messages import (
 )
 from mainspring.core.pairing import NeverRan
 from mainspring.core.reasons import Transition, Trouble
+from mainspring.core.state import checkpoint, decode_checkpoint, encode_checkpoint, restore
 from mainspring.core.updates import Appended, Boundary, RequestStarted, Tombstone
 
 PROMPT_TOO_LONG = failure(Trouble.PROMPT_TOO_LONG)
@@ -371,6 +372,71 @@ def test_both_ways_to_go_on_after_a_cut_share_one_count() -> None:
     assert play.transitions == [Transition.TRUNCATED_RESPONSE_RECOVERY] * 3 + [Transition.STREAM_RETRY] * 6
     assert [r.request.retried.attempts for r in play.requests if r.request.retried] == list(range(1, 10))
     assert play.ending == ("model_error", "network")
+
+
+class Full(Play):
+    """A prompt that finds the window full. Its summaries fail, or work; everything else makes room."""
+
+    def __init__(self, after: Play | None = None, config: Config = CONFIG, *, works: bool = False) -> None:
+        self.works = works
+        super().__init__([reply("done")], contexts=[FULL, 100], after=after, config=config)
+
+    def answer(self, effect: Effect) -> Event:
+        if isinstance(effect, Compact):
+            return compacted(worked=self.works or effect.how is not How.SUMMARY)
+        return super().answer(effect)
+
+
+def full_runs(runs: int, first: Play | None = None, config: Config = CONFIG, *, works: bool = False) -> list[Play]:
+    plays: list[Play] = []
+    for _ in range(runs):
+        plays.append(Full(plays[-1] if plays else first, config, works=works))
+    return plays
+
+
+def summaries(plays: list[Play]) -> int:
+    return sum(how is How.SUMMARY for play in plays for how, _ in play.compacts)
+
+
+@pytest.mark.covers("D-30")
+def test_the_breaker_of_compaction_belongs_to_the_session() -> None:
+    """Sixty-four prompts that each find the window full: three failed summaries in all."""
+    plays = full_runs(64)
+    assert summaries(plays) == MAX_FAILURES
+    assert all(play.ending == ("completed", "end_turn") for play in plays)
+
+
+@pytest.mark.covers("D-30", "D-36")
+def test_the_breaker_closes_when_a_summary_works_that_the_user_asked_for() -> None:
+    open_ = full_runs(4)[-1]
+    failed = Play(compactions=[False], after=open_, compact="")
+    assert failed.ending == ("model_error", "not_compacted")
+    assert summaries(full_runs(1, failed)) == 0
+    made = Play(compactions=[True], after=failed, compact="")
+    assert made.ending == ("completed", "compacted")
+    assert summaries(full_runs(2, made, works=True)) == 2
+
+
+@pytest.mark.covers("D-30")
+def test_the_breaker_is_of_one_model() -> None:
+    open_ = full_runs(4)[-1]
+    assert summaries(full_runs(5, open_, replace(CONFIG, model=SMALL))) == MAX_FAILURES
+
+
+@pytest.mark.covers("D-30")
+def test_the_breaker_is_in_the_checkpoint() -> None:
+    open_ = full_runs(4)[-1]
+    saved = decode_checkpoint(encode_checkpoint(checkpoint(open_.state)))
+    assert saved is not None
+    assert restore(saved, open_.state.history).compaction == open_.state.compaction
+    assert for_next_run(open_.state.compaction) == Compaction(MAX_FAILURES, "big")
+
+
+def test_a_failed_summary_that_the_user_asked_for_does_not_open_the_breaker() -> None:
+    play = Play([reply("one")])
+    for _ in range(5):
+        play = Play(compactions=[False], after=play, compact="")
+    assert play.state.compaction.failures == 0
 
 
 def test_attempts_that_failed_before_a_reply_began_count_too() -> None:

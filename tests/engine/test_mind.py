@@ -274,7 +274,7 @@ def test_a_compaction_that_somebody_asks_for_may_fail(tmp_path: Path) -> None:
     model = Looker(0)
     told = played(model, tmp_path, prompts=[], compact="")
     assert told.result.cause is Cause.NOT_COMPACTED
-    assert told.result.detail == "there is nothing to sum up"
+    assert told.result.detail == "it is empty"
     model = Looker(12)
     model.summary = lambda _: Refuse(400, "invalid_request_error", "no summaries today")
     told = played(model, tmp_path, compact="")

@@ -38,8 +38,6 @@ from mainspring.secrets.held import covered
 
 # Once something must go, a quarter of the room goes: to free only what is missing would break the prefix every turn.
 FREED = (3, 4)
-# By whether there is anything in view.
-NOTHING_NEW = {False: "the conversation is empty", True: "nothing was said since the last summary"}
 ASKED_TAIL = 8_000  # bytes that stay word for word when somebody asked for a compaction
 ASKED_ABOUT = (6, 10)  # of the threshold: what a summary is made from, where the whole would not fit
 
@@ -183,7 +181,7 @@ class Context:
             limits = replace(limits, tail=min(limits.tail, ASKED_TAIL))
         span = summary.foldable(scene, limits, asked=effect.asked is not None)
         if self._ask is None or span is None:
-            return Summary(failed="no model is there to write a summary" if span else NOTHING_NEW[bool(scene.groups)])
+            return Summary(failed="no model is there to write a summary" if span else nothing_to_sum_up(scene, effect))
         steered = "\n".join([text for text in (self._steering(), instructions) if text.strip()])
         asked = summary.question(scene, steered, self._room_to_ask(state.model, effect.trouble), marks(scene))
         try:
@@ -256,6 +254,12 @@ class Context:
             failed = f"{added:,} bytes would stand for {removed:,}: no room is made"
             return Summary(before=before, after=before, usage=answer.usage, cost=answer.cost, failed=failed)
         return Summary(edits, before, after, answer.usage, answer.cost)
+
+
+def nothing_to_sum_up(scene: Scene, effect: Compact) -> str:
+    if all(group.kind is Kind.NOTE for group in scene.groups):
+        return "it is empty"
+    return "there is nothing to sum up" if effect.asked is None else "nothing was said since the last summary"
 
 
 class _Cuts:

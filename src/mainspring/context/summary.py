@@ -54,13 +54,16 @@ class Span(Bundle):
 
 
 def foldable(scene: Scene, limits: Limits, *, asked: bool = False) -> Span | None:
-    """What can be summed up before the protected end. If the user asked for it and there is nothing before that end,
-    it is summed up too, however short. None: there is nothing in view but perhaps a summary."""
-    for at in (scene.tail(limits.tail), scene.tail(0), *([len(scene.groups)] if asked else [])):
+    """What can be summed up before the protected end. If there is nothing, the end is made as short as can be; and if
+    the user asked for it, there is none. None: there is nothing in view but perhaps a summary."""
+    for at in (scene.tail(limits.tail), len(scene.groups) if asked else scene.tail(0)):
         groups = scene.groups[:at]
-        if any(group.kind is not Kind.SUMMARY for group in groups):
+        if any(group.kind in SAID or (group.kind is not Kind.SUMMARY and not asked) for group in groups):
             return Span(groups, scene.groups[at:])
     return None
+
+
+SAID = frozenset({Kind.PROMPT, Kind.TURN})  # by the user or the model; the rest we told the model ourselves
 
 
 def question(scene: Scene, instructions: str, budget: int | None, marks: tuple[str, ...]) -> Question:
