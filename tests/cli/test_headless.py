@@ -252,6 +252,33 @@ def test_a_server_that_is_not_there(serve: Serve) -> None:
     assert (init["subtype"], retry["subtype"], retry["error"]) == ("init", "api_retry", "server_error")
 
 
+@pytest.mark.covers("G-11")
+def test_an_answer_that_stays_cut_off_is_an_error_with_what_there_is_of_it(serve: Serve) -> None:
+    done = serve(*[Say.of(f"Part {n}. ", stop_reason="max_tokens") for n in range(4)]).run("-p", "hello")
+    assert (done.returncode, done.stdout) == (1, b"Part 0. Part 1. Part 2. Part 3. \n")
+    assert done.stderr.startswith(b"mainspring: The answer was cut off: the reply hit the output limit of ")
+
+
+def test_the_count_of_a_retry_is_the_one_in_force(serve: Serve) -> None:
+    """Nobody listens: four attempts on this machine, so three retries, and that is what the frames say."""
+    stage = serve()
+    done = stage.run("-p", "hi", "--output-format=stream-json", env={"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"})
+    told = [
+        (frame["attempt"], frame["max_retries"]) for frame in frames(done.stdout) if frame.get("subtype") == "api_retry"
+    ]
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    done = stage.run(
+        "-p",
+        "hi",
+        "--output-format=stream-json",
+        env={"ANTHROPIC_BASE_URL": "http://127.0.0.1:1", "CLAUDE_CODE_MAX_RETRIES": "1"},
+    )
+    told = [
+        (frame["attempt"], frame["max_retries"]) for frame in frames(done.stdout) if frame.get("subtype") == "api_retry"
+    ]
+    assert told == [(1, 1)]
+
+
 def test_an_answer_that_was_declined_is_no_error_but_is_told(serve: Serve) -> None:
     refusal = Say.of("I cannot help with that.", stop_reason="refusal")
     done = serve(refusal, refusal).run("-p", "hello")

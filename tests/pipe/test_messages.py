@@ -14,6 +14,7 @@ from claude_agent_sdk import (
     ThinkingBlock,
     ToolUseBlock,
     UserMessage,
+    get_session_messages,
 )
 
 from mainspring.simulator.replies import Refuse, Say
@@ -171,6 +172,48 @@ def test_pieces_come_at_once(serve: Serve) -> None:
         assert stage.server.open_connections == 1
         assert "assistant" not in pipe.kinds
         assert pipe.result()["result"].startswith("One two")
+
+
+@pytest.mark.covers("D-35", "M-03")
+def test_layers_of_the_context_are_no_boundaries_for_the_client(serve: Serve) -> None:
+    """Many reads under a small window. The client takes our frames for what they are, and reads the session alike."""
+    reads = [Say.of(f"Look {n}.", call("Read", f"toolu_{n}", file_path=f"{n}.txt")) for n in range(30)]
+    stage = serve(*reads, Say.of("All read."))
+    for n in range(30):
+        (stage.folder / f"{n}.txt").write_text(f"file {n}\n" + "words and words\n" * 500)
+    told = stage.ask("read all", extra_args={"context-window": "40000"})
+    assert (told.result.subtype, told.result.result) == ("success", "All read.")
+    kinds = [message.subtype for message in told.of(SystemMessage)]
+    assert kinds[0] == "init"
+    edits = told.system("mainspring_context_edit")
+    assert edits
+    assert all(edit["freed_tokens"] > 0 for edit in edits)
+    boundaries = told.system("compact_boundary")
+    assert all(boundary["compact_metadata"]["pre_tokens"] > 0 for boundary in boundaries)
+    written = [line for line in stage.lines() if line.get("subtype") == "compact_boundary"]
+    assert len(written) == len(boundaries)
+    assert all(line["compactMetadata"]["preTokens"] > 0 for line in written)
+    said = get_session_messages(told.result.session_id, directory=str(stage.folder))
+    assert "read all" in str(said[0].message) or boundaries
+
+
+@pytest.mark.covers("D-36")
+def test_a_compaction_of_one_exchange_and_of_nothing(serve: Serve) -> None:
+    stage = serve(Say.of("Hello."), Say.of("The user said hello."), Say.of("The next answer."))
+    with stage.pipe() as pipe:
+        pipe.initialize()
+        nothing = pipe.turn("/compact")
+        assert (nothing["is_error"], nothing["errors"]) == (True, ["The conversation was not compacted: it is empty"])
+        pipe.turn("hi")
+        result = pipe.turn("/compact")
+        assert (result["subtype"], result["is_error"]) == ("success", False)
+        assert len(pipe.of("system/compact_boundary")) == 1
+        again = pipe.turn("/compact")
+        assert "nothing was said since the last summary" in again["errors"][0]
+        assert pipe.turn("the second question")["result"] == "The next answer."
+        assert pipe.finish() == 0
+    assert "The user said hello." in stage.said(-1)
+    assert len(stage.requests) == 3
 
 
 # --- local commands ---------------------------------------------------------------------------------

@@ -103,6 +103,19 @@ def test_other_reasons_to_stop(serve: Serve) -> None:
     assert told.result.stop_reason == "refusal"
 
 
+@pytest.mark.covers("G-11", "M-10")
+def test_an_output_limit_that_is_used_up(serve: Serve) -> None:
+    """Four replies, each cut off, however short: an error for the client, with what there is of the answer."""
+    stage = serve(*[Say.of(f"Part {n}. ", stop_reason="max_tokens") for n in range(4)])
+    told = stage.ask("go")
+    assert ended(told) == ("success", True, "completed", 1)
+    assert told.result.result == "Part 0. Part 1. Part 2. Part 3. "
+    assert told.result.stop_reason == "max_tokens"
+    assert told.result.errors
+    assert "output limit" in told.result.errors[0]
+    assert len(stage.requests) == 4
+
+
 # --- structured output ------------------------------------------------------------------------------
 
 

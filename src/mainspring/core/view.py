@@ -98,13 +98,14 @@ def prune(history: History, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
 
 
 def out_of_view(history: History, edits: tuple[Edit, ...]) -> int:
-    """How many messages at the front no view will show again: they stand behind a summary, whatever is added."""
+    """How many messages at the front no view will show again: they stand behind a summary, whatever is added. The last
+    message is never among them: checkpoints and readers know the end of a history by it."""
     covered = history.begin
     for span in _spans(history, edits):
         if span.start > covered:
             break
         covered = max(covered, span.end)
-    return covered
+    return max(history.begin, min(covered, len(history) - 1))
 
 
 def from_the_front(history: History, edits: tuple[Edit, ...], new: tuple[Edit, ...]) -> tuple[Edit, ...]:
