@@ -320,8 +320,10 @@ none, is passed over.
 
 Each rung is written as the transition it sets out on and how often it may be used; in brackets stand the model calls
 that one use may lead to and how long its use is remembered. *Until progress* means until a turn with tools is done or
-the asked-for token budget sends the model on; then the rung is whole again. Uses are counted for each trouble by
-itself, but there are never more fallbacks than models in the chain.
+the asked-for token budget sends the model on; then the rung is whole again. A rung that counts *until progress or a
+fallback* is also whole again for the next model of the chain. Uses are counted for each trouble by itself, but there
+are never more fallbacks than models in the chain. `stream_retry` may be used `Config.max_retries` times, and shares its
+count with `truncated_response_recovery` and with the attempts that failed before a reply began.
 
 {shown}"""
 
@@ -445,6 +447,7 @@ def bound_part() -> str:
     piece = most_model_calls(replace(default, max_turns=2)) - most_model_calls(replace(default, max_turns=1))
     rest = most_model_calls(replace(default, max_turns=1)) - piece
     once = rest - default.max_stop_blocks
+    model = most_model_calls(replace(default, fallbacks=(MODEL,))) - most_model_calls(default)
     cases = [
         ("`Config()`", default),
         *[(code(f"Config(max_turns={turns})"), replace(default, max_turns=turns)) for turns in (1, 10, 100)],
@@ -459,9 +462,9 @@ it; its worth is that it exists, and that tests hold the loop to it.
 
 In words: each piece of progress (a turn, or a continuation of the token budget) may take one call, and every use of
 every rung that is remembered until progress, which makes {amount(piece)} calls. To the pieces are added, once: every
-use of every rung that is remembered for the run, the fallbacks aside ({amount(once)} calls); one call for each model to
-fall back to (`fallbacks`, none by default); and one for each objection of a stop hook (`max_stop_blocks`,
-{amount(default.max_stop_blocks)}). So with neither a token budget nor fallbacks it is {amount(piece)} times `max_turns`
+use of every rung that is remembered for the run, the fallbacks aside ({amount(once)} calls); {amount(model)} calls for
+each model to fall back to (`fallbacks`, none by default): one, and every use of the rungs that a fallback makes whole;
+and one for each objection of a stop hook (`max_stop_blocks`, {amount(default.max_stop_blocks)}). So with neither a token budget nor fallbacks it is {amount(piece)} times `max_turns`
 plus {amount(rest)}.
 
 {shown}"""

@@ -144,6 +144,11 @@ def test_what_stands_behind_a_summary_is_out_of_view() -> None:
     assert out_of_view(LETTERS, (Fold("b", "c", summary("S")),)) == 0
     assert out_of_view(LETTERS, (Fold("a", "c", summary("S")), Fold("d", "e", summary("T")))) == 5
     assert out_of_view(LETTERS, (Fold("a", "c", summary("S")), Drop(("d",)))) == 3
+    whole = (Fold("a", "h", summary("S")),)  # the last message stays: it is how the end of a history is known
+    assert out_of_view(LETTERS, whole) == 7
+    assert seen(*whole, history=LETTERS.forget(7)) == "S"
+    assert out_of_view(LETTERS.forget(7), whole) == 7
+    assert out_of_view(History(), ()) == 0
 
 
 @given(
