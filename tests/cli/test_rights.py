@@ -233,6 +233,22 @@ def test_safe_autonomy(serve: Serve) -> None:
     assert shown[-1]["total_cost_usd"] < 1
 
 
+def test_a_guard_with_a_broken_matcher_is_not_open(serve: Serve) -> None:
+    """Settled 39: the start goes on, one warning names file and entry, and the hook runs for every call."""
+    guard = {"matcher": "Bash(", "hooks": [{"type": "command", "command": "echo guarded >&2; exit 2"}]}
+    stage = serve(Say.of(bash("touch made")), Say.of("Done."))
+    stage.home.mkdir(parents=True, exist_ok=True)
+    (stage.home / "settings.json").write_text(json.dumps({"hooks": {"PreToolUse": [guard]}}))
+    done = run(stage, "--permission-mode=bypassPermissions")
+    assert done.stdout == b"Done.\n"
+    assert results(stage) == ["guarded"]
+    assert not (stage.folder / "made").exists()
+    told = [line for line in done.stderr.decode().splitlines() if "matcher" in line]
+    assert len(told) == 1
+    assert f"{stage.home / 'settings.json'}:1:" in told[0]
+    assert "'hooks.PreToolUse[0].matcher'" in told[0]
+
+
 def test_a_prompt_that_a_hook_blocks_costs_nothing(serve: Serve) -> None:
     stage = serve()
     flags = ["--settings", hooks(UserPromptSubmit="echo not today >&2; exit 2")]

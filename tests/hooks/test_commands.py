@@ -19,7 +19,7 @@ from processes.traces import descriptors, new_nap, until, with_word, zombies
 
 from mainspring.hooks import facts
 from mainspring.hooks.answers import LONGEST_TEXT
-from mainspring.hooks.commands import LONGEST_NAME, MOST_PRINTED, Shell, as_line, missing
+from mainspring.hooks.commands import LONGEST_NAME, MOST_PRINTED, Shell, as_line, unstartable
 from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, Opinion, Point
 from mainspring.hooks.runner import Runner
 from mainspring.hooks.waiting import Unasked
@@ -244,18 +244,16 @@ def test_a_plain_sh_will_do(tmp_path: Path) -> None:
     assert (tmp_path / "told").read_text().strip().endswith("/sh")
 
 
-def test_an_entry_of_a_kind_that_is_not_there_guards_all_the_same() -> None:
+def test_an_entry_that_cannot_run_guards_all_the_same() -> None:
     for point in Point:
-        hook = missing(point, "Bash", {"type": "http", "url": "u"})
+        hook = unstartable(point, "Bash", {"type": "http", "url": "u"}, "why", "http hook")
         assert (hook is not None) == (point in GUARDS)
-        strict = missing(point, "Bash", {"type": "http", "url": "u", "onFailure": "block"})
+        strict = unstartable(point, "Bash", {"onFailure": "block"}, "why", "http hook")
         assert strict is not None
         warnings: list[str] = []
         opinion = asyncio.run(Runner([strict], warn=warnings.append).ask(point, {}, "Bash"))
         assert opinion.decision == "deny" if point in GUARDS else opinion.block
-        assert warnings == [
-            f"the {point} hook 'http hook' cannot be started: hooks of the type 'http' are not there yet"
-        ]
+        assert warnings == [f"the {point} hook 'http hook' cannot be started: why"]
 
 
 def test_names_are_short_and_timeouts_and_failures_as_written() -> None:

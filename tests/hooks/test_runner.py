@@ -14,7 +14,6 @@ from typing import Any, NoReturn, TypeVar
 import pytest
 from processes.traces import until
 
-from mainspring.core.errors import UsageError
 from mainspring.hooks import waiting
 from mainspring.hooks.points import GUARDS, NOTHING, OF_TOOLS, Opinion, Point
 from mainspring.hooks.runner import MOST_ASIDE, SECONDS, Hook, Runner
@@ -90,10 +89,14 @@ def test_there_are_thirteen_points_and_at_each_somebody_is_asked() -> None:
     assert scene.warnings == []
 
 
-def test_a_matcher_that_is_none_is_refused_at_once() -> None:
-    with pytest.raises(UsageError, match=r"the matcher '\[' of a PreToolUse hook is no regular expression .*mend it"):
-        Scene(hook(lambda _: None, matcher="["))
-    Scene(hook(lambda _: None, STOP, matcher="["))  # nobody reads it
+@pytest.mark.parametrize("matcher", ["[", "(a+)+"])
+def test_a_broken_matcher_is_told_and_stands_for_every_tool(matcher: str) -> None:
+    scene = Scene(hook(lambda _: DENY, matcher=matcher))
+    [warning] = scene.warnings
+    assert warning.startswith(f"the matcher '{matcher}' of the PreToolUse hook 'mine' is not used: it ")
+    assert warning.endswith("The hook runs for every call")
+    assert [scene.now(tool=tool).decision for tool in ("Bash", "Edit")] == ["deny", "deny"]
+    assert Scene(hook(lambda _: None, STOP, matcher=matcher)).warnings == []  # nobody reads it
 
 
 def test_where_nobody_stands_nobody_is_asked() -> None:

@@ -71,20 +71,40 @@ def test_a_failure_is_a_line_on_standard_error(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_point_that_is_none_is_named_and_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(tmp_path, Point.STOP, ("PreToolUze", "", command("exit 2"))) == NOTHING
-    assert "'PreToolUze' is no point where a hook can stand; there are PreToolUse, " in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        "mainspring: settings.json: 'PreToolUze': there is no hook event 'PreToolUze', so it never runs. "
+        "Did you mean 'PreToolUse'?\n"
+    )
 
 
 @pytest.mark.covers("I-04")
 def test_a_guard_of_a_kind_that_is_not_there_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     entry: dict[str, object] = {"type": "http", "url": "u"}
     assert ask(tmp_path, Point.PRE_TOOL_USE, ("PreToolUse", "Bash", entry)).decision == "deny"
-    assert "only 'command' is), and it guards: what it matches is refused" in capsys.readouterr().err
+    assert "only 'command' is), and it guards: every call that it matches is refused" in capsys.readouterr().err
     assert ask(tmp_path, Point.PRE_TOOL_USE, ("PreToolUse", "Edit", entry)) == NOTHING
     capsys.readouterr()
     assert ask(tmp_path, Point.STOP, ("Stop", "", {"type": "prompt", "prompt": "p"})) == NOTHING
     assert capsys.readouterr().err == (
-        "mainspring: a Stop hook of the type 'prompt' is not there yet (only 'command' is): it is left out\n"
+        "mainspring: settings.json: 'Stop': hooks of the type 'prompt' are not supported yet (only 'command' is). "
+        "It is left out\n"
     )
+
+
+def test_a_guard_with_a_broken_entry_refuses_and_names_it(tmp_path: Path) -> None:
+    broken = Hook("PreToolUse", "Bash", {}, ORIGIN, "hooks.PreToolUse[0].hooks[1]", "it needs a text 'command'")
+    kit = Kit(Place(str(tmp_path)), ENV)
+
+    async def main() -> list[Opinion]:
+        runner = hooks_of(Settings(hooks=(broken,)), kit, Opened("session-1", None), (), Said(TOLD.tell, TOLD.say))
+        try:
+            return [await runner.ask(Point.PRE_TOOL_USE, {}, tool) for tool in ("Bash", "Edit")]
+        finally:
+            await kit.close()
+
+    refused, other = asyncio.run(main())
+    assert (refused.decision, other) == ("deny", NOTHING)
+    assert "settings.json: 'hooks.PreToolUse[0].hooks[1]': it needs a text 'command'" in refused.reason
 
 
 def test_with_a_journal_it_is_told_where_the_session_is(tmp_path: Path) -> None:

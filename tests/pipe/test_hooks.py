@@ -57,7 +57,7 @@ def specific(event: str, **fields: Any) -> dict[str, Any]:
 @pytest.mark.of_the_pipe  # our library refuses names that nobody knows
 @pytest.mark.covers("I-01", "I-02", "I-04")
 def test_the_events_of_a_turn(serve: Serve) -> None:
-    """10: the events of a turn with their inputs, in order; a failure has its own event; unknown ones do no harm."""
+    """10: the events of a turn with their inputs, in order; a failure has its own event; unknown ones are told."""
     stage = serve(Say.of(bash("echo hello", "good")), Say.of(bash("exit 3", "bad")), Say.of("Done."))
     heard: list[Any] = []
     names = (
@@ -71,7 +71,8 @@ def test_the_events_of_a_turn(serve: Serve) -> None:
     )
     hooks: Any = {name: [HookMatcher(hooks=[saying({}, heard)])] for name in names}
     told = stage.ask("go", hooks=hooks, **FREE)
-    assert (told.error, told.stderr) == (None, [])
+    assert told.error is None
+    assert ["NoSuchEvent" in line or "SessionStart" in line for line in told.stderr] == [True, True]
     assert [each["hook_event_name"] for each in heard] == [
         "UserPromptSubmit",
         "PreToolUse",
@@ -453,6 +454,19 @@ def test_the_frame_of_a_call_comes_before_its_hooks(serve: Serve) -> None:
         pipe.reply(asked, {})
         assert pipe.result()["result"] == "Done."
         assert pipe.finish() == 0
+
+
+def test_an_event_that_is_never_called_is_told(serve: Serve) -> None:
+    stage = serve(Say.of("Done."))
+    with stage.pipe() as pipe:
+        matchers = [{"matcher": None, "hookCallbackIds": ["mine"]}]
+        pipe.initialize(hooks={"PreToolUze": matchers, "SessionStart": matchers})
+        pipe.send(prompt("go"))
+        assert pipe.result()["result"] == "Done."
+        assert pipe.finish() == 0
+    said = pipe.stderr.decode()
+    assert "hooks for 'PreToolUze', which are never called: there is no such event. Did you mean 'PreToolUse'?" in said
+    assert "hooks for 'SessionStart', which are never called: put them into the settings" in said
 
 
 # --- events of questions and of compaction ------------------------------------------------------------

@@ -32,7 +32,7 @@ from mainspring.settings.values import (
 )
 from settings.stage import Stage, kinds, texts
 
-BROKEN, UNKNOWN, UNTRUSTED, NOT_ITS_OWN = ProblemKind
+BROKEN, _, UNKNOWN, UNTRUSTED, NOT_ITS_OWN = ProblemKind
 HOOK = {"type": "command", "command": "check"}
 
 
@@ -106,7 +106,10 @@ def test_a_whole_file(stage: Stage) -> None:
     assert settings.permissions.allow == (Entry("Bash(git:*)", origin), Entry("Read", origin))
     assert settings.permissions.directories == (Entry("../docs", origin),)
     assert settings.permissions.bypass_disabled
-    assert settings.hooks == (Hook("PreToolUse", "Bash", dict(HOOK), origin), Hook("Stop", "", dict(HOOK), origin))
+    assert settings.hooks == (
+        Hook("PreToolUse", "Bash", dict(HOOK), origin, "hooks.PreToolUse[0].hooks[0]"),
+        Hook("Stop", "", dict(HOOK), origin, "hooks.Stop[0].hooks[0]"),
+    )
     assert settings.env == settings.own_env == {"NODE_ENV": "test", "DEBUG": "true", "JOBS": "4"}
     assert settings.fallback_models == ("sonnet",)
     assert settings.rings
@@ -192,11 +195,9 @@ WRONG = [
     ("hooks", {"Stop": {}}),
     ("hooks", {"Stop": [{}]}),
     ("hooks", {"Stop": ["x"]}),
-    ("hooks", {"Stop": [{"matcher": 5, "hooks": []}]}),
     ("hooks", {"Stop": [{"hooks": ["x"]}]}),
     ("hooks", {"Stop": [{"hooks": [{"type": "magic"}]}]}),
     ("hooks", {"Stop": [{"hooks": [{"type": "command"}]}]}),
-    ("hooks", {"Stop": [{"hooks": [{**HOOK, "timeout": -1}]}]}),
     ("env", []),
     ("env", {"A B": "x"}),
     ("env", {"A": None}),
@@ -270,7 +271,7 @@ def test_the_good_entries_beside_a_bad_one_hold(stage: Stage) -> None:
     assert texts(settings.permissions.deny) == ["Bash(rm:*)"]
     assert texts(settings.permissions.ask) == ["WebFetch"]
     assert settings.env == {"GOOD": "1"}
-    assert [hook.event for hook in settings.hooks] == ["Stop"]
+    assert [(hook.event, bool(hook.broken)) for hook in settings.hooks] == [("Stop", False), ("PreToolUse", True)]
     assert [model.name for model in settings.models] == ["good"]
     assert kinds(settings) == [BROKEN] * 7
 
@@ -606,7 +607,7 @@ def rights(settings: Settings) -> set[tuple[str, str]]:
     given = {("allow", text) for text in texts(settings.permissions.allow)}
     given |= {("directory", text) for text in texts(settings.permissions.directories)}
     given |= {("env", f"{name}={value}") for name, value in settings.env.items()}
-    given |= {("hook", json.dumps(hook.command)) for hook in settings.hooks}
+    given |= {("hook", json.dumps(hook.command)) for hook in settings.hooks if not hook.broken}  # those only refuse
     given |= {("mode", settings.permissions.default_mode or "default")} - {("mode", "default")}
     return given
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from mainspring.assembly.sessions import Opened
+from mainspring.core.meant import did_you_mean
 from mainspring.core.value import Bundle
-from mainspring.hooks.commands import Shell, missing
+from mainspring.hooks.commands import Shell, unstartable
 from mainspring.hooks.facts import Facts, of_command, of_suggestion
 from mainspring.hooks.points import Point
 from mainspring.hooks.runner import Hook, Runner
+from mainspring.settings.values import Hook as Setting
 from mainspring.settings.values import Settings
 from mainspring.tools.kit import Kit
 
@@ -26,18 +28,7 @@ def hooks_of(settings: Settings, kit: Kit, opened: Opened, brought: tuple[Hook, 
     warn = said.warn
     place = kit.place
     shell = Shell(kit.children, kit.env, cwd=place.root, outside=(place.root, *place.folders))
-    hooks: list[Hook] = [*brought]
-    for hook in settings.hooks:
-        point = next((one for one in Point if one == hook.event), None)
-        if point is None:
-            warn(f"'{hook.event}' is no point where a hook can stand; there are {', '.join(Point)}")
-        elif hook.command.get("type") == "command":
-            hooks.append(shell.hook(point, hook.matcher, hook.command))
-        elif guard := missing(point, hook.matcher, hook.command):
-            hooks.append(guard)
-            warn(f"{not_there(hook.event, hook.command)}, and it guards: what it matches is refused")
-        else:
-            warn(f"{not_there(hook.event, hook.command)}: it is left out")
+    hooks: list[Hook] = [*brought, *of_settings(settings, shell, warn)]
 
     def common() -> Facts:
         return {
@@ -60,5 +51,31 @@ def as_updates(facts: Facts) -> Facts:
     return {"permission_suggestions": [of_suggestion(one["rule"]) for one in facts.get("permission_suggestions", ())]}
 
 
-def not_there(event: str, entry: dict[str, object]) -> str:
-    return f"a {event} hook of the type '{entry.get('type')}' is not there yet (only 'command' is)"
+def of_settings(settings: Settings, shell: Shell, warn: Callable[[str], object]) -> Iterator[Hook]:
+    """What cannot run is told, and refuses what it would have guarded."""
+    for hook in settings.hooks:
+        point = next((one for one in Point if one == hook.event), None)
+        if point is None:
+            near = did_you_mean(hook.event, Point)
+            warn(f"{where(hook)}: there is no hook event '{hook.event}', so it never runs{near}")
+        elif hook.broken:  # which was told with the settings
+            guard = unstartable(point, hook.matcher, {}, f"{where(hook)}: {hook.broken}", hook.entry)
+            yield from [guard] if guard else []
+        elif hook.command.get("type") == "command":
+            yield shell.hook(point, hook.matcher, hook.command)
+        else:
+            yield from of_other_type(hook, point, warn)
+
+
+def of_other_type(hook: Setting, point: Point, warn: Callable[[str], object]) -> Iterator[Hook]:
+    kind = hook.command.get("type")
+    why = f"hooks of the type '{kind}' are not supported yet (only 'command' is)"
+    if guard := unstartable(point, hook.matcher, hook.command, why, f"{kind} hook"):
+        warn(f"{where(hook)}: {why}, and it guards: every call that it matches is refused")
+        yield guard
+    else:
+        warn(f"{where(hook)}: {why}. It is left out")
+
+
+def where(hook: Setting) -> str:
+    return f"{hook.origin.place}: '{hook.entry or hook.event}'"

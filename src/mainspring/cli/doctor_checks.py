@@ -163,6 +163,7 @@ def git(here: Here) -> Findings:
 
 _WAYS_OUT = {
     ProblemKind.BROKEN: "mend the file at that place",
+    ProblemKind.WARNING: "mend the file at that place",
     ProblemKind.UNKNOWN: "mend the name, or remove it",
     ProblemKind.UNTRUSTED: "look at the file, then 'mainspring trust' if you trust this folder",
     ProblemKind.NOT_ITS_OWN: "put it into your own settings, if you want it",

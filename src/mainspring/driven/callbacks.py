@@ -16,17 +16,29 @@ MOST_SECONDS = 86_400.0
 NEVER_CALLED = frozenset({Point.SESSION_START, Point.SESSION_END})
 
 
-def hooks_of(given: object, questions: Questions, shown: Callable[[], Awaitable[None]]) -> list[Hook]:
+def hooks_of(
+    given: object, questions: Questions, shown: Callable[[], Awaitable[None]], warn: Callable[[str], object]
+) -> list[Hook]:
     """`shown` returns when all that happened before is on the pipe: a call's frame precedes its hooks (7, rule 2)."""
     found: list[Hook] = []
     for event, matchers in table(given).items():
         point = next((one for one in Point if one == event), None)
         if point is None or point in NEVER_CALLED:
+            warn(never_called(event))
             continue
         for matcher in map(table, listed(matchers)):
             ids = map(str, listed(matcher.get("hookCallbackIds")))
             found += [hook(point, matcher, one, questions, shown) for one in ids]
     return found
+
+
+def never_called(event: str) -> str:
+    if event in NEVER_CALLED:
+        return f"the 'initialize' request has hooks for '{event}', which are never called: put them into the settings"
+    from mainspring.core.meant import did_you_mean
+
+    near = did_you_mean(event, Point)
+    return f"the 'initialize' request has hooks for '{event}', which are never called: there is no such event{near}"
 
 
 def hook(

@@ -158,7 +158,7 @@ class Door:
         consent = Consent(self.questions, self.states, self.changes)
         asks = options.permission_prompt_tool == STDIO
         driven = Driven(
-            hooks=tuple(hooks_of(fields.get("hooks"), self.questions, self._shown)),
+            hooks=tuple(hooks_of(fields.get("hooks"), self.questions, self._shown, options.tell)),
             relay=self._relay,
             say=self._say,
             answer=consent.answer if asks else None,

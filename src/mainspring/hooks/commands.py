@@ -100,14 +100,13 @@ def made(point: Point, matcher: str | None, entry: Mapping[str, object], ask: An
     )
 
 
-def missing(point: Point, matcher: str | None, entry: Mapping[str, object]) -> Hook | None:
-    """For an entry of a kind that we do not have. Where it was to guard something, it is a guard that cannot start."""
-    kind = str(entry.get("type"))
+def unstartable(point: Point, matcher: str | None, entry: Mapping[str, object], why: str, name: str) -> Hook | None:
+    """For an entry that cannot run. Where it was to guard something, it is a guard that cannot start."""
 
     async def ask(_: dict[str, Any]) -> NoReturn:
-        raise Unasked(f"cannot be started: hooks of the type '{kind}' are not there yet")
+        raise Unasked(f"cannot be started: {why}")
 
-    hook = made(point, matcher, entry, ask, f"{kind} hook")
+    hook = made(point, matcher, entry, ask, name)
     return hook if point in GUARDS or hook.blocks else None
 
 

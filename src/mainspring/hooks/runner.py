@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from mainspring.core.errors import UsageError
+from mainspring.core.matchers import compile_matcher
 from mainspring.core.value import Bundle
 from mainspring.hooks.answers import ENDED, WrongAnswer, blocked, opinion_of
 from mainspring.hooks.facts import Facts
@@ -64,7 +64,7 @@ class Runner:
         what is known there. `warn` hears of hooks that fail, `say` what hooks have for the person."""
         self._hooks: dict[Point, list[tuple[Hook, re.Pattern[str] | None]]] = {}
         for hook in hooks:
-            self._hooks.setdefault(hook.point, []).append((hook, compiled(hook)))
+            self._hooks.setdefault(hook.point, []).append((hook, compiled(hook, warn)))
         self._common, self._more = common, more or {}
         self._warn, self._say = warn, say
         self._watcher: Watcher = Unwatched()
@@ -210,14 +210,13 @@ def copied(facts: dict[str, Any]) -> dict[str, Any]:
         raise Unasked(f"cannot be told what is going on: {error}") from None
 
 
-def compiled(hook: Hook) -> re.Pattern[str] | None:
-    """None: it stands for all, or at a point that has no tools."""
-    if hook.matcher in (None, "", "*") or hook.point not in OF_TOOLS:
+def compiled(hook: Hook, warn: Tell) -> re.Pattern[str] | None:
+    """None: it stands for all, or at a point that has no tools. A broken one may be a guard's: it stands for all."""
+    if hook.point not in OF_TOOLS:
         return None
     try:
-        return re.compile(hook.matcher)
-    except re.error as error:
-        raise UsageError(
-            f"the matcher '{hook.matcher}' of a {hook.point} hook is no regular expression ({error}): mend it, or "
-            "leave it out to match every tool"
-        ) from None
+        return compile_matcher(hook.matcher or "")
+    except ValueError as error:
+        warn(f"the matcher '{hook.matcher}' of the {hook.point} hook '{called(hook)}' is not used: {error}. "
+             "The hook runs for every call")  # fmt: skip
+        return None

@@ -7,9 +7,9 @@ How a key combines and who may set it stands in the table of `keys.py`; this fil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from mainspring.settings.keys import BY_NAME, OUR_VARIABLES, By, Key, Merge, RawHook
+from mainspring.settings.keys import BY_NAME, OUR_VARIABLES, By, Key, Merge
 from mainspring.settings.layers import Layer, Values, command_line_layer, environment_layers, file_layers
 from mainspring.settings.places import Places
 from mainspring.settings.shown import effective
@@ -30,6 +30,9 @@ from mainspring.settings.values import (
     Settings,
     Source,
 )
+
+if TYPE_CHECKING:
+    from mainspring.settings.hook_entries import RawHook
 
 RINGING = ("terminal_bell", "iterm2_with_bell")  # ways to be told of something that the terminal has itself
 WIDE_MODES = ("acceptEdits", "auto", "bypassPermissions")  # approve what nobody was asked about
@@ -209,7 +212,7 @@ def _hooks(held: _Held) -> tuple[Hook, ...]:
         return ()
     return tuple(
         [
-            Hook(hook.event, hook.matcher, hook.command, said.origin)
+            Hook(hook.event, hook.matcher, hook.command, said.origin, hook.entry, hook.broken)
             for said in held.all("hooks")
             for hook in cast("tuple[RawHook, ...]", said.value)
             if said.origin.source is Source.ADMINISTRATOR or not only_managed

@@ -22,11 +22,12 @@ LONGEST_TEXT = 16_384
 
 
 class Wrong(Exception):  # noqa: N818  # it reads as what it says
-    """A value that is not what its key takes. `path` leads to it from the key."""
+    """A value that is not what its key takes. `path` leads to it from the key. `in_force`: nothing is lost by it, since
+    its strict reading is used."""
 
-    def __init__(self, says: str, *path: str | int) -> None:
+    def __init__(self, says: str, *path: str | int, in_force: bool = False) -> None:
         super().__init__(says)
-        self.says, self.path = says, path
+        self.says, self.path, self.in_force = says, path, in_force
 
 
 class Merge(Enum):
@@ -169,53 +170,10 @@ def environment(value: object) -> Checked:
     return Checked(good, tuple(wrong))
 
 
-class RawHook(NamedTuple):
-    event: str
-    matcher: str
-    command: dict[str, object]
-
-
 def hooks(value: object) -> Checked:
-    """`{event: [{matcher, hooks: [{type, command, timeout}]}]}`; kept as it is, once its shape is right."""
-    good: list[RawHook] = []
-    wrong: list[Wrong] = []
-    for event, groups in table(value).items():
-        if not isinstance(groups, list):
-            wrong.append(Wrong("it must be a list", event))
-            continue
-        for number, group in enumerate(cast("list[object]", groups)):
-            try:
-                good += _group(event, group)
-            except Wrong as error:
-                wrong.append(Wrong(error.says, event, number, *error.path))
-    return Checked(tuple(good), tuple(wrong))
+    from mainspring.settings.hook_entries import check_hooks  # who has none does not pay for it
 
-
-def _group(event: str, value: object) -> list[RawHook]:
-    group = table(value)
-    matcher = group.get("matcher") or ""
-    inner = group.get("hooks")
-    if not isinstance(matcher, str):
-        raise Wrong("it must be a text", "matcher")
-    if not isinstance(inner, list):
-        raise Wrong("it needs a list 'hooks'")
-    return [RawHook(event, matcher, _command(hook, at)) for at, hook in enumerate(cast("list[object]", inner))]
-
-
-def _command(value: object, at: int) -> dict[str, object]:
-    try:
-        hook = table(value)
-        kind = hook.get("type")
-        needs = {"command": "command", "prompt": "prompt", "agent": "prompt", "http": "url"}.get(str(kind))
-        if needs is None:
-            raise Wrong("its 'type' must be one of command, prompt, agent, http")
-        if not isinstance(hook.get(needs), str) or not hook[needs]:
-            raise Wrong(f"it needs a text '{needs}'")
-        if "timeout" in hook:
-            amount(hook["timeout"])
-    except Wrong as error:
-        raise Wrong(error.says, "hooks", at) from None
-    return hook
+    return check_hooks(value)
 
 
 def status_line(value: object) -> Checked:

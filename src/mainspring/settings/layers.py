@@ -102,6 +102,12 @@ def _broken_layer(origin: Origin, broken: Broken) -> Layer:
     saved = salvage(broken.text, toml=origin.place.endswith(".toml"))
     values: Values = {f"permissions.{name}": tuple(rules) for name, rules in saved.items() if rules}
     kept = f"; {sum(map(len, saved.values()))} deny and ask rules in it hold" if values else ""
+    if '"hooks"' in broken.text or "hooks." in broken.text:
+        from mainspring.settings.hook_entries import unreadable_guards
+
+        if guards := unreadable_guards(broken.text):
+            values["hooks"] = guards
+            kept += ". It has hooks that guard calls: where they would count, every call is refused until you fix it"
     line, column = broken.position
     says = f"{broken.says}. The file is not used{kept}"
     return Layer(origin, values, (Problem(ProblemKind.BROKEN, origin.place, says, line, column),), broken=True)
@@ -149,9 +155,8 @@ class _Checking:
 
     def wrong(self, key: Key, wrong: Wrong, path: Path) -> None:
         where = "".join([f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.path])
-        self.say(
-            ProblemKind.BROKEN, f"'{key.name}{where}' is not used as it stands: {wrong.says}", (*path, *wrong.path)
-        )
+        kind = ProblemKind.WARNING if wrong.in_force else ProblemKind.BROKEN
+        self.say(kind, f"'{key.name}{where}' is not used as it stands: {wrong.says}", (*path, *wrong.path))
 
     def unknown(self, word: str, prefix: str, path: Path) -> None:
         siblings = [key.name.removeprefix(prefix).split(".")[0] for key in KEYS if key.name.startswith(prefix)]

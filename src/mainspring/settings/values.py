@@ -47,6 +47,8 @@ class Hook(Value):
     matcher: str
     command: dict[str, object]  # as it stands in the file; its shape was checked
     origin: Origin
+    entry: str = ""  # where it is in its file: 'hooks.PreToolUse[0].hooks[1]'
+    broken: str = ""  # why it cannot run: then it refuses what it would have guarded
 
 
 class ModelEntry(Value):
@@ -66,6 +68,7 @@ class ModelEntry(Value):
 
 class ProblemKind(StrEnum):
     BROKEN = "broken"  # a file, or an entry of it
+    WARNING = "warning"  # a part of an entry; nothing is lost, since its strict reading is in force
     UNKNOWN = "unknown"  # a key that nobody knows
     UNTRUSTED = "untrusted"  # needs the user's trust in this folder
     NOT_ITS_OWN = "not its own"  # a project may not set this, trusted or not

@@ -79,6 +79,8 @@ def note(hook: Hook) -> str:
     kind = clean(str(hook.command.get("type")))
     if point is None:
         return "; never asked: there is no such point"
+    if hook.broken:
+        return f"; it cannot run, so what it guards is refused: {hook.broken}"
     if kind == "command":
         return ""
     guards = ", so what it guards is refused" if point in GUARDS else ""

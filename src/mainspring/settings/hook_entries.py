@@ -1,0 +1,162 @@
+"""The entries of `hooks` in a settings file: `{event: [{matcher, hooks: [{type, command, timeout}]}]}`.
+
+A guard is never switched off by a mistake in its entry. A broken matcher stands for every call of its event. What can
+be understood although its shape is wrong is used. An entry that cannot run at all stays as a guard that refuses what
+it matches; at other events it is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, cast
+
+from mainspring.core.matchers import compile_matcher
+from mainspring.settings.keys import Checked, Wrong, amount, table
+from mainspring.settings.near import near
+
+GUARD_EVENTS = ("PreToolUse", "PermissionRequest")  # at which a hook decides about a call: `hooks/points.py`
+NEEDS = {"command": "command", "prompt": "prompt", "agent": "prompt", "http": "url"}  # what each type must have
+GROUP_FIELDS = ("matcher", "hooks")
+ENTRY_FIELDS = (
+    "type", "command", "prompt", "url", "timeout", "onFailure", "async", "asyncRewake", "asyncTimeout", "once", "if",
+    "shell", "args", "model", "headers", "allowedEnvVars", "statusMessage", "description", "continueOnBlock", "server",
+    "tool", "input",
+)  # fmt: skip  # ours, and those of Claude Code
+FAILURES = ("block", "continue")
+REFUSED = "Every call that it would guard is refused until you fix it"
+LEFT_OUT = "It is left out"
+
+
+class RawHook(NamedTuple):
+    event: str
+    matcher: str
+    command: dict[str, object]
+    entry: str  # where it is in its file: 'hooks.PreToolUse[0].hooks[1]'
+    broken: str = ""  # why it cannot run
+
+
+def check_hooks(value: object) -> Checked:
+    reader = _Reader()
+    for event, groups in table(value).items():
+        reader.event(event, groups)
+    return Checked(tuple(reader.good), tuple(reader.wrong))
+
+
+def unreadable_guards(text: str) -> tuple[RawHook, ...]:
+    """Of a file that cannot be read: its hooks are lost, so whatever they would have guarded is refused."""
+    found = [event for event in GUARD_EVENTS if f'"{event}"' in text or f"hooks.{event}" in text]
+    return tuple([RawHook(event, "", {}, f"hooks.{event}", "the settings file cannot be read") for event in found])
+
+
+def place_of(path: tuple[str | int, ...]) -> str:
+    return "hooks" + "".join([f"[{part}]" if isinstance(part, int) else f".{part}" for part in path])
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.good: list[RawHook] = []
+        self.wrong: list[Wrong] = []
+
+    def event(self, event: str, groups: object) -> None:
+        if isinstance(groups, dict) and not {"hooks", "command"}.isdisjoint(cast("dict[str, object]", groups)):
+            self.wrong.append(Wrong("it must be a list; the one entry that it is holds", event))
+            groups = [groups]
+        if not isinstance(groups, list):
+            self.broken(event, "", "it must be a list", (event,))
+            return
+        for number, group in enumerate(cast("list[object]", groups)):
+            self.group(event, group, (event, number))
+
+    def group(self, event: str, value: object, path: tuple[str | int, ...]) -> None:
+        if not isinstance(value, dict):
+            self.broken(event, "", "it must be a table: names with values", path)
+            return
+        group = cast("dict[str, object]", value)
+        matcher = self.matcher(event, group.get("matcher"), path)
+        inner = group.get("hooks")
+        if inner is None and "command" in group:
+            self.wrong.append(Wrong("it needs a list 'hooks' around its command; the command holds", *path))
+            self.command(event, matcher, {name: one for name, one in group.items() if name != "matcher"}, path)
+            return
+        self.fields(group, GROUP_FIELDS, path)
+        for at, entry in self.entries(event, matcher, inner, path):
+            self.command(event, matcher, entry, (*path, "hooks", at))
+
+    def entries(
+        self, event: str, matcher: str, inner: object, path: tuple[str | int, ...]
+    ) -> Iterator[tuple[int, object]]:
+        if isinstance(inner, dict):
+            self.wrong.append(Wrong("'hooks' must be a list; the one hook that it is holds", *path))
+            yield 0, inner  # pyright: ignore[reportUnknownMemberType]
+        elif isinstance(inner, list):
+            if not inner:
+                self.warn("its list 'hooks' is empty, so nothing runs", *path)
+            yield from enumerate(cast("list[object]", inner))
+        else:
+            self.broken(event, matcher, "it needs a list 'hooks'", path)
+
+    def matcher(self, event: str, matcher: object, path: tuple[str | int, ...]) -> str:
+        if matcher is None:
+            return ""
+        why = _trouble_with(matcher)
+        if why:
+            self.warn(f"{why}. Its hooks run for every call of {event}", *path, "matcher")
+        return "" if why else str(matcher)
+
+    def command(self, event: str, matcher: str, value: object, path: tuple[str | int, ...]) -> None:
+        if not isinstance(value, dict):
+            self.broken(event, matcher, "it must be a table: names with values", path)
+            return
+        hook = dict(cast("dict[str, object]", value))
+        if "type" not in hook and isinstance(hook.get("command"), str):
+            self.wrong.append(Wrong("its 'type' is missing; 'command' holds", *path))
+            hook["type"] = "command"
+        needs = NEEDS.get(str(hook.get("type")))
+        if needs is None:
+            kinds = tuple(NEEDS)
+            says = f"its 'type' must be one of {', '.join(kinds)}{near(str(hook.get('type')), kinds)}"
+            self.broken(event, matcher, says, path)
+        elif not isinstance(hook.get(needs), str) or not str(hook[needs]).strip():
+            self.broken(event, matcher, f"it needs a text '{needs}'", path)
+        else:
+            self.details(hook, path)
+            self.good.append(RawHook(event, matcher, hook, place_of(path)))
+
+    def details(self, hook: dict[str, object], path: tuple[str | int, ...]) -> None:
+        self.fields(hook, ENTRY_FIELDS, path)
+        try:
+            if "timeout" in hook:
+                amount(hook["timeout"])
+        except Wrong as error:
+            del hook["timeout"]
+            self.warn(f"{error.says}. Its hook has the usual time limit", *path, "timeout")
+        if hook.get("onFailure", "block") not in FAILURES:
+            hook["onFailure"] = "block"
+            self.warn("it must be 'block' or 'continue'. A failure of its hook is a no", *path, "onFailure")
+        if not isinstance(hook.get("async", False), bool):
+            del hook["async"]
+            self.warn("it must be true or false. Its hook is waited for", *path, "async")
+
+    def fields(self, entry: dict[str, object], known: tuple[str, ...], path: tuple[str | int, ...]) -> None:
+        for name in entry:
+            if name not in known:
+                self.warn(f"there is no such field{near(name, known)}", *path, name)
+
+    def broken(self, event: str, matcher: str, says: str, path: tuple[str | int, ...]) -> None:
+        guards = event in GUARD_EVENTS
+        self.wrong.append(Wrong(f"{says}. {REFUSED if guards else LEFT_OUT}", *path))
+        if guards:
+            self.good.append(RawHook(event, matcher, {}, place_of(path), says))
+
+    def warn(self, says: str, *path: str | int) -> None:
+        self.wrong.append(Wrong(says, *path, in_force=True))
+
+
+def _trouble_with(matcher: object) -> str:
+    if not isinstance(matcher, str):
+        return "it must be a text"
+    try:
+        compile_matcher(matcher)
+    except ValueError as error:
+        return str(error)
+    return ""
