@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
+import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,11 @@ import pytest
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
 from mainspring.assembly.sandbox import Ground, Sandboxing
 from mainspring.engine.shared import Policy
+from mainspring.hooks.commands import Shell
+from mainspring.hooks.points import Opinion, Point
+from mainspring.hooks.runner import Runner
 from mainspring.processes import landlock
+from mainspring.processes.bubblewrap import SandboxError
 from mainspring.processes.child import Job, Walls
 from mainspring.processes.children import Children
 from mainspring.settings.values import Sandbox as Wanted
@@ -178,3 +185,116 @@ def test_auto_allow_is_a_wish_of_the_user(serve: Serve, wanted: bool) -> None:
     settings(stage, sandbox={"autoAllowBashIfSandboxed": wanted})
     stage.run("-p", "go")
     assert (stage.folder / "here").exists() is wanted
+
+
+# --- folders of ours that cannot be written -------------------------------------------------------------------------
+
+HERE = ["unshare", "-rm", "sh", "-c"]  # with mounts of its own
+
+
+def in_world(stage: Stage, mounts: str, *flags: str) -> subprocess.CompletedProcess[bytes]:
+    """The command, after mounts that only it sees."""
+    words = [*COMMAND, "-p", "go", "--output-format=stream-json", "--verbose", "--allowedTools=Bash", *flags]
+    return subprocess.run(
+        [*HERE, f'{mounts} && exec "$@"', "world", *words],
+        cwd=stage.folder,
+        env=stage.environment,
+        input=b"",
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def escaping(serve: Serve) -> Stage:
+    outside = "/var/mainspring-was-here"
+    stage = serve(Say.of(bash(f"touch here; touch {outside} || echo kept in")), Say.of("Done."))
+    stage.home.mkdir(parents=True, exist_ok=True)
+    return stage
+
+
+HOMES = {
+    "read-only": "mount --bind {home} {home} && mount -o remount,bind,ro {home}",
+    "without inodes": "mount -t tmpfs -o nr_inodes=1 none {home}",
+    "full": "mount -t tmpfs -o size=4k none {home} && { cat /dev/zero > {home}/big 2> /dev/null; true; }",
+    "no folder": "mount -t tmpfs none {home} && touch {home}/x && export MAINSPRING_HOME={home}/x/y",
+    "missing in /proc": "export MAINSPRING_HOME=/proc/mainspring",
+}
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_a_home_that_cannot_be_written_does_not_turn_the_sandbox_off(serve: Serve, home: str) -> None:
+    stage = escaping(serve)
+    done = in_world(stage, HOMES[home].replace("{home}", str(stage.home)))
+    shown = frames(done.stdout)
+    assert shown[0]["sandbox"] == "sandbox: on (bubblewrap)", done.stderr
+    assert "kept in" in results(shown)[0]
+    assert not Path("/var/mainspring-was-here").exists()
+    assert (stage.folder / "here").exists()
+    assert b"without a sandbox" not in done.stderr
+    if home != "full":  # a folder can still be made in there
+        assert b"cannot be written" in done.stderr
+        assert b"the sandbox uses '" in done.stderr
+
+
+def test_where_nothing_can_be_written_no_command_runs(serve: Serve) -> None:
+    stage = escaping(serve)
+    closed = " && ".join(f"mount -t tmpfs -o ro none {folder}" for folder in ("/tmp", "/var/tmp", "/dev/shm"))
+    work = f"mkdir /mnt/work 2> /dev/null; mount --bind {stage.folder} /mnt"  # it may lie in /tmp
+    done = in_world(stage, f"export MAINSPRING_HOME=/proc/mainspring && {work} && cd /mnt && {closed}")
+    [result] = results(frames(done.stdout))
+    assert "cannot be put into its sandbox: the sandbox has no folder that it can write" in result
+    assert not (stage.folder / "here").exists()
+    assert not Path("/var/mainspring-was-here").exists()
+
+
+def test_on_a_full_disk_no_protected_place_can_be_made(serve: Serve) -> None:
+    """What is missing is held by a folder in its place. Where that cannot be made, a command could make room for it."""
+    script = "import os; os.remove('filler'); os.mkdir('.cla' + 'ude'); print('made')"
+    stage = serve(Say.of(bash(f'python3 -c "{script}"')), Say.of("Done."))
+    full = f"mount -t tmpfs -o nr_inodes=2 none {stage.folder} && cd {stage.folder} && touch filler"
+    done = in_world(stage, full)
+    [result] = results(frames(done.stdout))
+    assert "cannot be held for the sandbox (No space left on device): free some space" in result
+
+
+# --- the user's own programs ----------------------------------------------------------------------------------------
+
+
+def test_a_hook_finds_the_real_temporary_folder(serve: Serve) -> None:
+    """A log that it writes there stays; what the model's commands write there does not."""
+    stage = serve(Say.of(bash("touch /tmp/$(cat name)-model; echo $?")), Say.of("Done."))
+    log = Path(tempfile.mkdtemp(prefix="hook-log-", dir="/tmp"))
+    (stage.folder / "name").write_text(log.name)
+    hook = {"type": "command", "command": f"echo $TMPDIR >> {log}/log; mktemp >> {log}/log; touch /var/mainspring-hook"}
+    settings(stage, hooks={"PreToolUse": [{"hooks": [hook]}]})
+    try:
+        shown = play(stage)
+        temp, made = (log / "log").read_text().splitlines()
+        assert temp == "/tmp"
+        assert Path(made).is_file()
+        Path(made).unlink()
+        assert "0" in results(shown)[0]
+        assert not Path(f"{log}-model").exists()
+        assert not Path("/var/mainspring-hook").exists()
+    finally:
+        shutil.rmtree(log)
+
+
+def test_a_guard_whose_sandbox_fails_refuses(tmp_path: Path) -> None:
+    """With bubblewrap gone in the middle of a session, say."""
+
+    def fails(_: Job) -> AbstractContextManager[Job]:
+        raise SandboxError("its walls cannot be built")
+
+    async def main() -> Opinion:
+        children = Children(around=fails)
+        hook = Shell(children, {"PATH": "/usr/bin:/bin"}, cwd=str(tmp_path)).hook(
+            Point.PRE_TOOL_USE, "", {"command": "touch ran"}
+        )
+        return await Runner([hook]).ask(Point.PRE_TOOL_USE, {}, "Bash")
+
+    opinion = asyncio.run(main())
+    assert opinion.decision == "deny"
+    assert "cannot be started: its walls cannot be built" in opinion.reason
+    assert not (tmp_path / "ran").exists()

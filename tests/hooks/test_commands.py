@@ -200,6 +200,8 @@ CANNOT_START = {
     "no command": ("no-such-guard-xyz", "cannot be started: .*command not found"),
     "not executable": ("./plain", "cannot be started: .*Permission denied"),
     "says so": ("exit 127", "cannot be started: exit code 127"),
+    "no bubblewrap": ("echo bwrap: no >&2; exit 1", "cannot be started: bwrap: no"),
+    "no landlock": ("echo mainspring-landlock: no >&2; exit 70", "cannot be started: mainspring-landlock: no"),
     "a NUL": ("true\0", "cannot be started: .*null byte"),
     "killed": ("kill -KILL $$", "was ended by signal 9"),
     "its child was killed": ("echo dying >&2; bash -c 'kill -TERM $$'; exit $?", "was ended by signal 15: dying"),

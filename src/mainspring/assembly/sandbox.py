@@ -5,7 +5,9 @@ Nothing of it is loaded before it is needed: when the first command is run, or w
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
@@ -68,8 +70,8 @@ class Sandboxing:
             level = level_of(wanted)
             answer = Answer(None)
             if level is not Level.OFF:
-                home = ground.home or self._own_folder()
-                with suppress(OSError):  # the probe says what is wrong
+                home = ground.home or "/"  # where nobody can write, another folder is taken
+                with suppress(OSError):
                     make_folder(home)  # on a fresh machine nobody has made it yet
                 # Landlock keeps files at the top of a repository from being made: better than nothing, if asked for.
                 kinds = tuple(Kind) if wanted.required else (Kind.BUBBLEWRAP,)
@@ -124,7 +126,10 @@ class Sandboxing:
         if not self.in_force:
             return nullcontext(job)
         if self._sandbox is None:
-            self._sandbox = self._build()
+            try:
+                self._sandbox = self._build()
+            except OSError as error:
+                raise refused(error) from None
         return self._sandbox.around(job)
 
     def notes(self, said: tuple[str, ...]) -> tuple[str, ...]:
@@ -147,19 +152,48 @@ class Sandboxing:
         from mainspring.processes.sandbox import Rooms, build
 
         ground = self._ground
-        state = f"{ground.home or self._own_folder()}/sandbox"
-        os.makedirs(state, 0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
+        state = self._state_folder()
         temp = f"{self._own_folder()}/tmp"  # noqa: S108  # in a folder of our own
         os.makedirs(temp, 0o700, exist_ok=True)  # noqa: PTH103
         rules = ground.may_read()
         denied = (*ground.masked, *(_unreadable(ground.folders, rules) if rules is not None else ()))
-        return build(self.standing, Rooms(ground.folders, temp, state, denied=denied), way=self._way)
+        kept = tuple([path for path in (ground.home, os.environ.get("HOME")) if path])
+        return build(self.standing, Rooms(ground.folders, temp, state, denied=denied, kept=kept), way=self._way)
+
+    def _state_folder(self) -> str:
+        """In our home; where that cannot be written (read-only, full), in the system's temporary folder, which is told.
+        Without either no command runs: it would run without its sandbox."""
+        home = self._ground.home
+        if home is None:
+            return checked_folder(f"{self._own_folder()}/sandbox")
+        try:
+            return checked_folder(f"{home}/sandbox")
+        except OSError as error:
+            state = self._shared_folder()
+            self._ground.tell(f"'{home}' cannot be written ({error.strerror}): the sandbox uses '{state}' instead")
+            return state
+
+    def _shared_folder(self) -> str:
+        """One for all sessions of this user, which share its locks; if somebody else took its name, one of our own."""
+        import tempfile
+
+        folder = f"{tempfile.gettempdir()}/mainspring-sandbox-{os.getuid()}"
+        with suppress(OSError):
+            checked_folder(folder)
+            found = os.lstat(folder)
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+                return folder
+        return checked_folder(f"{self._own_folder()}/sandbox")
 
     def _own_folder(self) -> str:
         if not self._temp:
             import tempfile
 
-            self._temp = tempfile.mkdtemp(prefix="mainspring-")
+            from mainspring.processes.sandbox import TEMP_PREFIX
+
+            if tempfile.gettempdir() in self._ground.folders:  # Python's last resort: a command could replace it there
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS), "/tmp")  # noqa: S108
+            self._temp = tempfile.mkdtemp(prefix=TEMP_PREFIX)
         return self._temp
 
     def _tell(self) -> None:
@@ -178,6 +212,24 @@ class Sandboxing:
                     file.write(standing.reason)
         how = "in a lower sandbox (landlock)" if standing.program else "without a sandbox"
         self._ground.tell(f"commands run {how}: {standing.reason}")
+
+
+def checked_folder(path: str) -> str:
+    """It, made if it is missing. Raises `OSError` where nothing can be made in it."""
+    import tempfile
+
+    os.makedirs(path, 0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
+    os.rmdir(tempfile.mkdtemp(dir=path))  # noqa: PTH106
+    return path
+
+
+def refused(error: OSError) -> UsageError:
+    from mainspring.processes.bubblewrap import SandboxError
+
+    return SandboxError(
+        f"the sandbox has no folder that it can write ({error.strerror}: '{error.filename}'), so no command is run. "
+        "Free some space, set TMPDIR to a folder that you can write, or switch the sandbox off in your settings"
+    )
 
 
 def level_of(wanted: Wanted) -> Level:

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from mainspring.core.errors import UsageError
 from mainspring.hooks.answers import LONGEST_TEXT, WrongAnswer, blocked, opinion_in
 from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, Opinion, Point
 from mainspring.hooks.runner import SECONDS, Hook
@@ -31,6 +32,7 @@ NO, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
 KILLED = range(129, 193)  # what a shell says of a command that a signal ended: 128 and its number
 MOST_SHOWN = 2_000  # characters of standard error that are told
 MOST_PRINTED = 1_000_000  # bytes of an answer
+NO_SANDBOX = ("bwrap: ", "mainspring-landlock: ")  # how what is said begins where the sandbox itself has failed
 LONGEST_NAME = 80  # characters of a command that name it
 
 # What these print as plain text is for the model.
@@ -70,7 +72,7 @@ class Shell:
             return GoesOn(running, early.heard.result(), partial(spoken, point=point))
         try:
             ended = running.result()
-        except (OSError, ValueError) as error:  # no such folder, too long, a NUL
+        except (OSError, ValueError, UsageError) as error:  # no such folder, too long, a NUL, no sandbox
             raise Unasked(f"cannot be started: {error}") from None
         return spoken(ended, point)
 
@@ -84,7 +86,7 @@ class Shell:
         if shell is None:
             raise Unasked("cannot be started: there is no 'bash' and no 'sh' outside of the working folders")
         script = f"{first_words(mark)}{command}" if bash else command  # other shells have no such word
-        return Job((shell, "-c", script), self._cwd, self._env, sizes, given, mark=mark, walls=Walls.USUAL)
+        return Job((shell, "-c", script), self._cwd, self._env, sizes, given, mark=mark, walls=Walls.OWN)
 
 
 def made(point: Point, matcher: str | None, entry: Mapping[str, object], ask: Any, name: str) -> Hook:
@@ -164,7 +166,7 @@ def understood(ended: Ended, point: Point) -> Opinion:
     because = f": {told}" if told else ""
     if ended.code == NO and (point in GUARDS or point in CAN_BLOCK):
         return blocked(point, told or "A hook said no, and not why.")
-    if ended.code in (NOT_EXECUTABLE, NOT_FOUND):
+    if ended.code in (NOT_EXECUTABLE, NOT_FOUND) or (ended.code and told.startswith(NO_SANDBOX)):
         raise Unasked(f"cannot be started: {told or f'exit code {ended.code}'}")
     if ended.code < 0 or ended.code in KILLED:
         raise Unasked(f"was ended by signal {-ended.code if ended.code < 0 else ended.code - 128}{because}")

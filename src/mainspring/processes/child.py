@@ -39,6 +39,7 @@ class Walls(StrEnum):
 
     NONE = "none"  # all that we may: our own programs, and what a person has let out
     USUAL = "usual"
+    OWN = "own"  # the same, but with the real temporary folders: for hooks and the like, which are the user's programs
     GIT = "git"  # the same, but `.git` can be written: for commands that run nothing but git
     INIT = "init"  # and its configuration, too: for those that run nothing but `git init` and set a name
 

@@ -25,7 +25,7 @@ from mainspring.processes import seccomp
 from mainspring.processes.bubblewrap import SandboxError, check_workspace
 from mainspring.processes.child import Job, Walls
 from mainspring.processes.paths import within
-from mainspring.processes.sandbox import TEMP_NAMES, Rooms
+from mainspring.processes.sandbox import Rooms, real_temps, scratch, temp_env
 from mainspring.processes.sandbox_git_left import move_aside
 from mainspring.processes.sandbox_places import Seen, Workspace, look
 
@@ -88,7 +88,6 @@ class Landlocked:
         for folder in (*self._rooms.folders, *self._rooms.writable):
             check_workspace(folder)
         self._aside = f"{os.path.realpath(rooms.state)}/aside"
-        self._env = dict.fromkeys(TEMP_NAMES, self._rooms.temp)
         self._seen: Seen = {}
 
     @contextmanager
@@ -101,6 +100,7 @@ class Landlocked:
         writable = (*rooms.folders, *rooms.writable)
         found = {folder: look(folder, writable, self._seen) for folder in rooms.folders}
         rules = [*_always(rooms), *_of_workspaces(found, rooms.denied), *_readable(rooms.denied)]
+        rules += [Rule(TREE, folder) for folder in self._temps(job)]
         if len(rules) > MOST_RULES:
             raise SandboxError(f"landlock would need {len(rules):,} rules: deny fewer paths, or install bubblewrap")
         with ExitStack() as stack:
@@ -114,11 +114,18 @@ class Landlocked:
             language = job.env.get("LC_CTYPE", "")
             words = (self._program, "-I", "-S", HELPER, str(descriptor), str(os.getpid()), language)
             passed = (*job.passed, descriptor)
-            env = {**job.env, **self._env}
+            env = {**job.env, **temp_env(job, rooms.temp)}
             yield job._replace(argv=(*words, *job.argv), passed=passed, env=env, notes=notes)
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _temps(self, job: Job) -> list[str]:
+        """Landlock cannot keep a part of a folder, so one with something of ours in it stays closed."""
+        rooms = self._rooms
+        kept = (*rooms.kept, *rooms.folders, *rooms.denied, rooms.state)
+        real = real_temps() if job.walls is Walls.OWN else ()
+        return [folder for folder in real if not any(within(os.path.realpath(path), folder) for path in kept)]
 
     def _look_after(self, folder: str, found: Workspace, notes: list[str]) -> None:
         for path in found.missing:
@@ -184,7 +191,6 @@ def _around(path: str, top: str) -> Iterator[str]:
 def trouble(home: str) -> str:
     """What is wrong with landlock here, if something is: it is tried around `true`."""
     import subprocess
-    import tempfile
 
     from mainspring.processes.programs import find
 
@@ -192,8 +198,8 @@ def trouble(home: str) -> str:
     if true is None:
         return "there is no 'true' to try it with: install the package 'coreutils'"
     try:
-        with tempfile.TemporaryDirectory(dir=home) as temp:
-            walls = Landlocked(sys.executable, Rooms((), temp, home))
+        with scratch(home) as (temp, state):
+            walls = Landlocked(sys.executable, Rooms((), temp, state))
             with walls.around(Job((true,), "/", {})) as job:
                 ended = subprocess.run(  # noqa: S603  # our own words
                     list(job.argv), pass_fds=job.passed, env={}, stdin=subprocess.DEVNULL, capture_output=True,

@@ -13,17 +13,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
 
 from mainspring.processes import seccomp
-from mainspring.processes.bubblewrap import Access, Place, Profile, SandboxError, arguments, check_workspace
-from mainspring.processes.child import Job
+from mainspring.processes.bubblewrap import (
+    TEMPORARY,
+    Access,
+    Place,
+    Profile,
+    SandboxError,
+    arguments,
+    check_workspace,
+)
+from mainspring.processes.child import Job, Walls
 from mainspring.processes.paths import within
 from mainspring.processes.sandbox_visit import Shared, Visit
 
 TEMP_NAMES = ("TMPDIR", "TMP", "TEMP")
+TEMP_PREFIX = "mainspring-"  # of folders that sessions make in a temporary folder, and trust by their path
 
 
 class Level(StrEnum):
@@ -77,6 +86,26 @@ def settle(wanted: Level, answer: Answer) -> Standing:
     return Standing(wanted, answer.program, answer.reason, answer.kind)
 
 
+@contextmanager
+def scratch(home: str) -> Generator[tuple[str, str]]:
+    """Two new folders to try walls with: in our home or, if it cannot be written, in the system's temporary folder.
+    Raises `OSError` if neither can be."""
+    import tempfile
+
+    try:
+        folder = tempfile.mkdtemp(dir=home)
+    except OSError:
+        folder = tempfile.mkdtemp()
+    try:
+        for name in ("temp", "state"):
+            os.mkdir(f"{folder}/{name}", 0o700)  # noqa: PTH102  # pathlib takes 8 ms to load
+        yield f"{folder}/temp", f"{folder}/state"
+    finally:
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Rooms(NamedTuple):
     """What a command finds inside. All are absolute; links on the way to them are followed."""
 
@@ -85,6 +114,7 @@ class Rooms(NamedTuple):
     state: str  # a folder of ours, for locks
     writable: tuple[str, ...] = ()  # beyond: caches, say; nothing is protected in there
     denied: tuple[str, ...] = ()  # neither read nor written, nor listed
+    kept: tuple[str, ...] = ()  # never written, also where the real temporary folders can be: our home, say
 
 
 class Way(NamedTuple):
@@ -134,7 +164,8 @@ class Sandbox:
         self._shared = Shared(rooms.folders, rooms.writable, rooms.denied, rooms.state)
         self._profile = Profile(program, rooms.temp, _nothing_in(rooms.state), net=way is not None)
         self._way = way or Way()
-        self._env = {**self._way.env, **dict.fromkeys(TEMP_NAMES, "/tmp")}  # noqa: S108  # it is private in there
+        self._temp = _identity(rooms.temp)
+        self._kept = (os.path.dirname(rooms.temp), *[os.path.realpath(path) for path in rooms.kept])  # noqa: PTH120
 
     @contextmanager
     def around(self, job: Job) -> Generator[Job]:
@@ -142,10 +173,13 @@ class Sandbox:
 
         What a person should know is added to its `notes`; they are whole when this is left."""
         notes: list[str] = [] if job.notes is None else job.notes
+        if self._temp is not None and _identity(self._profile.temp) != self._temp:
+            raise SandboxError(f"'{self._profile.temp}', the sandbox's own '/tmp', was replaced: start again")
         with ExitStack() as stack:
             visit = Visit(self._shared, job.walls, stack, notes)
-            found = visit.places()
-            masks = list(_masks(self._denied))
+            real = real_temps() if job.walls is Walls.OWN else ()
+            found = [*visit.places(), *[Place(folder, Access.WRITE) for folder in real]]
+            masks = [*_masks(self._denied), *_kept_in(real, self._kept)]
             places = (*found, *masks, *_on_the_way(masks, found))
             # One for each start, since it is read to its end.
             descriptor = os.memfd_create("mainspring-seccomp")
@@ -154,13 +188,43 @@ class Sandbox:
             os.lseek(descriptor, 0, os.SEEK_SET)
             profile = self._profile._replace(places=places)
             words = (*self._way.words, *arguments(profile, cwd=job.cwd, seccomp=descriptor))
-            env = {**job.env, **self._env, **visit.environment(job.env)}
+            env = {**job.env, **self._way.env, **temp_env(job, "/tmp"), **visit.environment(job.env)}  # noqa: S108
             passed = (*job.passed, descriptor)
             yield job._replace(argv=(*words, *job.argv), passed=passed, env=env, keeper=True, notes=notes)
 
     def close(self) -> None:
         """When nothing runs in it any more."""
         self._shared.close()
+
+
+def real_temps() -> tuple[str, ...]:
+    """The system's own, as far as there are any. A link leads to one that has a name of its own."""
+    return tuple([folder for folder in TEMPORARY if os.path.isdir(folder) and not os.path.islink(folder)])  # noqa: PTH112, PTH114
+
+
+def temp_env(job: Job, private: str) -> dict[str, str]:
+    """Where a job puts its temporary files. With the real folders its own choice holds, if it is one of them."""
+    named = {name: job.env[name] for name in TEMP_NAMES if name in job.env} if job.walls is Walls.OWN else {}
+    good = {name: path for name, path in named.items() if any(within(path, folder) for folder in real_temps())}
+    return {**dict.fromkeys(TEMP_NAMES, TEMPORARY[0] if job.walls is Walls.OWN else private), **good}
+
+
+def _kept_in(real: tuple[str, ...], kept: Iterable[str]) -> Generator[Place]:
+    """What in a real temporary folder must stay as it is: renamed, another could be put where we look for it."""
+    for folder in real:
+        for path in kept:
+            if within(path, folder) and path != folder and os.path.isdir(path):  # noqa: PTH112  # as above
+                yield Place(path, Access.READ)
+        with suppress(OSError), os.scandir(folder) as entries:
+            others = [entry.path for entry in entries if entry.name.startswith(TEMP_PREFIX)]
+            yield from [Place(path, Access.READ_IF_THERE) for path in others if not os.path.islink(path)]  # noqa: PTH114
+
+
+def _identity(folder: str) -> tuple[int, int] | None:
+    with suppress(OSError):
+        found = os.lstat(folder)
+        return found.st_dev, found.st_ino
+    return None
 
 
 def _masks(denied: Iterable[str]) -> Generator[Place]:

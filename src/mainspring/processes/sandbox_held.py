@@ -13,6 +13,7 @@ something, and only who gets the lock alone removes anything.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -47,6 +48,12 @@ exec "$shell" -c "$remove" "$shell" "$@" 2>/dev/null
 """.replace("WAIT", str(WAIT))
 
 
+CLOSED = frozenset((
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG,
+    errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS,
+))  # fmt: skip  # why a place cannot be made, by anybody
+
+
 class Held:
     """Of one workspace, or of one repository: others may be at work in it from another workspace.
 
@@ -71,11 +78,22 @@ class Held:
             self.close()  # somebody ended it: there must be one while something is held
         self._guard = self._guard or self._start()
         self._share()
-        held = {path for path in paths if self._hold_folder(path)}
-        held |= {path for path, data in (files or {}).items() if self._hold_file(path, data)}
-        self._paths |= held
         self._holding += 1
+        held = set[str]()
+        try:
+            for path in paths:
+                self._note(held, path, self._hold_folder(path))
+            for path, data in (files or {}).items():
+                self._note(held, path, self._hold_file(path, data))
+        except BaseException:
+            self.release()
+            raise
         return held
+
+    def _note(self, held: set[str], path: str, is_held: bool) -> None:
+        if is_held:
+            held.add(path)
+            self._paths.add(path)
 
     def _share(self) -> None:
         """Others have the lock alone for milliseconds. We do not wait for ever: all that we do waits meanwhile."""
@@ -130,8 +148,8 @@ class Held:
             os.mkdir(path, MODE)  # noqa: PTH102
         except FileExistsError:
             return True
-        except OSError:
-            return False
+        except OSError as error:
+            return _is_closed_to_all(error, path)
         return True
 
     def _hold_file(self, path: str, data: bytes) -> bool:
@@ -140,8 +158,8 @@ class Held:
             _make_file(path, data)
         except FileExistsError:
             return True
-        except OSError:
-            return False
+        except OSError as error:
+            return _is_closed_to_all(error, path)
         return True
 
     def _tell(self, path: str) -> None:
@@ -170,6 +188,13 @@ class Held:
             env={"PATH": "/usr/bin:/bin"},
             start_new_session=True,  # Ctrl-C is for us
         )
+
+
+def _is_closed_to_all(error: OSError, path: str) -> bool:
+    """False: a command cannot make it either. On a full disk it can, once it has made room: then it must not run."""
+    if error.errno in CLOSED:
+        return False
+    raise SandboxError(f"'{path}' cannot be held for the sandbox ({error.strerror}): free some space, and try again")
 
 
 def is_ours(path: str) -> bool:

@@ -2,7 +2,8 @@
 
 A yes is kept in our folder, for this bubblewrap, this kernel, this user and these walls: the next start only compares.
 A no is asked again, since it goes away when somebody installs a package or changes a setting. If a kept yes is wrong,
-commands fail and say so; none runs without walls.
+commands fail and say so; none runs without walls. A home that cannot be written is no reason for a no: the walls are
+tried in another folder.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ import msgspec
 from mainspring.processes import bubblewrap
 from mainspring.processes.child import Job
 from mainspring.processes.programs import find
-from mainspring.processes.sandbox import Answer, Kind, Rooms, Sandbox
+from mainspring.processes.sandbox import Answer, Kind, Rooms, Sandbox, scratch
 
 FILE = "sandbox.json"
 SECONDS = 10.0  # for something that takes 10 ms
+
+
+class NotTried(Exception):  # noqa: N818  # it reads as what it says
+    """No folder can be written, so nothing is known. Whoever builds the walls then fails as well, and runs nothing."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -59,7 +64,10 @@ def _bubblewrap(home: str, path: str, outside: Iterable[str]) -> Answer:
     now = Kept(program, os.stat(program).st_mtime_ns, os.uname().release, os.getuid(), bubblewrap.VERSION)  # noqa: PTH116
     if _kept(home) == now:
         return Answer(program)
-    wrong = _try(program, home)
+    try:
+        wrong = _try(program, home)
+    except NotTried:
+        return Answer(program)
     if wrong:
         return Answer(None, wrong)
     _keep(home, now)
@@ -71,12 +79,13 @@ def _try(program: str, home: str) -> str:
     true = find("true")
     if true is None:
         return "there is no 'true' to try it with: install the package 'coreutils'"
-    import tempfile
-
     try:
-        with tempfile.TemporaryDirectory(dir=home) as temp:
-            sandbox = Sandbox(program, Rooms((), temp, home))
-            with sandbox.around(Job((true,), "/", {})) as job:
+        with contextlib.ExitStack() as stack:
+            try:
+                temp, state = stack.enter_context(scratch(home))
+            except OSError as error:
+                raise NotTried from error
+            with Sandbox(program, Rooms((), temp, state)).around(Job((true,), "/", {})) as job:
                 ended = subprocess.run(  # noqa: S603  # our own words
                     list(job.argv), pass_fds=job.passed, env={}, stdin=subprocess.DEVNULL, capture_output=True,
                     timeout=SECONDS, check=False, start_new_session=True,
