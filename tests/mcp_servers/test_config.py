@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from settings.stage import Stage
 
-from mainspring.assembly.mcp import Found, Place, configured, seconds, secrets_of, undriven
+from mainspring.assembly.mcp import Found, Place, configured, seconds, undriven
 from mainspring.assembly.options import StartError
 from mainspring.cli.flags import parse
 from mainspring.secrets import held
+from mainspring.secrets.named import secrets_in
 
 SHOP = {"command": "shop", "args": ["--big"], "env": {"A": "b"}}
 
@@ -213,7 +214,7 @@ def test_what_is_given_to_a_server_is_covered_like_our_own_keys(tmp_path: Path) 
     far = {"type": "http", "url": "http://x", "headers": {"Authorization": f"Bearer {token}", "X-Colour": "a" * 30}}
     near = {"command": "x", "env": {"GITHUB_TOKEN": token, "API_KEY": "test"}}
     both = found(Stage(tmp_path), "--mcp-config", given({"far": far, "near": near}))
-    assert [set(secrets_of(server)) for server in both.servers] == [{token}, {token}]
+    assert [set(secrets_in({**server.headers, **server.env})) for server in both.servers] == [{token}, {token}]
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin as By
 from mainspring.core.messages import User
 from mainspring.core.value import Bundle
-from mainspring.processes.environment import sounds_secret
-from mainspring.secrets.held import LEAST_KEY, hold, hold_key
+from mainspring.secrets.held import hold, hold_key
+from mainspring.secrets.named import secrets_in
 from mainspring.settings.home import home_folder
 from mainspring.settings.keys import Wrong, table
 from mainspring.settings.mcp import ANYWHERE, FIELDS, FILE, KEY, NO_DRIVER, SDK, entries, filled_secrets, server
@@ -251,9 +251,9 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
         known, found = found.problems, undriven(found)
         for problem in found.problems[len(known) :]:
             warn(problem)
-    hold(*[secret for server in found.servers for secret in secrets_of(server)])
+    hold(*[secret for server in found.servers for secret in secrets_in({**server.headers, **server.env})], ours=False)
     for secret in found.secrets:
-        hold_key(secret)
+        hold_key(secret, ours=False)
     usual, place = Limits(), kit.place
     ground = Ground(place.root, trusted=found.trusted, home=home_folder(environ), folders=place.folders)
     host = Host(lambda: kit.children, lambda: kit.env, ground, relay)
@@ -262,18 +262,6 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
         start=seconds(environ, "MCP_TIMEOUT", usual.start), call=seconds(environ, "MCP_TOOL_TIMEOUT", usual.call)
     )
     return Servers(found.servers, host, window=window, is_away=is_away, warn=warn)
-
-
-def secrets_of(server: McpServer) -> list[str]:
-    """What was given to a server for it alone, by the names of headers and variables: it is covered in what we store
-    and show, as our own keys are."""
-    named = {**server.headers, **server.env}
-    words = [value.split()[-1] for name, value in named.items() if value.strip() and is_secret(name)]
-    return [word for word in words if len(word) >= LEAST_KEY]
-
-
-def is_secret(name: str) -> bool:
-    return sounds_secret(name) or name.lower() in ("authorization", "proxy-authorization")
 
 
 class Wired:

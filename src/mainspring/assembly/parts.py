@@ -103,8 +103,25 @@ def prepared(options: Options, environment: Environment, own: Own | None, holder
         holder=holder,
         servers=named_servers(options, settings, environment, cwd),
     )
+    hold_written(settings, environment)  # last: what belongs to a server was given to it
     tell(settings, options)
     return parts
+
+
+def hold_written(settings: Settings, environment: Environment) -> None:
+    """Secrets that settings know of, also where nothing uses them: they are covered in all that is stored and shown."""
+    others = [name for name in environment if name.endswith("_API_KEY")]
+    variables = {*others, *[entry.key_env for entry in settings.models if entry.key_env]} & environment.keys()
+    addresses = [one for one in (settings.api.base_url, *[model.base_url for model in settings.models]) if one]
+    if not variables and not settings.written and not any("@" in one for one in addresses):
+        return
+    from mainspring.secrets.held import hold, hold_key
+    from mainspring.secrets.named import passwords_in, secrets_in
+
+    for name in variables:
+        hold_key(environment[name].strip(), ours=name.startswith("ANTHROPIC"))
+    found = [word for pair in settings.written for word in secrets_in(dict([pair]))]
+    hold(*found, *passwords_in(addresses), ours=False)
 
 
 def reached(  # noqa: PLR0913, PLR0917  # what a way depends on

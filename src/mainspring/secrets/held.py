@@ -43,6 +43,7 @@ class Held:
         self._lock = threading.RLock()
         self._longest_first: tuple[str, ...] | None = ()
         self._index: Index | None = None  # None: they are few
+        self._not_ours: set[str] = set()  # those that are covered only, and may be given to whom they belong
 
     def add(self, values: Iterable[str]) -> None:
         with self._lock:
@@ -53,6 +54,14 @@ class Held:
                     self._holders[value] = 0
                     self._take(value)
                 self._holders[value] += 1
+
+    def are_ours(self, values: set[str], ours: bool) -> None:
+        """Before they are added. What was ours once stays so."""
+        with self._lock:
+            self._not_ours = self._not_ours - values if ours else self._not_ours | (values - self._holders.keys())
+
+    def is_ours(self, value: str) -> bool:
+        return value not in self._not_ours
 
     def give_back(self, values: set[str]) -> None:
         """May be called at any moment, also by the garbage collector while somebody is in here: it is only noted."""
@@ -71,6 +80,7 @@ class Held:
         while len(self._late) > LATE:
             value = next(iter(self._late))
             del self._late[value], self._holders[value]
+            self._not_ours.discard(value)
             self._longest_first = None
             if self._index is not None:
                 self._index.drop(value)
@@ -158,20 +168,22 @@ def bound(make: Callable[P, R]) -> Callable[P, R]:
     return make if holder is None else lambda *args, **kwargs: holder.run(make, *args, **kwargs)
 
 
-def hold(*secrets: str) -> None:
+def hold(*secrets: str, ours: bool = True) -> None:
+    """`ours`: they go to nobody. Others belong to a server or to the commands of tools, which get them."""
     new = {one for secret in secrets if secret for one in spellings(secret) if len(one) >= SHORTEST}
     holder = _holder.get()
+    _held.are_ours(new, ours)
     if new and holder is not None:
         holder.add(new)
     elif new:
         _held.add(new)
 
 
-def hold_key(value: str) -> None:
+def hold_key(value: str, *, ours: bool = True) -> None:
     """A key, unless it is a word that somebody put in the place of one for a server that wants none: to cover `ollama`
     or `content` wherever they stand would spoil the files of a session."""
     if len(value) >= LEAST_KEY or not value.isalpha():
-        hold(value)
+        hold(value, ours=ours)
 
 
 def spellings(secret: str) -> set[str]:
@@ -224,14 +236,15 @@ def covered(data: bytes) -> bytes:
     return data
 
 
-def is_in(value: object) -> bool:
-    """Whether a secret that we hold stands anywhere in a value made of JSON, names of fields included. Not recursive:
-    a model's input may be nested deeper than Python can follow."""
+def is_in(value: object, *, ours: bool = False) -> bool:
+    """Whether a secret that we hold stands anywhere in a value made of JSON, names of fields included; `ours`: one that
+    goes to nobody. Not recursive: a model's input may be nested deeper than Python can follow."""
     left = [value]
     while left:
         one = left.pop()
         if isinstance(one, str):
-            if _held.within(one):
+            found = _held.within(one)
+            if any(map(_held.is_ours, found)) if ours else found:
                 return True
         elif isinstance(one, dict):
             for name, inner in cast("dict[object, object]", one).items():

@@ -6,8 +6,10 @@ How a key combines and who may set it stands in the table of `keys.py`; this fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
+
+from msgspec.structs import replace
 
 from mainspring.settings.keys import BY_NAME, OUR_VARIABLES, By, Key, Merge
 from mainspring.settings.layers import Layer, Values, command_line_layer, environment_layers, file_layers
@@ -48,7 +50,7 @@ def combine(places: Places, environ: Mapping[str, str], said: str | None, source
     problems += [problem for layer in variables for problem in layer.problems]
     held = _Held([layer for layer in _in_order([*believed, *variables]) if layer.values])
     problems += _be_careful_beside_broken_files(held, files)
-    return _settings(held, own_env, tuple(problems))
+    return replace(_settings(held, own_env, tuple(problems)), written=tuple(_written(layers)))
 
 
 def _is_trusted(places: Places) -> bool:
@@ -202,6 +204,19 @@ def _env(layers: Iterable[Layer]) -> dict[str, str]:
     for layer in layers:
         found |= cast("dict[str, str]", layer.values.get("env", {}))
     return found
+
+
+def _written(layers: Iterable[Layer]) -> Iterator[tuple[str, str]]:
+    """Variables and headers of all layers, also of those that another one overrides or nobody trusts: their secrets are
+    known to us, and covered."""
+    for layer in layers:
+        yield from cast("dict[str, str]", layer.values.get("env", {})).items()
+        servers = cast("dict[str, dict[str, object]]", layer.values.get("mcpServers", {}))
+        for entry in servers.values():
+            for field in ("env", "headers"):
+                found = entry.get(field)
+                if isinstance(found, dict):
+                    yield from [(name, str(value)) for name, value in cast("dict[str, object]", found).items()]
 
 
 def _hooks(held: _Held) -> tuple[Hook, ...]:

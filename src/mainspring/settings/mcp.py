@@ -164,7 +164,7 @@ def server(found: McpEntry, environ: Mapping[str, str]) -> McpServer:
     )
     if made.url and not made.url.startswith(("http://", "https://")):
         raise Wrong("it must begin with 'http://' or 'https://'", "url")
-    if is_in([made.command, made.args, made.env, made.url, made.headers]):
+    if is_in([made.command, made.args, made.env, made.url, made.headers], ours=True):
         raise Wrong("it holds a key of this program, and such keys go to nobody: leave it out")
     return made
 

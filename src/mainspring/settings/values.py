@@ -193,6 +193,7 @@ class Settings(Value):
     thinking: bool | None = None
     max_thinking_tokens: int | None = None
     cleanup_days: int | None = None
+    written: tuple[tuple[str, str], ...] = ()  # each variable and header in any file, by its name, in force or not
 
     effective: tuple[Effective, ...] = ()
     problems: tuple[Problem, ...] = ()
