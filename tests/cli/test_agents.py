@@ -120,7 +120,7 @@ def test_an_agent_works_in_a_conversation_of_its_own_and_reports(serve: Serve) -
 
     first = cast.of("EXPLORE")[0].body
     assert "You change nothing" in first["system"][0]["text"]
-    assert str(stage.folder) in first["system"][-1]["text"]
+    assert str(stage.folder) in first["system"][1]["text"]
     assert [tool["name"] for tool in first["tools"]] == ["Read", "Glob", "Grep"]
     assert len(first["messages"]) == 1, "nothing of the session's conversation"
     assert "Off you go" not in json.dumps(first)

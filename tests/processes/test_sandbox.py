@@ -313,7 +313,7 @@ def test_the_probe_asks_once(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     first = sandbox_probe.probe(str(home))
     kept = home / sandbox_probe.FILE
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert sorted([path.name for path in home.iterdir()]) == ["nothing", sandbox_probe.FILE]
+    assert sorted([path.name for path in home.iterdir()]) == [sandbox_probe.FILE]
     stamp = kept.stat().st_ino
     assert sandbox_probe.probe(str(home)) == first
     assert kept.stat().st_ino == stamp  # not written again, so not asked again

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from mainspring.processes.bubblewrap import SandboxError
 from mainspring.processes.child import Walls
 from mainspring.processes.probe_field import Who, run_one
 from mainspring.processes.probes import PROBES, Probe
-from mainspring.processes.sandbox import TEMP_PREFIX, Answer, Kind, Rooms, Sandbox, Walled, build
+from mainspring.processes.sandbox import Answer, Kind, Rooms, Sandbox, Walled, build
 from processes.walls import LINUX, Box, bubblewrap, seen_folder
 
 pytestmark = LINUX
@@ -76,18 +75,19 @@ def test_nothing_else_is_opened(box: Box) -> None:
     assert not Path("/etc/x").exists()
 
 
-def test_folders_of_sessions_cannot_be_exchanged(box: Box) -> None:
+def test_folders_of_sessions_cannot_be_exchanged(box: Box, real: Path) -> None:
     """Renamed, a link could be put where the next command's private folder is looked for."""
-    theirs = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir="/tmp"))
-    (theirs / "tmp").mkdir()
-    behind(box, Sandbox(box.program, box.rooms._replace(temp=str(theirs / "tmp"))))
-    try:
-        tries = f"mv {theirs} {theirs}.gone; mv {theirs}/tmp {theirs}/gone; rm -rf {theirs}; touch {theirs}/x"
-        box.run(tries, Walls.OWN)
-        assert [path.name for path in theirs.iterdir()] == ["tmp"]
-        assert not os.path.lexists(f"{theirs}.gone")
-    finally:
-        shutil.rmtree(theirs)
+    shared = real / "mainspring-0"
+    for name in ("mine/tmp", "other/tmp"):
+        (shared / name).mkdir(parents=True)
+    behind(box, Sandbox(box.program, box.rooms._replace(temp=str(shared / "mine/tmp"), kept=(str(shared),))))
+    rename = 'python3 -c "import os, sys; os.rename(*sys.argv[1:])"'
+    for name in ("", "/mine", "/mine/tmp", "/other", "/other/tmp"):
+        path = f"{shared}{name}"
+        box.run(f"{rename} {path} {real}/gone; {rename} {path} {path}.gone; rm -rf {path}; touch {path}/x", Walls.OWN)
+    assert sorted([str(path.relative_to(real)) for path in real.rglob("*")]) == [
+        "mainspring-0", "mainspring-0/mine", "mainspring-0/mine/tmp", "mainspring-0/other", "mainspring-0/other/tmp",
+    ]  # fmt: skip
 
 
 def test_a_private_folder_that_was_replaced_is_not_used(box: Box) -> None:

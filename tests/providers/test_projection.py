@@ -298,6 +298,24 @@ def test_marks_stand_at_the_end_and_where_the_last_request_ended() -> None:
     assert "cache_control" in body["system"][-1]
 
 
+@pytest.mark.covers("D-39")
+@pytest.mark.parametrize(
+    ("system", "marked"),
+    [
+        (("a", "b"), [False, True]),
+        (("a", "b", "", "mine"), [False, True, False]),
+        (("a", " ", "b", "", "mine", "more"), [False, True, False, False]),
+        (("", "mine"), [True]),
+        (("",), []),
+    ],
+)
+def test_the_mark_of_the_system_text_is_where_sessions_stop_to_share_it(
+    system: tuple[str, ...], marked: list[bool]
+) -> None:
+    body = sent(request(), Conversation(History([replace(user("go"), id="u1")]), system=system, marks=("u1",)))
+    assert ["cache_control" in block for block in body.get("system", ())] == marked
+
+
 def test_a_mark_never_stands_on_thinking_and_there_are_never_more_than_four() -> None:
     thought = Assistant((Text("a"), Thinking("hm", signature(SONNET)), Text("b")), SONNET, id="a1")
     messages = [replace(user(f"u{n}"), id=f"u{n}") for n in range(6)]

@@ -210,8 +210,10 @@ def new_agents(household: Household) -> Agents:
 
 def system_of(kind: AgentKind, hands: Hands, household: Household) -> tuple[str, ...]:
     from mainspring.context import environment
+    from mainspring.context.prompt import with_nonce
 
-    return kind.prompt, environment.place(hands.place.cwd, git=household.found.memory.project.git)
+    place = environment.place(hands.place.cwd, git=household.found.memory.project.git)
+    return with_nonce((kind.prompt, place), household.found.nonce)
 
 
 def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
@@ -228,6 +230,7 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
         read=lambda: hands.place.read,
         children=lambda: kit.children,
         skills="Skill" in hands.offers,
+        nonce=household.found.nonce,
     )
     provider = ways.provider(config.model.name)  # its summaries go where its conversation goes, and nowhere else
     asked = replace(household.asked, provider=provider, config=config, ledger=ledger)

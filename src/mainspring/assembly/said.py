@@ -102,7 +102,7 @@ def attaching(
 
         seen = view(session.state.history, session.state.edits)
         there = [message.content for message in seen if isinstance(message, User)]
-        files = missing([one.attachment for one in brought], seen)
+        files = missing([one.attachment for one in brought], seen, found.nonce)
         told = [Attached(one.path.asked, one.what, one.why_not) for one in brought]
         return Heard((*[one for one in of_servers if one.content not in there], *files), tuple(told))
 

@@ -147,6 +147,8 @@ class Sandboxing:
             import shutil
 
             shutil.rmtree(self._temp, ignore_errors=True)
+            with suppress(OSError):  # other sessions are in there, or it is the system's
+                os.rmdir(os.path.dirname(self._temp))  # noqa: PTH106, PTH120  # pathlib takes 8 ms to load
 
     def _build(self) -> Walled:
         from mainspring.processes.sandbox import Rooms, build
@@ -157,7 +159,8 @@ class Sandboxing:
         os.makedirs(temp, 0o700, exist_ok=True)  # noqa: PTH103
         rules = ground.may_read()
         denied = (*ground.masked, *(_unreadable(ground.folders, rules) if rules is not None else ()))
-        kept = tuple([path for path in (ground.home, os.environ.get("HOME")) if path])
+        shared = os.path.dirname(self._own_folder())  # noqa: PTH120  # as above
+        kept = tuple([path for path in (ground.home, os.environ.get("HOME"), shared) if path])
         return build(self.standing, Rooms(ground.folders, temp, state, denied=denied, kept=kept), way=self._way)
 
     def _state_folder(self) -> str:
@@ -175,25 +178,21 @@ class Sandboxing:
 
     def _shared_folder(self) -> str:
         """One for all sessions of this user, which share its locks; if somebody else took its name, one of our own."""
-        import tempfile
-
-        folder = f"{tempfile.gettempdir()}/mainspring-sandbox-{os.getuid()}"
-        with suppress(OSError):
-            checked_folder(folder)
-            found = os.lstat(folder)
-            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
-                return folder
-        return checked_folder(f"{self._own_folder()}/sandbox")
+        shared = os.path.dirname(self._own_folder())  # noqa: PTH120  # pathlib takes 8 ms to load
+        return checked_folder(f"{shared if is_of_user(shared) else self._own_folder()}/sandbox")
 
     def _own_folder(self) -> str:
+        """Of this session. All of a user are in one folder, which hooks find in '/tmp' and cannot change."""
         if not self._temp:
             import tempfile
 
-            from mainspring.processes.sandbox import TEMP_PREFIX
-
-            if tempfile.gettempdir() in self._ground.folders:  # Python's last resort: a command could replace it there
+            temp = tempfile.gettempdir()
+            if temp in self._ground.folders:  # Python's last resort: a command could replace it there
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS), "/tmp")  # noqa: S108
-            self._temp = tempfile.mkdtemp(prefix=TEMP_PREFIX)
+            shared = f"{temp}/mainspring-{os.getuid()}"
+            with suppress(OSError):
+                os.mkdir(shared, 0o700)  # noqa: PTH102
+            self._temp = tempfile.mkdtemp(prefix="mainspring-", dir=shared if is_of_user(shared) else temp)
         return self._temp
 
     def _tell(self) -> None:
@@ -221,6 +220,14 @@ def checked_folder(path: str) -> str:
     os.makedirs(path, 0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
     os.rmdir(tempfile.mkdtemp(dir=path))  # noqa: PTH106
     return path
+
+
+def is_of_user(folder: str) -> bool:
+    """A folder that only this user can open: in a temporary folder anybody may have taken its name."""
+    with suppress(OSError):
+        found = os.lstat(folder)
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return False
 
 
 def refused(error: OSError) -> UsageError:

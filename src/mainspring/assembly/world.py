@@ -18,6 +18,8 @@ from mainspring.assembly.options import Options
 from mainspring.assembly.parts import Parts, money, open_journal, service_searches
 from mainspring.assembly.said import attaching, others, skill_names, skill_of
 from mainspring.assembly.sessions import Opened
+from mainspring.context.attachments import new_nonce
+from mainspring.context.prompt import with_nonce
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Assistant, User, user
@@ -150,6 +152,7 @@ def begin(
     """A session that begins, or goes on, and its file. `answer` puts a question to a person; None: nobody is there.
     `suggest` is told what that person may say next."""
     options, opened = parts.options, opened or open_journal(parts)
+    parts = replace(parts, config=replace(parts.config, nonce=nonce_of(opened.loaded)))
     if opened.journal is not None:
         parts.kit.place.spill = f"{side_folder(opened.journal.file)}/tool-results"
     ask = driven.answer if driven is not None else None  # at any time, also for an agent in the background
@@ -172,7 +175,7 @@ def begin(
     relay = driven.relay if driven is not None else None
 
     def instruct(words: str) -> None:
-        deps.system = (*system, words)
+        deps.system = with_nonce((*system, words), surroundings.nonce)
 
     servers = parts.holder.run(wired, parts, hands, instruct, relay)
     mind = new_mind(asked, surroundings, hands, lambda: deps.system, parts.kit, afterthoughts=thoughts)
@@ -180,7 +183,7 @@ def begin(
         parts.model.provider,
         hands,
         journal=opened.journal,
-        system=system,
+        system=with_nonce(system, surroundings.nonce),
         answer=answer,
         mind=mind,
         before_turn=servers.settle,
@@ -277,8 +280,16 @@ def used_before(loaded: Loaded | None) -> tuple[tuple[str, Usage], ...]:
     return tuple(used.items())
 
 
+def nonce_of(loaded: Loaded | None) -> str:
+    """A session that goes on keeps its own, and so does a fork: what the model has seen stays as it was (law 4). It is
+    stored with the config, never read from messages: hooks and servers have a say in those."""
+    config = loaded.config if loaded is not None else None
+    return (config.nonce if config is not None else "") or new_nonce()
+
+
 def surroundings_of(parts: Parts, driven: Driven | None) -> Surroundings:
     found = around(Site(parts.options, parts.environment, parts.cwd, parts.gate, parts.kit))
+    found.nonce = parts.config.nonce
     if driven is not None and driven.skills is not None:
         found.tell_only(driven.skills)
     return found

@@ -335,7 +335,7 @@ def _attachment(text: str) -> tuple[str, str]:
         return REMINDERS, ""
     head = text[len(opening) : text.find(">")]
     kind, _, rest = head.partition('"')
-    name = rest.removeprefix(' name="').rstrip('"')
+    name = rest.partition(' nonce="')[0].removeprefix(' name="').rstrip('"')
     if kind not in frozenset(Attached):
         return REMINDERS, name
     return ATTACHED.get(Attached(kind), kind), name

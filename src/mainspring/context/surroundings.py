@@ -50,11 +50,13 @@ class Around(Bundle):
     children: Callable[[], Children] | None = None  # who starts programs; asked for at the first one
     skills: bool = True  # whether the model can load one
     tell: Callable[[str], object] | None = None  # hears what was left out, once each
+    nonce: str = ""  # of the session's reminders
 
 
 class Surroundings:
     def __init__(self, around: Around) -> None:
         self._around = around
+        self.nonce = around.nonce
         self.memory = Memory(around.where)
         self._skills: Skills | None = None
         self._slash: Slash | None = None
@@ -141,20 +143,20 @@ class Surroundings:
         news = self._changes.news() if self._changes is not None else None
         last, self._last = self._last, (state.edits, today(now))
         again = changed or self.memory.refresh() or self._last != last or self._unsure
-        wanted = missing(self._standing(now), view(state.history, state.edits)) if again else ()
+        wanted = missing(self._standing(now), view(state.history, state.edits), self.nonce) if again else ()
         self._unsure = bool(wanted)  # an abort may lose them on their way: look once more
-        return (*wanted, *([render(news)] if news is not None else []))
+        return (*wanted, *([render(news, self.nonce)] if news is not None else []))
 
     def lost(self, state: State, now: int, sent: tuple[User, ...]) -> tuple[User, ...]:
         """What the layers have just taken out of the view: `state` has their edits, `sent` is on its way already."""
-        return missing(self._standing(now), (*view(state.history, state.edits), *sent))
+        return missing(self._standing(now), (*view(state.history, state.edits), *sent), self.nonce)
 
     async def recall(self, state: State) -> tuple[User, ...]:
         """The notes that fit the prompt. Git and new skills stand from now on: `attachments` brings them."""
         await self._ask_git()
         if self._skills is not None or self.has_skills:
             self._unsure |= self.skills.refresh()
-        return missing(await self._fitting(state), view(state.history, state.edits))
+        return missing(await self._fitting(state), view(state.history, state.edits), self.nonce)
 
     def _standing(self, now: int) -> Iterable[Attachment]:
         """What holds all the time, the most general first."""

@@ -71,6 +71,7 @@ class Config(Value):
     auto_compact: bool = True
     reactive_compact: bool = True  # O-10: sum up after the server said that the prompt is too long
     resume: str = RESUME  # Z-08
+    nonce: str = ""  # by which the model knows the reminders of this session from what looks like them
 
     stop_hooks: StopHooks = StopHooks.ONCE
     max_stop_blocks: int = 9  # Z-11, Z-12: objections in one run, in all

@@ -75,7 +75,7 @@ class Equipped(Plain):
         if self._tool_words is None and (self.hands.untold or self.hands.keeps):
             from mainspring.engine.tool_words import ToolWords
 
-            self._tool_words = ToolWords(self.hands)
+            self._tool_words = ToolWords(self.hands, self._mind.nonce if self._mind is not None else "")
         return self._tool_words
 
     async def summarize(self, state: State, effect: Compact) -> Summary:

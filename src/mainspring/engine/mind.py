@@ -65,6 +65,11 @@ class Mind:
         self._looked = self._length = 0  # messages that were looked at, and their characters
         self._is_near = False  # the layers will soon be needed
 
+    @property
+    def nonce(self) -> str:
+        """Of the session's reminders."""
+        return self._around.nonce if self._around is not None else ""
+
     # --- before a request ---
 
     async def shrink(self, state: State, queued: tuple[User, ...], now: int) -> Prepared:

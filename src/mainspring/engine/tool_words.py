@@ -18,8 +18,8 @@ from mainspring.tools.hands import Hands
 class ToolWords:
     """Looks at the conversation only when something has changed: at its edits, and at the tools that came."""
 
-    def __init__(self, hands: Hands) -> None:
-        self._hands = hands
+    def __init__(self, hands: Hands, nonce: str = "") -> None:
+        self._hands, self._nonce = hands, nonce
         self._edits: tuple[Edit, ...] = ()  # those under which all that tools keep is told,
         self._told: object = None  # and those under which all late tools are
 
@@ -30,7 +30,7 @@ class ToolWords:
             return ()
         words = "More tools are known by name only. Get their schemas with ToolSearch before you call them"
         told = [Attachment(Kind.ENVIRONMENT, "tools", f"{words}: {', '.join(names)}.") for names in now[0]]
-        late = missing(told, view(state.history, state.edits))
+        late = missing(told, view(state.history, state.edits), self._nonce)
         if not late:
             self._told = now
         return late
@@ -41,7 +41,7 @@ class ToolWords:
             return ()
         seen = view(state.history, (*state.edits, *edits))
         words = self._hands.unsaid(seen)
-        kept = missing([Attachment(Kind.KEPT, "", words)], seen) if words else ()
+        kept = missing([Attachment(Kind.KEPT, "", words)], seen, self._nonce) if words else ()
         if not kept and not edits:
             self._edits = state.edits
         return kept

@@ -26,7 +26,6 @@ class Access(StrEnum):
 
     WRITE = "write"
     READ = "read"
-    READ_IF_THERE = "read if there"  # the same, for what others may remove at any time
     EMPTY = "empty"  # a folder that is not there outside
     NO_FILE = "no file"  # there is an empty one, which cannot be opened
     NO_FOLDER = "no folder"  # the same
@@ -105,8 +104,6 @@ def _mount(place: Place, source: str, nothing: str) -> list[str]:
             return ["--bind", source, place.path]
         case Access.READ:
             return ["--ro-bind", source, place.path]
-        case Access.READ_IF_THERE:
-            return ["--ro-bind-try", source, place.path]
         case Access.EMPTY:  # cheaper than to mount it on itself; who opens it up writes into what is gone at the end
             return ["--perms", "0555", "--tmpfs", place.path]
         case Access.NO_FILE:

@@ -32,7 +32,6 @@ from mainspring.processes.paths import within
 from mainspring.processes.sandbox_visit import Shared, Visit
 
 TEMP_NAMES = ("TMPDIR", "TMP", "TEMP")
-TEMP_PREFIX = "mainspring-"  # of folders that sessions make in a temporary folder, and trust by their path
 
 
 class Level(StrEnum):
@@ -114,7 +113,8 @@ class Rooms(NamedTuple):
     state: str  # a folder of ours, for locks
     writable: tuple[str, ...] = ()  # beyond: caches, say; nothing is protected in there
     denied: tuple[str, ...] = ()  # neither read nor written, nor listed
-    kept: tuple[str, ...] = ()  # never written, also where the real temporary folders can be: our home, say
+    kept: tuple[str, ...] = ()  # never written, also where the real temporary folders can be: our home, say, and where
+    # all sessions have their private folders. They must stay while the sandbox is there.
 
 
 class Way(NamedTuple):
@@ -212,12 +212,9 @@ def temp_env(job: Job, private: str) -> dict[str, str]:
 def _kept_in(real: tuple[str, ...], kept: Iterable[str]) -> Generator[Place]:
     """What in a real temporary folder must stay as it is: renamed, another could be put where we look for it."""
     for folder in real:
-        for path in kept:
+        for path in dict.fromkeys(kept):
             if within(path, folder) and path != folder and os.path.isdir(path):  # noqa: PTH112  # as above
                 yield Place(path, Access.READ)
-        with suppress(OSError), os.scandir(folder) as entries:
-            others = [entry.path for entry in entries if entry.name.startswith(TEMP_PREFIX)]
-            yield from [Place(path, Access.READ_IF_THERE) for path in others if not os.path.islink(path)]  # noqa: PTH114
 
 
 def _identity(folder: str) -> tuple[int, int] | None:

@@ -235,13 +235,17 @@ def effort_for(request: Request) -> Effort | None:
 
 
 def fixed_part(conversation: Conversation) -> Fixed:
-    """In the order of the cache: tools, then system. A mark at the end of the system text covers both."""
+    """In the order of the cache: tools, then system. A mark at the end of the system text that other sessions share
+    covers both; what is this session's alone is covered by the marks of its messages."""
     tools = [tool_json(tool) for tool in conversation.tools]
-    system = [system_json(text) for text in conversation.system if text.strip()]
+    blank = next((at for at, text in enumerate(conversation.system) if not text), len(conversation.system))
+    shared = [system_json(text) for text in conversation.system[:blank] if text.strip()]
+    own = [system_json(text) for text in conversation.system[blank:] if text.strip()]
     body = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
-    if system:
-        body += b',"system":[' + b",".join([*system[:-1], marked(system[-1])]) + b"]"
-    return Fixed(tools, system, body)
+    if shared or own:
+        at_end = [*shared[:-1], marked(shared[-1]), *own] if shared else [*own[:-1], marked(own[-1])]
+        body += b',"system":[' + b",".join(at_end) + b"]"
+    return Fixed(tools, [*shared, *own], body)
 
 
 def body_of(settings: dict[str, object], fixed: Fixed, projected: Projected, marks: tuple[str, ...]) -> Body:

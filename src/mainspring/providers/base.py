@@ -29,7 +29,7 @@ class Conversation(Bundle):
 
     history: History
     edits: tuple[Edit, ...] = ()
-    system: tuple[str, ...] = ()  # blocks, the most stable one first
+    system: tuple[str, ...] = ()  # blocks, the most stable one first; what follows an empty one is this session's alone
     tools: tuple[ToolSpec, ...] = ()
     marks: tuple[str, ...] = ()  # ids of messages that end a span worth caching; whoever shapes the context chooses
 
