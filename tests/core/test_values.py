@@ -95,6 +95,8 @@ def test_a_derived_id_is_still_a_uuid_and_unlike_its_neighbours() -> None:
     assert len(set(ids)) == 300
     assert all(uuid.UUID(made).version == 8 for made in ids)  # never one of the driver's own
     assert Stamp("not a uuid").derive(7) == "not a uuid.7"
+    odd = "00000000-0000-4000-8000-000000Z_0000"  # as long as one
+    assert Stamp(odd).derive(7) == f"{odd}.7"
 
 
 def test_ids_of_a_source_that_counts_do_not_meet() -> None:

@@ -32,6 +32,7 @@ def as_json(value: object) -> bytes:
         return repr(value).encode()
 
 
+HEX = frozenset("0123456789abcdefABCDEF")
 UUID_LENGTH = 36
 
 
@@ -48,7 +49,7 @@ class Stamp(Value):
         takes in the history. A uuid stays a uuid, but of version 8, "made by its application": the driver makes none
         of those, so the two kinds never meet. Of two events the later one also adds the larger place.
         """
-        if len(self.id) != UUID_LENGTH:
+        if len(self.id) != UUID_LENGTH or not HEX.issuperset(self.id[-8:]):  # a damaged file may hold anything
             return f"{self.id}.{position}"
         tail = (int(self.id[-8:], 16) + position) & 0xFFFF_FFFF
         return f"{self.id[:14]}8{self.id[15:28]}{tail:08x}"

@@ -23,7 +23,8 @@ from mainspring.sdk.sessions import SUFFIX, Found, entries_in, files_of, is_id, 
 from mainspring.sdk.transcripts import Entry, as_entry, is_said, parent_of, reply_id
 from mainspring.secrets.held import covered
 from mainspring.sessions.forms import timestamp
-from mainspring.sessions.places import FILE, draft_of, make_folder_for, payload_file, put_in_place, remove, side_folder
+from mainspring.sessions.opening import folder_of, open_file, rename
+from mainspring.sessions.places import draft_of, payload_file, remove, side_folder
 
 UNSEEN = frozenset(("Cf", "Co", "Cn"))  # classes of characters: format, private, none; they hide in a tag
 LEFT_BEHIND = ("teamName", "agentName", "slug", "sourceToolAssistantUUID")  # of the session that a line is copied from
@@ -79,7 +80,7 @@ def fork_session(
         for name in filter(None, map(payload_of, lines)):
             _share_payload(name, source, file)
         _write_new(draft, lines)
-        put_in_place(draft, file)
+        rename(draft, os.fspath(file))
     except BaseException:
         remove(draft)
         shutil.rmtree(side_folder(file), ignore_errors=True)
@@ -143,7 +144,7 @@ def seen(text: str) -> str:
 def _append(session_id: str, entry: Entry, directory: str | None) -> None:
     """One write, at the end whoever else writes there. A line that a crash has torn is closed first (settled 7)."""
     file = _found(session_id, directory).file
-    fd = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    fd = open_file(os.fspath(file), os.O_RDWR | os.O_APPEND)
     try:
         size = os.fstat(fd).st_size
         torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
@@ -259,7 +260,7 @@ def title_of(entries: Iterable[Entry]) -> str:
 
 
 def _write_new(draft: str, lines: list[Entry]) -> None:
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE)
+    fd = open_file(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         for line in lines:
             _write_all(fd, line_of(line))
@@ -272,9 +273,13 @@ def _share_payload(name: str, source: Path, file: Path) -> None:
     theirs, ours = payload_file(source, name), payload_file(file, name)
     if not name.isalnum() or os.path.exists(ours):  # noqa: PTH110  # the places are strings
         return
-    make_folder_for(ours)
-    try:
-        os.link(theirs, ours)
-    except OSError:
-        with suppress(FileNotFoundError):  # then its beginning stands for it, there as here
-            shutil.copyfile(theirs, ours)
+    with folder_of(ours) as (fd, own_name):
+        try:
+            os.link(theirs, own_name, dst_dir_fd=fd)
+            return
+        except OSError:  # another file system
+            pass
+    with suppress(FileNotFoundError):  # then its beginning stands for it, there as here
+        data = Path(theirs).read_bytes()
+        with os.fdopen(open_file(ours, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as copy:
+            copy.write(data)

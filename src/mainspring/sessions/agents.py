@@ -11,7 +11,8 @@ from mainspring.secrets.held import covered
 from mainspring.sessions.forms import as_line
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import Envelope
-from mainspring.sessions.places import FILE, agent_file
+from mainspring.sessions.opening import open_file
+from mainspring.sessions.places import agent_file
 
 
 def open_journal(above: FileJournal, envelope: Envelope, agent_id: str, about: dict[str, str]) -> FileJournal:
@@ -20,7 +21,7 @@ def open_journal(above: FileJournal, envelope: Envelope, agent_id: str, about: d
     journal = FileJournal.create(file, replace(envelope, agent_id=agent_id), above.options)
     if journal.stored:
         with suppress(OSError):  # who reads it can do without
-            fd = os.open(meta_file(file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE)
+            fd = open_file(meta_file(file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             with open(fd, "wb") as meta:  # noqa: PTH123  # see places.py
                 meta.write(covered(as_line(about)))
             if above.options.mirror is not None:

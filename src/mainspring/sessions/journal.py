@@ -12,6 +12,9 @@ Whoever keeps a copy elsewhere (stream-json 14.5) gives `Options.mirror` and is 
 
 A disk that fails is reported once (D4). From then on nothing is stored, since an event that is missing would falsify
 all that follow; what is on the disk stays a valid prefix. With `require` the run ends instead.
+
+A file that somebody removes while it is in use is written again, all of it: we still have it open. Where another file
+has taken its place, that one stays, and it is reported like a disk that fails.
 """
 
 from __future__ import annotations
@@ -32,15 +35,13 @@ from mainspring.core.value import Bundle
 from mainspring.secrets.held import covered, hold
 from mainspring.sessions.forms import Unreadable, as_line
 from mainspring.sessions.lines import Envelope, Payload
+from mainspring.sessions.opening import open_file, place_new, rename
 from mainspring.sessions.places import (
-    FILE,
     Place,
     draft_of,
     id_of,
     live_file,
-    make_folder_for,
     payload_file,
-    put_in_place,
     remove,
     size_of,
 )
@@ -118,6 +119,7 @@ class FileJournal:
         self._first = b""  # goes before the first record
         self._payloads_to_sync: list[str] = []
         self._seen = self._looked = 0  # how large the file is if only we write to it, and how far we have looked
+        self._identity: tuple[int, int] | None = None  # of the file, once it has its name
         self._syncing: asyncio.Future[None] | None = None
         self._sync_error: OSError | None = None  # met in a thread, and not reported yet
 
@@ -177,7 +179,7 @@ class FileJournal:
             journal._write(b"")
         try:
             if journal.stored:
-                put_in_place(draft, file)
+                rename(draft, os.fspath(file))
                 journal._in_place = True
                 journal._tell(b"")
             else:
@@ -197,6 +199,10 @@ class FileJournal:
         if isinstance(record, DeltaRecord):
             self._keep_live(record)
             return
+        if isinstance(record, EventRecord):
+            self._look_for_file()
+            if not self.stored:
+                return
         if isinstance(record, CheckpointRecord):
             self._before_checkpoint()
         data = self._scribe.lines(record)
@@ -211,6 +217,8 @@ class FileJournal:
 
     async def sync(self) -> None:
         """Return when everything appended would survive a loss of power."""
+        if self.stored:
+            self._look_for_file()
         if self.options.durability is not Durability.NONE and self.stored:
             if self._syncing is not None:
                 await self._syncing
@@ -232,7 +240,7 @@ class FileJournal:
         if live >= 0:
             os.close(live)
         if fd >= 0:
-            if not os.fstat(fd).st_size:
+            if not os.fstat(fd).st_size and identity_at(self.file) in (self._identity, None):
                 remove(self.file)
             os.close(fd)
 
@@ -253,8 +261,7 @@ class FileJournal:
 
     def _open(self, file: str) -> None:
         try:
-            make_folder_for(file)
-            self._fd = os.open(file, _OPEN, FILE)
+            self._fd = open_file(file, _OPEN)
         except OSError as error:
             self._failed(error)
             return
@@ -268,8 +275,52 @@ class FileJournal:
             ) from None
         except OSError:
             pass  # a file system without locks: better unguarded than unstored
-        self._seen = self._looked = os.fstat(self._fd).st_size
+        found = os.fstat(self._fd)
+        self._seen = self._looked = found.st_size
+        self._identity = (found.st_dev, found.st_ino)
         self.stored = True
+
+    # --- removed while it is in use ---
+
+    def _look_for_file(self) -> None:
+        if identity_at(self.file) == self._identity:
+            return
+        try:
+            self._write_again()
+        except FileExistsError:
+            self._failed(OSError(errno.ESTALE, "another file has taken its place"))
+        except OSError as error:
+            self._failed(error)
+        else:
+            self.options.on_trouble(f"'{self.file}' was removed while this session was using it: it was written again")
+
+    def _write_again(self) -> None:
+        """A copy of what we have open takes its name. Nothing is written to it before it is whole."""
+        draft = draft_of(self.file)
+        fd = open_file(draft, _OPEN | os.O_TRUNC)
+        try:
+            at = 0
+            while data := os.pread(self._fd, MOST_FOREIGN, at):
+                at += os.write(fd, data)
+            with suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            place_new(draft, self.file)
+        except BaseException:
+            os.close(fd)
+            with suppress(OSError):
+                remove(draft)
+            raise
+        old, self._fd = self._fd, fd
+        os.lseek(fd, 0, os.SEEK_END)
+        found = os.fstat(fd)
+        self._identity = (found.st_dev, found.st_ino)
+        if self._live >= 0:  # what was beside it is gone, too
+            os.close(self._live)
+            self._live, self._live_reply = -1, ""
+        if self._syncing is None or self._syncing.done():
+            os.close(old)
+        else:  # a thread may be at it
+            self._syncing.add_done_callback(lambda _: os.close(old))
 
     # --- writing ---
 
@@ -335,9 +386,7 @@ class FileJournal:
         reply_id = record.deltas[0].reply_id
         try:
             if self._live < 0:
-                live = live_file(self.file)
-                make_folder_for(live)
-                self._live = os.open(live, _OPEN, FILE)
+                self._live = open_file(live_file(self.file), _OPEN)
             if reply_id != self._live_reply:
                 self.options.disk.truncate(self._live)
                 self._live_reply = reply_id
@@ -377,10 +426,9 @@ class FileJournal:
 def write_payload(file: str, payload: Payload, disk: Disk) -> str:
     """In one piece or not at all: other lines may name the same content."""
     path = payload_file(file, payload.name)
-    make_folder_for(path)
     if not size_of(path):
         draft = draft_of(path)
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE)
+        fd = open_file(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             view = memoryview(covered(payload.data))
             while view:
@@ -390,8 +438,17 @@ def write_payload(file: str, payload: Payload, disk: Disk) -> str:
             raise
         finally:
             os.close(fd)
-        put_in_place(draft, path)
+        rename(draft, path)
     return path
+
+
+def identity_at(file: str) -> tuple[int, int] | None:
+    """What has this name now; None: nothing."""
+    try:
+        found = os.stat(file)  # noqa: PTH116  # see places.py
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def sync_file(path: str) -> None:
