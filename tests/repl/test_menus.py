@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mainspring.cli.repl.menus import Choice, Choices, Field, Picked, Wants
 from mainspring.cli.repl.page import Page, clean
-from mainspring.cli.repl.sheet import OF_A_RUN, READ, Sheet, hints, shares
+from mainspring.cli.repl.sheet import BURST, OF_A_RUN, READ, Sheet, hints, shares
 from repl.hands import Clock, Key, few, fits, heights, keys, marked, plain, press, read, widths, words
 
 ABC = (Choice("Ant"), Choice("Bee"), Choice("Cat"))
@@ -41,7 +41,6 @@ def named(key: str) -> Key:
         (("c-n", "c-n", "c-p", "enter"), 1),
         (("up", "enter"), 2),
         (("down", "down", "down", "enter"), 0),
-        (("j", "j", "k", "enter"), 1),
         (("end", "enter"), 2),
         (("end", "home", "enter"), 0),
         (("3",), 2),
@@ -56,6 +55,7 @@ def test_a_paste_is_no_choice() -> None:
     choices = Choices(ABC)
     assert choices.press("text", "12") is None
     assert choices.press("text", "2\n") is None
+    assert choices.press("paste", "2") is None
     assert picked(choices, "enter") == Picked((0,))
 
 
@@ -333,7 +333,7 @@ def test_nobody_answers_what_they_have_not_read() -> None:
     clock.now += READ - 0.01
     press(asked, "enter")
     assert not asked.over
-    clock.now += 0.02
+    clock.now += 2 * BURST
     press(asked, "enter")
     assert asked.said == Picked((0,))
 
@@ -369,7 +369,7 @@ def test_letters_that_mean_nothing_are_kept_and_begin_a_word() -> None:
     press(asked, "x", "1", "enter", "a paste\r\nof \x1b[2J two lines")
     assert (asked.unheard, asked.over) == ("x1a paste\nof [2J two lines", False)
     clock.now += READ
-    press(asked, "j", "down", "3", "more")
+    press(asked, "down", "3", "more")
     assert asked.said == Picked((2,))
     assert asked.unheard.endswith("two linesmore"), "what comes after the answer is no part of it"
 
@@ -378,7 +378,7 @@ def test_what_answers_or_goes_into_a_field_is_not_unheard() -> None:
     for below, pressed in (
         (Choices(WITH_WORDS), ("2", "not", "space", "that", "escape")),
         (Choices(ABC, narrowed=True), ("b", "space", "enter")),
-        (Choices(ABC, many=True), ("space", "j", "2", "enter")),
+        (Choices(ABC, many=True), ("space", "down", "2", "enter")),
         (Field(), ("some", "newline", "words", "enter")),
     ):
         clock = Clock()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mainspring.cli.granting import Granting
 from mainspring.cli.repl.diffs import proposed
 from mainspring.cli.repl.permission import Said, Scope, granted, permission
+from mainspring.cli.repl.sheet import BURST
 from mainspring.core.config import Config
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine.session import Session
@@ -79,6 +80,8 @@ def test_answers(pressed: tuple[str, ...], said: Said) -> None:
     sheet = permission(about(), now=clock)
     read(sheet, clock)
     press(sheet, *pressed)
+    clock.now += 2 * BURST
+    sheet.settle()
     assert sheet.over
     assert sheet.said == said
 
@@ -194,7 +197,7 @@ def test_all_of_a_long_command_can_be_read() -> None:
         press(sheet, "pagedown")
         seen |= set(read(sheet, clock, 60, 16))
     assert {f"  step {number}" for number in range(50)} <= seen
-    press(sheet, "1")
+    press(sheet, "1", "enter")
     assert sheet.said == Said(Scope.ONCE)
 
 
@@ -362,7 +365,9 @@ def test_all_edits_is_a_yes_and_a_mode(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_no_has_the_words_for_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Granted(Said(Scope.NEVER), tmp_path, monkeypatch).approval == Approval("deny")
+    assert Granted(Said(Scope.NEVER), tmp_path, monkeypatch).approval == Approval(
+        "deny", message="The user declined this call and stopped the run. Wait for what they say next.", interrupt=True
+    )
     done = Granted(Said(Scope.NEVER, "not that"), tmp_path, monkeypatch)
     assert done.approval == Approval("deny", message="The user said no: not that")
     assert done.rules == ()

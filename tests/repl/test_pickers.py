@@ -52,6 +52,7 @@ def test_a_session_is_found_by_its_words_or_its_id() -> None:
 def test_the_filter_stays_where_nothing_matches() -> None:
     clock = Clock()
     sheet = sessions(ENTRIES, at=AT, now=clock)
+    read(sheet, clock)
     press(sheet, "zzz")
     lines = read(sheet, clock)
     assert lines[2:4] == ["Filter: zzz ", "nothing matches"]

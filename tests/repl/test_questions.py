@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mainspring.cli.granting import Granting
+from mainspring.cli.granting import Granting, refused
 from mainspring.cli.repl.asked_texts import of_text
 from mainspring.cli.repl.forms import Form, spoken
 from mainspring.cli.repl.menus import Picked
 from mainspring.cli.repl.questions import Outside, Questions
 from mainspring.cli.repl.sheet import Asking
 from mainspring.core.config import Config
-from mainspring.core.errors import ToolError
+from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.messages import ToolCall
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine import deps
@@ -75,6 +75,7 @@ class Person:
         assert self.open_now is not None
         self.seen.append(plain(self.open_now.draw(60, 24)))
         self.clock.now += 1
+        self.open_now.settle()
 
     def close(self, modal: Asking[Any]) -> None:
         assert self.open_now is modal
@@ -300,13 +301,13 @@ def planned(*pressed: str, plan: str = "# Do it\n\n1. first\n2. then", before: s
 
 
 def test_a_plan_is_approved() -> None:
-    mode, person = planned("2")
+    mode, person = planned("1")
     assert mode == "default"
     lines = person.seen[0]
     assert lines[1] == "Carry out this plan?"
     assert [line for line in lines if line[3:4] == "." and line[:2] in ("❯ ", "  ")][-3:] == [
-        "❯ 1. Yes, and make edits without asking",
-        "  2. Yes, in mode 'default'",
+        "❯ 1. Yes, in mode 'default'",
+        "  2. Yes, and make edits without asking",
         "  3. No, and say what should be different",
     ]
     assert lines[-1] == "↑↓ move · enter choose · esc no · ctrl-c stops the run"
@@ -315,25 +316,34 @@ def test_a_plan_is_approved() -> None:
 
 
 def test_a_plan_is_not_approved() -> None:
-    assert "did not approve" in planned("escape")[0]
-    assert planned("3", "enter")[0].endswith("ExitPlanMode again.")
-    assert planned("up", "enter", "enter")[0].endswith("ExitPlanMode again.")
+    for pressed in (("escape",), ("3", "enter"), ("up", "enter", "enter")):
+        with pytest.raises(DeclinedError, match="did not approve"):
+            planned(*pressed)
     assert planned("3", "tests first", "enter")[0].endswith("They said: tests first")
-    _, person = planned("3", "escape")
+    _, person = planned("3", "x", "enter")
     assert any(line.startswith("❯ 3. No:  say what should be different, or Enter") for line in person.seen[1])
 
 
 @pytest.mark.parametrize("before", ["default", "bypassPermissions"])
 def test_a_plan_is_approved_and_edits_are_made_without_asking(before: str) -> None:
-    assert planned("enter", before=before)[0] == "acceptEdits"
-    assert planned("2", before=before)[0] == before
+    asked_first = int(before != "default")  # "No, keep planning"
+    assert planned(str(2 + asked_first), before=before)[0] == "acceptEdits"
+    assert planned(str(1 + asked_first), before=before)[0] == before
+
+
+@pytest.mark.parametrize("before", ["acceptEdits", "bypassPermissions", "auto", "dontAsk"])
+def test_enter_alone_opens_no_mode_that_allows_more(before: str) -> None:
+    assert planned("enter", before="default")[0] == "default"
+    with pytest.raises(DeclinedError):
+        planned("enter", before=before)
 
 
 def test_where_edits_are_made_without_asking_anyway_a_plan_has_one_yes() -> None:
-    mode, person = planned("1", before="acceptEdits")
+    mode, person = planned("2", before="acceptEdits")
     assert mode == "acceptEdits"
-    assert "❯ 1. Yes, in mode 'acceptEdits'" in person.seen[0]
-    assert "  2. No, and say what should be different" in person.seen[0]
+    assert "❯ 1. No, keep planning" in person.seen[0]
+    assert "  2. Yes, in mode 'acceptEdits'" in person.seen[0]
+    assert "  3. No, and say what should be different" in person.seen[0]
 
 
 @pytest.mark.parametrize("words", ["ok", "yes", "Go ahead!"])
@@ -342,7 +352,7 @@ def test_a_no_is_a_no_whatever_its_words(words: str) -> None:
 
 
 def test_a_long_plan_is_scrolled() -> None:
-    _, person = planned(*["pagedown"] * 20, "escape", plan="\n\n".join(f"paragraph {number}" for number in range(60)))
+    _, person = planned(*["pagedown"] * 20, "1", plan="\n\n".join(f"paragraph {number}" for number in range(60)))
     seen = {line.strip() for lines in person.seen for line in lines}
     assert {f"paragraph {number}" for number in range(60)} <= seen
 
@@ -425,7 +435,7 @@ def test_any_text_can_be_asked(text: str, pressed: list[Key], width: int, height
 
 @pytest.mark.covers("O-11")
 def test_a_permission_is_answered_as_the_gate_reads_it() -> None:
-    for pressed, said in ((["1"], Approval("allow")), (["escape"], Approval("deny"))):
+    for pressed, said in ((["1"], Approval("allow")), (["escape"], refused())):
         assert approval(asyncio.run(Person(pressed).ask("Bash: r", permit("Bash", command="ls")))) == said
 
 

@@ -9,13 +9,15 @@ from typing import Any, cast
 from mainspring.assembly.harmless import harmless
 from mainspring.assembly.words import count
 from mainspring.cli.flags import readable
-from mainspring.cli.granting import Granting, offer, reason, refused
+from mainspring.cli.granting import READ, Granting, offer, reason, refused
 from mainspring.cli.output import Output, Style
-from mainspring.cli.typed import AT_ONCE, drop, waits
+from mainspring.cli.typed import AT_ONCE, drop, take, waits
+from mainspring.core.errors import DeclinedError
 from mainspring.engine.deps import Question
 from mainspring.engine.session import Session
 from mainspring.settings.load import Asked
 from mainspring.tools.approval import Approval, as_text
+from mainspring.tools.plan import NOT_APPROVED, asks_for_approval
 
 YES, ALWAYS, PROJECT, NO = ("y", "yes"), ("a", "always"), ("p", "project"), ("n", "no", "")
 MOST_LINE = 65_536  # bytes of an answer; a little more if it is pasted
@@ -27,6 +29,7 @@ class Keyboard:
         """`asked`: what the command line says about settings."""
         self._output = output
         self.granting = Granting(asked)
+        self._early = ""  # typed while a question came
         self._turn_of: dict[str, asyncio.Event] = {}
         self._one = asyncio.Lock()  # agents may ask at the same time, and there is one person
 
@@ -47,7 +50,10 @@ class Keyboard:
             if isinstance(about, dict) and "tool_name" in about:
                 return as_text(await self._permission(cast("dict[str, Any]", about)))
             self._output.line(harmless(question.text), Style.BOLD)
-            return await self._line("> ")
+            said = await self._line("> ")
+            if said.strip().lower() in NO and asks_for_approval(question.text):
+                raise DeclinedError(NOT_APPROVED)
+            return said
 
     async def _permission(self, about: dict[str, Any]) -> Approval:
         """All of what will be done is shown, and what a rule would cover."""
@@ -83,9 +89,8 @@ class Keyboard:
         self._output.line(words, Style.YELLOW)
 
     async def _line(self, prompt: str) -> str:
-        """Not `input`: the event loop runs on, and an interrupt must end the wait. What was typed before the question
-        was there is no answer to it."""
-        drop()
+        """Not `input`: the event loop runs on, and an interrupt must end the wait."""
+        await self._until_nobody_types()
         self._output.piece(prompt)
         loop = asyncio.get_running_loop()
         typed: asyncio.Future[str] = loop.create_future()
@@ -105,6 +110,19 @@ class Keyboard:
         finally:
             loop.remove_reader(0)
             self._output.end_text()
+
+    async def _until_nobody_types(self) -> None:
+        """What is typed before there is a prompt for the answer was meant for the next prompt, and is kept for it."""
+        self._early += take()
+        while os.isatty(0):
+            await asyncio.sleep(READ)
+            if not (typed := take()):
+                return
+            self._early += typed
+
+    def take_early(self) -> str:
+        early, self._early = self._early, ""
+        return early
 
 
 def lines() -> str:

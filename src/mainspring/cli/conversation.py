@@ -59,7 +59,7 @@ def converse(options: Options) -> int:
                     wish = said if meant is said else ""  # the words of a skill or a command are for the model
                     with ahead:
                         runner.run(Turn(talk, keyboard, output, signals).follow(meant, wish))
-                said = ask(signals, output)
+                said = ask(signals, output, keyboard.take_early())
         finally:
             runner.run(talk.close())
     return 0

@@ -22,6 +22,9 @@ from mainspring.tools.approval import Approval
 
 Tell = Callable[[str], None]
 
+READ = 0.4  # seconds that a question must have stood there: more than between two keys of somebody who types
+DECLINED = "The user declined this call and stopped the run. Wait for what they say next."
+
 # What `Keeper` says of each rule ends with the first; the second says it once, with the way out for whoever sits here.
 NOT_TRUSTED = "this folder is not trusted"
 UNTRUSTED = (
@@ -53,7 +56,10 @@ def reason(about: dict[str, Any]) -> str:
 
 
 def refused(words: str = "") -> Approval:
-    return Approval("deny", message=f"The user said no: {words}") if words else Approval("deny")
+    """With words the model goes on and hears them; without, the run ends (settled 36)."""
+    if words:
+        return Approval("deny", message=f"The user said no: {words}")
+    return Approval("deny", message=DECLINED, interrupt=True)
 
 
 class Granting:

@@ -29,7 +29,8 @@ AT_ONCE = 0.02  # seconds between two lines of a paste; nobody types a key so so
 REST = 0.05  # of silence, after which a paste that was broken off is over
 LONGEST_REST = 1.0  # is as long as we look away from the keyboard
 
-LOCAL_MODES = 3  # their place in what `termios` tells
+LOCAL_MODES, CHARACTERS = 3, 6  # their places in what `termios` tells
+MOST_TAKEN = 65_536  # bytes
 
 
 def load_line_editing() -> None:
@@ -41,9 +42,10 @@ def load_line_editing() -> None:
             readline.parse_and_bind("set enable-active-region off")  # a paste would be shown twice, first inverted
 
 
-def ask(signals: Signals, output: Output) -> str | None:
-    """What was typed; None to leave."""
+def ask(signals: Signals, output: Output, early: str = "") -> str | None:
+    """What was typed; None to leave. `early` stands in the line already: it was typed while something else was read."""
     interrupted, lines = False, list[str]()
+    insert(" ".join(readable(early).split()))
 
     def line() -> str | None:
         if interrupted:
@@ -80,8 +82,13 @@ class Resumed(Exception):  # noqa: N818  # nothing went wrong
 
     def put_back(self) -> None:
         """It stands there again when the next line is read."""
-        if (readline := sys.modules.get("readline")) is not None:
-            readline.set_startup_hook(lambda: (readline.insert_text(self.typed), readline.set_startup_hook(None)))
+        insert(self.typed)
+
+
+def insert(text: str) -> None:
+    """Into the next line, before anything is typed."""
+    if text and (readline := sys.modules.get("readline")) is not None:
+        readline.set_startup_hook(lambda: (readline.insert_text(text), readline.set_startup_hook(None)))
 
 
 def start_empty() -> None:
@@ -140,6 +147,23 @@ def forget() -> None:
     while waits(REST) and time.monotonic() < end:
         drop()
     drop()
+
+
+def take() -> str:
+    """The same, as text: all lines, and the one that has no end yet. Empty where there is no terminal."""
+    found = b""
+    with suppress(termios.error, OSError):
+        before = termios.tcgetattr(0)
+        now = [*before[:CHARACTERS], [*before[CHARACTERS]]]
+        now[LOCAL_MODES] &= ~termios.ICANON  # or half a line stays, and begins the next
+        now[CHARACTERS][termios.VMIN], now[CHARACTERS][termios.VTIME] = 0, 0
+        termios.tcsetattr(0, termios.TCSANOW, now)
+        try:
+            while chunk := os.read(0, MOST_TAKEN):
+                found += chunk
+        finally:
+            termios.tcsetattr(0, termios.TCSANOW, before)
+    return os.fsdecode(found)
 
 
 def drop() -> None:

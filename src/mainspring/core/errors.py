@@ -31,5 +31,9 @@ class ToolError(MainspringError):
     pass
 
 
+class DeclinedError(ToolError):
+    """The person declined what a call asked and wants the run to end: nothing more is started."""
+
+
 class ProtocolError(MainspringError):
     pass

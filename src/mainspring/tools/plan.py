@@ -17,6 +17,8 @@ PLAN, DEFAULT = "plan", "default"
 LONGEST = 50_000  # characters of a plan: more than anybody reads
 YES = frozenset({"y", "yes", "ok", "allow", "approve", "approved", "go ahead"})
 NO = frozenset({"", "n", "no", "deny"})  # no words of their own
+HOW_TO_ANSWER = "? 'yes', or say what should be different."
+NOT_APPROVED = "The user did not approve the plan and stopped the run. The mode is still 'plan'."
 
 Mode = Callable[[], str]
 Change = Callable[[str], Awaitable[None]]
@@ -64,7 +66,11 @@ class Plan:
 
 def asked(plan: str, back: str) -> str:
     """With the mode that a yes leads to: it may be one in which much more is allowed."""
-    return f"{plan.strip()}\n\nCarry out this plan, in mode '{back}'? 'yes', or say what should be different."
+    return f"{plan.strip()}\n\nCarry out this plan, in mode '{back}'{HOW_TO_ANSWER}"
+
+
+def asks_for_approval(text: str) -> bool:
+    return text.endswith(HOW_TO_ANSWER)
 
 
 def approved(said: str) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from time import perf_counter_ns
 
-from mainspring.core.errors import ToolError
+from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.pairing import NeverRan
 from mainspring.hooks.points import Point
 from mainspring.secrets.held import is_in
@@ -72,6 +72,9 @@ async def act(passage: Passage) -> Answer | None:
     try:
         made = await passage.tool.run(passage.given, passage)
         passage.answer = made if is_answer(made) else wrong(CRASHED.format(error=NO_ANSWER))
+    except DeclinedError as error:
+        passage.stop = passage.stop or str(error)
+        passage.answer = wrong(str(error))
     except ToolError as error:
         passage.answer = wrong(str(error))
     except asyncio.CancelledError:

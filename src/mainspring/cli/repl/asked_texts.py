@@ -45,7 +45,9 @@ def of_plan(text: str, now: Clock) -> Sheet[PlanSaid] | None:
         return None
     ways = [(Choice(f"Yes, in mode '{clean(found['mode'])}'"), PlanSaid("yes"))]
     if found["mode"] != Mode.ACCEPT_EDITS:
-        ways.insert(0, (Choice("Yes, and make edits without asking"), PlanSaid("yes", Mode.ACCEPT_EDITS)))
+        ways.append((Choice("Yes, and make edits without asking"), PlanSaid("yes", Mode.ACCEPT_EDITS)))
+    if found["mode"] != Mode.DEFAULT:  # Enter alone leads to no mode in which more is allowed
+        ways.insert(0, (Choice("No, keep planning"), PlanSaid("no")))
     hint = "say what should be different, or Enter for a plain no"
     no = Choice("No, and say what should be different", words="No", hint=hint)
 
@@ -56,7 +58,7 @@ def of_plan(text: str, now: Clock) -> Sheet[PlanSaid] | None:
         return PlanSaid(f"no: {words}" if approved(words) else words or "no")  # 'ok', but as a no
 
     choices, out = Choices([*[choice for choice, _ in ways], no]), (("esc", "no"), STOPS)
-    return Sheet("Carry out this plan?", markdown(found["plan"]), choices, meant, now=now, ways_out=out)
+    return Sheet("Carry out this plan?", markdown(found["plan"]), choices, meant, now=now, ways_out=out, grants=True)
 
 
 def of_text(text: str, now: Clock) -> Ask:

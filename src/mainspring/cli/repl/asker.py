@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 from mainspring.assembly.options import Options
@@ -89,7 +88,7 @@ class Asker:
                     tell=lambda words: self._lines.line(words, Style.DIM),
                     warn=lambda words: self._lines.line(words, Style.YELLOW),
                     interrupt=self._interrupt,
-                    now=time.monotonic,
+                    now=self.stage.attended,
                     changes=proposed,
                 )
             )

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from mainspring.assembly.words import count
+from mainspring.cli.granting import DECLINED
 from mainspring.cli.repl.laid import below, lines_in, one_line
 from mainspring.cli.repl.live import seconds
 from mainspring.cli.repl.page import clipped
@@ -86,7 +87,7 @@ def within(root: str) -> re.Pattern[str]:
 def refusal(text: str) -> str:
     """Why a call was not done. The words of it are meant for a model, which should know what to do next."""
     said = text.strip()
-    if said == DENIED:
+    if said in (DENIED, DECLINED):
         why = "you said no"
     elif said.startswith(SAID_NO):
         why = f"you said no: {said.removeprefix(SAID_NO)}"

@@ -6,12 +6,16 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from rich.text import Text
+
 from mainspring.cli.repl import pickers
-from mainspring.cli.repl.menus import Choice
-from mainspring.cli.repl.page import clean, one_line
+from mainspring.cli.repl.menus import Choice, Choices, Clock, Picked
+from mainspring.cli.repl.page import Page, clean, one_line
 from mainspring.cli.repl.sheet import Sheet
 from mainspring.cli.repl.stage import Stage
 from mainspring.cli.talk import Talk
+
+YES = "yes"
 
 
 async def chosen(sheet: Sheet[str | None], stage: Stage) -> str | None:
@@ -32,14 +36,14 @@ async def session(talk: Talk, stage: Stage) -> str | None:
         return ""
     own = talk.world.about.session_id
     found = [one for one in await asyncio.to_thread(listed, place.folder) if one.session_id != own]
-    return await chosen(pickers.sessions(found, at=time.time(), now=time.monotonic), stage) if found else ""
+    return await chosen(pickers.sessions(found, at=time.time(), now=stage.attended), stage) if found else ""
 
 
 async def model(talk: Talk, stage: Stage) -> str | None:
     from mainspring.cli.models_command import known_models
 
     known = known_models(talk.parts.settings)
-    return await chosen(pickers.models(known, talk.model.name, now=time.monotonic), stage)
+    return await chosen(pickers.models(known, talk.model.name, now=stage.attended), stage)
 
 
 async def prompt(talk: Talk, stage: Stage) -> str | None:
@@ -52,17 +56,26 @@ async def prompt(talk: Talk, stage: Stage) -> str | None:
     numbers = [str(number) for number in range(1, len(texts) + 1)]
     choices = [Choice(one_line(text) or "(no words)") for text in texts]
     told = "The conversation goes back to before this prompt, as a fork. Files stay as they are."
-    return await chosen(pickers.picker("Rewind", told, choices, numbers, now=time.monotonic), stage)
+    return await chosen(pickers.picker("Rewind", told, choices, numbers, now=stage.attended), stage)
 
 
 async def trusts(held: list[str], folder: str, stage: Stage) -> bool:
+    return await chosen(trust(held, folder, now=stage.attended), stage) == YES
+
+
+def trust(held: list[str], folder: str, *, now: Clock) -> Sheet[str | None]:
+    """Without a filter, and with the safe choice selected: to trust needs its number, or its own line and Enter."""
     said = (
         f"{clean(folder)} brings {', '.join(held)}. They may run commands and change what is asked; "
         "they take effect only if you trust the folder."
     )
-    choices = [Choice("Go on without them"), Choice("Trust this folder, now and later")]
-    sheet = pickers.picker("Do you trust this folder?", said, choices, ["", "yes"], now=time.monotonic)
-    return await chosen(sheet, stage) == "yes"
+    choices = Choices([Choice("Continue without them"), Choice("Trust this folder")])
+
+    def meant(picked: Picked | None) -> str | None:
+        return None if picked is None else ("", YES)[picked.places[0]]
+
+    page = Page.of(Text(said, "note"))
+    return Sheet("Do you trust this folder?", page, choices, meant, now=now, grants=True)
 
 
 CHOICES: dict[str, Callable[[Talk, Stage], Awaitable[str | None]]] = {

@@ -163,7 +163,8 @@ class Desk:
         return self._sat.status.line(width, mode, talk.model, waits, remark=self._remarked, own=own)
 
     def _suggest(self, words: str) -> None:
-        self._suggested = harmless(words)
+        """What begins like a command is not taken: only the person starts one."""
+        self._suggested = "" if words.lstrip().startswith(("/", "!")) else harmless(words)
         self.stage.redraw()
 
     def draw(self, width: int, height: int) -> Sequence[Text]:

@@ -31,7 +31,11 @@ class Modal(Drawn, Protocol):
     unheard: str  # what was typed, and meant for somebody else
 
     def press(self, key: str, text: str = "") -> None:
-        """`key` is one of `KEYS`; for what is typed or pasted it is 'text', and `text` holds it."""
+        """`key` is one of `KEYS`; for what is typed it is 'text', for what is pasted 'paste', and `text` holds it."""
+        ...
+
+    def settle(self) -> None:
+        """Called now and then while it is on the screen and no key waits to be read."""
         ...
 
 
@@ -47,7 +51,8 @@ class Paper(Protocol):
 
 # fmt: off
 KEYS = frozenset((
-    "text", "enter", "newline", "escape", "tab", "s-tab", "space", "backspace", "delete", "left", "right", "up", "down",
-    "home", "end", "pageup", "pagedown", "c-a", "c-c", "c-d", "c-e", "c-k", "c-n", "c-o", "c-p", "c-t", "c-u", "c-w",
+    "text", "paste", "enter", "newline", "escape", "tab", "s-tab", "space", "backspace", "delete", "left", "right",
+    "up", "down", "home", "end", "pageup", "pagedown",
+    "c-a", "c-c", "c-d", "c-e", "c-k", "c-n", "c-o", "c-p", "c-t", "c-u", "c-w",
 ))
 # fmt: on

@@ -33,7 +33,7 @@ class Entry:
 
     def press(self, key: str, text: str = "") -> None:
         match key:
-            case "text" | "space" | "newline":
+            case "text" | "space" | "newline" | "paste":
                 self._insert({"space": " ", "newline": "\n"}.get(key, text))
             case "left":
                 move(self._before, self._after, 1)

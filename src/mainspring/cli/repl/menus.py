@@ -18,8 +18,7 @@ from mainspring.core.value import Bundle
 MARK, BLANK = "❯ ", "  "
 BOXES = {True: "☒ ", False: "☐ "}
 STEPS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1}
-LETTERS = {"k": -1, "j": 1}  # where nothing can be typed
-TYPED = ("text", "space", "newline")  # keys that are letters, of a word or of a prompt
+TYPED = ("text", "space", "newline", "paste")  # keys that are letters, of a word or of a prompt
 NAMES = {"s-tab": "shift-tab"}  # of keys, as people know them
 NUMBERED = 9  # choices that a key of their own chooses
 NEIGHBOURS = 2  # of the marked one, that are seen wherever there is room
@@ -62,7 +61,6 @@ class Choices:
         self._checked: set[int] = set()
         self._words, self._filter = Entry(), Entry()
         self._opened = False  # the field of the marked choice, though it is empty
-        self._typed = any(choice.words for choice in self._choices)
         self._keys = {choice.key: place for place, choice in enumerate(self._choices) if choice.key}
         self._page = 1
         self._widest = tuple([max(map(cell_len, parts), default=0) for parts in columns(choices)]) if narrowed else ()
@@ -86,7 +84,7 @@ class Choices:
             self._write(self._entry, key, text)
         elif key in ("home", "end"):
             self._go(0 if key == "home" else len(self._shown))
-        else:
+        elif key != "paste":
             return self._letter(" " if key == "space" else text)
         return None
 
@@ -98,8 +96,8 @@ class Choices:
         """It is of use here: not a letter where nothing can be typed."""
         if key not in TYPED or self._narrowed or self._entry is not None:
             return True
-        selects, moves = self._many and (key == "space" or text == " "), not self._typed and text in LETTERS
-        return selects or moves or self._numbered(text) is not None
+        selects = self._many and (key == "space" or text == " ")
+        return key != "paste" and (selects or self._numbered(text) is not None)
 
     @property
     def keys(self) -> Keys:
@@ -137,7 +135,7 @@ class Choices:
         self._at, self._opened = max(0, min(at, len(self._shown) - 1)), False
 
     def _write(self, entry: Entry, key: str, text: str) -> None:
-        if not self._is_open and self._numbered(text) == self._place:
+        if not self._is_open and key == "text" and self._numbered(text) == self._place:
             self._opened = True
             return
         entry.press(key, text)
@@ -147,8 +145,6 @@ class Choices:
         """One key; a paste is no choice."""
         if text == " " and self._many and self._place is not None:
             self._checked ^= {self._place}
-        elif text in LETTERS and not self._typed:
-            self._step(LETTERS[text])
         elif (place := self._numbered(text)) is not None:
             return self._number(place)
         return None

@@ -17,7 +17,7 @@ OTHERS = {
     "space": (" ",),
     "backspace": ("c-h",),
 }
-SAME = KEYS - {"text", *OTHERS}
+SAME = KEYS - {"text", "paste", *OTHERS}
 
 
 def modal_keys(press: Callable[[str, str], None]) -> KeyBindings:
@@ -42,6 +42,6 @@ def modal_keys(press: Callable[[str, str], None]) -> KeyBindings:
 
     @bindings.add(Keys.BracketedPaste)
     def _(event: KeyPressEvent) -> None:
-        press("text", event.data)
+        press("paste", event.data)
 
     return bindings

@@ -83,7 +83,7 @@ def permission(about: dict[str, Any], *, now: Clock, changes: Changes = plain_ch
         return [*([Text(tool, "title")] if cell_len(tool) > width else []), *body]  # else the title has it
 
     choices, out = Choices([one for _, one in offered]), (("esc", "no"), STOPS)
-    return Sheet(tool, Page(page), choices, meant, now=now, ways_out=out)
+    return Sheet(tool, Page(page), choices, meant, now=now, ways_out=out, grants=True)
 
 
 async def granted(said: Said, about: dict[str, Any], granting: Granting, tell: Tell, warn: Tell) -> Approval:

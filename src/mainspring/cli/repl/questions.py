@@ -1,8 +1,8 @@
 """Questions of running calls, put to whoever sits in front of the terminal: one at a time, in the order they came in.
 
 A tool asks in words and understands words (`tools/question.py`, `tools/plan.py`, `tools/mcp/form.py`); here they become
-something to choose from, and what was chosen becomes words again. Whoever does not want to answer (Escape) is taken at
-their word: the call fails and says so; to a plan they have said no.
+something to choose from, and what was chosen becomes words again. Escape, and a no without words, end the run: the call
+fails and says so, and nothing more is started.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from mainspring.cli.repl.forms import form
 from mainspring.cli.repl.menus import Clock
 from mainspring.cli.repl.permission import Changes, granted, permission, plain_changes
 from mainspring.cli.repl.sheet import Asking
-from mainspring.core.errors import ToolError
+from mainspring.core.errors import DeclinedError
 from mainspring.core.messages import ToolCall
 from mainspring.core.value import Bundle
 from mainspring.engine.deps import Question
 from mainspring.tools.approval import as_text
+from mainspring.tools.plan import NOT_APPROVED
 from mainspring.tools.question import QuestionInput, rendered
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ class Questions:
         self._answers: tuple[str, dict[str, str]] = ("", {})  # of the call that asks several things, by their texts
 
     async def answer(self, question: Question) -> str:
-        """Raises `ToolError` if nobody wants to."""
+        """Raises `DeclinedError` if nobody wants to."""
         call = None if is_permission(question.about) else await self._outside.call_of(question)
         self._waits(1)
         try:
@@ -95,6 +96,8 @@ class Questions:
 
     async def _plan(self, plan: Asking[PlanSaid]) -> str:
         said = await self._put(plan)
+        if said.words == "no":
+            raise DeclinedError(NOT_APPROVED)
         if said.mode:
             await self._outside.granting.set_mode(said.mode)
         return said.words
@@ -149,5 +152,5 @@ def questions_of(call: ToolCall) -> QuestionInput | None:
 
 def wanted(said: T | None) -> T:
     if said is None:
-        raise ToolError(DECLINED)
+        raise DeclinedError(DECLINED)
     return said

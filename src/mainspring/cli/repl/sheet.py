@@ -1,8 +1,11 @@
 """What a question stands on: a rule, a title, a page of text, what can be answered, and the keys that work here.
 
-A sheet has the keyboard until it is answered or closed. Nobody answers what they have not read: a key that would answer
-counts only when the sheet has been on the screen for a moment, and not in the middle of a word that was meant for the
-input line. Such words are kept for it. Escape counts at once, everywhere.
+A sheet has the keyboard until it is answered or closed. A key that would answer counts only when the sheet has been on
+the screen for a moment, and not as part of a word: such words were meant for the input line and are kept for it. Escape
+counts at once, everywhere.
+
+A sheet that grants something (`grants`) is stricter about numbers: one that is followed by another key at once is the
+beginning of a word. `settle` tells it that no key followed.
 """
 
 from __future__ import annotations
@@ -14,12 +17,13 @@ from typing import Generic, TypeVar
 
 from rich.text import Text
 
+from mainspring.cli.granting import READ
 from mainspring.cli.repl.menus import TYPED, Choices, Clock, Field, Keys, Picked, Wants
 from mainspring.cli.repl.page import Page, clipped, indented, told
 
 T = TypeVar("T")
 
-READ = 0.4  # seconds: less than it takes to read anything, more than between two keys of somebody who types
+BURST = 0.1  # seconds: keys that follow sooner come from a held key, a paste or a program
 INDENT = 2
 PAGES = {"pageup": -1, "pagedown": 1}
 CANCEL: Keys = (("esc", "cancel"),)
@@ -58,6 +62,9 @@ class Asking(Generic[T]):
         if key in TYPED:
             self.unheard += {"space": " ", "newline": "\n"}.get(key) or told(text)
 
+    def settle(self) -> None:
+        """Called now and then while it is on the screen and no key waits to be read."""
+
     def press(self, key: str, text: str = "") -> None:
         raise NotImplementedError
 
@@ -75,37 +82,83 @@ class Sheet(Asking[T]):
         *,
         now: Clock,
         ways_out: Keys = CANCEL,
+        grants: bool = False,
     ) -> None:
         """`meant` says what an answer comes to; None is Escape. `title` is one line. `ways_out`: what keys do that give
         no answer, the first one Escape."""
         super().__init__(meant(None))
         self._title, self._page, self._below, self._meant = title, page, below, meant
         self._now, self._ways_out = now, ways_out
+        self._grants = grants
         self._heeds_from = inf  # what answers; until it is drawn, nothing does
+        self._in_word = False  # letters for the input line: the next Enter belongs to them
+        self._ignored_enter = -inf
+        self._number: tuple[str, Picked, float] | None = None  # that answers if no key follows it at once
 
     def press(self, key: str, text: str = "") -> None:
         if key in ("escape", "c-c"):
             self.broken_off = key == "c-c" and not self.over
             self.close()
+        elif self.over or self._heeds_from == inf:
+            self.miss(key, text)
         elif key in PAGES and self._page.hides:
             self._page.scroll(PAGES[key])
-        elif self.over or self._too_soon(key):
+        elif self._number is not None:
+            self._go_on_after_number(*self._number, key, text)
+        elif self._too_soon(key):
             self.miss(key, text)
         elif not self._below.hears(key, text):
-            self._heeds_from = self._now() + READ  # a word begins, and may go on with a number
+            self._begin_word()
             self.miss(key, text)
         else:
-            picked = self._below.press(key, text)
-            if picked is not None:
-                self.say(self._meant(picked))
+            self._in_word = False
+            self._take(key, text)
+
+    def _take(self, key: str, text: str) -> None:
+        picked = self._below.press(key, text)
+        if picked is None:
+            return
+        if self._grants and key == "text":
+            self._number = text, picked, self._now()
+        else:
+            self.say(self._meant(picked))
+
+    def settle(self) -> None:
+        if self._number is not None and self._now() - self._number[2] >= BURST:
+            self.say(self._meant(self._number[1]))
+
+    def _go_on_after_number(self, number: str, picked: Picked, at: float, key: str, text: str) -> None:
+        """A pause has passed, or Enter follows: it was the answer. Else a word begins with it."""
+        self._number = None
+        if key == "enter" or self._now() - at >= BURST:
+            self.say(self._meant(picked))
+        else:
+            self._begin_word()
+            self.miss("text", number)
+        if key != "enter":
+            self.miss(key, text)
+
+    def _begin_word(self) -> None:
+        self._in_word, self._heeds_from = True, self._now() + READ
 
     def _too_soon(self, key: str) -> bool:
         """Whoever was typing when it came goes on for a while, and looks up only when they pause."""
         now = self._now()
-        if now >= self._heeds_from or not self._below.chooses(key):
+        if key == "enter":
+            return self._is_stray_enter(now)
+        if now >= self._heeds_from:
             return False
-        if key != "enter" and self._heeds_from < inf:
-            self._heeds_from = now + READ
+        self._heeds_from = now + READ
+        self._in_word = self._in_word or key in TYPED
+        return self._below.chooses(key)
+
+    def _is_stray_enter(self, now: float) -> bool:
+        """It came too soon, ends a word for the input line, or comes from a key that is held down."""
+        if now >= self._heeds_from and not self._in_word and now - self._ignored_enter >= BURST:
+            return False
+        if self._in_word:
+            self._in_word, self._heeds_from = False, now + READ
+        self._ignored_enter = now
         return True
 
     # --- lines ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,10 @@ text takes their place and becomes the terminal's own, and they are drawn below 
 from __future__ import annotations
 
 import asyncio
+import select
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from mainspring.cli.repl.paint import Painter
 
 FRAME = 1 / 30  # seconds: nobody sees more
+GLANCE = 0.05  # seconds between two looks at whether keys wait for an open question
 ESCAPE = 0.05  # seconds until a lone Escape is one, and not the beginning of a key's sequence
 LEAST = 3  # lines for what happens, however much is typed
 STYLES = {"footer": "dim", "chosen": "bold fg:ansicyan", "nbsp": "noinherit"}  # of the lower lines
@@ -58,6 +62,8 @@ class Stage:
         self.above: Sequence[Drawn] = ()
         self._editor = editor
         self._modal: Modal | None = None
+        self._modal_drawn = False
+        self._attended = 0.0
         self._pending: list[RenderableType] = []
         self._written = asyncio.Event()
         self._due: asyncio.TimerHandle | None = None
@@ -89,7 +95,7 @@ class Stage:
             input=input,
             output=output,
             before_render=lambda _: self._write(),
-            after_render=lambda _: self.app.output.write_raw(END_AT_ONCE),
+            after_render=lambda _: self._is_rendered(),
         )
         self.app.ttimeoutlen = ESCAPE
         self.app.timeoutlen = ESCAPE
@@ -158,14 +164,43 @@ class Stage:
         return [*self._painter.lines(self._drawn_modal())]
 
     def _drawn_modal(self) -> Sequence[Text]:
-        return self._modal.draw(self.size.columns, max(1, self.size.rows - 1)) if self._modal is not None else ()
+        if self._modal is None:
+            return ()
+        if not self._modal_drawn:
+            self._modal_drawn, self._attended = True, time.monotonic()
+        return self._modal.draw(self.size.columns, max(1, self.size.rows - 1))
 
     # --- who has the keyboard ---------------------------------------------------------------------------------------
+
+    def attended(self) -> float:
+        """The clock of questions, in seconds. It stands still while keys wait to be read: however late we come to read
+        them, they count as pressed when we last looked, and not as an answer to what was drawn meanwhile."""
+        return self._attended
+
+    def _is_rendered(self) -> None:
+        self.app.output.write_raw(END_AT_ONCE)
+        self._glance()
+
+    def _glance(self) -> None:
+        if self._modal is not None and self._modal_drawn and not self._keys_wait():
+            self._attended = time.monotonic()
+            self._modal.settle()
+
+    def _keys_wait(self) -> bool:
+        with suppress(OSError, ValueError, NotImplementedError):  # the terminal is gone, or there is none
+            return bool(select.select([self.app.input.fileno()], [], [], 0)[0])
+        return False
+
+    def _watch(self, modal: Modal) -> None:
+        if self._modal is modal:
+            self._glance()
+            asyncio.get_running_loop().call_later(GLANCE, self._watch, modal)
 
     def open(self, modal: Modal) -> None:
         if self.app.layout.is_searching:
             stop_search()
-        self._modal = modal
+        self._modal, self._modal_drawn = modal, False
+        self._watch(modal)
         self.app.layout.focus(self._modal_window)
         self.redraw()
 

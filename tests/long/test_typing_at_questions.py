@@ -1,0 +1,22 @@
+"""The long version of `tests/repl/test_typing_at_questions.py`: many seeds, each in a terminal of its own."""
+
+from __future__ import annotations
+
+import pytest
+from cli.stage import Serve
+from repl.conftest import serve, sit_at
+from repl.person import SitAt
+from repl.test_typing_at_questions import ANSWERS, CALL
+from repl.typist import at_a_call, at_trust
+
+__all__ = ["serve", "sit_at"]
+
+
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_typing_at_the_question_about_trust(serve: Serve, sit_at: SitAt, seed: int) -> None:
+    at_trust(serve(*ANSWERS), sit_at, seed)
+
+
+@pytest.mark.parametrize("seed", range(200, 240))
+def test_typing_at_the_question_about_a_call(serve: Serve, sit_at: SitAt, seed: int) -> None:
+    at_a_call(serve(CALL, *ANSWERS), sit_at, seed, early=seed % 2 == 0)

@@ -1,0 +1,90 @@
+"""Somebody who types without looking, at the questions that grant something, in a real terminal.
+
+What they send holds no explicit choice: no number alone, no arrow, and no Enter alone after a pause.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from cli.stage import Stage
+from cli.terminal import without_notes
+
+from mainspring.settings.trust import is_trusted
+from repl.person import ENTER, ESCAPE, PASTE, PASTED, Person, SitAt
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzHIY0123456789 .,"
+WORDS = ("hi", "trust", "trust this folder", "yes", "just do it", "2 files are missing", "22", "12", "y 2", "jjj")
+STRAY = ("\x1b[<0;10;3M\x1b[<0;10;3m", "\x1b[M !!", "\x1b[I", "\x1b[O", "\x1b[24;80R")  # mouse, focus, cursor
+
+
+def token(random_: random.Random) -> str:
+    """One burst of keys."""
+    kind = random_.randrange(6)
+    if kind == 0:
+        return random_.choice(STRAY)
+    if kind == 1:
+        return PASTE + random_.choice(("2", "1", "yes", "2\r", "trust\r")) + PASTED
+    if kind == 2:
+        return "".join(random_.choices(LETTERS, k=random_.randrange(2, 30))) + ENTER
+    if kind == 3:
+        return "x" + ENTER * random_.randrange(1, 20)
+    return random_.choice(WORDS) + ENTER * random_.randrange(2)
+
+
+def types(person: Person, random_: random.Random, tokens: int) -> None:
+    for _ in range(tokens):
+        person.type(token(random_))
+        if random_.random() < 0.4:
+            person.type("x")  # a word begins: an Enter that follows ends it
+            time.sleep(random_.random())  # between two keys of a person: what is tested is the pause
+            person.type(ENTER)
+
+
+def folder_with_hooks(stage: Stage) -> Path:
+    """Whether they have run is seen by the file."""
+    ran = stage.folder.parent / "hook-ran"
+    settings = stage.folder / ".claude" / "settings.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    hook = f'{{"hooks": [{{"type": "command", "command": "touch {ran}"}}]}}'
+    settings.write_text(f'{{"hooks": {{"SessionStart": [{hook}], "UserPromptSubmit": [{hook}]}}}}')
+    return ran
+
+
+def at_trust(stage: Stage, sit_at: SitAt, seed: int) -> None:
+    random_, ran = random.Random(seed), folder_with_hooks(stage)
+    without_notes(stage)
+    person = sit_at(stage)
+    types(person, random_, random_.randrange(3))  # before it has started
+    if random_.random() < 0.5:
+        person.see("Do you trust this folder?")
+    types(person, random_, 4)
+    person.until(lambda: "Do you trust" in person.text, "it was not asked")
+    person.type(ESCAPE)
+    person.see_no("Do you trust this folder?")
+    assert not is_trusted(str(stage.home), str(stage.folder)), f"seed {seed}:\n{person.text}"
+    assert not ran.exists(), f"seed {seed}"
+
+
+def at_a_call(stage: Stage, sit_at: SitAt, seed: int, *, early: bool) -> None:
+    """`stage`: its model wants to run 'touch made'."""
+    random_ = random.Random(seed)
+    without_notes(stage)
+    person = sit_at(stage)
+    person.say("go")
+    if early:
+        types(person, random_, 2)
+    person.see("touch made", "1. Yes")
+    types(person, random_, 4)
+    waits_for(person, lambda: any("1. Yes" in line for line in person.screen))
+    assert not (stage.folder / "made").exists(), f"seed {seed}:\n{person.text}"
+    person.type(ESCAPE)
+    person.see("you said no")
+    assert not (stage.folder / ".claude").exists(), "no rule was kept"
+
+
+def waits_for(person: Person, condition: Callable[[], bool]) -> None:
+    person.until(condition, "the question is gone")
