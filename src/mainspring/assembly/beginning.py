@@ -13,15 +13,16 @@ from mainspring.assembly.world import Driven, World, begin
 
 if TYPE_CHECKING:
     from mainspring.assembly.permission_tool import PermissionTool
+    from mainspring.engine.ledger import Ledger
 
 STDIO = "stdio"  # as `--permission-prompt-tool`: the program that drives us is asked
 
 
-def begun(parts: Parts, opened: Opened, driven: Driven | None = None) -> World:
+def begun(parts: Parts, opened: Opened, driven: Driven | None = None, ledger: Ledger | None = None) -> World:
     tool = permission_tool(parts.options)
     if tool is not None:
         driven = replace(driven or Driven(), answer=tool.answer)
-    world = begin(parts, driven=driven, opened=opened)
+    world = begin(parts, driven=driven, opened=opened, ledger=ledger)
     if tool is not None:
         tool.servers = lambda: world.mcp
     return world

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from mainspring.assembly.about import About
-from mainspring.assembly.agents import OURS, AgentsOf, Household, kinds_of, spent_before, told
+from mainspring.assembly.agents import OURS, AgentsOf, Before, Household, kinds_of, spent_before, told
 from mainspring.assembly.mcp_wiring import wired
 from mainspring.assembly.mind import Site, Thinking, Thoughts, around, new_mind, system_text
 from mainspring.assembly.model import Close, patience_of
@@ -141,16 +141,17 @@ class World(Bundle):
         return self.session.run(config=config, deltas=deltas)
 
 
-def begin(
+def begin(  # noqa: PLR0913  # what it is made of
     parts: Parts,
     answer: Answerer | None = None,
     *,
     driven: Driven | None = None,
     opened: Opened | None = None,
     suggest: Callable[[str], object] | None = None,
+    ledger: Ledger | None = None,
 ) -> World:
     """A session that begins, or goes on, and its file. `answer` puts a question to a person; None: nobody is there.
-    `suggest` is told what that person may say next."""
+    `suggest` is told what that person may say next. `ledger`: of the session before it in this process."""
     options, opened = parts.options, opened or open_journal(parts)
     parts = replace(parts, config=replace(parts.config, nonce=nonce_of(opened.loaded)))
     if opened.journal is not None:
@@ -165,7 +166,7 @@ def begin(
     hands = new_hands(parts, hooks, attended=attended, skills=surroundings.has_skills, stored=stored)
     loaded = opened.loaded
     before = spent_before(loaded)
-    ledger = Ledger(money(options, parts.settings), spent=before.spent + before.by_agents)
+    ledger = drawn_on(ledger or Ledger(), parts, opened, before)
     system = system_text(parts.system, surroundings, hands.offers, attended=attended)
     searches = service_searches(parts.config, parts.settings)
     features = parts.settings.features
@@ -269,6 +270,12 @@ def new_session(parts: Parts, deps: Equipped, ledger: Ledger, loaded: Loaded | N
     tell_of_another_model(session, parts.config, parts.options)
     hands.remember((*view(session.state.history, session.state.edits), *loaded.salvaged))
     return session
+
+
+def drawn_on(ledger: Ledger, parts: Parts, opened: Opened, before: Before) -> Ledger:
+    spent, source = before.spent + before.by_agents, parts.options.resume or ""
+    ledger.begin_session(opened.session_id, spent, source=source, limit=money(parts.options, parts.settings))
+    return ledger
 
 
 def used_before(loaded: Loaded | None) -> tuple[tuple[str, Usage], ...]:

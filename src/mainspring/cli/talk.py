@@ -7,8 +7,7 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from msgspec.structs import replace
-
+from mainspring.assembly.carry_over import carry_over, options_for_next, take_along
 from mainspring.assembly.harmless import harmless
 from mainspring.assembly.options import Options, StartError
 from mainspring.assembly.parts import Parts, open_journal, prepare
@@ -20,8 +19,8 @@ from mainspring.cli.output import Style
 from mainspring.core.models import Model
 from mainspring.core.updates import Result, Update
 from mainspring.engine.deps import Question
+from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import Session
-from mainspring.engine.shared import Policy, Shared
 
 
 class Lines(Protocol):
@@ -90,38 +89,41 @@ class Talk:
             self.opened.journal.close()
 
     async def begin_anew(self) -> None:
-        """A new conversation under a new id. What somebody has allowed or chosen stays, and so does what was spent: a
-        limit holds for all that is asked for here."""
-        await self._change_and_keep(self._options_for(None))
+        """A new conversation under a new id."""
+        await self._change_to(options_for_next(self.parts.options))
+
+    async def go_on_with(self, session_id: str) -> None:
+        await self._change_to(options_for_next(self.parts.options, session_id))
 
     async def go_back_to(self, message_id: str) -> None:
-        """A fork of this conversation up to this line of its file, and with it; the rest as in `begin_anew`."""
-        options = self._options_for(self.world.about.session_id)
+        """A fork of this conversation up to this line of its file, and with it."""
+        options = options_for_next(self.parts.options, self.world.about.session_id)
         options.fork_session, options.resume_session_at = True, message_id
-        await self._change_and_keep(options)
-
-    async def _change_and_keep(self, options: Options) -> None:
-        shared = self.world.session.shared
         await self._change_to(options)
-        fresh = self.world.session
-        fresh.shared.ledger.settle(0, shared.ledger.account.spent)
-        if shared.policy != fresh.shared.policy:
-            await fresh.change(shared.policy)
+
+    async def _change_to(self, options: Options) -> None:
+        """The one before stays on the disk. Raises `StartError`, and then nothing has changed."""
+        parts = prepare(options, dict(os.environ))
+        opened = open_journal(parts)
+        carried = take_along(self.world, self.parts)
+        await self.close()
+        self._take(parts, opened, carried.ledger)
+        await self.open()
+        await carry_over(carried, self.world, parts)
 
     async def begin_again(self) -> None:
-        """The same conversation, with all that it is made of prepared anew: what counts here has changed. What somebody
-        has allowed or chosen stays. Raises `StartError`, and then nothing has changed."""
+        """The same conversation, with all that it is made of prepared anew: what counts here has changed. Raises
+        `StartError`, and then nothing has changed."""
         said, journal = bool(self.world.session.state.history), self.opened.journal
         if said and (journal is None or not journal.stored):
             raise StartError("nothing of it is stored. '/clear' begins a new one")
-        shared, mode = self.world.session.shared, self.parts.mode
-        options = self._options_for(self.world.about.session_id if said else None)
+        options = options_for_next(self.parts.options, self.world.about.session_id if said else None)
         parts = prepare(options, dict(os.environ))
+        carried = take_along(self.world, self.parts)
         await self.close()  # its file can be open only once
-        self._take(parts, self._opened_again(parts))
+        self._take(parts, self._opened_again(parts), carried.ledger)
         await self.open()
-        was_chosen = shared.policy.mode != mode
-        await self._keep(shared, shared.policy if was_chosen else replace(shared.policy, mode=parts.mode))
+        await carry_over(carried, self.world, parts, reloaded=True)
 
     def _opened_again(self, parts: Parts) -> Opened:
         try:
@@ -131,39 +133,13 @@ class Talk:
             parts.options.resume = None
             return open_journal(parts)
 
-    async def _keep(self, before: Shared, policy: Policy) -> None:
-        """What was spent counts, and once: a session that is taken up again knows of its own."""
-        fresh = self.world.session
-        fresh.shared.ledger.settle(0, max(0, before.ledger.account.spent - fresh.shared.ledger.account.spent))
-        if policy != fresh.shared.policy:
-            await fresh.change(policy)
-
-    async def go_on_with(self, session_id: str) -> None:
-        await self._change_to(self._options_for(session_id))
-
-    def _options_for(self, session_id: str | None) -> Options:
-        from mainspring.driven.door import begun_anew
-
-        options = begun_anew(self.parts.options)
-        options.resume = session_id
-        return options
-
-    async def _change_to(self, options: Options) -> None:
-        """The one before stays on the disk. Raises `StartError`, and then nothing has changed."""
-        parts = prepare(options, dict(os.environ))
-        opened = open_journal(parts)
-        await self.close()
-        self._take(parts, opened)
-        await self.open()
-
     def _suggest(self, words: str) -> None:
         if self.suggested is not None:
             self.suggested(words)
 
-    def _take(self, parts: Parts, opened: Opened) -> None:
+    def _take(self, parts: Parts, opened: Opened, ledger: Ledger | None = None) -> None:
         self.parts, self.opened = parts, opened
-        self.world = begin(
-            parts, self.asker.answer, opened=opened, suggest=self._suggest if self.suggested is not None else None
-        )
+        suggest = self._suggest if self.suggested is not None else None
+        self.world = begin(parts, self.asker.answer, opened=opened, suggest=suggest, ledger=ledger)
         self.asker.speak_for(self.world.session)
         self.cost = Cost(self.world.about, self.world.session.deps.now)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mainspring.assembly.beginning import STDIO, begun
+from mainspring.assembly.carry_over import carry_over, options_for_next, take_along
 from mainspring.assembly.options import Options, StartError
 from mainspring.assembly.parts import Parts, open_journal
 from mainspring.assembly.rights import BYPASS
@@ -35,6 +36,7 @@ from mainspring.driven.outgoing import Out, States
 from mainspring.driven.questions import CallbackError, Questions
 from mainspring.driven.turns import Turns
 from mainspring.engine.endings import end_all, regardless
+from mainspring.engine.ledger import Ledger
 from mainspring.engine.plain import new_id
 from mainspring.settings.home import compatible_home
 from mainspring.settings.keeping import Keeper
@@ -149,7 +151,7 @@ class Door:
             self.wrong = error
             return None
 
-    def _begin(self, first: Incoming, opened: Opened) -> None:
+    def _begin(self, first: Incoming, opened: Opened, ledger: Ledger | None = None) -> None:
         fields = first.fields if isinstance(first, Request) and first.subtype == "initialize" else {}
         options = self.parts.options
         if fields.get("agents"):
@@ -164,7 +166,7 @@ class Door:
             answer=consent.answer if asks else None,
             skills=None if skills is None else tuple(map(str, listed(skills))),
         )
-        self.world = begun(self.parts, opened, driven)
+        self.world = begun(self.parts, opened, driven, ledger)
         self._host.begun()
         session = self.changes.session = self.world.session
         self.frames = Frames(
@@ -321,7 +323,7 @@ class Door:
             await self.turns.prompted(prompt)
             return
         try:
-            parts = self._host.prepare(begun_anew(self.parts.options))
+            parts = self._host.prepare(options_for_next(self.parts.options))
         except StartError as error:  # this one goes on
             await self.turns.answered(prompt, f"No new conversation can begin: {error}")
         else:
@@ -330,8 +332,7 @@ class Door:
     async def _clear(self, parts: Parts) -> None:
         """A new conversation, under a new id; what the program has set up stays. The old one stays on the disk."""
         assert self.first is not None
-        before, policy = self.world.about.session_id, self.world.session.shared.policy
-        spent, folders = self.world.session.shared.ledger.account.spent, self.parts.kit.place.folders
+        before, carried = self.world.about.session_id, take_along(self.world, self.parts)
         await self.world.close()
         await self.turns.show_loose()
         if self._journal is not None:
@@ -340,11 +341,9 @@ class Door:
         self._host.left()
         self.parts = parts
         self.changes = changes_of(self.parts, may_bypass=self.changes.may_bypass)
-        self._begin(self.first, self._opened())
-        self.changes.set_folders(folders)
-        self.world.session.shared.ledger.settle(0, spent)  # a limit holds for all that the program asks for
+        self._begin(self.first, self._opened(), carried.ledger)
         await self.world.open()
-        await self.world.session.change(policy)
+        await carry_over(carried, self.world, self.parts)
         await self.turns.cleared(before)
 
     async def _some_news(self) -> None:
@@ -366,9 +365,3 @@ def changes_of(parts: Parts, *, may_bypass: bool) -> Changes:
     options = parts.options
     keeper = Keeper(parts.cwd, parts.environment, Asked(options.settings, options.setting_sources))
     return Changes(parts.gate, parts.kit.place, may_bypass=may_bypass, keeper=keeper, tell=options.tell)
-
-
-def begun_anew(options: Options) -> Options:
-    """The same, but for what it says of an earlier session."""
-    earlier = ("resume", "continue_", "fork_session", "resume_session_at", "resume_drops_turn", "session_id")
-    return Options(**{name: value for name, value in vars(options).items() if name not in earlier})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec.structs import replace
+
 from mainspring.core.money import Account, Lineage, funds, reserve, settle
 
 
@@ -13,8 +15,24 @@ class Ledger:
     def __init__(self, limit: int | None = None, parent: Ledger | None = None, *, spent: int = 0) -> None:
         self.account = Account(limit, spent)  # what a resumed session spent before counts against its limit
         self.parent = parent
+        self._counted: dict[str, int] = {}  # by session: what of its spending is in `account`
+        self._current = "", 0  # the session that draws on this, and what was spent when it began
         self._waiting: list[asyncio.Future[None]] = []  # at the top of the tree: for something to be given back,
         self._claimed: Ledger | None = None  # and who prepares a call with what is left
+
+    def begin_session(self, session_id: str, spent: int, *, source: str = "", limit: int | None = None) -> None:
+        """From here on, `session_id` draws on this ledger: a limit is for all sessions of a process. `spent` is what
+        its file tells; what of it is not in here yet is added. A fork has the spending of its `source` in its file."""
+        self._end_session()
+        known = max(self._counted.get(session_id, 0), self._counted.get(source, 0))
+        self.account = replace(self.account, limit=limit, spent=self.account.spent + max(0, spent - known))
+        self._counted[session_id] = max(self._counted.get(session_id, 0), spent)
+        self._current = session_id, self.account.spent
+
+    def _end_session(self) -> None:
+        session_id, began = self._current
+        if session_id:
+            self._counted[session_id] += self.account.spent - began
 
     def child(self, limit: int | None = None) -> Ledger:
         return Ledger(limit, self)
