@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from cli.stage import Stage
@@ -18,6 +17,7 @@ from repl.person import ENTER, ESCAPE, PASTE, PASTED, Person, SitAt
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzHIY0123456789 .,"
 WORDS = ("hi", "trust", "trust this folder", "yes", "just do it", "2 files are missing", "22", "12", "y 2", "jjj")
+ASKED = b"Do you trust this folder?"
 STRAY = ("\x1b[<0;10;3M\x1b[<0;10;3m", "\x1b[M !!", "\x1b[I", "\x1b[O", "\x1b[24;80R")  # mouse, focus, cursor
 
 
@@ -60,10 +60,10 @@ def at_trust(stage: Stage, sit_at: SitAt, seed: int) -> None:
     person = sit_at(stage)
     types(person, random_, random_.randrange(3))  # before it has started
     if random_.random() < 0.5:
-        person.see("Do you trust this folder?")
+        person.until(lambda: ASKED in person.raw, "it was not asked")
     types(person, random_, 4)
-    person.until(lambda: "Do you trust" in person.text, "it was not asked")
-    person.type(ESCAPE)
+    person.until(lambda: ASKED in person.raw, "it was not asked")
+    person.type(ESCAPE)  # it may be gone by now: a sequence that no terminal sends begins with Escape
     person.see_no("Do you trust this folder?")
     assert not is_trusted(str(stage.home), str(stage.folder)), f"seed {seed}:\n{person.text}"
     assert not ran.exists(), f"seed {seed}"
@@ -77,14 +77,9 @@ def at_a_call(stage: Stage, sit_at: SitAt, seed: int, *, early: bool) -> None:
     person.say("go")
     if early:
         types(person, random_, 2)
-    person.see("touch made", "1. Yes")
+    person.until(lambda: b"1. Yes" in person.raw, "it was not asked")
     types(person, random_, 4)
-    waits_for(person, lambda: any("1. Yes" in line for line in person.screen))
-    assert not (stage.folder / "made").exists(), f"seed {seed}:\n{person.text}"
     person.type(ESCAPE)
     person.see("you said no")
+    assert not (stage.folder / "made").exists(), f"seed {seed}:\n{person.text}"
     assert not (stage.folder / ".claude").exists(), "no rule was kept"
-
-
-def waits_for(person: Person, condition: Callable[[], bool]) -> None:
-    person.until(condition, "the question is gone")

@@ -22,6 +22,7 @@ from mainspring.cli.flags import readable
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.stdin import prompt
 from mainspring.cli.stdout import Pipe
+from mainspring.cli.terminal_output import safe_bytes
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text, User
 from mainspring.core.reasons import Cause, Failure
@@ -58,7 +59,7 @@ def opened_or_told(parts: Parts) -> Opened:
             from mainspring.driven.asides import never_begun
             from mainspring.driven.lines import line
 
-            os.write(1, line(never_begun(str(error), parts.options.resume or "")))
+            os.write(1, safe_bytes(1, line(never_begun(str(error), parts.options.resume or ""))))
         raise
 
 
@@ -190,7 +191,8 @@ class Bare:
         complain(why)
 
     async def refused(self, why: str) -> None:
-        await self._write(why.rstrip("\n").encode(errors="replace") + b"\n")
+        words = harmless(why) if os.isatty(1) else why
+        await self._write(words.rstrip("\n").encode(errors="replace") + b"\n")
 
     async def leave(self) -> None:
         text, self._answer = harmless(self._answer) if os.isatty(1) else self._answer, ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mainspring.assembly.options import Options, StartError
 from mainspring.cli.flags import near, parse
+from mainspring.cli.terminal_output import protect_terminal
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -29,11 +30,14 @@ EIO = 5  # the terminal is gone; `errno` would take half a millisecond to load
 
 def main(argv: Sequence[str] | None = None) -> int:
     sys.excepthook = crashed
+    unprotect = protect_terminal()
     gc.disable()  # what is loaded stays: to look through it again and again would take 6 ms of the start
     try:
-        return to_the_end(argv)
+        code = to_the_end(argv)
     finally:
         gc.enable()
+    unprotect()  # not after a crash, whose traceback is still to come
+    return code
 
 
 def crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 
+from mainspring.assembly.harmless import escape_controls
+from mainspring.cli.terminal_output import write_own
 from mainspring.cli.wrap import AsItIs, Wrap
 
 
@@ -31,7 +33,7 @@ class Output:
 
     def piece(self, text: str) -> None:
         self._streaming = True
-        self._write(self._wrap.add(text))
+        self._write(self._wrap.add(escape_controls(text)))
 
     def end_text(self) -> None:
         """Of a text block, or of whatever part of it came."""
@@ -51,11 +53,12 @@ class Output:
             self._write(painted)
 
     def paint(self, text: str, style: Style) -> str:
+        text = escape_controls(text)
         return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style and text else text
 
     def _write(self, text: str) -> None:
         if text:
-            print(text, end="", flush=True)  # a reader at the other end of a pipe follows along
+            write_own(text)  # at once: a reader at the other end of a pipe follows along
 
 
 def is_terminal() -> bool:

@@ -13,6 +13,7 @@ from mainspring.cli.collector import begun
 from mainspring.cli.hearing import lines
 from mainspring.cli.signals import INTERRUPT, Signals
 from mainspring.cli.stdout import Pipe
+from mainspring.cli.terminal_output import safe_bytes
 from mainspring.core.errors import UsageError
 from mainspring.driven.asides import never_begun
 from mainspring.driven.door import Door, Host, compatible
@@ -40,7 +41,7 @@ def made_or_told(options: Options) -> Door:
         return Door(options, Host(prepared, heard, Outgoing(Pipe().write), begun, left=gc.collect))
     except (StartError, UsageError) as error:
         session_id = options.session_id or options.resume or new_id()
-        os.write(1, line_of(never_begun(clean(str(error)), session_id)))
+        os.write(1, safe_bytes(1, line_of(never_begun(clean(str(error)), session_id))))
         raise
 
 

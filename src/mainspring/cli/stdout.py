@@ -10,6 +10,8 @@ import asyncio
 import os
 import select
 
+from mainspring.cli.terminal_output import safe_bytes
+
 CHUNK = 4_096  # POSIX: a pipe that is ready takes this much without a wait (PIPE_BUF on Linux)
 
 
@@ -21,7 +23,7 @@ class Pipe:
 
     async def write(self, data: bytes) -> None:
         """Raises `BrokenPipeError` if nobody reads any more."""
-        left = memoryview(data)
+        left = memoryview(safe_bytes(self._fd, data))
         while left:
             if not self._poll.poll(0):
                 await self._room()

@@ -11,9 +11,11 @@ from collections.abc import Iterable
 
 from rich.color import ColorType
 from rich.console import Console, RenderableType
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from mainspring.assembly.harmless import harmless
 from mainspring.cli.repl.theme import THEME
 
 Fragments = list[tuple[str, str]]  # as prompt-toolkit has them: a style and a text
@@ -31,10 +33,17 @@ BRIGHT = (
 )
 
 
+class SafeConsole(Console):
+    """Its own codes are those of styles. What a terminal would obey in a text was forgotten to be made harmless."""
+
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        return super()._render_buffer([Segment(harmless(text), style, control) for text, style, control in buffer])
+
+
 class Painter:
     def __init__(self, *, colour: bool | None = None) -> None:
         colour = not os.environ.get("NO_COLOR") if colour is None else colour
-        self._console = Console(
+        self._console = SafeConsole(
             file=io.StringIO(),
             force_terminal=True,
             color_system="standard",
