@@ -1,4 +1,4 @@
-"""Nothing that others wrote reaches a terminal as a control sequence: every command, on a pty, in a folder full of them."""
+"""What others wrote reaches no terminal as a control sequence: every command, on a pty, in a folder full of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import re
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -87,7 +86,7 @@ def plant(stage: Stage) -> None:
 
 
 @pytest.fixture
-def evil(serve: Serve) -> Iterator[Stage]:
+def evil(serve: Serve) -> Stage:
     """With a session whose prompt, answer and name hold them."""
     stage = serve(*[Say.of(f"Answer {EVIL}")] * 12)
     stage.home.mkdir(parents=True, exist_ok=True)
@@ -97,7 +96,7 @@ def evil(serve: Serve) -> Iterator[Stage]:
         title = {"type": "custom-title", "customTitle": f"title{EVIL}", "sessionId": file.stem}
         appended.write(json.dumps(title, ensure_ascii=False) + "\n")
     plant(stage)
-    yield stage
+    return stage
 
 
 COMMANDS: list[tuple[str, ...]] = [

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainspring.cli.granting import READ
 from mainspring.cli.repl.asked_texts import PlanSaid, of_plan
 from mainspring.cli.repl.choosing import trust
 from mainspring.cli.repl.permission import Said, Scope, permission
-from mainspring.cli.repl.sheet import BURST, READ, Sheet
+from mainspring.cli.repl.sheet import BURST, Sheet
 from mainspring.permissions.policy import Mode
 from mainspring.tools.plan import asked
 from repl.hands import Clock, few, plain, press, read

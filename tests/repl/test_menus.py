@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
+from mainspring.cli.granting import READ
 from mainspring.cli.repl.menus import Choice, Choices, Field, Picked, Wants
 from mainspring.cli.repl.page import Page, clean
-from mainspring.cli.repl.sheet import BURST, OF_A_RUN, READ, Sheet, hints, shares
+from mainspring.cli.repl.sheet import BURST, OF_A_RUN, Sheet, hints, shares
 from repl.hands import Clock, Key, few, fits, heights, keys, marked, plain, press, read, widths, words
 
 ABC = (Choice("Ant"), Choice("Bee"), Choice("Cat"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TextIO, cast
+from typing import Any, TextIO
 
 from mainspring.assembly.harmless import escape_controls
 
@@ -43,10 +43,9 @@ def protect_terminal() -> Callable[[], None]:
     return undo
 
 
-def safe(stream: TextIO) -> TextIO:
-    if stream is None or isinstance(stream, SafeStream):  # closed by whoever started us
-        return stream
-    return cast("TextIO", SafeStream(stream))
+def safe(stream: TextIO | None) -> Any:
+    """None: whoever started us closed it."""
+    return stream if stream is None or isinstance(stream, SafeStream) else SafeStream(stream)
 
 
 def write_own(text: str) -> None:

@@ -154,7 +154,7 @@ def take() -> str:
     found = b""
     with suppress(termios.error, OSError):
         before = termios.tcgetattr(0)
-        now = [*before[:CHARACTERS], [*before[CHARACTERS]]]
+        now: list[Any] = [*before[:CHARACTERS], [*before[CHARACTERS]]]
         now[LOCAL_MODES] &= ~termios.ICANON  # or half a line stays, and begins the next
         now[CHARACTERS][termios.VMIN], now[CHARACTERS][termios.VTIME] = 0, 0
         termios.tcsetattr(0, termios.TCSANOW, now)
