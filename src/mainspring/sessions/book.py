@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -13,6 +14,8 @@ from mainspring.core.view import Edit, Fold
 from mainspring.sessions.lines import PLAIN
 from mainspring.sessions.parsing import (
     Line,
+    attachment_message,
+    command_message,
     event_of,
     milliseconds,
     reply_blocks,
@@ -36,6 +39,13 @@ class Told(NamedTuple):
     blocks: int
 
 
+def is_ours(line: Line) -> bool:
+    """Whether we wrote this line of the conversation. Of results, and of prompts in old files, nobody can tell."""
+    if line.mainspring is not None:
+        return True
+    return line.type == "assistant" and bool(line.message) and spoke_of(line).id == line.uuid
+
+
 class Book:
     def __init__(self, payload: Callable[[str], bytes | None]) -> None:
         self._payload = payload
@@ -45,24 +55,32 @@ class Book:
         self._begun: dict[str, Assistant] = {}  # by the same: what the lines themselves say of the reply
         self._shared: dict[str, str] = {}  # by a reply's own id, which is that of its first line: the shared one
         self._told: dict[str, Told] = {}
+        self._places: dict[str, int] = {}  # of the lines of others: where their blocks stand in the reply
         self.open: list[str] = []  # replies that no event has told of yet
 
     # --- conversation lines ---
 
     def take(self, offset: int, line: Line) -> list[str]:
         """The ids of the messages that this line is, or is a part of."""
-        if line.type == "user":
-            return self._take_user(offset, line)
-        if line.type == "assistant":
-            return [self._take_block(offset, line)]
-        return []
+        match line.type:
+            case "user":
+                messages = user_messages(line, spoke_of(line), self._payload((line.mainspring or PLAIN).payload))
+                return self._keep(offset, *messages)
+            case "assistant" if not line.isApiErrorMessage:  # no reply: Claude Code's own words about a failure
+                return [self._take_block(offset, line)]
+            case "attachment":
+                return self._keep(offset, attachment_message(line))
+            case "system":
+                return self._keep(offset, command_message(line))
+            case _:
+                return []
 
-    def _take_user(self, offset: int, line: Line) -> list[str]:
-        messages = user_messages(line, spoke_of(line), self._payload((line.mainspring or PLAIN).payload))
-        for message in messages:
+    def _keep(self, offset: int, *messages: User | ToolResult | None) -> list[str]:
+        found = [message for message in messages if message is not None]
+        for message in found:
             self.said[message.id] = message
             self.offsets[message.id] = offset
-        return [message.id for message in messages]
+        return [message.id for message in found]
 
     def _take_block(self, offset: int, line: Line) -> str:
         spoke, mark = spoke_of(line), line.mainspring or PLAIN
@@ -72,10 +90,11 @@ class Book:
             self._begun[shared] = Assistant((), spoke.model or "", id=own, at=milliseconds(line.timestamp))
             self._shared[own] = shared
             self.offsets[own] = offset
-            self.open.append(shared)
+            if is_ours(line):
+                self.open.append(shared)
         begun, blocks = self._begun[shared], self.replies.setdefault(shared, {})
-        again = line.uuid == begun.id or line.mainspring is not None
-        place = mark.i if again else len(blocks)
+        ours = line.uuid == begun.id or line.mainspring is not None
+        place = mark.i if ours else self._places.setdefault(line.uuid, len(blocks))  # a copy of a line takes its place
         for number, block in enumerate(reply_blocks(line, spoke, self._payload(mark.payload))):
             blocks[place + number] = block
         self._begun[shared] = replace(begun, stop=stop_from_api(spoke.stop_reason), usage=usage_from_api(spoke.usage))
@@ -96,6 +115,14 @@ class Book:
             raise Missing(f"message '{id}'")
         # No event has told of it: another program wrote it, or it was taken over whole.
         return replace(self._begun[shared], blocks=held)
+
+    def found(self, ids: Iterable[str]) -> list[Message]:
+        """In their order, each once, and as much of each as there is."""
+        found: list[Message] = []
+        for name in dict.fromkeys(ids):
+            with suppress(Missing):
+                found.append(self.message(name, whole=False))
+        return found
 
     def blocks_of(self, shared: str) -> tuple[Block, ...]:
         """The blocks, from the first to the last before a gap."""

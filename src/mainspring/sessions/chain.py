@@ -6,7 +6,7 @@ what does not fit is left out, so that the outcome is always a conversation that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -17,7 +17,7 @@ from mainspring.core.errors import UsageError
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User, result, user
 from mainspring.core.pairing import NeverRan
 from mainspring.core.value import Stamp
-from mainspring.sessions.parsing import Line, Spoke, raw_blocks, spoke_of
+from mainspring.sessions.parsing import Line, Spoke, preserved_messages, preserved_segment, raw_blocks, spoke_of
 
 LOST_BEGINNING = "[The beginning of this conversation could not be read.]"
 _MADE = 1_000  # ids of what we make up count from here, beyond any reply's blocks
@@ -48,6 +48,9 @@ class Node(NamedTuple):
     hidden: bool
     logical_parent: str | None = None
     kept_after: str = ""
+    is_boundary: bool = False
+    preserved: tuple[str, ...] = ()  # of a boundary of Claude Code's: the lines that stay in view,
+    segment: tuple[str, str] = ("", "")  # or the first and the last of them
     copy_of: str = ""  # the uuid that it had in another file
 
 
@@ -71,15 +74,25 @@ def node(offset: int, line: Line, place: int) -> Node:
         line.isMeta,
         line.logicalParentUuid,
         kept,
+        line.subtype == "compact_boundary",
+        preserved_messages(line.compactMetadata),
+        preserved_segment(line.compactMetadata),
         line.forkedFrom.messageUuid if line.forkedFrom else "",
     )
 
 
+SPOKEN = ("user", "assistant")
+
+
 class Chain:
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    """`known` are lines beside these, which end a walk: whoever asks has what comes before them."""
+
+    def __init__(self, nodes: Iterable[Node], known: Container[str] = ()) -> None:
+        self._known = known
         self._nodes = [each for each in nodes if not each.aside]
         self._by_uuid = {each.uuid: each for each in self._nodes}  # of two with one id the later counts
         self._places = {each.place: number for number, each in enumerate(self._nodes)}
+        self.last = self._nodes[-1].uuid if self._nodes else ""
         self.broken: list[str] = []  # links that lead nowhere
 
     def way_to(self, uuid: str = "") -> list[Node]:
@@ -89,24 +102,57 @@ class Chain:
             raise UsageError(f"No message found with message.uuid of: {uuid}")
         return self._with_siblings(self._up_to(leaf)) if leaf is not None else []
 
+    def way_through_boundaries(self) -> list[Node]:
+        """To the newest line, and on before each summary: also what is no longer in view."""
+        leaf, way = self._leaf(), list[Node]()
+        while leaf is not None:
+            seen = {each.uuid for each in way}
+            way += [each for each in self._back(leaf, "") if each.uuid not in seen]
+            root = way[-1]
+            parent = root.logical_parent if root.is_boundary and root.uuid not in seen else None
+            leaf = self._by_uuid.get(parent or "")
+        return self._with_siblings(way[::-1])
+
     def _leaf(self) -> Node | None:
+        """The newest line of a user or a model with nothing spoken behind it: Claude Code ends turns otherwise."""
         parents = {each.parent for each in self._nodes}
-        spoken = [each for each in self._nodes if each.kind in ("user", "assistant")]
-        ends = [each for each in spoken if each.uuid not in parents]
-        for group in ([each for each in ends if not each.hidden], ends, spoken):
+        ends = [self._spoken(each) for each in self._nodes if each.uuid not in parents]
+        found = [each for each in ends if each is not None]
+        spoken = [each for each in self._nodes if each.kind in SPOKEN]  # in a circle nothing is an end
+        for group in ([each for each in found if not each.hidden], found, spoken):
             if group:
-                return group[-1]
+                return max(group, key=lambda each: each.place)
         return None
+
+    def _spoken(self, end: Node) -> Node | None:
+        seen: set[str] = set()
+        at: Node | None = end
+        while at is not None and at.kind not in SPOKEN and at.uuid not in seen:
+            seen.add(at.uuid)
+            at = self._by_uuid.get(at.parent or "")
+        return at if at is not None and at.kind in SPOKEN else None
 
     def _up_to(self, leaf: Node) -> list[Node]:
         way = list(self._back(leaf, ""))
         root = way[-1]
-        if root.kind == "system" and root.logical_parent and (last := self._by_uuid.get(root.logical_parent)):
-            seen = {each.uuid for each in way}
-            kept = [each for each in self._back(last, root.kept_after) if each.uuid not in seen]
-            if root.kept_after:
-                way[-2:-2] = kept  # behind the summary, before what followed it: we go backwards
+        seen = {each.uuid for each in way}
+        # Behind the summary, before what followed it: we go backwards.
+        way[-2:-2] = [each for each in self._kept_by(root) if each.uuid not in seen]
         return way[::-1]
+
+    def _kept_by(self, boundary: Node) -> list[Node]:
+        """The lines before a summary that are still in view, newest first."""
+        last = self._by_uuid.get(boundary.logical_parent or "")
+        if boundary.kind != "system" or last is None:
+            return []
+        if boundary.kept_after:
+            return list(self._back(last, boundary.kept_after))
+        if boundary.preserved:
+            return [self._by_uuid[uuid] for uuid in reversed(boundary.preserved) if uuid in self._by_uuid]
+        head, tail = boundary.segment
+        kept = list(self._back(self._by_uuid[tail], "")) if tail in self._by_uuid else []
+        places = [place for place, each in enumerate(kept) if each.uuid == head]
+        return kept[: places[0] + 1] if places else []
 
     def _back(self, leaf: Node, until: str) -> Iterator[Node]:
         """From a line to its root, or to the message `until`, which is left out."""
@@ -120,7 +166,7 @@ class Chain:
             at = self._parent(at)
 
     def _parent(self, child: Node) -> Node | None:
-        if child.parent is None:
+        if child.parent is None or child.parent in self._known:
             return None
         found = self._by_uuid.get(child.parent)
         if found is None:  # its line was lost: what stands before it in the file is the best guess
@@ -143,10 +189,13 @@ class Chain:
         return [*way, *siblings, *answers]
 
 
-def repaired(messages: Iterable[Message], started: set[str] | None) -> tuple[list[Message], list[Message]]:
+def repaired(
+    messages: Iterable[Message], started: set[str] | None, taken: set[str] | None = None, *, continues: bool = False
+) -> tuple[list[Message], list[Message]]:
     """A conversation in order: each call with one result, the user first. Also returns what had to be made up.
 
-    `started` are the calls that are known to have begun; None: nobody knows.
+    `started` are the calls that are known to have begun; None: nobody knows. `taken` are the ids of earlier calls, to
+    which those found here are added. If it `continues` another conversation, it need not begin with the user.
     """
     given = list({message.id: message for message in messages}.values())
     results: dict[str, ToolResult] = {}
@@ -155,7 +204,7 @@ def repaired(messages: Iterable[Message], started: set[str] | None) -> tuple[lis
             results.setdefault(message.call_id, message)
     sound: list[Message] = []
     made: list[Message] = []
-    taken: set[str] = set()
+    taken = set() if taken is None else taken
     for message in given:
         if isinstance(message, User):
             sound.append(message)
@@ -163,7 +212,7 @@ def repaired(messages: Iterable[Message], started: set[str] | None) -> tuple[lis
             reply = _with_fresh_calls(message, taken)
             if not reply.blocks:
                 continue
-            if not sound:
+            if not sound and not continues:
                 opening = replace(user(LOST_BEGINNING, Origin.ATTACHMENT), id=_made_id(reply, 0), at=reply.at)
                 sound.append(opening)
                 made.append(opening)

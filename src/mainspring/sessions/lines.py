@@ -64,6 +64,7 @@ class Mark(Struct, omit_defaults=True, frozen=True):
 
 
 PLAIN = Mark()
+OWN = Mark()  # as plain, but written: without it nobody could tell our prompts from those of another program
 
 
 class Envelope(Bundle):
@@ -152,7 +153,7 @@ FLAGS: dict[Origin, bytes] = {
 
 
 def user_line(message: User) -> Spoken:
-    mark = PLAIN if message.origin is Origin.PROMPT else Mark(origin=message.origin)
+    mark = OWN if message.origin is Origin.PROMPT else Mark(origin=message.origin)
     if not all(map(fits, message.content)):
         mark = replace(mark, odd=Raw(as_line(message.content)))
     return Spoken(
@@ -313,6 +314,7 @@ class Standing(Struct, omit_defaults=True):
     before: int = -1  # where the checkpoint before this one stands
     resumed: str = ""  # how the state was found, if a process began with it: then `added` holds all ids
     leaf: str | None = None  # the line that the next one follows
+    seen: str = ""  # the last line of the conversation, whoever wrote it, when a process began with the file
     spent: int = 0  # nano-dollars, the whole session
     turns: int = 0
     config: Config | None = None

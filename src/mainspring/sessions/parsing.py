@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -162,6 +163,31 @@ class Metadata(Struct):
     """Of a compact boundary."""
 
     keptAfter: str = ""  # noqa: N815  # the file's own word
+    preservedMessages: Raw = Raw(b"")  # noqa: N815  # Claude Code's way to say the same,
+    preservedSegment: Raw = Raw(b"")  # noqa: N815  # and its older one
+
+
+class PreservedMessages(Struct):
+    uuids: tuple[str, ...] = ()
+
+
+class PreservedSegment(Struct):
+    headUuid: str = ""  # noqa: N815
+    tailUuid: str = ""  # noqa: N815
+
+
+class ForeignAttachment(Struct):
+    """What Claude Code puts before the model beside a prompt."""
+
+    type: str = ""
+    prompt: Raw = Raw(b"")  # of one that was typed while a turn ran
+    isMeta: bool = False  # noqa: N815
+
+
+class Rendered(Struct):
+    """An attachment in the words that the model was given."""
+
+    content: Raw = Raw(b"")
 
 
 class ForkedFrom(Struct):
@@ -182,6 +208,10 @@ class Line(Struct):
     isSidechain: bool = False  # noqa: N815
     isMeta: bool = False  # noqa: N815
     isCompactSummary: bool = False  # noqa: N815
+    isApiErrorMessage: bool = False  # noqa: N815
+    attachment: Raw = Raw(b"")
+    rendered: Raw = Raw(b"")
+    content: Raw = Raw(b"")  # of a system line
     message: Raw = Raw(b"")
     mainspring: Mark | None = None
     compactMetadata: Metadata | None = None  # noqa: N815
@@ -215,6 +245,8 @@ class Spoke(Struct):
 
 _line = msgspec.json.Decoder(Line)
 _spoke = msgspec.json.Decoder(Spoke)
+_attachment = msgspec.json.Decoder(ForeignAttachment)
+_rendered = msgspec.json.Decoder(list[Rendered])
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _records: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record, dec_hook=lambda _type, _value: None)
 _our_block: msgspec.json.Decoder[Block] = msgspec.json.Decoder(Block)
@@ -267,6 +299,70 @@ def user_messages(line: Line, spoke: Spoke, payload: bytes | None) -> list[User 
     if words or not results:
         made.append(User(words, _origin(line, mark, words)))
     return [replace(message, id=block_id(line.uuid, place), at=at) for place, message in enumerate(made)]
+
+
+# Of Claude Code's attachments, those that belong to the conversation. The others describe Claude Code itself: its
+# tools, its model, its limits. They would be wrong here.
+CONVERSATION_ATTACHMENTS = frozenset(
+    {
+        "queued_command",
+        "file",
+        "directory",
+        "mcp_resource",
+        "selected_lines_in_ide",
+        "edited_text_file",
+        "edited_image_file",
+        "plan_file_reference",
+        "invoked_skills",
+        "hook_additional_context",
+        "async_hook_response",
+        "task_status",
+    }
+)
+
+
+def attachment_message(line: Line) -> User | None:
+    """What the user or a hook added to a conversation of Claude Code's; None for what only describes that program."""
+    found = _attachment.decode(line.attachment) if line.attachment else ForeignAttachment()
+    if found.type not in CONVERSATION_ATTACHMENTS:
+        return None
+    queued = found.type == "queued_command"
+    sources = [found.prompt] if queued and found.prompt else [each.content for each in _rendered_parts(line)]
+    parts = [to_content(raw) for source in sources for raw in raw_blocks(source)]
+    words = tuple([part for part in parts if not isinstance(part, ToolResult)])
+    origin = Origin.PROMPT if queued and not found.isMeta else Origin.ATTACHMENT
+    return User(words, origin, id=line.uuid, at=milliseconds(line.timestamp)) if words else None
+
+
+def _rendered_parts(line: Line) -> list[Rendered]:
+    return _rendered.decode(line.rendered) if line.rendered else []
+
+
+def command_message(line: Line) -> User | None:
+    """What a slash command of Claude Code's printed: its model is shown it, too."""
+    if line.subtype != "local_command" or not bytes(line.content).startswith(b'"'):
+        return None
+    words = tuple([part for raw in raw_blocks(line.content) if isinstance(part := to_content(raw), Text)])
+    return User(words, Origin.ATTACHMENT, id=line.uuid, at=milliseconds(line.timestamp))
+
+
+def preserved_messages(metadata: Metadata | None) -> tuple[str, ...]:
+    """The lines that Claude Code has kept in view behind a summary."""
+    if metadata is None:
+        return ()
+    with suppress(*Unreadable):
+        if metadata.preservedMessages:
+            return msgspec.json.decode(metadata.preservedMessages, type=PreservedMessages).uuids
+    return ()
+
+
+def preserved_segment(metadata: Metadata | None) -> tuple[str, str]:
+    """The same, in files of earlier versions: the first and the last line."""
+    with suppress(*Unreadable):
+        if metadata is not None and metadata.preservedSegment:
+            found = msgspec.json.decode(metadata.preservedSegment, type=PreservedSegment)
+            return found.headUuid, found.tailUuid
+    return "", ""
 
 
 def _origin(line: Line, mark: Mark, words: tuple[Content, ...]) -> Origin:

@@ -13,14 +13,16 @@ from mainspring.core.effects import CallModel
 from mainspring.core.errors import MainspringError
 from mainspring.core.events import Aborted, Replied, Submitted, ToolsDone
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, Stop, Text, ToolResult
+from mainspring.core.messages import Assistant, Message, Stop, Text, ToolResult
 from mainspring.core.pairing import open_calls, unpaired
-from mainspring.core.state import State
+from mainspring.core.state import Checkpoint, State, decode_checkpoint
 from mainspring.core.step import step
 from mainspring.core.updates import Kind
-from mainspring.core.view import Fold, view
+from mainspring.core.view import Edit, Fold, view
 from mainspring.sessions.book import Book, Missing
-from mainspring.sessions.forms import Unreadable
+from mainspring.sessions.chain import KINDS
+from mainspring.sessions.foreign import ForeignLines, ForeignTurns
+from mainspring.sessions.forms import Unreadable, block_id
 from mainspring.sessions.lines import Standing, by_agents, note_agent
 from mainspring.sessions.loaded import Loaded, standing_for
 from mainspring.sessions.parsing import Line, note_names, record_of
@@ -35,9 +37,19 @@ from mainspring.sessions.records import (
     PolicyRecord,
 )
 
+MERGED = "merged"  # how a state was found: from the records, and from turns of another program
+
 
 class Unusable(Exception):  # noqa: N818  # it reads as what it says
     """This way of finding the state does not work; there are others."""
+
+
+def saved_in(line: Line | None) -> Checkpoint | None:
+    """The checkpoint of a line; None if it has none that could be read."""
+    try:
+        return decode_checkpoint(bytes(line.checkpoint)) if line is not None and line.checkpoint else None
+    except Unreadable:
+        return None
 
 
 class Replay:
@@ -50,6 +62,7 @@ class Replay:
         self._commands: dict[str, CommandRecord] = {}
         self._results: dict[str, ToolResult] = {}  # by call, since the last event that took some
         self._intents: dict[str, None] = {}
+        self._foreign = ForeignLines(reader, book)
         self._recent: deque[tuple[str, list[str]]] = deque(maxlen=50)  # the last lines: uuid, ids of messages
 
     def begin(self, state: State, standing: Standing) -> None:
@@ -58,6 +71,7 @@ class Replay:
         self._commands = {command.id: command for command in standing.commands}
         self._earlier = standing.spent - state.totals.cost
         self._book.close({message.id for message in state.history})
+        self._note_checkpoint(standing)
 
     def run(self, start: int) -> None:
         for offset, line in self._reader.lines(start):
@@ -69,29 +83,45 @@ class Replay:
             elif line.record:
                 self._record(line)
             elif line.checkpoint and line.standing is not None and offset != start:
-                self._pass(line.standing)
+                self._pass(line, line.standing)
 
     def look_at(self, offset: int, line: Line) -> None:
         """A line of the conversation; or, before a checkpoint, what tells how a reply ended and which calls began."""
+        if line.type == "mainspring":
+            self._look_at_ours(line)
+            return
         try:
-            if line.type == "mainspring":
-                if line.event:
-                    self._book.event(line)
-                elif b'"IntentRecord"' in bytes(line.record)[:24]:
-                    self._record(line)
-                return
             ids = self._book.take(offset, line)
-        except Missing:
-            return  # of an event that began before what we read
         except Unreadable as error:
             self._reader.warn(f"message '{line.uuid}': {error}, skipped")
             return
+        if line.type in KINDS:
+            self._foreign.note(offset, line, ids)
         if ids:
             self._recent.append((line.uuid, ids))
         for name in ids:
             message = self._book.said.get(name)
             if isinstance(message, ToolResult):
                 self._results[message.call_id] = message
+
+    def _look_at_ours(self, line: Line) -> None:
+        self._foreign.account_for((*line.messages, *line.results))
+        if line.event:
+            try:
+                self._book.event(line)
+            except Missing:
+                pass  # of an event that began before what we read
+            except Unreadable as error:
+                self._reader.warn(f"event {line.n}: {error}, skipped")
+        elif line.standing is not None:
+            self._note_checkpoint(line.standing)
+        elif b'"IntentRecord"' in bytes(line.record)[:24]:
+            self._record(line)
+
+    def _note_checkpoint(self, standing: Standing) -> None:
+        self._foreign.account_for(standing.added or ())
+        if standing.resumed:
+            self._foreign.decide(standing.seen)
 
     def _event(self, line: Line) -> None:
         if line.n != self.standing.n + 1:
@@ -103,6 +133,7 @@ class Replay:
             self.state = step(self.state, event, self._config).state
         except (MainspringError, AssertionError, *Unreadable) as error:
             raise Unusable(f"event {line.n}: {error}") from error
+        self._foreign.account_for((*line.messages, *line.results))
         self.standing.n = line.n
         self.standing.unbooked -= by_agents(event)
         self.standing.first = self.standing.first or next(iter((*line.messages, *line.results)), "")
@@ -135,50 +166,100 @@ class Replay:
             case _:
                 pass
 
-    def _pass(self, standing: Standing) -> None:
+    def _pass(self, line: Line, standing: Standing) -> None:
         """A checkpoint on the way. If a process began with it, the history was what it says, and no more."""
+        self._note_checkpoint(standing)
         if standing.resumed and standing.added is not None:
-            edits = () if standing.resumed == "conversation" else self.state.edits
             history = History([self._book.message(name) for name in standing.added])
-            self.state = replace(self.state, history=history, edits=edits)
+            self.state = replace(self.state, history=history, edits=self._edits_at(line, standing))
+            if standing.resumed == MERGED:  # nothing is open any more
+                self.state = replace(self.state, pending=None, waiting_for=None)
             self.standing.first = standing.first
         self.standing.prompt = standing.prompt or self.standing.prompt
+
+    def _edits_at(self, line: Line, standing: Standing) -> tuple[Edit, ...]:
+        if standing.resumed == "conversation":
+            return ()
+        if standing.resumed != MERGED:
+            return self.state.edits
+        saved = saved_in(line)  # no event tells of a summary that another program has made
+        if saved is None:
+            raise Unusable("what another program has written was put to it, and how cannot be read")
+        return self._book.edits(saved.state.edits)
 
     # --- what came of it ---
 
     def loaded(self, how: str) -> Loaded:
-        state, book = self.state, self._book
+        state = self.state
         partial, open_text = self._partial()
         calls = open_calls(state.history) if partial is None else partial.calls
         if wrong := set(unpaired(view(state.history, state.edits))) - {call.id for call in calls}:
             raise Unusable(f"call '{wrong.pop()}' and its result do not fit")
         runnable = [call for call in calls if call.defect is None]
         results = tuple([self._results[call.id] for call in runnable if call.id in self._results])
+        turns = self._foreign.turns([*state.history, *results, *([] if partial is None else [partial])])
+        if turns is not None:
+            return self._merged(turns, self._cut_off(partial, open_text, results))
         rest = [call for call in runnable if call.id not in self._results]
         kept = {message.id for message in (*state.history, *results)} | {partial.id if partial else ""}
-        summaries = {edit.summary.id for edit in state.edits if isinstance(edit, Fold)} & book.said.keys()
-        offsets = [book.offsets[name] for name in (kept | summaries) if name in book.offsets]
-        standing = standing_for(
-            self.standing,
-            state,
-            leaf=self._leaf(kept | summaries),
-            resumed=how,
-            start=min(offsets, default=0),
-            spent=self._earlier + state.totals.cost,
-            commands=tuple(self._commands.values()),
-        )
         return Loaded(
             self._reader.file,
             how,
             state,
-            standing,
+            self._standing(state, how, kept),
             partial=partial,
             results=results,
             unfinished=tuple([call for call in rest if call.id in self._intents]),
             unstarted=tuple([call for call in rest if call.id not in self._intents]),
-            made=tuple([message for message in state.history if message.id not in book.offsets]),
-            summaries=frozenset(summaries),
+            made=tuple([message for message in state.history if message.id not in self._book.offsets]),
+            summaries=frozenset(self._summaries(state)),
             open_text=open_text,
+        )
+
+    def _merged(self, turns: ForeignTurns, cut_off: list[Message]) -> Loaded:
+        """With what another program has said since: it is behind us, so nothing of ours stays open."""
+        known = list(self.state.history)
+        if open_calls(self.state.history):
+            begun = max(place for place, message in enumerate(known) if isinstance(message, Assistant))
+            known, cut_off = known[:begun], [*known[begun:], *cut_off]
+        found = turns.behind(known, cut_off, self.state.edits, set(self._intents))
+        state = replace(self.state, history=History(found.messages), edits=found.edits, pending=None, waiting_for=None)
+        standing = self._standing(state, MERGED, {message.id for message in found.messages})
+        return Loaded(
+            self._reader.file,
+            MERGED,
+            state,
+            replace(standing, leaf=turns.leaf),
+            made=tuple([message for message in found.messages if message.id not in self._book.offsets]),
+            summaries=frozenset(self._summaries(state)),
+        )
+
+    def _cut_off(self, partial: Assistant | None, open_text: int, results: tuple[ToolResult, ...]) -> list[Message]:
+        """What was said of a reply that did not come to its end. Text that was still open has no line: it gets one of
+        its own, so that no line has to be written twice."""
+        if partial is None:
+            return list(results)
+        reply = replace(partial, stop=Stop.UNFINISHED)
+        if not open_text or len(reply.blocks) == open_text:
+            return [reply, *results]
+        rest = replace(reply, blocks=reply.blocks[-open_text:], id=block_id(reply.id, len(reply.blocks) - open_text))
+        return [replace(reply, blocks=reply.blocks[:-open_text]), *results, rest]
+
+    def _summaries(self, state: State) -> set[str]:
+        return {edit.summary.id for edit in state.edits if isinstance(edit, Fold)} & self._book.said.keys()
+
+    def _standing(self, state: State, how: str, kept: set[str]) -> Standing:
+        named = kept | self._summaries(state)
+        offsets = self._book.offsets
+        return standing_for(
+            self.standing,
+            state,
+            leaf=self._leaf(named),
+            seen=self._foreign.last,
+            resumed=how,
+            start=min([offsets[name] for name in named if name in offsets], default=0),
+            spent=self._earlier + state.totals.cost,
+            commands=tuple(self._commands.values()),
         )
 
     def _leaf(self, kept: set[str]) -> str | None:

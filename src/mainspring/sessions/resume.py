@@ -9,7 +9,6 @@ length of the session. Nothing is written here.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -18,12 +17,12 @@ from mainspring.core.compaction import Compaction, for_next_run
 from mainspring.core.config import Config
 from mainspring.core.errors import UsageError
 from mainspring.core.history import History
-from mainspring.core.messages import Message
-from mainspring.core.state import Checkpoint, State, decode_checkpoint
+from mainspring.core.state import Checkpoint, State
 from mainspring.core.view import Fold, view
 from mainspring.sessions.book import Book, Missing
 from mainspring.sessions.chain import KINDS, Chain, Node, node, repaired
 from mainspring.sessions.dropping import check_drops
+from mainspring.sessions.foreign import Rewound
 from mainspring.sessions.forms import Unreadable
 from mainspring.sessions.lines import Standing
 from mainspring.sessions.loaded import Loaded, standing_for
@@ -31,7 +30,7 @@ from mainspring.sessions.parsing import Line, note_names, record_of
 from mainspring.sessions.places import Place
 from mainspring.sessions.reader import Reader
 from mainspring.sessions.records import ConfigRecord, IntentRecord, PolicyRecord
-from mainspring.sessions.replay import Replay, Unusable
+from mainspring.sessions.replay import Replay, Unusable, saved_in
 
 MOST_TRIES = 3  # checkpoints that are looked at before all records are read
 
@@ -44,13 +43,17 @@ def load(file: Place, *, config: Config | None = None, at: str = "", drops: str 
     turn of this prompt, else `WouldDropMore` is raised.
     """
     with Reader(Path(file)) as reader:
-        if at:
-            loaded = _by_conversation(reader, at, drops)
-        else:
-            loaded = _by_checkpoint(reader, config) or _by_records(reader, config) or _by_conversation(reader)
+        loaded = _by_conversation(reader, at, drops) if at else _newest(reader, config)
         return loaded._replace(
             size=reader.size, ends_in_mid_line=reader.ends_in_mid_line, warnings=tuple(reader.warnings)
         )
+
+
+def _newest(reader: Reader, config: Config | None) -> Loaded:
+    try:
+        return _by_checkpoint(reader, config) or _by_records(reader, config) or _by_conversation(reader)
+    except Rewound as rewound:
+        return _by_conversation(reader, rewound.leaf)
 
 
 # --- from the last checkpoint ---------------------------------------------------------------------------------
@@ -80,7 +83,7 @@ def _by_checkpoint(reader: Reader, config: Config | None) -> Loaded | None:
 
 def _from(reader: Reader, place: int, config: Config | None) -> Loaded:
     line = reader.line_at(place)
-    saved = _saved(line)
+    saved = saved_in(line)
     if line is None or saved is None or line.standing is None or line.standing.added is None:
         raise Unusable("it is damaged, of another version, or does not say which messages it holds")
     ids, base = _in_view(reader, saved, line.standing)
@@ -97,13 +100,6 @@ def _from(reader: Reader, place: int, config: Config | None) -> Loaded:
     replay.begin(replace(saved.state, history=history, edits=book.edits(saved.state.edits)), line.standing)
     replay.run(place)
     return replay.loaded("checkpoint")
-
-
-def _saved(line: Line | None) -> Checkpoint | None:
-    try:
-        return decode_checkpoint(bytes(line.checkpoint)) if line is not None and line.checkpoint else None
-    except Unreadable:
-        return None
 
 
 def _in_view(reader: Reader, saved: Checkpoint, standing: Standing) -> tuple[list[str], Standing]:
@@ -189,7 +185,7 @@ def _conversation(  # noqa: PLR0913, PLR0917  # what the first reading has found
             reader.warn(f"message '{each.uuid}': {error}, skipped")
     for uuid in chain.broken[:10]:
         reader.warn(f"message '{uuid}' follows one that is not there: the one before it in the file was taken")
-    messages, made = repaired(_found(book, ids), started)
+    messages, made = repaired(book.found(ids), started)
     if not messages:
         raise UsageError(f"'{reader.file}' holds no conversation that could be taken up")
     state = State(History(messages), compaction=_breaker(reader))
@@ -197,6 +193,7 @@ def _conversation(  # noqa: PLR0913, PLR0917  # what the first reading has found
         standing,
         state,
         leaf=max(way, key=lambda each: each.place).uuid,
+        seen=chain.last,
         resumed="conversation",
         start=min(each.offset for each in way),
     )
@@ -206,17 +203,8 @@ def _conversation(  # noqa: PLR0913, PLR0917  # what the first reading has found
 def _breaker(reader: Reader) -> Compaction:
     """It belongs to the session, so the last checkpoint knows it, whatever else of that cannot be used."""
     place = reader.last_checkpoint(reader.size)
-    saved = _saved(reader.line_at(place)) if place >= 0 else None
+    saved = saved_in(reader.line_at(place)) if place >= 0 else None
     return for_next_run(saved.state.compaction) if saved is not None else Compaction()
-
-
-def _found(book: Book, ids: list[str]) -> list[Message]:
-    """In their order, each once, and as much of each as there is."""
-    found: list[Message] = []
-    for name in dict.fromkeys(ids):
-        with suppress(Missing):
-            found.append(book.message(name, whole=False))
-    return found
 
 
 # --- a fork ---------------------------------------------------------------------------------------------------
