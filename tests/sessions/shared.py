@@ -30,6 +30,7 @@ needs_claude_code = pytest.mark.skipif(not CLAUDE_CODE.exists(), reason="claude-
 
 MODEL = "claude-sonnet-4-5"
 WORD = re.compile(r"\b(?:prompt|reply|output)-\d+\b")
+FILLER = "There is more to say than this. " * 100  # so that a summary is shorter
 TOOL, SLOW, THEIR_SUMMARY = "use-a-tool", "use-a-slow-tool", "TEXT ONLY"
 OWN_SUMMARY = "Write down what is needed to go on"
 THEIRS, OURS = "claude", "mainspring"
@@ -83,7 +84,7 @@ class SharedSession:
         self._prompts += 1
         word = f"prompt-{self._prompts}"
         self.said.append(word)
-        return f"{word} {more}".strip()
+        return f"{word} {more} {FILLER}"
 
     async def turn(self, who: str, more: str = "") -> None:
         """A process of its own: it resumes the session, is given a prompt, and must have shown all that was said."""
@@ -94,7 +95,10 @@ class SharedSession:
         self.check(self.server.requests[begin].body, wanted)
 
     async def compact(self, who: str) -> None:
-        await self.run(who, "/compact")
+        """We refuse where a summary would be longer than what it stands for."""
+        process = await self.start(who, "-p", "/compact")
+        out, _ = await process.communicate()
+        assert process.returncode == 0 or b"was not compacted" in out, out.decode()
         self.compacted = True
 
     async def run(self, who: str, prompt: str) -> None:

@@ -114,14 +114,14 @@ class Chain:
         return self._with_siblings(way[::-1])
 
     def _leaf(self) -> Node | None:
-        """The newest line of a user or a model with nothing spoken behind it: Claude Code ends turns otherwise."""
+        """The end of the branch in which a user or a model spoke last. Claude Code ends a turn with attachments, and
+        takes a branch that leaves them out for an abandoned one."""
         parents = {each.parent for each in self._nodes}
-        ends = [self._spoken(each) for each in self._nodes if each.uuid not in parents]
-        found = [each for each in ends if each is not None]
-        spoken = [each for each in self._nodes if each.kind in SPOKEN]  # in a circle nothing is an end
-        for group in ([each for each in found if not each.hidden], found, spoken):
+        ends = [(spoken, each) for each in self._nodes if each.uuid not in parents and (spoken := self._spoken(each))]
+        in_a_ring = [(each, each) for each in self._nodes if each.kind in SPOKEN]  # there nothing is an end
+        for group in ([(spoken, end) for spoken, end in ends if not spoken.hidden], ends, in_a_ring):
             if group:
-                return max(group, key=lambda each: each.place)
+                return max(group, key=lambda found: (found[0].place, found[1].place))[1]
         return None
 
     def _spoken(self, end: Node) -> Node | None:

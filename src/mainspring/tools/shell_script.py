@@ -14,6 +14,14 @@ from mainspring.processes.marks import Mark, first_words
 from mainspring.processes.paths import within
 from mainspring.tools.base import Place
 
+# The descriptor by which bash answers. It must be below 10: from there on bash keeps copies of descriptors of its own,
+# also where ours is closed, and would tell the folder to one of those.
+ANSWER = 8
+STDOUT = 7  # where the command's output goes, while ours must not go there
+# The command may have put something else there, or have overwritten the copy from which bash restores it.
+TELL = f"[[ -p /dev/fd/{ANSWER} && ! /dev/fd/{ANSWER} -ef /dev/fd/{STDOUT} ]] && builtin pwd -P >&{ANSWER}"
+# Also what traps (DEBUG) and traces (BASH_XTRACEFD) say of our own lines, wherever the command has them write to.
+ASIDE = f"{STDOUT}>&1 >/dev/null 2>&1 3>&1 4>&1 5>&1 6>&1 9>&1"
 LONGEST = 20_000  # bytes of an answer: two paths, and then some
 
 
@@ -28,11 +36,12 @@ def _script(mark: Mark, answer: int | None) -> str:
     run = 'eval "$_command"'
     if answer is None:
         return f"{first}{run}"
-    told = f"builtin pwd -P >&{answer}"
+    if answer != ANSWER:
+        first += f"exec {ANSWER}>&{answer} {answer}>&-; "
     return (
-        f"{first}trap '{{ {told}; }} 2>/dev/null' EXIT; "
-        f"{run} {answer}>&-; "
-        f"{{ set -- $?; {told}; builtin exit $1; }} 2>/dev/null"  # for a command with an EXIT trap of its own
+        f"{first}trap '{{ {TELL}; }} {ASIDE}' EXIT; "
+        f"{run} {ANSWER}>&-; "
+        f"{{ builtin set +vx -- $?; {TELL}; builtin exit $1; }} {ASIDE}"  # for a command with an EXIT trap of its own
     )
 
 
