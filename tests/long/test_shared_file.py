@@ -7,7 +7,6 @@ import random
 from pathlib import Path
 
 import pytest
-
 from sessions.shared import OURS, THEIRS, TOOL, SharedSession, needs_claude_code, staying
 
 pytestmark = needs_claude_code

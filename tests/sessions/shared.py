@@ -143,7 +143,7 @@ class SharedSession:
         started.unlink(missing_ok=True)
         process = await self.start(who, "-p", self.prompt(SLOW))
         async with asyncio.timeout(30):
-            while not started.exists():
+            while not started.exists():  # noqa: ASYNC110  # another process makes it
                 await asyncio.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
@@ -172,7 +172,8 @@ class OpenProcess:
 
     async def turn(self, more: str = "") -> None:
         prompt = {"type": "user", "message": {"role": "user", "content": self._session.prompt(more)}}
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(prompt).encode() + b"\n")
         async with asyncio.timeout(60):
             while line := await self._process.stdout.readline():

@@ -1,4 +1,4 @@
-"""A session that the real Claude Code and we write in turns: each resume shows the model all that was said (issue 7)."""
+"""A session that the real Claude Code and we write in turns: each resume shows the model all that was said."""
 
 from __future__ import annotations
 

@@ -192,7 +192,8 @@ def no_conversation(name: str) -> str:
 
 
 def taken_up(options: Options, place: Place, file: str, new_id: str, settings: JournalOptions) -> Opened:
-    from mainspring.sessions.places import id_of
+    from mainspring.processes.read_log import copy
+    from mainspring.sessions.places import id_of, read_log
     from mainspring.sessions.resume import fork, load
 
     at, drops = options.resume_session_at or "", options.resume_drops_turn or ""
@@ -201,6 +202,7 @@ def taken_up(options: Options, place: Place, file: str, new_id: str, settings: J
             loaded = load(file, at=at, drops=drops)
             forked = fork(loaded, file_of(place.folder, new_id))
             journal = FileJournal.fork(forked, place.envelope(new_id), settings)
+            copy(read_log(file), read_log(forked.file))
             warn(loaded, options)
             return Opened(new_id, journal, forked)
         session_id = id_of(file)

@@ -36,7 +36,7 @@ from mainspring.engine.shared import Policy
 from mainspring.engine.wishes import compaction, token_budget
 from mainspring.hooks.points import Hooks
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.places import side_folder
+from mainspring.sessions.places import read_log, side_folder
 from mainspring.sessions.records import NoteRecord
 from mainspring.tools.hands import Hands
 from mainspring.tools.kit import FOR_PEOPLE, Kit
@@ -156,6 +156,7 @@ def begin(  # noqa: PLR0913  # what it is made of
     parts = replace(parts, config=replace(parts.config, nonce=nonce_of(opened.loaded)))
     if opened.journal is not None:
         parts.kit.place.spill = f"{side_folder(opened.journal.file)}/tool-results"
+        parts.kit.place.keep_reads_in(read_log(opened.journal.file))
     ask = driven.answer if driven is not None else None  # at any time, also for an agent in the background
     answer = answer or ask
     hooks, attended = new_hooks(parts, opened, driven), answer is not None

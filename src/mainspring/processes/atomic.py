@@ -18,7 +18,8 @@ import os
 import stat
 from typing import NamedTuple
 
-from mainspring.processes.opening import open_child, open_folder, refuse_if_moved, where
+from mainspring.processes import read_log
+from mainspring.processes.opening import open_child, open_folder, open_read, read_all, refuse_if_moved, where
 from mainspring.processes.paths import PathRefused, Resolved
 
 MOST_REMEMBERED = 10_000  # files; the oldest is forgotten, and must then be read again before it is written
@@ -34,28 +35,62 @@ class FileChanged(PathRefused):
     """It is not what was read. Read it again."""
 
 
+CHANGED = "changed"  # in the place of a digest that is not known, and that nothing has
+SLACK = 2  # milliseconds: the times of files and of messages are rounded
+
+
 class ReadSet:
     """What was read, by content: a write is based on it, or fails."""
 
-    def __init__(self) -> None:
-        self._seen: dict[str, str] = {}
+    def __init__(self, log: str = "") -> None:
+        """`log`: where it is kept for a later process, and what an earlier one has kept."""
+        self._log = log
+        self._seen: dict[str, str] = read_log.load(log) if log else {}
+        self._shown: dict[str, int] = {}
 
     def remember(self, path: Resolved, data: bytes) -> None:
         self.keep(path, digest(data))
 
     def keep(self, path: Resolved, written: str) -> None:
-        self._seen.pop(path.real, None)
-        self._seen[path.real] = written
+        if self._log and self._seen.get(path.real) != written:
+            read_log.append(self._log, path.real, written)
+        self._put(path.real, written)
+
+    def _put(self, real: str, written: str) -> None:
+        self._seen.pop(real, None)
+        self._seen[real] = written
         if len(self._seen) > MOST_REMEMBERED:
             del self._seen[next(iter(self._seen))]
 
+    def was_shown(self, path: Resolved, at: int) -> None:
+        """Another program has shown it to the model, at this time in milliseconds."""
+        if path.real not in self._seen:
+            self._shown[path.real] = at
+
     def of(self, path: Resolved) -> str | None:
         """The digest of what was read; None: it was not."""
+        at = self._shown.pop(path.real, None)
+        if at is not None and path.real not in self._seen:
+            self._put(path.real, _digest_at(path, at))
         return self._seen.get(path.real)
 
     def newest(self) -> list[str]:
         """The paths, what was read last first."""
         return list(reversed(self._seen))
+
+
+def _digest_at(path: Resolved, at: int) -> str:
+    """Of a file as it was at a time; only if it has not been touched since. Nobody can set back `st_ctime`."""
+    try:
+        fd = open_read(path)
+        try:
+            found = os.fstat(fd)
+            touched = max(found.st_mtime_ns, found.st_ctime_ns) // 1_000_000
+            return digest(read_all(fd, path.real, found.st_size)) if touched <= at + SLACK else CHANGED
+        finally:
+            os.close(fd)
+    except OSError:
+        return CHANGED
 
 
 def digest(data: bytes) -> str:

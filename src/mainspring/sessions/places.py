@@ -87,6 +87,11 @@ def live_file(file: Place) -> str:
     return os.path.join(side_folder(file), LIVE)
 
 
+def read_log(file: Place) -> str:
+    """Which files were read, and what they were: see `processes/read_log.py`."""
+    return os.path.join(side_folder(file), "files-read")
+
+
 def draft_of(file: Place) -> str:
     """Where a file is written that is to be there as a whole or not at all."""
     return os.path.join(os.path.dirname(file), f".{os.path.basename(file)}.{os.getpid()}")

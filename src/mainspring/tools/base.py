@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import msgspec
@@ -93,6 +94,7 @@ class Place:
         self.spill = spill  # a folder of our own for what is too long to be shown; empty: nothing is stored
         self.keep: Callable[[Resolved], None] | None = None  # before a file is changed, in the thread that does it
         self._read: ReadSet | None = None
+        self._read_log = ""
 
     @property
     def read(self) -> ReadSet:
@@ -100,8 +102,20 @@ class Place:
         if self._read is None:
             from mainspring.processes.atomic import ReadSet  # with the first file
 
-            self._read = ReadSet()
+            self._read = ReadSet(self._read_log)
         return self._read
+
+    def keep_reads_in(self, log: str) -> None:
+        """From here on this is another session: what was read in it is in this file (`processes/read_log.py`)."""
+        if log != self._read_log:
+            self._read, self._read_log = None, log
+
+    def was_shown(self, name: str, at: int) -> None:
+        """The model was shown this file before the session was resumed, perhaps by another program."""
+        from mainspring.processes.paths import PathRefused, resolve
+
+        with suppress(PathRefused):
+            self.read.was_shown(resolve(name, self.root, home=self.home or None), at)
 
     def put(self, path: Resolved, data: bytes, *, before: str | None) -> None:
         """As `write_atomically` does. What the file was is kept first, so that an end in between loses nothing."""

@@ -82,10 +82,12 @@ class Hands:
 
     def remember(self, seen: Iterable[Message]) -> None:
         """A session is taken up again, and this is what the model sees of it: what it knew, it still knows."""
-        from mainspring.tools.past import WITH_TASKS, has_tasks, names_shown
+        from mainspring.tools.past import WITH_TASKS, files_shown, has_tasks, names_shown
 
         seen = tuple(seen)
         self.revealed |= names_shown(seen)
+        for name, at in files_shown(seen).items():
+            self.place.was_shown(name, at)
         if has_tasks(seen):
             for name in WITH_TASKS:
                 self.tool(name)

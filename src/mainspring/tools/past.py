@@ -40,6 +40,24 @@ def _name_in(schema: str) -> str | None:
         return None  # some other tool printed it
 
 
+FILE_TOOLS = {"Read": "file_path", "Edit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
+MOST_SHOWN = 200  # files, the newest
+
+
+def files_shown(seen: Sequence[Message]) -> dict[str, int]:
+    """The files whose content the model knows, as calls name them, and since when."""
+    calls = {call.id: call for message in seen if isinstance(message, Assistant) for call in message.calls}
+    found: dict[str, int] = {}
+    for message in seen:
+        if isinstance(message, ToolResult) and not message.is_error and message.call_id in calls:
+            call = calls[message.call_id]
+            path = call.input.get(FILE_TOOLS.get(call.name, ""))
+            if isinstance(path, str):
+                found.pop(path, None)
+                found[path] = message.at
+    return dict(list(found.items())[-MOST_SHOWN:])
+
+
 def has_tasks(seen: Sequence[Message]) -> bool:
     """Whether the conversation tells of tasks at all. Most do not, and then nothing of them is loaded."""
     return any(_tells_of_tasks(message) for message in seen)
