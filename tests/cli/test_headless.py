@@ -617,3 +617,18 @@ def test_a_folder_that_is_gone(serve: Serve) -> None:
     with shell(stage, "mkdir gone && cd gone && rmdir ../gone && mainspring -p hello") as done:
         assert (done.returncode, done.stdout) == (1, b"")
         assert b"the working folder is gone" in done.stderr
+
+
+def test_a_command_that_fails_leaves_its_siblings_alone(serve: Serve) -> None:
+    """Settled 21."""
+    commands = {"toolu_1": "ls /nowhere", "toolu_2": "echo two", "toolu_3": "touch made"}
+    calls = [
+        {"type": "tool_use", "id": name, "name": "Bash", "input": {"command": command}}
+        for name, command in commands.items()
+    ]
+    stage = serve(Say.of(*calls), Say.of("Done."))
+    assert stage.run("-p", "go", "--allowedTools=Bash").stdout == b"Done.\n"
+    content = stage.requests[-1].body["messages"][-1]["content"]
+    results = [block for block in content if block["type"] == "tool_result"]
+    assert [block.get("is_error", False) for block in results] == [True, False, False]
+    assert (stage.folder / "made").exists()

@@ -78,7 +78,7 @@ def test_the_guards_of_recovery_survive_a_blocking_hook() -> None:
 
 
 def test_the_two_presets() -> None:
-    assert (DEFAULT.stop_hooks, DEFAULT.siblings, DEFAULT.source) == (StopHooks.ONCE, Siblings.CASCADE, Source.REPL)
+    assert (DEFAULT.stop_hooks, DEFAULT.siblings, DEFAULT.source) == (StopHooks.ONCE, Siblings.ISOLATE, Source.REPL)
     assert (COMPATIBLE.stop_hooks, COMPATIBLE.siblings, COMPATIBLE.max_stop_blocks) == (
         StopHooks.CAPPED,
         Siblings.ISOLATE,

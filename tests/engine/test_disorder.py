@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from engine.stage import CONFIG, Stage, assert_clean, assert_in_order
 from mainspring.context.values import Prepared
+from mainspring.core.config import Siblings
 from mainspring.core.errors import MainspringError
 from mainspring.core.events import ContextReady, HooksDone, Replied, Submitted, ToolsDone, Verdict
 from mainspring.core.history import History
@@ -98,7 +99,7 @@ def test_cancelled_siblings_are_recorded_once_and_never_run() -> None:
     safe = ("Bash", "Edit")
     calls = [call("Bash", f"b{n}", ms=1, fails=n < 3) for n in range(1, 13)]
     world = World([says(*calls), says("Done.")], safe=safe, journal=journal)
-    stage = Stage(world)
+    stage = Stage(world, config=replace(CONFIG, siblings=Siblings.CASCADE))
     ran = [id for id, _, _ in world.ran]
     assert len(ran) == len(set(ran)) == 10  # as many as may run at once
     assert all(times == 1 for times in outcomes(journal).values())

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from engine.stage import CONFIG, WITH_FALLBACK, Stage, assert_in_order
 from mainspring.context.values import Prepared, Summary
-from mainspring.core.config import StopHooks
+from mainspring.core.config import Siblings, StopHooks
 from mainspring.core.events import Verdict
 from mainspring.core.ladder import GO_ON
 from mainspring.core.messages import Defect, Stop, ToolCall
@@ -229,9 +229,17 @@ def test_an_output_limit_inside_a_call_never_runs_it() -> None:
 @pytest.mark.covers("F-15", "F-16", "F-17")
 def test_a_failed_command_cancels_the_commands_behind_it_and_nothing_else() -> None:
     batch = says(call("Bash", "b1", fails=True), call("Edit", "e"), call("Bash", "b2"), call("Read", "r"))
-    stage = Stage(World([batch, says("Done.")]))
+    stage = Stage(World([batch, says("Done.")]), config=replace(CONFIG, siblings=Siblings.CASCADE))
     assert [id for id, _, _ in stage.world.ran] == ["b1", "e", "r"]
     assert "synthetic <b2>: Not run: an earlier command of the same reply failed." in stage.said
+
+
+def test_a_failed_command_leaves_its_siblings_alone() -> None:
+    """Settled 21: unless it is configured otherwise."""
+    batch = says(call("Bash", "b1", fails=True), call("Edit", "e"), call("Bash", "b2"), call("Read", "r"))
+    stage = Stage(World([batch, says("Done.")]))
+    assert [id for id, _, _ in stage.world.ran] == ["b1", "e", "b2", "r"]
+    assert not [words for words in stage.said if words.startswith("synthetic")]
 
 
 def test_a_tool_that_crashes_is_a_result_the_model_sees() -> None:

@@ -14,7 +14,16 @@ from mainspring.engine.wishes import compaction, token_budget
     ("prompt", "tokens"),
     [
         ("+500k mend the tests", 500_000),
-        ("mend the tests +2M", None),  # it may be about money
+        ("mend the tests +2M", 2_000_000),
+        ("mend the tests, please: +1.5m.", 1_500_000),
+        ("mend the tests\n\n+500k\n", 500_000),
+        ("```\na = b\n```\nmend it +500k", 500_000),
+        ("what does this do?\n```\nx = y +500k", None),  # in code
+        ("~~~ sh\necho +500k", None),
+        ("apply this:\n@@ -1 +1 @@\n-400k\n+500k", None),  # in a diff
+        ("what is `+500k`", None),
+        ("what is '+500k'", None),
+        ("it says a+500k", None),
         ("+1.5m", 1_500_000),
         ("  +500K\nmend the tests", 500_000),
         ("+0k", None),

@@ -21,7 +21,7 @@ from typing import Any
 import claude_agent_sdk
 import pytest
 
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import Received, blocks_of
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 
@@ -60,10 +60,9 @@ class SharedSession:
         thought = {"type": "thinking", "thinking": "Hm."}
         if is_for_a_summary(received.body):
             return Say.of(thought, f"<summary>Words: {' '.join(words_in(received.body))}</summary>")
-        last = talk.messages[-1]["content"]
-        answered = isinstance(last, list) and any(block["type"] == "tool_result" for block in last)
-        asked = " ".join(texts_in(last))
-        if answered or not (TOOL in asked or SLOW in asked):
+        spoken = "".join([block["text"] for block in blocks_of(talk.messages[-1]) if block["type"] == "text"])
+        asked = spoken[spoken.rfind("prompt-") :]  # after a kill, there may be several prompts in one message
+        if not (TOOL in asked or SLOW in asked):
             word = f"reply-{self._replies}"
             self.said.append(word)
             return Say.of(thought, f"This is {word}.")

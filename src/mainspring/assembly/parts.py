@@ -85,7 +85,7 @@ def prepared(options: Options, environment: Environment, own: Own | None, holder
     kit = new_kit(place, gate, environment, settings, sandboxing, options)
     config = new_config(options, settings)
     if options.driven:
-        config = replace(config, stop_hooks=COMPATIBLE.stop_hooks, siblings=COMPATIBLE.siblings)
+        config = replace(config, stop_hooks=COMPATIBLE.stop_hooks)
     parts = Parts(
         options=options,
         environment=environment,

@@ -38,10 +38,10 @@ class StopHooks(StrEnum):
 
 
 class Siblings(StrEnum):
-    """What a failing shell command does to its siblings (Z-29)."""
+    """What a failing shell command does to its siblings (Z-29, settled 21)."""
 
-    CASCADE = "cascade"
-    ISOLATE = "isolate"
+    ISOLATE = "isolate"  # nothing: the model sees which of them failed
+    CASCADE = "cascade"  # those that have not started are not run (F-15)
 
 
 class Effort(StrEnum):
@@ -75,7 +75,7 @@ class Config(Value):
 
     stop_hooks: StopHooks = StopHooks.ONCE
     max_stop_blocks: int = 9  # Z-11, Z-12: objections in one run, in all
-    siblings: Siblings = Siblings.CASCADE
+    siblings: Siblings = Siblings.ISOLATE
     shell_tools: tuple[str, ...] = ("Bash",)  # the ones whose failure can take siblings along
     early_safe: bool = True  # F-01, F-02: safe calls start while the model still talks
     early_unsafe: bool = False  # Z-23: let an unsafe call start before the reply is complete
@@ -119,4 +119,4 @@ class Config(Value):
 
 # Settled 21: what the REPL and `mainspring -p` do, and what programs written for the Claude Agent SDK expect.
 DEFAULT = Config(source=Source.REPL)
-COMPATIBLE = Config(stop_hooks=StopHooks.CAPPED, siblings=Siblings.ISOLATE)
+COMPATIBLE = Config(stop_hooks=StopHooks.CAPPED)
