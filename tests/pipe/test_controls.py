@@ -118,6 +118,34 @@ def test_how_the_context_is_used(serve: Serve) -> None:
     assert usages[1]["totalTokens"] > 0
 
 
+def test_the_context_is_that_of_the_model_that_was_set(serve: Serve) -> None:
+    """At once, and not only behind the next reply; and the default's again when it is set back."""
+    stage = serve(*[Say.of("Hi.")] * 2)
+    names = ("model", "maxTokens", "autoCompactThreshold")
+    seen: dict[str, list[Any]] = {}
+
+    async def main(client: ClaudeSDKClient) -> None:
+        async def look(when: str) -> None:
+            usage = await client.get_context_usage()
+            seen[when] = [usage[name] for name in names]
+
+        await exchange(client, "one")
+        await look("first")
+        await client.set_model("claude-haiku-4-5")
+        await look("at once")
+        await exchange(client, "two")
+        await look("behind a turn")
+        await client.set_model(None)
+        await look("set back")
+
+    stage.talk(main, model="claude-opus-5")
+    assert seen["first"][0] == "claude-opus-5"
+    assert seen["at once"][0] == "claude-haiku-4-5"
+    assert seen["at once"] == seen["behind a turn"] == ["claude-haiku-4-5", 200_000, 167_000]
+    assert seen["set back"] == seen["first"]
+    assert seen["first"][1] > 200_000
+
+
 def test_servers_their_state_and_their_switch(serve: Serve) -> None:
     """4: `mcp_status`, `mcp_toggle`, `mcp_reconnect`."""
     stage = serve(Say.of("Hi."), Say.of("Hi."))

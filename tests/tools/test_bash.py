@@ -181,7 +181,7 @@ def test_what_cannot_be_run_is_refused_in_words(tmp_path: Path, command: str, wh
     "input",
     [
         {}, {"command": 1}, {"command": None}, {"command": ["ls"]}, {"command": "ls", "timeout": 0},
-        {"command": "ls", "timeout": "1"}, {"command": "ls", "timeout": 1e300}, {"command": "ls", "extra": 1},
+        {"command": "ls", "timeout": "1"}, {"command": "ls", "timeout": 1e300}, {"extra": 1},
         {"command": "ls", "run_in_background": "yes"},
     ],
 )  # fmt: skip

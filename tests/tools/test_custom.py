@@ -7,6 +7,7 @@ import asyncio
 import datetime as dt
 import functools
 import gc
+import logging
 import sys
 import threading
 import weakref
@@ -485,6 +486,30 @@ def raising(error: BaseException) -> tuple[Tool, Tool]:
         raise error
 
     return late, aside
+
+
+@pytest.mark.parametrize("kind", RAISED)
+def test_what_a_function_raises_is_logged_with_its_traceback(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    error, _ = RAISED[kind]
+    desk = Desk(raising(error))
+    for name in ("late", "aside"):
+        caplog.clear()
+        desk.now(name)
+        found = [record for record in caplog.records if record.name == "mainspring.tools"]
+        if isinstance(error, ToolError):  # meant for the model, and no bug
+            assert not found
+            continue
+        (record,) = found
+        assert (record.levelname, record.getMessage()) == ("ERROR", f"tool '{name}' failed")
+        assert record.exc_info is not None
+        assert record.exc_info[1] is error
+        assert "in raising" in caplog.text or f"in {name}" in caplog.text  # where it was raised
+
+
+def test_nothing_is_configured_for_the_log() -> None:
+    raising(ValueError("x"))
+    assert logging.getLogger("mainspring.tools").handlers == []
+    assert logging.getLogger("mainspring").handlers == []
 
 
 @pytest.mark.parametrize("kind", RAISED)

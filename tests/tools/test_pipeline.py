@@ -204,7 +204,7 @@ def test_an_unknown_tool_is_told_which_there_are(tmp_path: Path) -> None:
 WRONG_INPUTS: list[tuple[dict[str, Any], str]] = [
     ({}, "missing required field `command`"),
     ({"command": 5}, "Expected `str`, got `int` - at `$.command`"),
-    ({"command": "touch made", "colour": "red"}, "unknown field `colour`"),
+    ({"commnd": "touch made"}, "missing required field `command`. There is no field 'commnd'"),
     ({"command": "touch made", "timeout": 0}, "`$.timeout`"),
     ({"command": ["touch", "made"]}, "got `array`"),
 ]

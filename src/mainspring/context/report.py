@@ -126,11 +126,18 @@ class Report(Bundle):
         return sum([part.fresh for part in self.parts])
 
 
-def report(state: State, told: Iterable[Told], config: Config, fixed: Fixed = Fixed()) -> Report:  # noqa: B008  # frozen
-    """`told` is all that the journal holds, oldest first; its events need not have their content."""
+def report(
+    state: State,
+    told: Iterable[Told],
+    config: Config,
+    fixed: Fixed = Fixed(),  # noqa: B008  # frozen
+    model: Model | None = None,
+) -> Report:
+    """`told` is all that the journal holds, oldest first; its events need not have their content. `model`: the one that
+    is asked next; None: the one that was asked last."""
     told = tuple(told)
     seen, past = view(state.history, state.edits), Past(told)
-    model = state.model if told else _model_of(seen, config)
+    model = model or (state.model if told else _model_of(seen, config))
     gauge = _gauge(seen, state, past, model, fixed)
     pieces = tuple(_pieces(seen, past))
     sizes = _by_part(pieces, gauge.ratio)

@@ -9,7 +9,8 @@ from mainspring.assembly.own_words import PIPE, names_at, words_at
 from mainspring.assembly.said import others
 from mainspring.context.agents import OURS, AgentKind
 from mainspring.context.report import Fixed, report
-from mainspring.core.models import MODELS
+from mainspring.core.effects import Finish
+from mainspring.core.models import MODELS, Model
 from mainspring.core.value import as_json
 from mainspring.driven.frames import PROTOCOL
 from mainspring.version import __version__
@@ -17,6 +18,7 @@ from mainspring.version import __version__
 if TYPE_CHECKING:
     from mainspring.assembly.parts import Parts
     from mainspring.assembly.world import World
+    from mainspring.engine.session import Session
 
 # A colour for each part, as those have it who draw them.
 COLORS = ("blue", "cyan", "green", "yellow", "magenta", "red", "orange", "gray")
@@ -62,7 +64,7 @@ def models(parts: Parts) -> list[dict[str, str]]:
 
 def context_usage(world: World) -> dict[str, Any]:
     session = world.session
-    found = report(session.state, (), session.config, Fixed(*fixed(world)))
+    found = report(session.state, (), session.config, Fixed(*fixed(world)), model_in_force(session))
     window = found.window
     return {
         "categories": [
@@ -84,6 +86,13 @@ def context_usage(world: World) -> dict[str, Any]:
         "agents": [{"agentType": kind.name, "source": source_of(kind), "tokens": 0} for kind in kinds(world)],
         "gridRows": [],
     }
+
+
+def model_in_force(session: Session) -> Model:
+    """The one that the next request goes to. A run that is under way may have fallen back to another."""
+    chosen, state = session.shared.policy.model, session.state
+    runs = state.waiting_for is not None and not isinstance(state.waiting_for, Finish)
+    return state.model if runs and state.chosen == chosen else chosen or session.config.model
 
 
 def context_words(world: World) -> str:

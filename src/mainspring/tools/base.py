@@ -29,11 +29,19 @@ if TYPE_CHECKING:
 INTERRUPTED = "The call was interrupted while it ran. What it did until then is not known."
 CRASHED = "The tool itself failed: {error}"
 
+MOST_IGNORED, MOST_NAMED = 5, 60  # fields that are named, and characters of a name
 MOST_SHOWN = 100_000  # characters of a result that the model gets: about 30,000 tokens
 
 
 class Input(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the model says. A field's words stand in its annotation: `file_path: Annotated[str, "The file."]`."""
+    """What the model says. A field's words stand in its annotation: `file_path: Annotated[str, "The file."]`.
+
+    Fields that a built-in tool does not have are dropped, and its result says so (`Tool.ignored`).
+    """
+
+
+class StrictInput(Input, frozen=True):
+    """Of a function of the user's: there, a field that it does not have is an error."""
 
 
 class Answer(Value):
@@ -245,6 +253,11 @@ class Tool(Bundle, kw_only=True):
         """The input as the tool takes it. What is wrong with it, the model is told in words it can act on."""
         return parsed(self.input, input, self.name)
 
+    def ignored(self, input: dict[str, Any]) -> str:
+        """About the fields of an input that fits but for those: the model is told. Empty: there are none."""
+        dropped = without_unknown(self.input, input)[1] if not fits(self.input, input) else []
+        return f"[Ignored: {_unknown(dropped, self.input)}]" if dropped else ""
+
 
 class Offer(Bundle):
     """A tool as the model is told of it, and how to come by it at its first call."""
@@ -271,14 +284,51 @@ def parsed(kind: type[Kind], input: dict[str, Any], name: str) -> Kind:
             raise ToolError(f"The input of '{name}' does not fit: {halves}. Nothing was done: call it again.")
         return msgspec.convert(input, kind, str_keys=True)  # as all keys of JSON are
     except msgspec.ValidationError as error:
-        given = _without_nulls(kind, input)
-        if len(given) < len(input):
-            return parsed(kind, given, name)
+        given, dropped = without_unknown(kind, _without_nulls(kind, input))
+        if given != input:
+            return _parsed_without(kind, given, dropped, name)
         raise ToolError(
             f"The input of '{name}' does not fit: {_told(error, kind)} Nothing was done: call it again."
         ) from None
     except RecursionError:
         raise ToolError(f"The input of '{name}' is nested too deeply. Nothing was done: call it again.") from None
+
+
+def _parsed_without(kind: type[Kind], given: dict[str, Any], dropped: list[str], name: str) -> Kind:
+    """Without what can be left out. If it still does not fit, what was left out may be why: a field by a wrong name."""
+    try:
+        return msgspec.convert(given, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        hint = f" {_unknown(dropped, kind)}" if dropped else ""
+        raise ToolError(
+            f"The input of '{name}' does not fit: {_told(error, kind)}{hint} Nothing was done: call it again."
+        ) from None
+
+
+def fits(kind: type[Struct], input: dict[str, Any]) -> bool:
+    try:
+        msgspec.convert(input, kind, str_keys=True)
+    except (msgspec.ValidationError, RecursionError):
+        return False
+    return True
+
+
+def without_unknown(kind: type[Struct], input: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """An input without the fields that a built-in tool does not have, and the names of those."""
+    if kind is Input or not issubclass(kind, Input) or issubclass(kind, StrictInput):
+        return input, []
+    from mainspring.tools.schema import known_part, schema_of  # only after a failure
+
+    return known_part(input, schema_of(kind))
+
+
+def _unknown(dropped: list[str], kind: type[Struct]) -> str:
+    from mainspring.tools.schema import schema_of
+
+    names = ", ".join([f"'{name[:MOST_NAMED]}'" for name in dropped[:MOST_IGNORED]])
+    more = f" and {len(dropped) - MOST_IGNORED} more" if len(dropped) > MOST_IGNORED else ""
+    takes = ", ".join(schema_of(kind)["properties"]) or "nothing"
+    return f"There is no field {names}{more}: the tool takes {takes}."
 
 
 def half_characters(input: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Content
 from mainspring.core.updates import Update
-from mainspring.tools.base import Answer, Calling, Input, Place, Run, Tool, Trait, answer, is_content
+from mainspring.tools.base import Answer, Calling, Input, Place, Run, StrictInput, Tool, Trait, answer, is_content
 from mainspring.tools.schema import schema_of
 
 NOTHING = "(nothing)"  # what a function that returns None came to
@@ -182,7 +182,7 @@ def _default(default: Any) -> Any:
 def _input(title: str, fields: list[Field]) -> type[Input]:
     for name, hint, _ in fields:
         _check(title, name, hint)
-    made: Any = msgspec.defstruct(title, fields, bases=(Input,), frozen=True, kw_only=True)
+    made: Any = msgspec.defstruct(title, fields, bases=(StrictInput,), frozen=True, kw_only=True)
     return cast("type[Input]", made)
 
 
@@ -277,6 +277,7 @@ async def _in_thread(
     return returned
 
 
+LOGGER = "mainspring.tools"
 IN_THREAD = "from a thread: mend the tool, make it 'async def'."
 
 
@@ -325,12 +326,16 @@ class FromThread:
 
 @contextmanager
 def failures(title: str) -> Generator[None]:
-    """What a function raises, in words for the model; never a traceback. `sys.exit` ends the call, not the program."""
+    """What a function raises, in words for the model; never a traceback: that is for the program's log, which is
+    configured by the program. `sys.exit` ends the call, not the program."""
     try:
         yield
     except ToolError:
         raise
     except (Exception, SystemExit) as error:  # whatever a function of somebody else's raises
+        import logging  # seldom needed, and slow to load
+
+        logging.getLogger(LOGGER).error("tool '%s' failed", title, exc_info=error)
         said = _said(error)
         raise ToolError(f"'{title}' failed: {said if len(said) <= MOST_SAID else said[:MOST_SAID] + '...'}") from error
 

@@ -42,6 +42,7 @@ class Passage:
         self.input = call.input  # as it is now: paths whole, changed by hooks
         self.sent = call.input  # as the model meant it, paths whole
         self.given: Any = None  # the same, typed
+        self.ignored = ""  # about fields of the input that the tool does not have
         self.opinion = NOTHING  # of the hooks
         self.answer: Answer | None = None
         self.began = False  # the tool itself,

@@ -10,7 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from time import perf_counter_ns
 
+from msgspec.structs import replace
+
 from mainspring.core.errors import DeclinedError, ToolError
+from mainspring.core.messages import Text
 from mainspring.core.pairing import NeverRan
 from mainspring.hooks.points import Point
 from mainspring.secrets.held import is_in
@@ -42,6 +45,7 @@ async def check(passage: Passage) -> Answer | None:
     if deeper_than(passage.call.input, MOST_DEEP):
         return wrong(f"The input of '{passage.call.name}' is nested too deeply. Nothing was done: call it again.")
     passage.given = passage.tool.parse(passage.call.input)
+    passage.ignored = passage.tool.ignored(passage.call.input)
     return None
 
 
@@ -112,8 +116,10 @@ def tell_of_interrupt(passage: Passage) -> None:
 
 
 async def fit(passage: Passage) -> Answer | None:
-    assert passage.answer is not None
-    return fitted(passage.answer, passage.tool.most_shown, passage.place, passage.call.id)
+    made = passage.answer
+    assert made is not None
+    fitting = fitted(made, passage.tool.most_shown, passage.place, passage.call.id)
+    return replace(fitting, content=(*fitting.content, Text(f"\n{passage.ignored}"))) if passage.ignored else fitting
 
 
 STEPS: tuple[tuple[str, Step], ...] = (
