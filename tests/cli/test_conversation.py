@@ -191,6 +191,7 @@ def test_a_file_that_is_not_there_is_told_and_the_words_stay(serve: Serve, sit_a
 
 
 @pytest.mark.needs("bwrap")
+@pytest.mark.setting("sandbox.network.allowedDomains")
 def test_domains_that_the_user_allows_are_reached_from_a_conversation_too(serve: Serve, sit_at: SitAt) -> None:
     look = tool_use("Bash", command="echo way out: ${https_proxy:-none}.")
     stage = serve(Say.of(look), Say.of("Done."))
@@ -315,6 +316,7 @@ def test_dash_p_without_a_prompt_does_not_wait_for_the_keyboard(serve: Serve, si
 
 
 @pytest.mark.covers("N-21")
+@pytest.mark.setting("autoMemoryEnabled")
 @pytest.mark.parametrize("enabled", [True, False])
 def test_after_a_turn_a_note_is_written_unless_switched_off(enabled: bool, serve: Serve, sit_at: SitAt) -> None:
     stage = serve()

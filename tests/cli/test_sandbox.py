@@ -76,6 +76,7 @@ def test_leaving_it_is_refused_where_nobody_can_be_asked(serve: Serve) -> None:
 
 
 @pytest.mark.needs("bwrap")
+@pytest.mark.setting("sandbox.enabled")
 def test_the_user_may_switch_it_off_and_a_project_may_not(serve: Serve) -> None:
     stage = serve(Say.of(bash("touch ../there")), Say.of("Done."), Say.of(bash("touch ../third")), Say.of("Done."))
     (stage.folder / ".mainspring").mkdir()
@@ -88,6 +89,7 @@ def test_the_user_may_switch_it_off_and_a_project_may_not(serve: Serve) -> None:
     assert (stage.folder.parent / "third").exists()
 
 
+@pytest.mark.setting("sandbox.excludedCommands")
 def test_excluded_commands_run_outside(serve: Serve) -> None:
     stage = serve(Say.of(bash("touch ../there")), Say.of("Done."))
     settings(stage, sandbox={"excludedCommands": ["touch:*"]})
@@ -114,6 +116,7 @@ def test_without_bubblewrap_it_is_said_once(serve: Serve) -> None:
 
 
 @pytest.mark.needs("bwrap")
+@pytest.mark.setting("sandbox.failIfUnavailable")
 def test_required_without_bubblewrap_landlock_stands_in_or_nothing_begins(serve: Serve) -> None:
     stage = serve(Say.of(bash("touch here /var/mainspring-was-here")), Say.of("Done."))
     settings(stage, sandbox={"failIfUnavailable": True})
@@ -179,6 +182,7 @@ def test_what_a_rule_keeps_from_being_read_a_command_cannot_read_either(tmp_path
 
 
 @pytest.mark.needs("bwrap")
+@pytest.mark.setting("sandbox.autoAllowBashIfSandboxed")
 @pytest.mark.parametrize("wanted", [True, False])
 def test_auto_allow_is_a_wish_of_the_user(serve: Serve, wanted: bool) -> None:
     stage = serve(Say.of(bash("touch here")), Say.of("Done."))

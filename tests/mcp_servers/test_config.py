@@ -88,6 +88,7 @@ def test_a_project_cannot_name_servers_in_its_settings(tmp_path: Path) -> None:
     assert "'mcpServers' is not used: a project may not set it" in str(problem)
 
 
+@pytest.mark.setting("disabledMcpjsonServers", "enabledMcpjsonServers", "enableAllProjectMcpServers")
 @pytest.mark.parametrize(
     ("said", "started"),
     [

@@ -101,14 +101,14 @@ def test_hooks_env_and_style_of_the_settings(serve: Serve) -> None:
     settings = {
         "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": command}]}]},
         "env": {"FROM_SETTINGS": "yes"},
-        "outputStyle": "Haiku",
+        "outputStyle": "Explanatory",
         "model": "claude-opus-5",
     }
     told = stage.ask("go", settings=json.dumps(settings), allowed_tools=["Bash"], include_hook_events=True)
     first, second = told.outcomes
     assert (first.is_error, "no touching" in words(first)) == (True, True)
     assert "[yes]" in words(second)
-    assert (told.init["output_style"], told.init["model"]) == ("Haiku", "claude-opus-5")
+    assert (told.init["output_style"], told.init["model"]) == ("Explanatory", "claude-opus-5")
     assert not (stage.folder / "a").exists()
     seen = told.of(HookEventMessage)
     assert [(one.subtype, one.hook_event_name) for one in seen] == [

@@ -315,6 +315,7 @@ def test_the_terminal_goes_away(serve: Serve, sit_at: SitAt) -> None:
     stage.until(lambda: stage.server.aborted == 1)
 
 
+@pytest.mark.setting("statusLine.command", "statusLine.type")
 def test_a_command_of_the_user_has_the_last_line_and_tab_takes_what_is_suggested(serve: Serve, sit_at: SitAt) -> None:
     suggestion = Say.of("next: now run the tests\nname: none")
     stage = serve(Say.of("Done. " * 100), suggestion, Say.of("All of them pass."), Say.of("name: none"))
@@ -328,6 +329,30 @@ def test_a_command_of_the_user_has_the_last_line_and_tab_takes_what_is_suggested
     person.type(TAB + ENTER)
     person.see("All of them pass.")
     assert "now run the tests" in texts(stage, 2)
+
+
+@pytest.mark.setting("preferredNotifChannel")
+@pytest.mark.parametrize("channel", ["terminal_bell", "notifications_disabled"])
+def test_the_bell_rings_when_a_question_waits_if_the_user_wants_it(channel: str, serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of(tool_use("Bash", command="touch made")), Say.of("Done."))
+    stage.home.mkdir(parents=True)
+    (stage.home / "settings.json").write_text(json.dumps({"preferredNotifChannel": channel}))
+    person = sit_at(stage)
+    person.say("make it")
+    person.see("touch made", "❯ 1. Yes")
+    assert (b"\x07" in person.raw) is (channel == "terminal_bell")
+
+
+@pytest.mark.setting("promptSuggestionEnabled")
+@pytest.mark.parametrize("enabled", [True, False])
+def test_what_comes_next_is_asked_for_unless_switched_off(enabled: bool, serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Done. " * 100), Say.of("name: none"))
+    stage.home.mkdir(parents=True)
+    (stage.home / "settings.json").write_text(json.dumps({"promptSuggestionEnabled": enabled}))
+    person = sit_at(stage)
+    person.say("do it")
+    stage.until(lambda: len(stage.requests) == 2)
+    assert ("next: <what the user will probably say" in json.dumps(stage.requests[1].body)) is enabled
 
 
 def test_ctrl_c_at_one_of_several_questions_stops_the_run(serve: Serve, sit_at: SitAt) -> None:

@@ -235,3 +235,53 @@ def test_a_search_passes_over_what_the_sessions_user_ignores(tmp_path: Path, hom
         assert "a.log" not in str(outcomes(told)[0].content)
 
     play(main, tmp_path, Say.of(call("Grep", pattern="word")), Say.of("Done."))
+
+
+# --- explicit sources (settled 37) ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sources", [["project"], ["user"], None])
+def test_an_explicit_source_loads_what_the_project_describes_and_no_rights(
+    tmp_path: Path, sources: list[Any] | None
+) -> None:
+    hook = {"type": "command", "command": "echo the hook was here"}
+    settings = {
+        "outputStyle": "Pirate",
+        "hooks": {"UserPromptSubmit": [{"hooks": [hook]}]},
+        "permissions": {"allow": ["Bash(touch made)"]},
+        "apiKeyHelper": "touch helped",
+    }
+
+    async def main(stage: Stage) -> None:
+        folder = stage.folder / ".claude"
+        for name, text in {
+            "settings.json": json.dumps(settings),
+            "output-styles/pirate.md": "---\nname: Pirate\n---\nSay arr.",
+            "skills/its/SKILL.md": "---\nname: its\ndescription: Its skill.\n---\nBody.",
+            "agents/its.md": "---\nname: its-agent\ndescription: An agent.\n---\nYou are.",
+            "CLAUDE.md": "The project likes coffee.",
+        }.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+        told = await stage.ask(setting_sources=sources)
+        init = next(message.data for message in told if getattr(message, "subtype", "") == "init")
+        request = json.dumps(stage.server.requests[0].body)
+        by_name, implied = sources == ["project"], sources != ["user"]
+        assert {
+            "hook": "the hook was here" in request,
+            "style": ("Say arr." in request, init["output_style"]),
+            "memory": "likes coffee" in request,
+            "skill": "its" in init["skills"],
+            "agent": "its-agent" in init["agents"],
+        } == {
+            "hook": by_name,
+            "style": (by_name, "Pirate" if by_name else "default"),
+            "memory": implied,
+            "skill": implied,
+            "agent": implied,
+        }
+        assert refused(told) == [True]
+        assert not [name for name in ("made", "helped") if (stage.folder / name).exists()]
+        assert not (stage.home / "trusted.json").exists()
+
+    play(main, tmp_path, Say.of(call("Bash", "1", command="touch made", description="x")), Say.of("Done."))

@@ -55,6 +55,7 @@ def both(number: int) -> tuple[str, str]:
 # --- keys ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.setting("apiKeyHelper")
 def test_a_helper_is_asked_once_and_again_when_its_key_is_refused(serve: Serve) -> None:
     stage = serve(Say.of("Done."), api_key="key-number-2")
     counting_helper(stage)

@@ -32,7 +32,7 @@ from mainspring.settings.values import (
 )
 from settings.stage import Stage, kinds, texts
 
-BROKEN, _, UNKNOWN, UNTRUSTED, NOT_ITS_OWN = ProblemKind
+BROKEN, _, UNKNOWN, UNTRUSTED, NOT_ITS_OWN = list(ProblemKind)[:5]
 HOOK = {"type": "command", "command": "check"}
 
 
@@ -81,6 +81,16 @@ def test_a_whole_file(stage: Stage) -> None:
             "preferredNotifChannel": "terminal_bell",
             "maxThinkingTokens": 0,
             "outputStyle": "terse",
+            "availableModels": ["opus"],
+            "availableModelsMatch": "prefix",
+            "enforceAvailableModels": True,
+            "deniedModels": ["haiku"],
+            "maxEffortLevel": "max",
+            "claudeMdExcludes": ["**/x.md"],
+            "allowedMcpServers": [{"serverName": "shop"}],
+            "deniedMcpServers": [{"serverUrl": "https://x/*"}],
+            "disableSideloadFlags": True,
+            "disableAutoMode": "disable",
             "cleanupPeriodDays": 30,
             "apiKeyHelper": "/bin/key",
             "statusLine": {"type": "command", "command": "line"},
@@ -92,7 +102,7 @@ def test_a_whole_file(stage: Stage) -> None:
                 "autoAllowBashIfSandboxed": True,
                 "allowUnsandboxedCommands": False,
                 "excludedCommands": ["docker"],
-                "network": {"allowedDomains": ["example.org"], "httpProxyPort": 1},
+                "network": {"allowedDomains": ["example.org"], "allowLocalBinding": False},
             },
             "enableAllProjectMcpServers": True,
             "enabledMcpjsonServers": ["a"],
@@ -136,6 +146,8 @@ def test_a_whole_file(stage: Stage) -> None:
     assert said >= {key.name for key in KEYS if "." not in key.name} - {
         "allowManagedPermissionRulesOnly",
         "allowManagedHooksOnly",
+        "allowManagedMcpServersOnly",
+        "managedMcpServers",
         "disableAllHooks",
         "hooks",
         "env",
@@ -552,6 +564,7 @@ def test_what_only_the_administrator_may_choose(stage: Stage, who: str, name: st
     assert settings.effective == ()
 
 
+@pytest.mark.setting("allowManagedHooksOnly")
 def test_the_administrators_rules_alone(stage: Stage) -> None:
     stage.trust()
     everybody = {"permissions": {"allow": ["x"], "deny": ["y"]}, "hooks": {"Stop": [{"hooks": [HOOK]}]}}

@@ -23,7 +23,8 @@ class About(Bundle):
     skills: Callable[[], tuple[str, ...]] = tuple  # by name; asked for only by those who show them
     words: Callable[[], tuple[str, ...]] = tuple  # with a slash, that are prompts of MCP servers
     mode: str = "default"
-    output_style: str = "default"  # told as it was set
+    output_style: str = "default"  # that is in force
+    output_styles: Callable[[], tuple[str, ...]] = tuple  # by name; asked for only by those who show them
     used: tuple[tuple[str, Usage], ...] = ()  # by each model, before this process took the session up
     key_source: str = "none"
     betas: tuple[str, ...] = ()

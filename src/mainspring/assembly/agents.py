@@ -13,9 +13,11 @@ from msgspec.structs import replace
 
 from mainspring.assembly.options import Options, StartError
 from mainspring.context.folders import Places
+from mainspring.core.config import Effort
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Origin
 from mainspring.core.value import Bundle
+from mainspring.settings.values import Settings
 from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
@@ -59,6 +61,19 @@ def kinds_of(options: Options, found: Surroundings) -> Mapping[str, AgentKind]:
     for problem in made.problems:
         options.tell(problem)
     return made.kinds
+
+
+def with_capped_effort(kinds: Mapping[str, AgentKind], settings: Settings) -> Mapping[str, AgentKind]:
+    """By `maxEffortLevel`, which holds for agents, too."""
+    if settings.max_effort is None:
+        return kinds
+    from mainspring.assembly.model import capped_effort
+
+    def capped(kind: AgentKind) -> AgentKind:
+        most = capped_effort(kind.effort, settings) if kind.effort else None
+        return replace(kind, effort=Effort(most)) if most else kind
+
+    return {name: capped(kind) for name, kind in kinds.items()}
 
 
 def tell_of_untrusted(places: Places, options: Options) -> None:

@@ -25,6 +25,7 @@ from mainspring.secrets.named import secrets_in
 from mainspring.settings.home import home_folder
 from mainspring.settings.keys import Wrong, table
 from mainspring.settings.mcp import ANYWHERE, FIELDS, FILE, KEY, NO_DRIVER, SDK, entries, filled_secrets, server
+from mainspring.settings.mcp_rules import refusal
 from mainspring.settings.reading import Broken, Read, read, read_file
 from mainspring.settings.values import Mcp, McpEntry, McpServer, Origin, Settings, Source
 from mainspring.tools.mcp.naming import START
@@ -79,8 +80,10 @@ def configured(place: Place) -> Found:
         try:
             if found.entry.get("disabled") is True:
                 off.append(found.name)
+            elif why := refusal(made := server(found, environ), found.entry, place.settings.mcp):
+                problems.append(f"{found.origin.place}: the MCP server '{found.name}' is not started: {why}")
             else:
-                ready.append(server(found, environ))
+                ready.append(made)
                 secrets += filled_secrets(found, environ)
         except Wrong as wrong:
             problems.append(told(found.origin.place, found.name, wrong))

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.assembly.model import Environment
 from mainspring.assembly.options import Options
-from mainspring.assembly.system_prompt import complete
+from mainspring.assembly.system_prompt import complete, takes_style
 from mainspring.context import environment as surroundings_of
 from mainspring.context.memory import Where
+from mainspring.context.prompt import Style
 from mainspring.context.surroundings import Around, Surroundings
 from mainspring.core.config import Config
-from mainspring.core.errors import ToolError
+from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Block, user
 from mainspring.core.models import MODELS, Model, model_named
 from mainspring.core.value import Bundle
@@ -24,7 +25,7 @@ from mainspring.engine.shared import Policy
 from mainspring.providers.base import Provider, ToolSpec
 from mainspring.sessions.places import folder_of
 from mainspring.settings.home import TRUSTED, home_folder
-from mainspring.settings.values import Features
+from mainspring.settings.values import Features, ModelRules, Settings
 from mainspring.tools.gate import Gate
 from mainspring.tools.hands import Hands
 from mainspring.tools.kit import Kit
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from mainspring.context.layers import Limits
     from mainspring.engine.side_questions import SideQuestions
 
+HAIKU = "claude-haiku-"
 SMALL = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
 
 
@@ -44,6 +46,15 @@ class Site(Bundle):
     cwd: str
     gate: Gate
     kit: Kit
+    settings: Settings = Settings()
+
+
+def excluder_of(patterns: tuple[str, ...], home: str) -> Callable[[str], bool] | None:
+    if not patterns:
+        return None
+    from mainspring.context.excludes import excluder
+
+    return excluder(patterns, home)
 
 
 def around(site: Site) -> Surroundings:
@@ -62,6 +73,7 @@ def around(site: Site) -> Surroundings:
         driven=options.driven,
         sources=options.setting_sources,
         may_read=may_read,
+        excluded=excluder_of(site.settings.memory_excludes, kit.place.home),
     )
     found = Surroundings(
         Around(
@@ -92,10 +104,35 @@ def trusts(home: str | None, folder: str) -> bool:
     return is_trusted(home, folder)
 
 
-def system_text(own: tuple[str, ...], found: Surroundings, tools: Iterable[str], *, attended: bool) -> tuple[str, ...]:
+def system_text(
+    own: tuple[str, ...], found: Surroundings, tools: Iterable[str], *, attended: bool, style: Style | None = None
+) -> tuple[str, ...]:
     """`own` is what the command line has for it: see `system_prompt.own_blocks`."""
     place = surroundings_of.place(found.memory.where.cwd, git=found.memory.project.git)
-    return complete(own, tools, place, attended=attended)
+    return complete(own, tools, place, attended=attended, style=style)
+
+
+def style_of(wanted: str | None, own: tuple[str, ...], found: Surroundings) -> Style | None:
+    """The output style in force; None: the usual one. One that is not there, or cannot be read, is told."""
+    if not wanted or wanted == "default" or not takes_style(own):
+        return None
+    from mainspring.context.output_styles import OutputStyles
+
+    styles = OutputStyles(found.memory.places("output-styles"))
+    try:
+        style = styles.find(wanted)
+    except UsageError as error:
+        found.tell(f"'outputStyle' is not used: {error}")
+        for problem in styles.problems:
+            found.tell(problem)
+        return None
+    return Style(style.name, style.text, style.keeps_coding)
+
+
+def style_names(found: Surroundings) -> tuple[str, ...]:
+    from mainspring.context.output_styles import OutputStyles
+
+    return OutputStyles(found.memory.places("output-styles")).names
 
 
 class Thinking(Bundle):
@@ -107,6 +144,7 @@ class Thinking(Bundle):
     environment: Environment
     searches: bool = False  # whether the model's service does
     features: Features = Features()
+    model_rules: ModelRules = ModelRules()
 
 
 class Thoughts(Bundle):
@@ -132,7 +170,7 @@ def mind_for(
         from mainspring.engine.side_questions import SideQuestions
 
         config = asked.config
-        small = small_model(config.model, asked.environment)
+        small = small_model(config.model, asked.environment, asked.model_rules)
         return SideQuestions(
             asked.provider, config, small=small, ledger=lambda: asked.ledger, system=system(), tools=specs
         )
@@ -200,11 +238,15 @@ def new_mind(  # noqa: PLR0913  # what a mind is made of
 ANSWER = 2_000  # tokens, about a page
 
 
-def small_model(main: Model, environment: Environment) -> Model:
-    """For what need not be said well. Of a server that is not Anthropic's we know only the one model that was named."""
+def small_model(main: Model, environment: Environment, rules: ModelRules = ModelRules()) -> Model:  # noqa: B008
+    """For what need not be said well. Of a server that is not Anthropic's we know only the one model that was named.
+    `availableModels` does not limit it, as in Claude Code; in place of a denied one the main model is asked."""
     if not main.name.startswith("claude-"):
         return main
     named = next((value for name in SMALL if (value := environment.get(name, "").strip())), "")
-    if named:
-        return model_named(named)
-    return next(model for name, model in MODELS.items() if name.startswith("claude-haiku-"))
+    small = model_named(named) if named else next(model for name, model in MODELS.items() if name.startswith(HAIKU))
+    if rules.denied:
+        from mainspring.settings.model_rules import is_denied
+
+        return main if is_denied(small.name, rules) else small
+    return small

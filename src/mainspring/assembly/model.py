@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from mainspring.assembly.options import Options, StartError
 from mainspring.core.config import DEFAULT, Config, Effort
+from mainspring.core.errors import UsageError
 from mainspring.core.models import DEFAULT_MODEL, MODELS, Model, model_named, per_million
 from mainspring.core.money import Price
 from mainspring.core.value import Bundle
@@ -169,10 +170,13 @@ def deadlines(environment: Environment, address: str) -> Deadlines | None:
 
 
 def new_config(options: Options, settings: Settings) -> Config:
-    model = chosen_model(options.model or settings.model or "default", options, settings)
-    names = options.fallback_model or settings.fallback_models
-    fallbacks = tuple([chosen_model(name, options, settings) for name in names])
-    effort = options.effort or settings.effort
+    try:
+        model = chosen_model(options.model or settings.model or "default", options, settings)
+        names = options.fallback_model or settings.fallback_models
+        fallbacks = tuple([chosen_model(name, options, settings) for name in names])
+    except UsageError as error:
+        raise StartError(str(error)) from None
+    effort = capped_effort(options.effort or settings.effort, settings)
     if options.json_schema is not None and not takes_tools(model.name, settings):
         raise StartError(
             f"'--json-schema' needs a model that takes tools, and '{model.name}' takes none by your settings: name "
@@ -210,7 +214,23 @@ def thinks(options: Options, settings: Settings) -> bool:
     return said != 0 and settings.thinking is not False
 
 
+EFFORTS = tuple(Effort)
+USUAL_EFFORT = Effort.HIGH  # of a model that nobody says anything to
+
+
+def capped_effort(effort: str | None, settings: Settings) -> str | None:
+    """By `maxEffortLevel`. Where nobody asked for any, the model's own is capped, too."""
+    if settings.max_effort is None:
+        return effort
+    asked, most = Effort(effort) if effort else USUAL_EFFORT, Effort(settings.max_effort)
+    return most if EFFORTS.index(asked) > EFFORTS.index(most) else effort
+
+
 def chosen_model(name: str, options: Options, settings: Settings) -> Model:
+    """Raises `UsageError` for one that the settings rule out."""
+    rules = settings.model_rules
+    if rules.available is not None or rules.narrowed or rules.denied:
+        name = available_name(name, settings)
     model = as_set(DEFAULT_MODEL if name == "default" else model_named(newest(name)), settings)
     budget = options.max_thinking_tokens or settings.max_thinking_tokens
     if options.context_window:
@@ -219,6 +239,20 @@ def chosen_model(name: str, options: Options, settings: Settings) -> Model:
     if budget and not model.adaptive_thinking:
         model = replace(model, thinking_budget=budget)
     return model
+
+
+def available_name(name: str, settings: Settings) -> str:
+    """The same, or what the default is where the usual one is not available. Raises `UsageError`."""
+    from mainspring.settings.model_rules import first_available, refusal
+
+    rules, is_default = settings.model_rules, name == "default"
+    why = refusal(DEFAULT_MODEL.name if is_default else newest(name), rules, default=is_default)
+    instead = first_available(rules) if is_default and why else None
+    if instead is not None and not refusal(newest(instead), rules):
+        return instead
+    if why:
+        raise UsageError(why)
+    return name
 
 
 NEAR_WINDOW, NEAR_OUTPUT = 32_768, 8_192  # tokens: what local servers are usually started with

@@ -27,7 +27,7 @@ from mainspring.providers.base import Provider
 from mainspring.secrets.held import Holder
 from mainspring.secrets.sources import FILE_NAME
 from mainspring.settings.home import home_folder, users_folder
-from mainspring.settings.values import Settings
+from mainspring.settings.values import Entry, Settings
 from mainspring.tools.base import Offer, Place, Tool, offer
 from mainspring.tools.catalog import SPECS
 from mainspring.tools.gate import Gate
@@ -77,6 +77,8 @@ def prepare(options: Options, environment: Environment, own: Own | None = None) 
 def prepared(options: Options, environment: Environment, own: Own | None, holder: Holder) -> Parts:
     cwd = working_folder(options)
     settings = settings_of(options, cwd, environment)
+    if settings.no_sideloading:
+        rights.refuse_sideloading(options)
     environment = environment | settings.own_env
     home, ours = users_folder(environment), home_folder(environment)
     gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else ())
@@ -157,6 +159,10 @@ def new_sandboxing(
     place: Place, gate: Gate, environment: Environment, settings: Settings, options: Options
 ) -> Sandboxing:
     home = home_folder(environment)
+
+    def paths(entries: tuple[Entry, ...]) -> tuple[str, ...]:
+        return rights.sandbox_paths(entries, place.root, place.home) if entries else ()
+
     ground = Ground(
         settings.sandbox,
         folders=(place.root, *place.folders),
@@ -164,7 +170,9 @@ def new_sandboxing(
         path=environment.get("PATH", ""),
         policy=lambda: gate.policy(Policy()),
         may_read=lambda: gate.reading_rules(place.root, Policy()),
-        masked=(f"{home}/{FILE_NAME}",) if home else (),
+        masked=(*((f"{home}/{FILE_NAME}",) if home else ()), *paths(settings.sandbox.unreadable)),
+        writable=tuple([path for path in paths(settings.sandbox.writable) if os.path.isdir(path)]),  # noqa: PTH112
+        read_only=paths(settings.sandbox.read_only),
         tell=options.tell,
     )
     sandboxing = gate.sandbox = Sandboxing(ground)

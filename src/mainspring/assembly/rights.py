@@ -10,7 +10,7 @@ from mainspring.settings.home import from_home, users_folder
 from mainspring.settings.values import Entry, Settings, Source
 from mainspring.tools.gate import Gate, Written
 
-BYPASS, DEFAULT = "bypassPermissions", "default"
+BYPASS, AUTO, DEFAULT = "bypassPermissions", "auto", "default"
 
 # What a source of settings is called in a verdict.
 NAMES = {
@@ -58,8 +58,48 @@ def rules(options: Options, settings: Settings, cwd: str) -> tuple[Written, ...]
     ]
     from_settings = [Written(kind, entry.text, NAMES[entry.origin.source], base(entry, cwd)) for kind, entry in said]
     from_flags = [Written("deny", text, "flag", cwd) for text in options.disallowed_tools]
-    from_flags += [Written("allow", text, "flag", cwd) for text in options.allowed_tools]
-    return (*from_settings, *from_flags)
+    if not given.managed_only:
+        from_flags += [Written("allow", text, "flag", cwd) for text in options.allowed_tools]
+    written = (*from_settings, *from_sandbox(settings, cwd), *from_flags)
+    if settings.sandbox.managed_domains_only:
+        return tuple([rule for rule in written if not opens_web(rule)])
+    return written
+
+
+def opens_web(rule: Written) -> bool:
+    """Whether it lets somebody but the administrator choose what can be reached."""
+    return rule.behavior == "allow" and rule.text.lstrip().startswith("WebFetch") and rule.source != "administrator"
+
+
+def from_sandbox(settings: Settings, cwd: str) -> list[Written]:
+    """What the sandbox keeps from commands is kept from tools, too."""
+    given = settings.sandbox
+    said = [
+        *[(f"WebFetch(domain:{entry.text})", entry) for entry in given.denied_domains],
+        *[(f"Read({pattern(entry, cwd)})", entry) for entry in given.unreadable],
+        *[(f"Edit({pattern(entry, cwd)})", entry) for entry in given.read_only],
+    ]
+    return [Written("deny", rule, NAMES[entry.origin.source], base(entry, cwd)) for rule, entry in said]
+
+
+def pattern(entry: Entry, cwd: str) -> str:
+    """A path of `sandbox.filesystem` in the words of a rule, where `/path` would be relative."""
+    path = entry.text.replace("(", "\\(").replace(")", "\\)")
+    if path.startswith("~"):
+        return path
+    return f"//{path.lstrip('/')}" if path.startswith("/") else f"/{base(entry, cwd)}/{path.removeprefix('./')}"
+
+
+def sandbox_paths(entries: tuple[Entry, ...], cwd: str, home: str) -> tuple[str, ...]:
+    """Absolute ones. A relative one is meant from the folder of its settings file, or from the working folder; what
+    a pattern matches is looked up now."""
+    import glob
+
+    found: list[str] = []
+    for entry in entries:
+        path = os.path.join(base(entry, cwd), expanded(entry.text, home))  # noqa: PTH118  # pathlib takes 8 ms
+        found += glob.glob(path, recursive=True, include_hidden=True) if glob.has_magic(path) else [path]  # noqa: PTH207
+    return tuple(dict.fromkeys([os.path.normpath(path) for path in found]))
 
 
 def base(entry: Entry, cwd: str) -> str:
@@ -105,12 +145,31 @@ def mode(options: Options, settings: Settings, environment: Mapping[str, str]) -
         raise StartError(
             f"'{BYPASS}' is switched off by 'permissions.disableBypassPermissionsMode': choose another mode"
         )
+    if chosen == AUTO and settings.permissions.auto_disabled:
+        raise StartError(f"'{AUTO}' is switched off by '{settings.permissions.auto_disabled}': choose another mode")
     if chosen == BYPASS and os.geteuid() == 0 and environment.get("IS_SANDBOX") != "1":
         raise StartError(
             f"'{BYPASS}' is refused for root, for whom nothing is out of reach: use another user, or set IS_SANDBOX=1 "
             "where nothing can be harmed"
         )
     return chosen
+
+
+def refuse_sideloading(options: Options) -> None:
+    """By `disableSideloadFlags`. Servers within the program that drives us are no files from elsewhere."""
+    import msgspec
+
+    given = ["--agents"] if options.agents is not None else []
+    given += ["--plugin-dir"] if options.plugin_dir else []
+    for text in options.mcp_config:
+        try:
+            servers = msgspec.json.decode(text, type=dict[str, dict[str, dict[str, object]]]).get("mcpServers", {})
+            is_own = all(entry.get("type") == "sdk" for entry in servers.values())
+        except msgspec.MsgspecError:
+            is_own = False  # a file, or what cannot be read
+        given += [] if is_own else ["--mcp-config"]
+    if given:
+        raise StartError(f"'{given[0]}' is switched off by 'disableSideloadFlags': leave it out")
 
 
 def taken_away(options: Options, settings: Settings) -> set[str]:

@@ -38,7 +38,9 @@ class Ground(Bundle):
     path: str  # where programs are looked for
     policy: Callable[[], Policy]
     may_read: Callable[[], Callable[[str], bool] | None]  # the rules about reading; None: there are none
-    masked: tuple[str, ...] = ()  # never to be read by a command: where keys are
+    masked: tuple[str, ...] = ()  # never to be read by a command: where keys are, and what the settings deny
+    writable: tuple[str, ...] = ()  # beyond the folders
+    read_only: tuple[str, ...] = ()
     tell: Callable[[str], object] = log  # hears why there is none
 
 
@@ -55,7 +57,7 @@ class Sandboxing:
         self.policy = ground.policy  # the session's own, once there is one
         self.note: Callable[[], object] | None = None  # puts the level down in the journal, with the first command
         self._noting: object = None
-        if ground.wanted.required:
+        if level_of(ground.wanted) == "required":
             _ = self.standing  # or nothing is begun
 
     @property
@@ -74,7 +76,7 @@ class Sandboxing:
                 with suppress(OSError):
                     make_folder(home)  # on a fresh machine nobody has made it yet
                 # Landlock keeps files at the top of a repository from being made: better than nothing, if asked for.
-                kinds = tuple(Kind) if wanted.required else (Kind.BUBBLEWRAP,)
+                kinds = tuple(Kind) if level is Level.REQUIRED else (Kind.BUBBLEWRAP,)
                 answer = probe(home, path=ground.path, outside=ground.folders, kinds=kinds)
             try:
                 self._standing = settle(level, answer)
@@ -161,7 +163,16 @@ class Sandboxing:
         denied = (*ground.masked, *(_unreadable(ground.folders, rules) if rules is not None else ()))
         shared = os.path.dirname(self._own_folder())  # noqa: PTH120  # as above
         kept = tuple([path for path in (ground.home, os.environ.get("HOME"), shared) if path])
-        return build(self.standing, Rooms(ground.folders, temp, state, denied=denied, kept=kept), way=self._way)
+        rooms = Rooms(
+            ground.folders,
+            temp,
+            state,
+            writable=ground.writable,
+            denied=denied,
+            kept=kept,
+            read_only=ground.read_only,
+        )
+        return build(self.standing, rooms, way=self._way)
 
     def _state_folder(self) -> str:
         """In our home; where that cannot be written (read-only, full), in the system's temporary folder, which is told.
@@ -244,6 +255,8 @@ def level_of(wanted: Wanted) -> Level:
 
     if wanted.required:
         return Level.REQUIRED
+    if wanted.enabled is not False and (wanted.unreadable or wanted.read_only):
+        return Level.REQUIRED  # nothing else keeps a command from these files
     return Level.OFF if wanted.enabled is False else Level.ON
 
 

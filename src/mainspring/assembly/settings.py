@@ -14,7 +14,7 @@ WAY_OUT = ". 'mainspring trust' trusts it"  # told once, after all files that ne
 
 def settings_of(options: Options, cwd: str, environment: Mapping[str, str]) -> Settings:
     try:
-        return load(cwd, environment, Asked(options.settings, options.setting_sources))
+        return load(cwd, environment, Asked(options.settings, options.setting_sources, consented=options.driven))
     except SettingsError as error:
         raise StartError(str(error)) from None
 

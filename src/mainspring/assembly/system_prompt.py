@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mainspring.assembly.options import Options, StartError
-from mainspring.context.prompt import IDENTITY, system_prompt
+from mainspring.context.prompt import IDENTITY, Style, system_prompt
 
 MOST = 1_000_000  # bytes of a file
 
@@ -21,10 +21,20 @@ def own_blocks(options: Options) -> tuple[str, ...]:
     return instead, options.append_system_prompt or ""
 
 
-def complete(own: tuple[str, ...], tools: Iterable[str], place: str, *, attended: bool) -> tuple[str, ...]:
+def takes_style(own: tuple[str, ...]) -> bool:
+    """Whoever writes a system prompt of their own has said how the model answers. An empty one says nothing."""
+    return own[0] in ("", IDENTITY)
+
+
+def complete(
+    own: tuple[str, ...], tools: Iterable[str], place: str, *, attended: bool, style: Style | None = None
+) -> tuple[str, ...]:
     """The blocks of it, the most stable one first."""
     instead, after = own
-    blocks = (instead,) if instead else system_prompt(tools, place, attended=attended)
+    if not instead:
+        blocks = system_prompt(tools, place, attended=attended, style=style)
+    else:
+        blocks = (instead, style.block) if style is not None else (instead,)
     return (*blocks, after) if after else blocks
 
 

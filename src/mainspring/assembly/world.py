@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from mainspring.assembly.about import About
-from mainspring.assembly.agents import OURS, AgentsOf, Before, Household, kinds_of, spent_before, told
+from mainspring.assembly.agents import (
+    OURS,
+    AgentsOf,
+    Before,
+    Household,
+    kinds_of,
+    spent_before,
+    told,
+    with_capped_effort,
+)
 from mainspring.assembly.mcp_wiring import wired
-from mainspring.assembly.mind import Site, Thinking, Thoughts, around, new_mind, system_text
+from mainspring.assembly.mind import (
+    Site,
+    Thinking,
+    Thoughts,
+    around,
+    new_mind,
+    style_names,
+    style_of,
+    system_text,
+)
 from mainspring.assembly.model import Close, patience_of
 from mainspring.assembly.options import Options
 from mainspring.assembly.parts import Parts, money, open_journal, service_searches
@@ -23,7 +43,7 @@ from mainspring.context.prompt import with_nonce
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Assistant, User, user
-from mainspring.core.models import same_model
+from mainspring.core.models import Model, same_model
 from mainspring.core.money import Usage
 from mainspring.core.value import Bundle
 from mainspring.core.view import view
@@ -38,6 +58,7 @@ from mainspring.hooks.points import Hooks
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.places import read_log, side_folder
 from mainspring.sessions.records import NoteRecord
+from mainspring.settings.home import home_folder
 from mainspring.tools.hands import Hands
 from mainspring.tools.kit import FOR_PEOPLE, Kit
 
@@ -154,24 +175,33 @@ def begin(  # noqa: PLR0913  # what it is made of
     `suggest` is told what that person may say next. `ledger`: of the session before it in this process."""
     options, opened = parts.options, opened or open_journal(parts)
     parts = replace(parts, config=replace(parts.config, nonce=nonce_of(opened.loaded)))
+    cleanup = SessionCleanup(parts, opened)
     if opened.journal is not None:
         parts.kit.place.spill = f"{side_folder(opened.journal.file)}/tool-results"
         parts.kit.place.keep_reads_in(read_log(opened.journal.file))
-    ask = driven.answer if driven is not None else None  # at any time, also for an agent in the background
-    answer = answer or ask
+    answer, ask = answerers(parts, answer, driven)
     hooks, attended = new_hooks(parts, opened, driven), answer is not None
     surroundings = surroundings_of(parts, driven)
     stored = opened.journal is not None
-    kinds = kinds_of(options, surroundings)
+    kinds = with_capped_effort(kinds_of(options, surroundings), parts.settings)
     parts.kit.kinds = told(kinds)
     hands = new_hands(parts, hooks, attended=attended, skills=surroundings.has_skills, stored=stored)
     loaded = opened.loaded
     before = spent_before(loaded)
     ledger = drawn_on(ledger or Ledger(), parts, opened, before)
-    system = system_text(parts.system, surroundings, hands.offers, attended=attended)
+    style = style_of(parts.settings.output_style, parts.system, surroundings)
+    system = system_text(parts.system, surroundings, hands.offers, attended=attended, style=style)
     searches = service_searches(parts.config, parts.settings)
     features = parts.settings.features
-    asked = Thinking(parts.model.provider, parts.config, ledger, parts.environment, searches, features)
+    asked = Thinking(
+        parts.model.provider,
+        parts.config,
+        ledger,
+        parts.environment,
+        searches,
+        features,
+        parts.settings.model_rules,
+    )
     takes_notes = attended and driven is None and stored and features.auto_memory  # for a person who comes back
     thoughts = Thoughts(suggest if features.suggestions else None) if takes_notes else None
     relay = driven.relay if driven is not None else None
@@ -206,7 +236,8 @@ def begin(  # noqa: PLR0913  # what it is made of
         betas=options.betas,
         ignored=options.ignored,
         sandbox=lambda: parts.sandboxing.words,
-        output_style=parts.settings.output_style or "default",
+        output_style=style.name if style is not None else "default",
+        output_styles=lambda: style_names(surroundings),
         used=used_before(loaded),
         max_retries=patience_of(parts.settings).tries - 1,
         spent=before.spent,
@@ -220,6 +251,7 @@ def begin(  # noqa: PLR0913  # what it is made of
     prompts = Prompts(hands.hooks, "startup" if loaded is None else "resume", attach)
 
     async def start() -> None:
+        cleanup.start()
         await parts.sandboxing.open()
         await servers.open(wait=relay is None and (not attended or ask is not None))
         await agents.tell_of_lost(before.lost)
@@ -234,6 +266,7 @@ def begin(  # noqa: PLR0913  # what it is made of
         await parts.sandboxing.close()
         await parts.model.close()
         parts.holder.release()
+        await cleanup.close()
 
     return World(
         session,
@@ -251,6 +284,36 @@ def begin(  # noqa: PLR0913  # what it is made of
         lambda: deps.system,
         new_rewinding(parts, session, opened.journal, hands) if driven is not None else None,
     )
+
+
+class SessionCleanup:
+    """Removes sessions that are older than the settings want to keep them, in the home that the settings are of."""
+
+    PATIENCE = 0.5  # seconds: a short one is finished at the end, what is left of a long one comes next time
+
+    def __init__(self, parts: Parts, opened: Opened) -> None:
+        self._days, self._keep = parts.settings.cleanup_days, opened.session_id
+        self._home = home_folder(parts.environment) if self._days is not None else None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        if self._days is not None and self._home is not None:
+            from mainspring.sessions.retention import start_cleanup
+
+            self._thread = start_cleanup(self._home, self._days, now=time.time(), keep=self._keep)
+
+    async def close(self) -> None:
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, self.PATIENCE)
+
+
+def answerers(parts: Parts, answer: Answerer | None, driven: Driven | None) -> tuple[Answerer | None, Answerer | None]:
+    """Who is asked, and who can be asked at any time, also for an agent in the background. Nobody, if the settings
+    want what would be asked to be denied."""
+    if parts.settings.permissions.asks_nobody:
+        return None, None
+    ask = driven.answer if driven is not None else None
+    return answer or ask, ask
 
 
 def new_rewinding(parts: Parts, session: Session, journal: FileJournal | None, hands: Hands) -> Rewinding | None:
@@ -296,7 +359,7 @@ def nonce_of(loaded: Loaded | None) -> str:
 
 
 def surroundings_of(parts: Parts, driven: Driven | None) -> Surroundings:
-    found = around(Site(parts.options, parts.environment, parts.cwd, parts.gate, parts.kit))
+    found = around(Site(parts.options, parts.environment, parts.cwd, parts.gate, parts.kit, parts.settings))
     found.nonce = parts.config.nonce
     if driven is not None and driven.skills is not None:
         found.tell_only(driven.skills)
@@ -346,7 +409,21 @@ def connect(parts: Parts, session: Session, journal: FileJournal | None) -> None
 def go_on_with(session: Session, parts: Parts) -> None:
     """Rules that were added in the session stay; the mode is that of this start, as somebody chose it or by default."""
     before = session.shared.policy
-    session.shared.policy = Policy(parts.mode, before.model, before.rules, before.tools)
+    session.shared.policy = Policy(parts.mode, still_available(before.model, parts), before.rules, before.tools)
+
+
+def still_available(model: Model | None, parts: Parts) -> Model | None:
+    """A model that was chosen in the session before; None, and told, if the settings rule it out by now."""
+    if model is None:
+        return None
+    from mainspring.assembly.model import available_name
+
+    try:
+        available_name(model.name, parts.settings)
+    except UsageError as error:
+        parts.options.tell(f"{error}. The session goes on with '{parts.config.model.name}'")
+        return None
+    return model
 
 
 def tell_of_another_model(session: Session, config: Config, options: Options) -> None:

@@ -67,6 +67,7 @@ class Where(Bundle):
     driven: bool = False  # a program drives us, and has chosen the folder and which sources are read
     sources: tuple[str, ...] | None = None  # as `--setting-sources` has them; None: all
     may_read: Callable[[str], bool] = everything  # the rules, for files that are included: deny holds here, too
+    excluded: Callable[[str], bool] | None = None  # files that the settings leave out (`claudeMdExcludes`)
     skills: tuple[str, ...] | None = None  # of these the model is told (stream-json 3.1); None: of all
 
     @property
@@ -186,7 +187,7 @@ class Memory:
         return False
 
     def _add(self, path: Resolved, scope: Scope, bounds: str, by: str, depth: int) -> None:
-        if path.real in self._marks:
+        if path.real in self._marks or self._is_excluded(path):
             return
         if len(self._marks) == MOST_FILES:
             if not self._full:
@@ -200,6 +201,10 @@ class Memory:
             self._said.add(text)
             self.files.append(File(path.real, scope, text, by, found.size if found.cut else None))
         self._include(path.real, text, scope, bounds, depth + 1)
+
+    def _is_excluded(self, path: Resolved) -> bool:
+        excluded = self.where.excluded
+        return excluded is not None and any(excluded(name) for name in (path.real, *path.names))
 
     def _include(self, by: str, text: str, scope: Scope, bounds: str, depth: int) -> None:
         if "@" not in text:

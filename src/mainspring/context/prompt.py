@@ -25,6 +25,8 @@ class Line(Bundle):
 class Section(Bundle):
     title: str
     lines: tuple[Line, ...]
+    coding: bool = False  # an output style may take its place
+    brevity: bool = False  # every output style does
 
 
 SECTIONS = (
@@ -47,6 +49,7 @@ SECTIONS = (
             ),
             Line("If the same thing fails twice, stop repeating it: read the error whole, and try something else."),
         ),
+        coding=True,
     ),
     Section(
         "Tools",
@@ -87,6 +90,7 @@ SECTIONS = (
             Line("Name places in code as path:line. Markdown where it helps, for a terminal."),
             Line("At the end say in a few sentences what you did, what you found, and what is left or doubtful."),
         ),
+        brevity=True,
     ),
 )
 
@@ -97,11 +101,28 @@ ALONE = (
 )
 
 
-def system_prompt(tools: Iterable[str], place: str, *, attended: bool) -> tuple[str, ...]:
+class Style(Bundle):
+    """An output style, as far as the prompt is concerned."""
+
+    name: str
+    text: str
+    keeps_coding: bool = False
+
+    @property
+    def block(self) -> str:
+        return f"# Output style: {self.name}\n\n{self.text}"
+
+
+def system_prompt(tools: Iterable[str], place: str, *, attended: bool, style: Style | None = None) -> tuple[str, ...]:
     """The blocks of it. `tools` are the names of those on offer, `place` is from `environment.place`."""
     offered = frozenset(tools)
-    sections = [_written(section, offered) for section in SECTIONS]
-    return "\n\n".join([IDENTITY, *sections]), f"{ATTENDED if attended else ALONE}\n\n{place}"
+    sections = [_written(section, offered) for section in SECTIONS if _stays(section, style)]
+    blocks = "\n\n".join([IDENTITY, *sections]), f"{ATTENDED if attended else ALONE}\n\n{place}"
+    return (*blocks, style.block) if style is not None else blocks
+
+
+def _stays(section: Section, style: Style | None) -> bool:
+    return style is None or not (section.brevity or (section.coding and not style.keeps_coding))
 
 
 def with_nonce(blocks: tuple[str, ...], nonce: str) -> tuple[str, ...]:

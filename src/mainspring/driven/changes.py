@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from mainspring.assembly.options import MODES, OTHER_NAMES, log
-from mainspring.assembly.rights import BYPASS, expanded
+from mainspring.assembly.rights import AUTO, BYPASS, expanded
 from mainspring.core.errors import UsageError
 from mainspring.driven.incoming import listed, table
 from mainspring.engine.session import Session
@@ -39,19 +39,20 @@ DENY_STAYS = "no answer takes a deny rule out of a file; open the file, if you w
 
 
 class Changes:
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
         gate: Gate,
         place: Place,
         *,
         may_bypass: bool,
+        auto_disabled: str = "",
         keeper: Keeper | None = None,
         tell: Callable[[str], object] = log,
     ) -> None:
         """Without a keeper nothing outlasts the session. `tell` is for what the person should know."""
         self.session: Session | None = None  # made after this
         self._gate, self._place, self.may_bypass = gate, place, may_bypass
-        self._keeper, self._tell = keeper, tell
+        self._auto_disabled, self._keeper, self._tell = auto_disabled, keeper, tell
 
     @property
     def _session(self) -> Session:
@@ -68,6 +69,8 @@ class Changes:
                 f"Cannot set permission mode to {BYPASS} because the session was not launched with "
                 "--dangerously-skip-permissions"
             )
+        if named == AUTO and self._auto_disabled:
+            raise UsageError(f"Cannot set permission mode to {AUTO}: it is switched off by '{self._auto_disabled}'")
         policy = self._session.shared.policy
         if policy.mode != named:
             await self._session.change(replace(policy, mode=named))

@@ -364,4 +364,11 @@ class Door:
 def changes_of(parts: Parts, *, may_bypass: bool) -> Changes:
     options = parts.options
     keeper = Keeper(parts.cwd, parts.environment, Asked(options.settings, options.setting_sources))
-    return Changes(parts.gate, parts.kit.place, may_bypass=may_bypass, keeper=keeper, tell=options.tell)
+    return Changes(
+        parts.gate,
+        parts.kit.place,
+        may_bypass=may_bypass,
+        auto_disabled=parts.settings.permissions.auto_disabled,
+        keeper=keeper,
+        tell=options.tell,
+    )

@@ -28,8 +28,8 @@ def about_us(world: World, parts: Parts, state: str) -> dict[str, Any]:
     return {
         "commands": commands(world),
         "agents": [{"name": kind.name, "description": kind.about} for kind in kinds(world)],
-        "output_style": "default",
-        "available_output_styles": ["default"],
+        "output_style": world.about.output_style,
+        "available_output_styles": list(world.about.output_styles()),
         "models": models(parts),
         "account": {"apiKeySource": parts.model.key_source},
         "pid": os.getpid(),

@@ -84,6 +84,7 @@ class Landlocked:
             writable=tuple([os.path.realpath(folder) for folder in rooms.writable]),
             temp=os.path.realpath(rooms.temp),
             denied=tuple([os.path.realpath(path) for path in rooms.denied]),
+            read_only=tuple([os.path.realpath(path) for path in rooms.read_only]),
         )
         for folder in (*self._rooms.folders, *self._rooms.writable):
             check_workspace(folder)
@@ -99,7 +100,7 @@ class Landlocked:
             notes.append("landlock cannot open '.git' for git alone: install the package 'bubblewrap'")
         writable = (*rooms.folders, *rooms.writable)
         found = {folder: look(folder, writable, self._seen) for folder in rooms.folders}
-        rules = [*_always(rooms), *_of_workspaces(found, rooms.denied), *_readable(rooms.denied)]
+        rules = [*_always(rooms), *_of_workspaces(found, (*rooms.denied, *rooms.read_only)), *_readable(rooms.denied)]
         rules += [Rule(TREE, folder) for folder in self._temps(job)]
         if len(rules) > MOST_RULES:
             raise SandboxError(f"landlock would need {len(rules):,} rules: deny fewer paths, or install bubblewrap")
@@ -142,8 +143,12 @@ def packed(rules: Iterable[Rule], program: bytes, *, reading: bool) -> bytes:
 
 
 def _always(rooms: Rooms) -> Iterator[Rule]:
-    for folder in (rooms.temp, *rooms.writable):
-        yield Rule(TREE, folder)
+    yield Rule(TREE, rooms.temp)
+    kept = {*rooms.denied, *rooms.read_only}
+    for folder in rooms.writable:
+        closed = {parent for path in kept for parent in _around(path, folder)}
+        for path in _open_parts(folder, kept, closed):
+            yield Rule(TREE if os.path.isdir(path) else CHANGE, path)  # noqa: PTH112
     for device in DEVICES:
         yield Rule(Right.WRITE_FILE | Right.DEVICE_REQUESTS, device)
 

@@ -115,6 +115,7 @@ class Rooms(NamedTuple):
     denied: tuple[str, ...] = ()  # neither read nor written, nor listed
     kept: tuple[str, ...] = ()  # never written, also where the real temporary folders can be: our home, say, and where
     # all sessions have their private folders. They must stay while the sandbox is there.
+    read_only: tuple[str, ...] = ()  # not written, nor made where they are missing
 
 
 class Way(NamedTuple):
@@ -161,6 +162,7 @@ class Sandbox:
             check_workspace(folder)
         # Our own folder, too: its locks are files that could be locked from inside, and then we would wait.
         self._denied = tuple([os.path.realpath(path) for path in (*rooms.denied, rooms.state)])
+        self._read_only = tuple([os.path.realpath(path) for path in rooms.read_only])
         self._shared = Shared(rooms.folders, rooms.writable, rooms.denied, rooms.state)
         self._profile = Profile(program, rooms.temp, _nothing_in(rooms.state), net=way is not None)
         self._way = way or Way()
@@ -179,7 +181,7 @@ class Sandbox:
             visit = Visit(self._shared, job.walls, stack, notes)
             real = real_temps() if job.walls is Walls.OWN else ()
             found = [*visit.places(), *[Place(folder, Access.WRITE) for folder in real]]
-            masks = [*_masks(self._denied), *_kept_in(real, self._kept)]
+            masks = [*_masks(self._denied), *visit.read_only(self._read_only), *_kept_in(real, self._kept)]
             places = (*found, *masks, *_on_the_way(masks, found))
             # One for each start, since it is read to its end.
             descriptor = os.memfd_create("mainspring-seccomp")

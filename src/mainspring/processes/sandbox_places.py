@@ -114,7 +114,7 @@ def _nested(repositories: list[str], folder: str) -> tuple[list[str], list[str]]
     paths = [path for repository in repositories for path in nested(repository)]
     for path in [path for path in paths if within(path, folder) and path != folder][:MOST_NESTED]:
         if os.path.realpath(path) == path and not os.path.islink(f"{path}/.git"):  # noqa: PTH114  # git follows none
-            place, exists = _first_missing(f"{path}/.git")
+            place, exists = first_missing(f"{path}/.git")
             (there if exists and not is_ours(place) else unborn).append(place)
     return there, list(dict.fromkeys(unborn))
 
@@ -186,10 +186,10 @@ def _end(link: str, writable: tuple[str, ...]) -> tuple[str, bool] | None:
     path = os.path.realpath(link)
     if not any(within(path, folder) and path != folder for folder in writable):
         return None
-    return _first_missing(path)
+    return first_missing(path)
 
 
-def _first_missing(path: str) -> tuple[str, bool]:
+def first_missing(path: str) -> tuple[str, bool]:
     """It, if it exists, or what is missing of it first."""
     there = os.path.lexists(path)
     while not there and not os.path.lexists(parent := os.path.dirname(path)):  # noqa: PTH120

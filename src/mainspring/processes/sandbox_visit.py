@@ -25,7 +25,7 @@ from mainspring.processes.child import Walls
 from mainspring.processes.paths import within
 from mainspring.processes.sandbox_git import Room
 from mainspring.processes.sandbox_held import Held, is_our_file, is_ours
-from mainspring.processes.sandbox_places import BARE, Seen, Workspace, look
+from mainspring.processes.sandbox_places import BARE, Seen, Workspace, first_missing, look
 
 
 class Shared:
@@ -73,6 +73,23 @@ class Visit:
             kept |= held
         places += [*self._ignored(room, kept), *room.places]
         self._stack.callback(self._look_for_gaps, _looks(places))
+        return places
+
+    def read_only(self, paths: Iterable[str]) -> list[Place]:
+        """What the settings keep from being written. A missing one is held, as a protected one is."""
+        places: list[Place] = []
+        for path in paths:
+            top = next((folder for folder in self._shared.writable if within(path, folder)), None)
+            if top is None:
+                continue  # nothing outside of these can be written
+            missing, exists = first_missing(path)
+            if exists:
+                places.append(Place(path, Access.READ))
+            elif self._shared.held_in(top).hold([missing]):
+                self._stack.callback(self._shared.held_in(top).release)
+                places.append(Place(missing, Access.EMPTY))
+            else:
+                self._stack.callback(self._shared.held_in(top).release)
         return places
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from mainspring.settings.keys import BY_NAME, OUR_VARIABLES, By, Key, Merge
+from mainspring.settings.keys import BY_NAME, EFFORTS, OUR_VARIABLES, By, Key, Merge
 from mainspring.settings.layers import Layer, Values, command_line_layer, environment_layers, file_layers
 from mainspring.settings.places import Places
 from mainspring.settings.shown import effective
@@ -23,13 +23,17 @@ from mainspring.settings.values import (
     Limits,
     Mcp,
     McpEntry,
+    McpServerList,
+    McpServerMatch,
     ModelEntry,
+    ModelRules,
     Origin,
     Permissions,
     Problem,
     ProblemKind,
     Sandbox,
     Settings,
+    SettingsError,
     Source,
 )
 
@@ -40,11 +44,23 @@ RINGING = ("terminal_bell", "iterm2_with_bell")  # ways to be told of something 
 WIDE_MODES = ("acceptEdits", "auto", "bypassPermissions")  # approve what nobody was asked about
 
 
-def combine(places: Places, environ: Mapping[str, str], said: str | None, sources: tuple[str, ...] | None) -> Settings:
-    """What all of them come to. `said` is what `--settings` says."""
+# What an explicit source of a program that drives us loads without trust (settled 37). It grants no right by itself.
+BY_CONSENT = frozenset({"hooks", "outputStyle"})
+
+
+def combine(
+    places: Places,
+    environ: Mapping[str, str],
+    said: str | None,
+    sources: tuple[str, ...] | None,
+    *,
+    consented: bool = False,
+) -> Settings:
+    """What all of them come to. `said` is what `--settings` says. `consented`: who named the sources meant them."""
     files = [*file_layers(places, sources)]
     layers = _in_order([*files, *([] if said is None else [command_line_layer(said, places.cwd)])])
-    believed, problems = _believed(layers, lambda: _is_trusted(places))
+    free = BY_CONSENT if consented and sources is not None else frozenset[str]()
+    believed, problems = _believed(layers, lambda: _is_trusted(places), free)
     own_env = _env([layer for layer in believed if not layer.origin.source.is_project])
     variables = [*environment_layers({**environ, **own_env})]
     problems += [problem for layer in variables for problem in layer.problems]
@@ -67,16 +83,23 @@ def _in_order(layers: list[Layer]) -> list[Layer]:
 # --- whose word counts ------------------------------------------------------------------------------
 
 
-def _believed(layers: list[Layer], is_trusted: Callable[[], bool]) -> tuple[list[Layer], list[Problem]]:
-    """Each layer without what it may not say. Trust is looked up once, and only if something depends on it."""
+def _believed(
+    layers: list[Layer], is_trusted: Callable[[], bool], free: frozenset[str]
+) -> tuple[list[Layer], list[Problem]]:
+    """Each layer without what it may not say. Trust is looked up once, and only if something depends on it. `free` are
+    keys of a project that need none."""
     trusted: bool | None = None
     kept: list[Layer] = []
     problems: list[Problem] = []
     for layer in layers:
         problems += layer.problems
-        values, refused = _own_values(layer)
-        problems += refused
-        needs_trust = [name for name in values if BY_NAME[name].by is not By.UNTRUSTED]
+        values, not_its_own = _own_values(layer)
+        problems += not_its_own
+        if layer.refused:
+            trusted = is_trusted() if trusted is None and layer.origin.source.is_project else trusted
+            values, refused = _without_refused(layer, values, trusted=trusted is not False)
+            problems += refused
+        needs_trust = [name for name in values if BY_NAME[name].by is not By.UNTRUSTED and name not in free]
         if layer.origin.source.is_project and needs_trust:
             trusted = is_trusted() if trusted is None else trusted
             if not trusted:
@@ -84,6 +107,34 @@ def _believed(layers: list[Layer], is_trusted: Callable[[], bool]) -> tuple[list
                 values = {name: value for name, value in values.items() if name not in needs_trust}
         kept.append(layer._replace(values=values))
     return kept, problems
+
+
+def _without_refused(layer: Layer, values: Values, *, trusted: bool) -> tuple[Values, list[Problem]]:
+    """Restrictions that we cannot honour stop the start. A folder that nobody trusts cannot do that: there, what they
+    restrict is switched off instead (settled 38)."""
+    source = layer.origin.source
+    if not source.is_project or trusted:
+        raise SettingsError(f"{layer.refused[0].problem}. Nothing was started. {_way_out(source)}")
+    problems: list[Problem] = []
+    for problem, off in layer.refused:
+        without = f", so this session has no {', '.join(off)}" if off else ""
+        problems.append(replace(problem, says=f"{problem.says}{without}"))
+    tools = [tool for refused in layer.refused for tool in refused.off]
+    if not tools:
+        return values, problems
+    denied = cast("tuple[str, ...]", values.get("permissions.deny", ()))
+    return {**values, "permissions.deny": tuple(dict.fromkeys([*denied, *tools]))}, problems
+
+
+def _way_out(source: Source) -> str:
+    if source.is_project:
+        return (
+            "Correct or remove it, leave the file out with '--setting-sources user', or take your trust back with "
+            "'mainspring trust --remove'"
+        )
+    if source is Source.ADMINISTRATOR:
+        return "Ask your administrator to correct or remove it"
+    return "Correct or remove it"
 
 
 def _untrusted(layer: Layer, names: list[str]) -> Problem:
@@ -249,15 +300,92 @@ def _models(held: _Held) -> tuple[ModelEntry, ...]:
 
 def _mcp_servers(held: _Held) -> tuple[McpEntry, ...]:
     found: dict[str, McpEntry] = {}
-    for said in held.all("mcpServers"):
+    for said in (*held.all("mcpServers"), *held.all("managedMcpServers")):
         entries = cast("dict[str, dict[str, object]]", said.value)
         found |= {name: McpEntry(name, entry, said.origin) for name, entry in entries.items()}
     return tuple(found.values())
 
 
+def _server_lists(said: Iterable[_Said]) -> tuple[McpServerList, ...]:
+    return tuple([McpServerList(cast("tuple[McpServerMatch, ...]", one.value), one.origin) for one in said])
+
+
+def _mcp(held: _Held) -> Mcp:
+    """Lists of the user's side add up, as in Claude Code. One of a project only narrows: it may come from anywhere."""
+    lists = held.all("allowedMcpServers")
+    own = [said for said in lists if not said.origin.source.is_project]
+    if held.is_set("allowManagedMcpServersOnly"):
+        own = [said for said in own if said.origin.source is Source.ADMINISTRATOR]
+    return Mcp(
+        servers=_mcp_servers(held),
+        enable_all=held.is_set("enableAllProjectMcpServers"),
+        enabled=held.texts("enabledMcpjsonServers"),
+        disabled=held.texts("disabledMcpjsonServers"),
+        allowed=_server_lists(own) or None,
+        narrowed=_server_lists([said for said in lists if said.origin.source.is_project]),
+        denied=_server_lists(held.all("deniedMcpServers")),
+    )
+
+
+def _model_rules(held: _Held) -> ModelRules:
+    """The administrator's list alone, where there is one; else what the user's side has. A project only narrows."""
+    lists = held.all("availableModels")
+    own = [said for said in lists if not said.origin.source.is_project]
+    managed = [said for said in own if said.origin.source is Source.ADMINISTRATOR]
+    names = [name for said in managed or own for name in cast("tuple[str, ...]", said.value)]
+    denied = held.entries("deniedModels")
+    return ModelRules(
+        available=tuple(names) if own else None,
+        narrowed=tuple([cast("tuple[str, ...]", said.value) for said in lists if said.origin.source.is_project]),
+        denied=tuple([entry.text for entry in denied]),
+        exact=held.text("availableModelsMatch") == "exact",
+        default_too=held.is_set("enforceAvailableModels") or held.text("availableModelsMatch") == "exact",
+        places=tuple(dict.fromkeys([*[said.origin.place for said in lists], *[one.origin.place for one in denied]])),
+    )
+
+
+def _max_effort(held: _Held) -> str | None:
+    """The lowest of all, whoever set it."""
+    said = [cast("str", one.value) for one in held.all("maxEffortLevel")]
+    return min(said, key=EFFORTS.index, default=None)
+
+
+def _domains(held: _Held) -> tuple[str, ...]:
+    entries = held.entries("sandbox.network.allowedDomains")
+    if held.is_set("sandbox.network.allowManagedDomainsOnly"):
+        entries = tuple([entry for entry in entries if entry.origin.source is Source.ADMINISTRATOR])
+    return tuple([entry.text for entry in entries])
+
+
+DEFAULT_RULES = ("$defaults",)  # of the classifier: as if nothing were said
+
+
+def _auto_disabled(held: _Held) -> str:
+    """The key by which permission mode auto is refused. We have no classifier, so its deny rules cannot be honoured."""
+    for name in ("disableAutoMode", "permissions.disableAutoMode"):
+        if name in held.last:
+            return name
+    for name in ("autoMode.hard_deny", "autoMode.soft_deny"):
+        if set(held.texts(name)) - {*DEFAULT_RULES}:
+            return name
+    return "autoMode.classifyAllShell" if held.is_set("autoMode.classifyAllShell") else ""
+
+
+def _status_line(held: _Held) -> str | None:
+    """Switched off with the hooks, except the administrator's."""
+    line, off = held.last.get("statusLine"), held.last.get("disableAllHooks")
+    if line is None:
+        return None
+    if off is None or off.value is not True:
+        return cast("str", line.value)
+    only_users = off.origin.source is not Source.ADMINISTRATOR
+    return cast("str", line.value) if only_users and line.origin.source is Source.ADMINISTRATOR else None
+
+
 def _permissions(held: _Held) -> Permissions:
     allow = held.entries("permissions.allow")
-    if held.is_set("allowManagedPermissionRulesOnly"):
+    managed_only = held.is_set("allowManagedPermissionRulesOnly")
+    if managed_only:
         allow = tuple([entry for entry in allow if entry.origin.source is Source.ADMINISTRATOR])
     return Permissions(
         allow=allow,
@@ -266,6 +394,9 @@ def _permissions(held: _Held) -> Permissions:
         directories=held.entries("permissions.additionalDirectories"),
         default_mode=held.text("permissions.defaultMode"),
         bypass_disabled="permissions.disableBypassPermissionsMode" in held.last,
+        auto_disabled=_auto_disabled(held),
+        asks_nobody=any(said.value is True for said in held.all("permissions.denyInsteadOfPrompting")),
+        managed_only=managed_only,
     )
 
 
@@ -291,7 +422,12 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...
             auto_allow=held.is_set("sandbox.autoAllowBashIfSandboxed"),
             may_be_left=held.is_set("sandbox.allowUnsandboxedCommands", default=True),
             excluded=held.texts("sandbox.excludedCommands"),
-            domains=held.texts("sandbox.network.allowedDomains"),
+            domains=_domains(held),
+            managed_domains_only=held.is_set("sandbox.network.allowManagedDomainsOnly"),
+            denied_domains=held.entries("sandbox.network.deniedDomains"),
+            writable=held.entries("sandbox.filesystem.allowWrite"),
+            unreadable=held.entries("sandbox.filesystem.denyRead"),
+            read_only=held.entries("sandbox.filesystem.denyWrite"),
         ),
         features=Features(
             auto_compact=held.is_set("autoCompactEnabled", default=True),
@@ -304,26 +440,25 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...
             auto_memory=held.is_set("autoMemoryEnabled", default=True),
             suggestions=held.is_set("promptSuggestionEnabled", default=True),
         ),
-        mcp=Mcp(
-            servers=_mcp_servers(held),
-            enable_all=held.is_set("enableAllProjectMcpServers"),
-            enabled=held.texts("enabledMcpjsonServers"),
-            disabled=held.texts("disabledMcpjsonServers"),
-        ),
+        mcp=_mcp(held),
         hooks=_hooks(held),
         env=env,
         own_env=own_env,
         model=held.text("model"),
         fallback_models=_fallbacks(held),
         models=_models(held),
+        model_rules=_model_rules(held),
         output_style=held.text("outputStyle"),
-        status_line=held.text("statusLine"),
+        status_line=_status_line(held),
         rings=held.text("preferredNotifChannel") in RINGING,
         search_command=held.text("webSearch.command"),
         effort=held.text("effortLevel"),
+        max_effort=_max_effort(held),
         thinking=held.flag("alwaysThinkingEnabled"),
         max_thinking_tokens=held.number("maxThinkingTokens"),
         cleanup_days=held.number("cleanupPeriodDays"),
+        memory_excludes=held.texts("claudeMdExcludes"),
+        no_sideloading=held.is_set("disableSideloadFlags"),
         problems=problems,
     )
     return effective(settings, {name: (said.value, said.origin) for name, said in held.last.items()}, held.layers)

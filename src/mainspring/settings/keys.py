@@ -12,8 +12,9 @@ from enum import Enum, auto
 from typing import NamedTuple, cast
 
 from mainspring.core.money import NANOS_PER_USD
+from mainspring.settings.claude_code_keys import CLAUDE_CODE_KEYS, NOTHING_TO_RESTRICT, Support
 from mainspring.settings.near import near
-from mainspring.settings.values import ModelEntry
+from mainspring.settings.values import McpServerMatch, ModelEntry
 
 MODES = ("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions")
 OTHER_MODE_NAMES = {"manual": "default"}  # Z-31
@@ -62,6 +63,7 @@ class Key(NamedTuple):
     by: By = By.PROJECT
     merge: Merge = Merge.OVERRIDE
     users_own: tuple[object, ...] = ()  # values that only the user's side may choose, though a project may set the key
+    must_hold: bool = False  # it restricts: a value that cannot be read stops the start
     if_wrong: object = None  # what counts instead of a wrong value, where ignoring it could give more rights
 
 
@@ -224,6 +226,40 @@ def mcp_servers(value: object) -> Checked:
     return entries(value)
 
 
+def managed_mcp_servers(value: object) -> Checked:
+    from mainspring.settings.mcp import entries
+
+    return entries(value, ("http", "sse"))
+
+
+MATCHES = ("serverName", "serverCommand", "serverUrl")
+
+
+def mcp_server_matches(value: object) -> Checked:
+    """Entries with one of `MATCHES`. In a list that restricts, a wrong entry is no detail: the whole list is wrong."""
+    if not isinstance(value, list):
+        raise Wrong(f"it must be a list of tables, each with one of {', '.join(MATCHES)}")
+    return Checked(tuple([_server_match(item, at) for at, item in enumerate(cast("list[object]", value))]))
+
+
+def _server_match(value: object, at: int) -> McpServerMatch:
+    try:
+        entry = table(value)
+        if len(entry) != 1 or not set(entry) <= {*MATCHES}:
+            raise Wrong(f"it must have exactly one of {', '.join(MATCHES)}")
+        if "serverCommand" in entry:
+            words = texts(entry["serverCommand"])
+            if words.wrong or not words.value:
+                raise Wrong("it must be a list of texts: the command, then its arguments", "serverCommand")
+            return McpServerMatch(command=cast("tuple[str, ...]", words.value))
+        name, said = next(iter(entry.items()))
+        if not isinstance(said, str) or not said.strip():
+            raise Wrong("it must be a text", name)
+        return McpServerMatch(name=said) if name == "serverName" else McpServerMatch(url=said)
+    except Wrong as error:
+        raise Wrong(error.says, at, *error.path) from None
+
+
 # --- the table --------------------------------------------------------------------------------------
 
 KEYS: tuple[Key, ...] = (
@@ -232,7 +268,13 @@ KEYS: tuple[Key, ...] = (
     Key("permissions.allow", texts, By.PROJECT, Merge.ADD),
     Key("permissions.additionalDirectories", texts, By.PROJECT, Merge.ADD),
     Key("permissions.defaultMode", mode, users_own=("bypassPermissions", "auto"), if_wrong="default"),
-    Key("permissions.disableBypassPermissionsMode", one_of("disable")),
+    Key("permissions.disableBypassPermissionsMode", one_of("disable"), By.UNTRUSTED),
+    Key("permissions.disableAutoMode", one_of("disable"), By.UNTRUSTED),
+    Key("permissions.denyInsteadOfPrompting", yes_or_no, By.USER),
+    Key("disableAutoMode", one_of("disable"), By.UNTRUSTED),
+    Key("autoMode.hard_deny", narrowing, By.UNTRUSTED, Merge.ADD),
+    Key("autoMode.soft_deny", narrowing, By.UNTRUSTED, Merge.ADD),
+    Key("autoMode.classifyAllShell", yes_or_no, By.UNTRUSTED, users_own=(False,)),
     Key("allowManagedPermissionRulesOnly", yes_or_no, By.ADMINISTRATOR),
     Key("hooks", hooks, By.PROJECT, Merge.ADD),
     Key("disableAllHooks", yes_or_no, By.USER),  # the user's hooks may be what holds a project back
@@ -241,12 +283,18 @@ KEYS: tuple[Key, ...] = (
     Key("statusLine", status_line),
     Key("model", text),
     Key("fallbackModel", text_or_texts),
+    Key("availableModels", texts, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("availableModelsMatch", one_of("prefix", "exact"), By.UNTRUSTED, users_own=("prefix",), must_hold=True),
+    Key("enforceAvailableModels", yes_or_no, By.UNTRUSTED, users_own=(False,), must_hold=True),
+    Key("deniedModels", narrowing, By.UNTRUSTED, Merge.ADD, must_hold=True),
     Key("models", models, By.USER, Merge.BY_NAME),  # prices: a low one would undo a money limit
     Key("effortLevel", one_of(*EFFORTS)),
+    Key("maxEffortLevel", one_of(*EFFORTS), By.UNTRUSTED, must_hold=True),  # the lowest of all counts
     Key("alwaysThinkingEnabled", yes_or_no),
     Key("maxThinkingTokens", count_or_none),
     Key("outputStyle", text),
-    Key("cleanupPeriodDays", count_or_none, By.USER),
+    Key("claudeMdExcludes", texts, By.PROJECT, Merge.ADD),
+    Key("cleanupPeriodDays", count, By.USER),
     Key("api.baseUrl", text, By.USER),
     Key("apiKeyHelper", text, By.USER),
     Key("api.keyLifetimeSeconds", count, By.USER),
@@ -261,6 +309,11 @@ KEYS: tuple[Key, ...] = (
     Key("sandbox.autoAllowBashIfSandboxed", yes_or_no, users_own=(True,)),
     Key("sandbox.excludedCommands", texts, By.USER, Merge.ADD),
     Key("sandbox.network.allowedDomains", texts, By.USER, Merge.ADD),
+    Key("sandbox.network.deniedDomains", narrowing, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("sandbox.network.allowManagedDomainsOnly", yes_or_no, By.ADMINISTRATOR),
+    Key("sandbox.filesystem.allowWrite", texts, By.USER, Merge.ADD),
+    Key("sandbox.filesystem.denyRead", narrowing, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("sandbox.filesystem.denyWrite", narrowing, By.UNTRUSTED, Merge.ADD, must_hold=True),
     Key("webSearch.command", text, By.USER),
     Key("autoCompactEnabled", yes_or_no),
     Key("autoMemoryEnabled", yes_or_no),
@@ -276,27 +329,17 @@ KEYS: tuple[Key, ...] = (
     Key("enableAllProjectMcpServers", yes_or_no, By.USER),
     Key("enabledMcpjsonServers", texts, By.USER, Merge.ADD),
     Key("disabledMcpjsonServers", texts, By.PROJECT, Merge.ADD),
+    Key("allowedMcpServers", mcp_server_matches, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("deniedMcpServers", mcp_server_matches, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("allowManagedMcpServersOnly", yes_or_no, By.ADMINISTRATOR),
+    Key("managedMcpServers", managed_mcp_servers, By.ADMINISTRATOR, Merge.BY_NAME),
+    Key("disableSideloadFlags", yes_or_no, By.USER),
 )
 
-# What Claude Code has and we do not use: no mistake, so nobody is told.
-_NOT_OURS = """
-$schema agent allowedHttpHookUrls allowedMcpServers allowManagedMcpServersOnly attribution
-autoMemoryDirectory autoMode autoUpdates autoUpdatesChannel availableModels awsAuthRefresh
-awsCredentialExport blockedMarketplaces channelsEnabled claudeMdExcludes companyAnnouncements deniedMcpServers
-disableAutoMode disableDeepLinkRegistration disableSkillShellExecution editorMode enabledPlugins
-extraKnownMarketplaces fastMode fastModePerSessionOptIn feedbackSurveyRate fileSuggestion forceLoginMethod
-forceLoginOrgUUID httpHookAllowedEnvVars includeCoAuthoredBy includeGitInstructions language minimumVersion
-modelOverrides otelHeadersHelper permissions.skipDangerousModePermissionPrompt plansDirectory pluginConfigs
-pluginTrustMessage prefersReducedMotion respectGitignore sandbox.enableWeakerNestedSandbox
-sandbox.enableWeakerNetworkIsolation sandbox.filesystem sandbox.ignoreViolations sandbox.network.allowAllUnixSockets
-sandbox.network.allowLocalBinding sandbox.network.allowManagedDomainsOnly sandbox.network.allowUnixSockets
-sandbox.network.deniedDomains sandbox.network.httpProxyPort sandbox.network.socksProxyPort
-showClearContextOnPlanAccept showThinkingSummaries showTurnDuration skipDangerousModePermissionPrompt
-skipWebFetchPreflight spinnerTipsEnabled spinnerTipsOverride spinnerVerbs strictKnownMarketplaces
-strictPluginOnlyCustomization teammateMode terminalProgressBarEnabled theme useAutoModeDuringPlan verbose viewMode
-voiceEnabled worktree
-"""
-NOT_OURS = frozenset(_NOT_OURS.split())
+# What Claude Code has and we do not: see `claude_code_keys.py`. Theirs that need nothing done are accepted as they are.
+NOT_OURS = frozenset(
+    key.name for key in CLAUDE_CODE_KEYS if key.support is not Support.HONOURED or key.name in NOTHING_TO_RESTRICT
+)
 
 # Variables by which we and our like find the provider, its keys or the way there (T2): a project cannot set them.
 OUR_VARIABLES = re.compile(

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, cast
 
+from mainspring.settings.claude_code_keys import BY_NAME as CLAUDE_CODE
+from mainspring.settings.claude_code_keys import EVERYTHING, NOTHING_TO_RESTRICT, Support, is_harmless
 from mainspring.settings.keys import BY_NAME, KEYS, NOT_OURS, SPELLINGS, TABLES, Key, Wrong
 from mainspring.settings.near import near
 from mainspring.settings.places import VARIABLES, Places
@@ -19,11 +21,19 @@ from mainspring.settings.values import Origin, Problem, ProblemKind, SettingsErr
 Values = dict[str, object]
 
 
+class RefusedKey(NamedTuple):
+    """A restriction that we cannot honour (settled 38)."""
+
+    problem: Problem
+    off: tuple[str, ...]  # tools that go if nobody trusts the file
+
+
 class Layer(NamedTuple):
     origin: Origin
     values: Values
     problems: tuple[Problem, ...] = ()
     broken: bool = False  # as a whole: only its deny and ask rules were saved
+    refused: tuple[RefusedKey, ...] = ()  # what it restricts and we cannot
 
 
 def file_layers(places: Places, sources: tuple[str, ...] | None) -> Iterator[Layer]:
@@ -95,7 +105,8 @@ def _checked(origin: Origin, load: Callable[[], Read]) -> Layer:
         return _broken_layer(origin, broken)
     check = _Checking(origin, found.position)
     check.table(found.tree, (), "")
-    return Layer(origin, check.values, tuple(check.problems))
+    check.name_unsupported()
+    return Layer(origin, check.values, tuple(check.problems), refused=tuple(check.refused))
 
 
 def _broken_layer(origin: Origin, broken: Broken) -> Layer:
@@ -120,6 +131,8 @@ class _Checking:
         self.origin, self.position = origin, position
         self.values: Values = {}
         self.problems: list[Problem] = []
+        self.refused: list[RefusedKey] = []
+        self.unsupported: dict[str, list[str]] = {}  # by reason
 
     def table(self, tree: Mapping[str, object], path: Path, prefix: str) -> None:
         for word, value in tree.items():
@@ -129,7 +142,9 @@ class _Checking:
                 self.key(BY_NAME[name], value, (*path, word))
             elif spelled in TABLES and "." not in word:
                 self.inner(TABLES[spelled], value, (*path, word))
-            elif name not in NOT_OURS:
+            elif name in NOT_OURS:
+                self.not_ours(str(name), value, (*path, word))
+            else:
                 self.unknown(word, prefix, (*path, word))
 
     def inner(self, name: str, value: object, path: Path) -> None:
@@ -137,6 +152,29 @@ class _Checking:
             self.table(cast("dict[str, object]", value), path, f"{name}.")
         else:
             self.say(ProblemKind.BROKEN, f"'{name}' is not used: it must be a table: names with values", path)
+
+    def not_ours(self, name: str, value: object, path: Path) -> None:
+        """A key of Claude Code that no row of `KEYS` carries out."""
+        key = CLAUDE_CODE[name]
+        if name in NOTHING_TO_RESTRICT or is_harmless(key, value):
+            return
+        if key.support is Support.REFUSED and (key.restricts is None or key.restricts(value)):
+            line, column = self.position(path)
+            says = f"'{name}' restricts {key.note}, and mainspring does not support it"
+            problem = Problem(ProblemKind.REFUSED, self.origin.place, says, line, column)
+            self.refused.append(RefusedKey(problem, key.off))
+        else:
+            why = "mainspring has no such setting" if key.support is Support.REFUSED else key.note
+            self.unsupported.setdefault(why, []).append(name)
+
+    def name_unsupported(self) -> None:
+        """One line for each reason: a file of Claude Code may have many of them."""
+        for why, names in self.unsupported.items():
+            has = "has" if len(names) == 1 else "have"
+            listed = ", ".join([f"'{name}'" for name in names])
+            self.problems.append(
+                Problem(ProblemKind.UNSUPPORTED, self.origin.place, f"{listed} {has} no effect: {why}")
+            )
 
     def key(self, key: Key, value: object, path: Path) -> None:
         if key.name in self.values:
@@ -150,11 +188,20 @@ class _Checking:
                 self.values[key.name] = key.if_wrong
             return
         self.values[key.name] = checked.value
+        for word in cast("dict[str, object]", value) if isinstance(value, dict) else ():
+            if (inner := f"{key.name}.{word}") in NOT_OURS:  # such as 'statusLine.padding'
+                self.not_ours(inner, cast("dict[str, object]", value)[word], (*path, word))
         for part in checked.wrong:
             self.wrong(key, part, path)
 
     def wrong(self, key: Key, wrong: Wrong, path: Path) -> None:
         where = "".join([f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.path])
+        if key.must_hold:
+            line, column = self.position((*path, *wrong.path))
+            says = f"'{key.name}{where}' restricts what may be done, and cannot be read: {wrong.says}"
+            problem = Problem(ProblemKind.REFUSED, self.origin.place, says, line, column)
+            self.refused.append(RefusedKey(problem, EVERYTHING))
+            return
         kind = ProblemKind.WARNING if wrong.in_force else ProblemKind.BROKEN
         self.say(kind, f"'{key.name}{where}' is not used as it stands: {wrong.says}", (*path, *wrong.path))
 

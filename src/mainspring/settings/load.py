@@ -15,6 +15,7 @@ class Asked(Bundle):
 
     settings: str | None = None  # --settings: JSON, or a file
     sources: tuple[str, ...] | None = None  # --setting-sources; None: it was not there
+    consented: bool = False  # a program drives us, and its explicit sources load what a project describes (settled 37)
     compatible: bool = False  # we are driven by a program that was written for Claude Code
 
 
@@ -35,7 +36,7 @@ def load(
         return only_address(environ.get(ADDRESS, "").strip())
     from mainspring.settings.combine import combine
 
-    return combine(places, environ, asked.settings, asked.sources)
+    return combine(places, environ, asked.settings, asked.sources, consented=asked.consented)
 
 
 def only_address(address: str) -> Settings:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.secrets.redaction import redact
 from mainspring.settings.keys import BY_NAME, Merge
-from mainspring.settings.values import Effective, Entry, Origin, Settings
+from mainspring.settings.values import Effective, Entry, McpServerMatch, Origin, Settings, Source
 
 if TYPE_CHECKING:
     from mainspring.settings.layers import Layer
@@ -32,6 +32,7 @@ def effective(settings: Settings, last: Mapping[str, tuple[object, Origin]], lay
         Effective(name, _shown(name, value), origin)
         for name, (value, origin) in last.items()
         if BY_NAME[name].merge in (Merge.OVERRIDE, Merge.LEAST)
+        and not (name == "statusLine" and settings.status_line is None)  # it is switched off with the hooks
     ]
     lists: dict[str, tuple[Entry, ...]] = {
         "permissions.allow": settings.permissions.allow,
@@ -41,7 +42,12 @@ def effective(settings: Settings, last: Mapping[str, tuple[object, Origin]], lay
     }
     found += [Effective(name, entry.text, entry.origin) for name, entries in lists.items() for entry in entries]
     found += [Effective(f"hooks.{hook.event}", hook.matcher or "*", hook.origin) for hook in settings.hooks]
-    found += _named(layers)
+    domains, managed_only = "sandbox.network.allowedDomains", settings.sandbox.managed_domains_only
+    found += [
+        value
+        for value in _named(layers)
+        if not (managed_only and value.name == domains and value.origin.source is not Source.ADMINISTRATOR)
+    ]
     return replace(settings, effective=tuple(sorted(found, key=lambda value: value.name)))
 
 
@@ -54,9 +60,16 @@ def _named(layers: Sequence[Layer]) -> list[Effective]:
                 for name in value:  # pyright: ignore[reportUnknownVariableType]
                     said[f"{key}.{name}"] = Effective(f"{key}.{name}", "set", layer.origin)
             elif BY_NAME[key].merge is Merge.ADD and not key.startswith(("permissions.", "hooks")):
-                shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType]
+                shown = ", ".join(map(_item, value)) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType]
                 said[f"{key} {layer.origin.place}"] = Effective(key, shown, layer.origin)
     return list(said.values())
+
+
+def _item(value: object) -> str:
+    """An entry of a list."""
+    if isinstance(value, McpServerMatch):
+        return value.name or value.url or " ".join(value.command)
+    return str(value)
 
 
 def _shown(name: str, value: object) -> str:

@@ -72,6 +72,8 @@ class ProblemKind(StrEnum):
     UNKNOWN = "unknown"  # a key that nobody knows
     UNTRUSTED = "untrusted"  # needs the user's trust in this folder
     NOT_ITS_OWN = "not its own"  # a project may not set this, trusted or not
+    UNSUPPORTED = "unsupported"  # a key of Claude Code that has no effect here
+    REFUSED = "refused"  # a key that restricts and that we cannot honour: it stops the start, where it counts
 
 
 class Problem(Value):
@@ -103,6 +105,9 @@ class Permissions(Value):
     directories: tuple[Entry, ...] = ()  # as written; relative ones are meant from the working folder
     default_mode: str | None = None
     bypass_disabled: bool = False
+    auto_disabled: str = ""  # the key that switches permission mode auto off
+    asks_nobody: bool = False  # what would be asked is denied
+    managed_only: bool = False  # allow rules of anybody but the administrator do not count
 
 
 class Api(Value):
@@ -126,6 +131,11 @@ class Sandbox(Value):
     may_be_left: bool = True  # whether a command may ask to run outside of it
     excluded: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
+    denied_domains: tuple[Entry, ...] = ()
+    managed_domains_only: bool = False  # nobody but the administrator names domains that may be reached
+    writable: tuple[Entry, ...] = ()  # beyond the working folders
+    unreadable: tuple[Entry, ...] = ()  # paths, as written
+    read_only: tuple[Entry, ...] = ()
 
 
 class Features(Value):
@@ -150,6 +160,21 @@ class McpEntry(Value):
     origin: Origin
 
 
+class McpServerMatch(Value):
+    """An entry of `allowedMcpServers` or `deniedMcpServers`; one of the three is set."""
+
+    name: str = ""
+    command: tuple[str, ...] = ()  # with its arguments
+    url: str = ""  # `*` stands for anything
+
+
+class McpServerList(Value):
+    """One such list, and where it stands."""
+
+    matches: tuple[McpServerMatch, ...]
+    origin: Origin
+
+
 class McpServer(Value):
     """A server that can be started: its variables are filled in."""
 
@@ -170,6 +195,20 @@ class Mcp(Value):
     enable_all: bool = False
     enabled: tuple[str, ...] = ()  # if there are any: these alone
     disabled: tuple[str, ...] = ()
+    allowed: tuple[McpServerList, ...] | None = None  # of the user's side, together; None: every server
+    narrowed: tuple[McpServerList, ...] = ()  # of a project: each of them must allow a server, too
+    denied: tuple[McpServerList, ...] = ()
+
+
+class ModelRules(Value):
+    """Which models may be asked. Entries are names, the beginnings of names, or families, such as `opus`."""
+
+    available: tuple[str, ...] | None = None  # None: all
+    narrowed: tuple[tuple[str, ...], ...] = ()  # of a project: each of them must have it, too
+    denied: tuple[str, ...] = ()
+    exact: bool = False
+    default_too: bool = False  # the default must be available, too
+    places: tuple[str, ...] = ()  # files that say so, for messages
 
 
 class Settings(Value):
@@ -185,15 +224,19 @@ class Settings(Value):
     model: str | None = None
     fallback_models: tuple[str, ...] = ()
     models: tuple[ModelEntry, ...] = ()
+    model_rules: ModelRules = ModelRules()
     output_style: str | None = None
     status_line: str | None = None  # a command
     rings: bool = False  # the bell of the terminal, when somebody is waited for
     search_command: str | None = None  # that searches the web
     effort: str | None = None
+    max_effort: str | None = None
     thinking: bool | None = None
     max_thinking_tokens: int | None = None
     cleanup_days: int | None = None
     written: tuple[tuple[str, str], ...] = ()  # each variable and header in any file, by its name, in force or not
+    memory_excludes: tuple[str, ...] = ()  # patterns of memory files that are not loaded
+    no_sideloading: bool = False  # '--agents', '--plugin-dir' and '--mcp-config' are refused
 
     effective: tuple[Effective, ...] = ()
     problems: tuple[Problem, ...] = ()

@@ -1,0 +1,24 @@
+"""`claudeMdExcludes`: which memory files are not loaded, by their paths. Patterns are those of path rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from mainspring.permissions.patterns import below, place
+from mainspring.settings.home import from_home
+
+
+def excluder(patterns: Iterable[str], home: str) -> Callable[[str], bool]:
+    """Whether a pattern matches an absolute path. One that is not absolute matches at any depth."""
+    anchored = [from_home(pattern, home) for pattern in patterns]
+    rooted = [f"//{one.lstrip('/')}" if one.startswith("/") else f"//**/{one}" for one in anchored]
+    places = [place(one, allow=True) for one in rooted]
+
+    def is_excluded(path: str) -> bool:
+        names = [name for name in path.split("/") if name]
+        return any(
+            (*names[: len(one.literal)],) == one.literal and below(one.rest, names[len(one.literal) :])
+            for one in places
+        )
+
+    return is_excluded

@@ -1,0 +1,85 @@
+"""Which MCP servers may start: `allowedMcpServers` and `deniedMcpServers`. Values in, a reason out.
+
+An entry names a server, its command with all arguments, or its URL, where `*` stands for anything. As in Claude Code, a
+list of allowed servers that has commands allows programs by their commands only, and likewise for URLs: a name is
+whatever somebody wrote into a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from mainspring.settings.values import Mcp, McpServer, McpServerList, McpServerMatch, Source
+
+_DEFAULT_PORT = re.compile(r"^(http://[^/]*):80(?=/|$)|^(https://[^/]*):443(?=/|$)")
+_HOST = re.compile(r"^[a-zA-Z*]+://[^/?#]*")
+
+
+def refusal(server: McpServer, entry: Mapping[str, object], rules: Mcp) -> str:
+    """Why a server must not start; empty: it may. `entry` is as it was written: its variables are not filled in."""
+    for one in rules.denied:
+        if any(_is_denied(match, server, entry) for match in one.matches):
+            return f"'deniedMcpServers' in {one.origin.place} has it"
+    if server.kind == "sdk" or server.origin.source is Source.ADMINISTRATOR:
+        return ""  # the program's own, and those that the administrator delivers, need not be listed
+    if rules.allowed is not None:
+        listed = [match for one in rules.allowed for match in one.matches]
+        if not _is_allowed(listed, server):
+            return _not_listed(rules.allowed)
+    for one in rules.narrowed:
+        if not _is_allowed(one.matches, server):
+            return _not_listed((one,))
+    return ""
+
+
+def _not_listed(lists: Iterable[McpServerList]) -> str:
+    places = dict.fromkeys([one.origin.place for one in lists])
+    return f"'allowedMcpServers' in {', '.join(places)} does not have it"
+
+
+def _is_denied(match: McpServerMatch, server: McpServer, entry: Mapping[str, object]) -> bool:
+    if match.name:
+        return match.name == server.name
+    if match.command:
+        args = entry.get("args")
+        written = (str(entry.get("command", "")), *([str(arg) for arg in args] if isinstance(args, list) else []))  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        return match.command in (_command(server), written)
+    return url_matches(match.url, server.url) or url_matches(match.url, str(entry.get("url", "")))
+
+
+def _is_allowed(matches: Iterable[McpServerMatch], server: McpServer) -> bool:
+    listed = tuple(matches)
+    if server.kind == "stdio" and any(match.command for match in listed):
+        return any(match.command == _command(server) for match in listed if match.command)
+    if server.url and any(match.url for match in listed):
+        return any(url_matches(match.url, server.url) for match in listed if match.url)
+    return any(match.name == server.name for match in listed if match.name)
+
+
+def _command(server: McpServer) -> tuple[str, ...]:
+    return (server.command, *server.args)
+
+
+def url_matches(pattern: str, url: str) -> bool:
+    """Schemes and hosts are compared without case; default ports and names of users do not count. In the host `*`
+    stands for what a host can hold, so that no path poses as one."""
+    if not url:
+        return False
+    host, path = _parts(pattern)
+    wanted = "[^/]*".join(map(re.escape, host.split("*")))
+    if not path and host.endswith("*"):
+        wanted = wanted.removesuffix("[^/]*") + ".*"
+    wanted += ".*".join(map(re.escape, (path or ("" if host.endswith("*") else "/")).split("*")))
+    found = "".join(_parts(url))
+    return any(re.fullmatch(wanted, one, re.DOTALL) for one in (found, f"{found}/", found.removesuffix("/")))
+
+
+def _parts(url: str) -> tuple[str, str]:
+    """Scheme and host; the rest."""
+    found = _HOST.match(url.strip())
+    host = found[0] if found else ""
+    rest = url.strip()[len(host) :]
+    scheme, mark, name = host.lower().partition("://")
+    host = f"{scheme}{mark}{name.rpartition('@')[2]}"
+    return _DEFAULT_PORT.sub(lambda port: port[1] or port[2], host), rest
