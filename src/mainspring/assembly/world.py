@@ -181,8 +181,7 @@ def begin(  # noqa: PLR0913  # what it is made of
         parts.kit.place.keep_reads_in(read_log(opened.journal.file))
     answer, ask = answerers(parts, answer, driven)
     hooks, attended = new_hooks(parts, opened, driven), answer is not None
-    surroundings = surroundings_of(parts, driven)
-    stored = opened.journal is not None
+    surroundings, stored = surroundings_of(parts, driven), opened.journal is not None
     kinds = with_capped_effort(kinds_of(options, surroundings), parts.settings)
     parts.kit.kinds = told(kinds)
     hands = new_hands(parts, hooks, attended=attended, skills=surroundings.has_skills, stored=stored)
