@@ -451,6 +451,29 @@ def test_memory_files_that_are_left_out(serve: Serve) -> None:
     assert ("coffee" in said, "tea" in said) == (False, True)
 
 
+@pytest.mark.setting("skillOverrides")
+def test_skills_that_are_hidden(serve: Serve) -> None:
+    stage = serve(
+        Say.of(*[tool_use("Skill", name, skill=name) for name in ("off", "mine", "short", "usual")]), Say.of("Done.")
+    )
+    for name in ("off", "mine", "short", "usual"):
+        (stage.home / "skills" / name).mkdir(parents=True)
+        text = f"---\nname: {name}\ndescription: About {name} things.\n---\nThe body of {name}."
+        (stage.home / "skills" / name / "SKILL.md").write_text(text)
+    settings(stage, skillOverrides={"off": "off", "mine": "user-invocable-only", "short": "name-only"})
+    done = fine(stage, "--output-format=stream-json", "--verbose", "--allowedTools=Skill")
+    told = json.dumps(sent(stage, 0)["messages"])
+    assert [f"About {name} things." in told for name in ("off", "mine", "short", "usual")] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert ["The body of" in result for result in results(stage)] == [False, False, True, True]
+    words = json.loads(done.stdout.splitlines()[0])["slash_commands"]
+    assert [name in words for name in ("off", "mine")] == [False, True]
+
+
 @pytest.mark.setting("outputStyle")
 @pytest.mark.parametrize("name", ["Proactive", "Concise", "Explanatory", "Learning"])
 def test_a_built_in_output_style(serve: Serve, name: str) -> None:

@@ -205,6 +205,7 @@ BROKEN = {
     "enforceAvailableModels": "yes",
     "maxEffortLevel": "tiny",
     "sandbox.filesystem.denyRead": [["a"]],
+    "skillOverrides": {"a": "hidden"},
     "sandbox.filesystem.denyWrite": 1,
     "sandbox.network.deniedDomains": {},
 }

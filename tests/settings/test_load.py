@@ -82,6 +82,7 @@ def test_a_whole_file(stage: Stage) -> None:
             "maxThinkingTokens": 0,
             "outputStyle": "terse",
             "availableModels": ["opus"],
+            "skillOverrides": {"a": "off"},
             "availableModelsMatch": "prefix",
             "enforceAvailableModels": True,
             "deniedModels": ["haiku"],
@@ -153,6 +154,7 @@ def test_a_whole_file(stage: Stage) -> None:
         "env",
         "models",
         "mcpServers",
+        "skillOverrides",
     }
 
 

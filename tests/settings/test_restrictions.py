@@ -211,6 +211,13 @@ def test_servers_of_the_administrator(stage: Stage) -> None:
     assert stage.load().mcp.servers == ()
 
 
+def test_a_project_only_hides_more_skills(stage: Stage) -> None:
+    stage.say("administrator", {"skillOverrides": {"c": "name-only"}})
+    stage.say("user", {"skillOverrides": {"a": "off", "b": "on", "c": "off"}})
+    stage.say("project", {"skillOverrides": {"a": "on", "b": "off", "d": "user-invocable-only"}})
+    assert stage.load().skill_states == {"a": "off", "b": "off", "c": "name-only", "d": "user-invocable-only"}
+
+
 # --- what only the administrator may say ----------------------------------------------------------------------
 
 

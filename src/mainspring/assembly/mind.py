@@ -73,6 +73,7 @@ def around(site: Site) -> Surroundings:
         driven=options.driven,
         sources=options.setting_sources,
         may_read=may_read,
+        skill_states=site.settings.skill_states,
         excluded=excluder_of(site.settings.memory_excludes, kit.place.home),
     )
     found = Surroundings(

@@ -13,7 +13,7 @@ read is left out and named in `problems`, for the user; nothing here stops a ses
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
 from msgspec.structs import replace
@@ -68,6 +68,7 @@ class Where(Bundle):
     sources: tuple[str, ...] | None = None  # as `--setting-sources` has them; None: all
     may_read: Callable[[str], bool] = everything  # the rules, for files that are included: deny holds here, too
     excluded: Callable[[str], bool] | None = None  # files that the settings leave out (`claudeMdExcludes`)
+    skill_states: Mapping[str, str] = {}  # of skills that the settings hide, by name
     skills: tuple[str, ...] | None = None  # of these the model is told (stream-json 3.1); None: of all
 
     @property

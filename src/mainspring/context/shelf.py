@@ -64,13 +64,16 @@ class Shelf(Generic[Kept]):
         """Raises `UsageError`."""
         raise NotImplementedError
 
+    def counts(self, one: Kept) -> bool:  # noqa: ARG002  # for those that leave some out
+        return True
+
     def refresh(self) -> bool:
         """Look again; whether the list is another one now."""
         found: dict[str, Kept] = {}
         for folder, project in self.places.folders():
             for path in self.files(folder, project=project):
                 one = self._kept(path, folder, project)
-                if one is not None and len(found) < MOST:
+                if one is not None and len(found) < MOST and self.counts(one):
                     found.setdefault(one.name, one)
         changed = found != self.by_name
         self.by_name = found

@@ -8,6 +8,9 @@ that has the same name.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+
+from msgspec.structs import replace
 
 from mainspring.context.attachments import MANNERS, Attachment, Kind
 from mainspring.context.folders import Places
@@ -46,27 +49,39 @@ class Skills(Shelf[Skill]):
 
     noun = "skill"
 
-    def __init__(self, places: Places, only: tuple[str, ...] | None = None) -> None:
-        """`only`: the model is told of these, by name or by folder, and can load no others; None: of all."""
-        self.only = only
+    def __init__(
+        self, places: Places, only: tuple[str, ...] | None = None, states: Mapping[str, str] | None = None
+    ) -> None:
+        """`only`: the model is told of these, by name or by folder, and can load no others; None: of all. `states`:
+        of those that the settings hide (`skillOverrides`)."""
+        self.only, self._states = only, states or {}
         super().__init__(places)
+
+    def counts(self, one: Skill) -> bool:
+        return self._state(one) != "off"
+
+    def _state(self, skill: Skill) -> str:
+        return self._states.get(skill.name) or self._states.get(skill.folder.rpartition("/")[2], "on")
 
     @property
     def told(self) -> dict[str, Skill]:
         """Those that the model knows of, by name."""
         only = self.only
-        if only is None:
+        if only is None and not self._states:
             return self.by_name
         return {
             name: skill
             for name, skill in self.by_name.items()
-            if name in only or skill.folder.rpartition("/")[2] in only
+            if (only is None or name in only or skill.folder.rpartition("/")[2] in only)
+            and self._state(skill) != "user-invocable-only"
         }
 
     @property
     def attachment(self) -> Attachment | None:
         """The list for the model; None: there are none."""
-        skills = tuple(self.told.values())
+        skills = tuple(
+            [replace(skill, about="") if self._state(skill) == "name-only" else skill for skill in self.told.values()]
+        )
         return Attachment(Kind.SKILLS, "", listing(skills)) if skills else None
 
     def load(self, name: str, arguments: str = "") -> Loaded:
@@ -103,4 +118,4 @@ def listing(skills: tuple[Skill, ...]) -> str:
 
 def _line(skill: Skill, longest: int) -> str:
     said = skill.about if len(skill.about) <= longest else f"{skill.about[:longest]}..."
-    return f"- {skill.name}: {said}" if longest else f"- {skill.name}"
+    return f"- {skill.name}: {said}" if longest and said else f"- {skill.name}"

@@ -97,7 +97,9 @@ class Surroundings:
         if self._skills is None:
             from mainspring.context.skills import Skills
 
-            self._skills = Skills(self.memory.places("skills"), self.memory.where.skills)
+            self._skills = Skills(
+                self.memory.places("skills"), self.memory.where.skills, self.memory.where.skill_states
+            )
         return self._skills
 
     @property

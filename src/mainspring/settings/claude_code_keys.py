@@ -88,6 +88,7 @@ sandbox.filesystem.denyWrite: paths that neither commands nor tools may write to
 sandbox.network.allowManagedDomainsOnly: only the administrator's domains can be reached
 sandbox.network.allowedDomains: domains that commands can reach
 sandbox.network.deniedDomains: domains that neither commands nor WebFetch can reach
+skillOverrides: a skill is hidden from the model (user-invocable-only), from you too (off), or named alone (name-only)
 statusLine.command: a command that prints the status line
 statusLine.type: command
 """
@@ -161,7 +162,6 @@ _REFUSED = (
     _refused("sandbox.credentials.sigv4", "which signatures commands can use", COMMANDS, {}),
     _refused("sandbox.network.httpProxyPort", "the network of commands to one proxy", COMMANDS),
     _refused("sandbox.network.socksProxyPort", "the network of commands to one proxy", COMMANDS),
-    _refused("skillOverrides", "which skills may be used", ("Skill",), {}),
     _refused("strictPluginOnlyCustomization", "skills, agents, hooks and MCP servers to those of plugins",
              EVERYTHING, False, []),
 )  # fmt: skip

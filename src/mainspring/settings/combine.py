@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from mainspring.settings.keys import BY_NAME, EFFORTS, OUR_VARIABLES, By, Key, Merge
+from mainspring.settings.keys import BY_NAME, EFFORTS, OUR_VARIABLES, SKILL_STATES, By, Key, Merge
 from mainspring.settings.layers import Layer, Values, command_line_layer, environment_layers, file_layers
 from mainspring.settings.places import Places
 from mainspring.settings.shown import effective
@@ -350,6 +350,16 @@ def _max_effort(held: _Held) -> str | None:
     return min(said, key=EFFORTS.index, default=None)
 
 
+def _skill_states(held: _Held) -> dict[str, str]:
+    """The user's side as it wants them; a project can only take more away."""
+    found: dict[str, str] = {}
+    for said in sorted(held.all("skillOverrides"), key=lambda said: said.origin.source.is_project):
+        for name, state in cast("dict[str, str]", said.value).items():
+            before = found.get(name, SKILL_STATES[0]) if said.origin.source.is_project else SKILL_STATES[0]
+            found[name] = max(before, state, key=SKILL_STATES.index)
+    return found
+
+
 def _domains(held: _Held) -> tuple[str, ...]:
     entries = held.entries("sandbox.network.allowedDomains")
     if held.is_set("sandbox.network.allowManagedDomainsOnly"):
@@ -457,6 +467,7 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...
         thinking=held.flag("alwaysThinkingEnabled"),
         max_thinking_tokens=held.number("maxThinkingTokens"),
         cleanup_days=held.number("cleanupPeriodDays"),
+        skill_states=_skill_states(held),
         memory_excludes=held.texts("claudeMdExcludes"),
         no_sideloading=held.is_set("disableSideloadFlags"),
         problems=problems,

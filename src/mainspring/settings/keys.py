@@ -260,6 +260,16 @@ def _server_match(value: object, at: int) -> McpServerMatch:
         raise Wrong(error.says, at, *error.path) from None
 
 
+SKILL_STATES = ("on", "name-only", "user-invocable-only", "off")  # the later one takes more away
+
+
+def skill_states(value: object) -> Checked:
+    for name, state in table(value).items():
+        if state not in SKILL_STATES:
+            raise Wrong(f"it must be one of {', '.join(SKILL_STATES)}", name)
+    return Checked(value)
+
+
 # --- the table --------------------------------------------------------------------------------------
 
 KEYS: tuple[Key, ...] = (
@@ -294,6 +304,7 @@ KEYS: tuple[Key, ...] = (
     Key("maxThinkingTokens", count_or_none),
     Key("outputStyle", text),
     Key("claudeMdExcludes", texts, By.PROJECT, Merge.ADD),
+    Key("skillOverrides", skill_states, By.UNTRUSTED, Merge.BY_NAME, must_hold=True),
     Key("cleanupPeriodDays", count, By.USER),
     Key("api.baseUrl", text, By.USER),
     Key("apiKeyHelper", text, By.USER),

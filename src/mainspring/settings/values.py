@@ -235,6 +235,7 @@ class Settings(Value):
     max_thinking_tokens: int | None = None
     cleanup_days: int | None = None
     written: tuple[tuple[str, str], ...] = ()  # each variable and header in any file, by its name, in force or not
+    skill_states: dict[str, str] = field(default_factory=dict)  # by name: name-only, user-invocable-only, off
     memory_excludes: tuple[str, ...] = ()  # patterns of memory files that are not loaded
     no_sideloading: bool = False  # '--agents', '--plugin-dir' and '--mcp-config' are refused
 

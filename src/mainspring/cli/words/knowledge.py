@@ -138,7 +138,7 @@ def shelves(found: Surroundings) -> tuple[list[str], list[str]]:
     from mainspring.context.commands import Commands
     from mainspring.context.skills import Skills
 
-    skills = Skills(found.memory.places("skills"))
+    skills = Skills(found.memory.places("skills"), states=found.memory.where.skill_states)
     commands = Commands(found.memory.places("commands"))
     for shelf in (skills, commands):
         shelf.refresh()
