@@ -215,10 +215,21 @@ def test_all_keys_that_must_hold_are_tried() -> None:
     assert {key.name for key in keys.KEYS if key.must_hold} == set(BROKEN)
 
 
-@pytest.mark.parametrize("name", BROKEN)
+NEVER_MATCHING = [
+    ("deniedModels", ["opus 4.8"]),
+    ("availableModels", [""]),
+    ("sandbox.filesystem.denyRead", ["~bob/secret"]),
+    ("sandbox.filesystem.denyWrite", ["${HOME}/x"]),
+    ("sandbox.network.deniedDomains", ["https://example.com"]),
+    ("sandbox.network.deniedDomains", ["example.com/path"]),
+    ("sandbox.network.deniedDomains", ["ex*mple.com"]),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), [*BROKEN.items(), *NEVER_MATCHING])
 @pytest.mark.parametrize("who", ["user", "administrator", "trusted", "untrusted"])
-def test_a_restriction_that_cannot_be_read_is_not_passed_over(name: str, who: str, stage: Stage) -> None:
-    stage.say("project" if "trusted" in who else who, tree(name, BROKEN[name]))
+def test_a_restriction_that_cannot_be_read_is_not_passed_over(name: str, value: object, who: str, stage: Stage) -> None:
+    stage.say("project" if "trusted" in who else who, tree(name, value))
     if who == "untrusted":
         assert "Bash" in texts(stage.load().permissions.deny)
         return

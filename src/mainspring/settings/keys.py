@@ -144,6 +144,30 @@ def narrowing(value: object) -> Checked:
     return texts(value)
 
 
+def each(spelling: re.Pattern[str], says: str) -> Check:
+    """A list of texts that restrict: one that could never match anything is wrong."""
+
+    def check(value: object) -> Checked:
+        found = narrowing(value)
+        items = cast("tuple[str, ...]", found.value)
+        odd = [Wrong(says, at) for at, item in enumerate(items) if not spelling.fullmatch(item)]
+        return Checked(found.value, (*found.wrong, *odd))
+
+    return check
+
+
+sandbox_paths = each(
+    re.compile(r"(?!~[^/]|\$)[^\x00-\x1f]+"), "it must be a path: absolute, relative, or from your home as in '~/x'"
+)
+domain_names = each(
+    re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?|\*|[\d.]+|\[?[0-9a-fA-F:]+\]?"),
+    "it must be a domain, such as 'example.com' or '*.example.com', without scheme, port and path",
+)
+model_names = each(
+    re.compile(r"[\w.:/@\[\]-]+"), "it must be a model's name, the beginning of one, or a family such as 'opus'"
+)
+
+
 def text_or_texts(value: object) -> Checked:
     return texts([value] if isinstance(value, str) else value)
 
@@ -293,10 +317,10 @@ KEYS: tuple[Key, ...] = (
     Key("statusLine", status_line),
     Key("model", text),
     Key("fallbackModel", text_or_texts),
-    Key("availableModels", texts, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("availableModels", model_names, By.UNTRUSTED, Merge.ADD, must_hold=True),
     Key("availableModelsMatch", one_of("prefix", "exact"), By.UNTRUSTED, users_own=("prefix",), must_hold=True),
     Key("enforceAvailableModels", yes_or_no, By.UNTRUSTED, users_own=(False,), must_hold=True),
-    Key("deniedModels", narrowing, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("deniedModels", model_names, By.UNTRUSTED, Merge.ADD, must_hold=True),
     Key("models", models, By.USER, Merge.BY_NAME),  # prices: a low one would undo a money limit
     Key("effortLevel", one_of(*EFFORTS)),
     Key("maxEffortLevel", one_of(*EFFORTS), By.UNTRUSTED, must_hold=True),  # the lowest of all counts
@@ -320,11 +344,11 @@ KEYS: tuple[Key, ...] = (
     Key("sandbox.autoAllowBashIfSandboxed", yes_or_no, users_own=(True,)),
     Key("sandbox.excludedCommands", texts, By.USER, Merge.ADD),
     Key("sandbox.network.allowedDomains", texts, By.USER, Merge.ADD),
-    Key("sandbox.network.deniedDomains", narrowing, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("sandbox.network.deniedDomains", domain_names, By.UNTRUSTED, Merge.ADD, must_hold=True),
     Key("sandbox.network.allowManagedDomainsOnly", yes_or_no, By.ADMINISTRATOR),
     Key("sandbox.filesystem.allowWrite", texts, By.USER, Merge.ADD),
-    Key("sandbox.filesystem.denyRead", narrowing, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("sandbox.filesystem.denyWrite", narrowing, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("sandbox.filesystem.denyRead", sandbox_paths, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("sandbox.filesystem.denyWrite", sandbox_paths, By.UNTRUSTED, Merge.ADD, must_hold=True),
     Key("webSearch.command", text, By.USER),
     Key("autoCompactEnabled", yes_or_no),
     Key("autoMemoryEnabled", yes_or_no),
