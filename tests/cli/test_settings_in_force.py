@@ -47,7 +47,8 @@ def results(stage: Stage) -> list[str]:
 
 
 def sent(stage: Stage, number: int = -1) -> dict[str, Any]:
-    return stage.requests[number].body
+    body: dict[str, Any] = stage.requests[number].body
+    return body
 
 
 def system(stage: Stage) -> str:

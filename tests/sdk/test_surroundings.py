@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.sdk import Client, PermissionResultAllow, PermissionUpdate, ResultError
+from mainspring.sdk import Client, PermissionResultAllow, PermissionUpdate, ResultError, SystemMessage
 from mainspring.secrets import held
 from mainspring.simulator.replies import Say
 from sdk.stage import Stage, call, outcomes, play
@@ -264,7 +264,9 @@ def test_an_explicit_source_loads_what_the_project_describes_and_no_rights(
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
         told = await stage.ask(setting_sources=sources)
-        init = next(message.data for message in told if getattr(message, "subtype", "") == "init")
+        init = next(
+            message.data for message in told if isinstance(message, SystemMessage) and message.subtype == "init"
+        )
         request = json.dumps(stage.server.requests[0].body)
         by_name, implied = sources == ["project"], sources != ["user"]
         assert {

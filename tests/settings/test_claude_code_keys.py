@@ -30,7 +30,7 @@ VALUES: dict[str, Any] = {
 }
 
 
-def named(keys: list[ClaudeCodeKey]) -> Any:
+def named(keys: list[ClaudeCodeKey]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("key", keys, ids=[key.name for key in keys])
 
 
