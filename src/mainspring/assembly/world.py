@@ -176,9 +176,7 @@ def begin(  # noqa: PLR0913  # what it is made of
     options, opened = parts.options, opened or open_journal(parts)
     parts = replace(parts, config=replace(parts.config, nonce=nonce_of(opened.loaded)))
     cleanup = SessionCleanup(parts, opened)
-    if opened.journal is not None:
-        parts.kit.place.spill = f"{side_folder(opened.journal.file)}/tool-results"
-        parts.kit.place.keep_reads_in(read_log(opened.journal.file))
+    use_files(parts, opened.journal)
     answer, ask = answerers(parts, answer, driven)
     hooks, attended = new_hooks(parts, opened, driven), answer is not None
     surroundings, stored = surroundings_of(parts, driven), opened.journal is not None
@@ -190,17 +188,7 @@ def begin(  # noqa: PLR0913  # what it is made of
     ledger = drawn_on(ledger or Ledger(), parts, opened, before)
     style = style_of(parts.settings.output_style, parts.system, surroundings)
     system = system_text(parts.system, surroundings, hands.offers, attended=attended, style=style)
-    searches = service_searches(parts.config, parts.settings)
-    features = parts.settings.features
-    asked = Thinking(
-        parts.model.provider,
-        parts.config,
-        ledger,
-        parts.environment,
-        searches,
-        features,
-        parts.settings.model_rules,
-    )
+    asked, features = side_model(parts, ledger), parts.settings.features
     takes_notes = attended and driven is None and stored and features.auto_memory  # for a person who comes back
     thoughts = Thoughts(suggest if features.suggestions else None) if takes_notes else None
     relay = driven.relay if driven is not None else None
@@ -282,6 +270,27 @@ def begin(  # noqa: PLR0913  # what it is made of
         parts.kit,
         lambda: deps.system,
         new_rewinding(parts, session, opened.journal, hands) if driven is not None else None,
+    )
+
+
+def use_files(parts: Parts, journal: FileJournal | None) -> None:
+    """What tools store beside the session's file: long results, and which files were read."""
+    if journal is not None:
+        parts.kit.place.spill = f"{side_folder(journal.file)}/tool-results"
+        parts.kit.place.keep_reads_in(read_log(journal.file))
+
+
+def side_model(parts: Parts, ledger: Ledger) -> Thinking:
+    settings = parts.settings
+    searches = service_searches(parts.config, settings)
+    return Thinking(
+        parts.model.provider,
+        parts.config,
+        ledger,
+        parts.environment,
+        searches,
+        settings.features,
+        settings.model_rules,
     )
 
 
