@@ -166,7 +166,7 @@ def test_what_a_rule_keeps_from_being_read_a_command_cannot_read_either(tmp_path
             str(tmp_path),
             os.environ["PATH"],
             policy=lambda: gate.policy(Policy()),
-            may_read=lambda: gate.reading_rules(str(work), Policy()),
+            unreadable=lambda: gate.unreadable(str(work), Policy()),
         )
     )
 

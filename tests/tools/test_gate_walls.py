@@ -15,6 +15,9 @@ class Walls:
     def __init__(self, *, in_force: bool = True, auto_allow: bool = False) -> None:
         self.in_force, self.auto_allow = in_force, auto_allow
 
+    def hides_denied(self, command: str, leave: bool) -> bool:
+        return self.in_force and not leave and self.walls(command, leave) != "none"
+
     def walls(self, command: str, leave: bool) -> str:
         return "none" if command.startswith("docker") else "usual"
 

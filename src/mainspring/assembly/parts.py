@@ -169,7 +169,7 @@ def new_sandboxing(
         home=home,
         path=environment.get("PATH", ""),
         policy=lambda: gate.policy(Policy()),
-        may_read=lambda: gate.reading_rules(place.root, Policy()),
+        unreadable=lambda: gate.unreadable(place.root, Policy()),
         masked=(*((f"{home}/{FILE_NAME}",) if home else ()), *paths(settings.sandbox.unreadable)),
         writable=tuple([path for path in paths(settings.sandbox.writable) if os.path.isdir(path)]),  # noqa: PTH112
         read_only=paths(settings.sandbox.read_only),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from mainspring.processes.sandbox import Level, Standing, Walled, Way
 
 TOLD = "sandbox-told"  # in our home: why there is no sandbox was said
-MOST_LOOKED_AT = 3_000  # entries of the working folders, when rules keep files from being read
-DEEPEST = 4
 # Of the command that this task runs, or ran last: others may run beside it, each in a task of its own.
 
 
@@ -37,7 +35,7 @@ class Ground(Bundle):
     home: str | None  # ours
     path: str  # where programs are looked for
     policy: Callable[[], Policy]
-    may_read: Callable[[], Callable[[str], bool] | None]  # the rules about reading; None: there are none
+    unreadable: Callable[[], tuple[tuple[str, ...], bool]]  # what rules keep from being read; whether that is all
     masked: tuple[str, ...] = ()  # never to be read by a command: where keys are, and what the settings deny
     writable: tuple[str, ...] = ()  # beyond the folders
     read_only: tuple[str, ...] = ()
@@ -57,6 +55,8 @@ class Sandboxing:
         self.policy = ground.policy  # the session's own, once there is one
         self.note: Callable[[], object] | None = None  # puts the level down in the journal, with the first command
         self._noting: object = None
+        self._hidden: tuple[tuple[str, ...], bool] | None = None
+        self._hidden_rules: tuple[str, ...] = ()
         if level_of(ground.wanted) == "required":
             _ = self.standing  # or nothing is begun
 
@@ -117,12 +117,23 @@ class Sandboxing:
 
         if self.standing.level != "bubblewrap":
             self._tell()
-        if not self.in_force:
-            return Walls.NONE
+        return self._walls(command, leave) if self.in_force else Walls.NONE
+
+    def _walls(self, command: str, leave: bool) -> Walls:  # as it is asked
         from mainspring.tools.shell_walls import Excluded, walls_of
 
         wanted = self._ground.wanted
         return walls_of(Excluded(wanted.excluded, wanted.may_be_left))(command, leave)
+
+    def hides_denied(self, command: str, leave: bool) -> bool:  # a callback
+        """Whether a command finds none of the files that rules keep from being read."""
+        if leave or not self.in_force:
+            return False
+        from mainspring.processes.child import Walls
+
+        # A rule that came later is not among those that the sandbox was made with.
+        complete = self._unreadable()[1] and self._hidden_rules == _reading_rules(self.policy())
+        return complete and self._walls(command, leave) is not Walls.NONE
 
     def around(self, job: Job) -> AbstractContextManager[Job]:
         if not self.in_force:
@@ -159,8 +170,7 @@ class Sandboxing:
         state = self._state_folder()
         temp = f"{self._own_folder()}/tmp"  # noqa: S108  # in a folder of our own
         os.makedirs(temp, 0o700, exist_ok=True)  # noqa: PTH103
-        rules = ground.may_read()
-        denied = (*ground.masked, *(_unreadable(ground.folders, rules) if rules is not None else ()))
+        denied = (*ground.masked, *self._unreadable()[0])
         shared = os.path.dirname(self._own_folder())  # noqa: PTH120  # as above
         kept = tuple([path for path in (ground.home, os.environ.get("HOME"), shared) if path])
         rooms = Rooms(
@@ -191,6 +201,13 @@ class Sandboxing:
         """One for all sessions of this user, which share its locks; if somebody else took its name, one of our own."""
         shared = os.path.dirname(self._own_folder())  # noqa: PTH120  # pathlib takes 8 ms to load
         return checked_folder(f"{shared if is_of_user(shared) else self._own_folder()}/sandbox")
+
+    def _unreadable(self) -> tuple[tuple[str, ...], bool]:
+        """Looked for once: a session has one sandbox."""
+        if self._hidden is None:
+            self._hidden = self._ground.unreadable()
+            self._hidden_rules = _reading_rules(self._ground.policy())
+        return self._hidden
 
     def _own_folder(self) -> str:
         """Of this session. All of a user are in one folder, which hooks find in '/tmp' and cannot change."""
@@ -260,17 +277,7 @@ def level_of(wanted: Wanted) -> Level:
     return Level.OFF if wanted.enabled is False else Level.ON
 
 
-def _unreadable(folders: tuple[str, ...], may_read: Callable[[str], bool]) -> Iterator[str]:
-    """What the rules keep from being read, as far as it is there and near."""
-    left = MOST_LOOKED_AT
-    rows = [(folder, 0) for folder in folders]
-    for folder, depth in rows:  # it grows while we go
-        with suppress(OSError), os.scandir(folder) as entries:
-            for entry in entries:
-                left -= 1
-                if left < 0:
-                    return
-                if not may_read(entry.path):
-                    yield entry.path
-                elif depth < DEEPEST and entry.name != ".git" and entry.is_dir(follow_symlinks=False):
-                    rows.append((entry.path, depth + 1))
+def _reading_rules(policy: Policy) -> tuple[str, ...]:
+    from mainspring.permissions.sorted_rules import sort
+
+    return tuple([rule.text for rule in sort(policy.rules).reading])

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
+import shlex
 from collections.abc import Iterator
 from typing import Literal
 
 from msgspec.structs import replace
 
 from mainspring.permissions import commands
-from mainspring.permissions.coverage import Coverage
+from mainspring.permissions.coverage import Coverage, may_cover
 from mainspring.permissions.files import Access, Ask, Files
 from mainspring.permissions.places import MOST_FOLDERS, here
 from mainspring.permissions.policy import Findings
-from mainspring.permissions.rules import Rule
+from mainspring.permissions.rules import Rule, glob_matches
 from mainspring.permissions.shell import rough
-from mainspring.permissions.shell.look import FOUND, base, is_runner, look
+from mainspring.permissions.shell.look import FOUND, base, is_runner, look, option_values
+from mainspring.permissions.shell.programs import GIT_COMMANDS, git_subcommand
+from mainspring.permissions.shell.reads import Reads, Tree, reads
 from mainspring.permissions.shell.removals import Ground, critical
 from mainspring.permissions.shell.strangers import may_run, may_run_values
-from mainspring.permissions.shell.touches import emptied, places, recursive, touched
-from mainspring.permissions.shell.values import Word
+from mainspring.permissions.shell.touches import emptied, places, touched
+from mainspring.permissions.shell.values import UNKNOWN, Word
 from mainspring.permissions.shell.words import SEPARATOR
 from mainspring.permissions.sorted_rules import Command
 from mainspring.permissions.targets import (
@@ -32,8 +37,14 @@ from mainspring.permissions.targets import (
     redirect_ask,
     shown,
 )
+from mainspring.processes.git_aliases import AUTOCORRECT
+from mainspring.processes.paths import PathRefused
 
 _PUT_IN = frozenset({FOUND, "{}"})  # in `Word.names`: by `find`, or by `xargs` and its like
+_MAGIC = re.compile(r"[*?\[\]\\:^]")  # in a path that git is given
+_STAGE = re.compile(r"\A:[0-3]:")
+MOST_ALIASES = 5  # that lead to one another
+_GIT_FOLDER = frozenset({"-C", "--git-dir", "--work-tree"})
 MOST_GIVEN = 50  # words of a command that may be handed on; with more its name alone counts
 
 
@@ -43,13 +54,31 @@ def _note(found: dict[str, list[tuple[Word, ...]]], text: str, word: Word, whole
     found.setdefault(base(inner[0].text), []).append(inner if len(inner) > 1 or not whole else whole)
 
 
+def _unknown_to_git(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """From the subcommand on, if it is none of git's own."""
+    if not words[0].exact or base(words[0].text) != "git":
+        return ()
+    rest = git_subcommand(words)
+    return rest if rest and rest[0].exact and rest[0].text not in GIT_COMMANDS else ()
+
+
+def _meant(alias: str, words: tuple[Word, ...], cwd: str, top: str | None) -> str:
+    """The line that an alias stands for: a command of git, or after `!` one for a shell, at the repository's top."""
+    given = "".join([" " + (shlex.quote(word.text) if word.exact else '"$GIVEN"') for word in words])
+    if not alias.startswith("!"):
+        return f"git {alias}{given}"
+    return alias[1:] + given if top in (None, cwd) else f"cd {shlex.quote(top or '')} && {alias[1:]}{given}"
+
+
 def check(text: str, files: Files) -> Findings:
     return _Line(text, files).findings()
 
 
 class _Line:
-    def __init__(self, text: str, files: Files) -> None:
+    def __init__(self, text: str, files: Files, depth: int = 0) -> None:
+        """`depth`: how many aliases led to this line."""
         self.text = text
+        self.depth = depth
         self.stripped = text.lstrip()
         self.files = files
         self.rules = files.rules
@@ -64,12 +93,15 @@ class _Line:
         self.redirects = [redirect for script in self.sight.scripts for redirect in script.all_redirects]
         self.here = here(self.sight, files)
         self.never: list[str] = []
+        self.unenumerated: list[str] = []  # doubts about what is read: said only if there is no other
         # By what really runs: the words of a runner are those of what it runs.
         run = [seen.words for seen in self.sight.commands if seen.sure and seen.words[0].exact]
         self.touched = [
             touched(words) for words in run if not is_runner(words[0].text) or base(words[0].text) == "xargs"
         ]
         self.run = run
+        self.aliased: list[tuple[Word, ...]] = []  # commands that stand for another line
+        self.meant = self._aliases()
         self.asks = self._asks()
         self.rough: list[rough.Commands] | None = None
 
@@ -78,10 +110,19 @@ class _Line:
         if deny is not None:
             return Findings(deny=deny)
         ask = self._rule(self.rules.ask) or self._file_rule("ask")
+        aliased = [_Line(text, self.files, self.depth + 1).findings() for text in self.meant]
+        deny = next((inner.deny for inner in aliased if inner.deny is not None), None)
+        if deny is not None:
+            return Findings(deny=deny)
+        ask = ask or next((inner.ask for inner in aliased if inner.ask is not None), None)
         self._doubts()
         self._removals()
         self._protected()
+        self.never.extend(self.unenumerated)
+        self.never.extend([inner.never for inner in aliased if inner.never])
         coverage = Coverage(self.sight, self.here, self.files).findings(self.text)
+        if not all(inner.covered for inner in aliased) and not self._names_alias(coverage):
+            coverage = Findings(why="an alias of git runs something that no rule covers")
         if ask is None and not self.never:
             return coverage
         return replace(coverage, ask=ask, never=self.never[0] if self.never else "")
@@ -157,6 +198,40 @@ class _Line:
                 if name.startswith(pattern.name):
                     yield from found
 
+    # --- aliases of git ------------------------------------------------------------------------------------------
+
+    def _aliases(self) -> list[str]:
+        """The lines that `git NAME` stands for in this folder, where NAME is no command of git's own."""
+        found: list[str] = []
+        for seen in self.sight.commands:
+            rest = _unknown_to_git(seen.words)
+            if not rest:
+                continue
+            if self.depth == MOST_ALIASES:
+                self.never.append(f"more than {MOST_ALIASES} aliases of git lead to one another")
+                break
+            for cwd in self._git_folders(seen.words):
+                known = self.files.disk.git_aliases(cwd, self.files.policy.home)
+                if known is None or AUTOCORRECT in known:
+                    if self.rules.some or self.rules.guarded:
+                        self.never.append(f"'git {rest[0].text}' may be an alias")
+                elif rest[0].text.lower() in known:
+                    self.aliased.append(seen.words)
+                    found.append(_meant(known[rest[0].text.lower()], rest[1:], cwd, self.files.disk.repository(cwd)))
+        return list(dict.fromkeys(found))
+
+    def _git_folders(self, words: tuple[Word, ...]) -> list[str]:
+        folders = [*self.here.cwds]
+        for text, _ in option_values(_GIT_FOLDER, words):
+            folders.extend([posixpath.normpath(posixpath.join(cwd, text)) for cwd in self.here.cwds])
+        return folders
+
+    def _names_alias(self, coverage: Findings) -> bool:
+        """A rule for every command, or one that names more than `git`."""
+        return self.rules.bare is not None or any(
+            pattern is not None and pattern.words > 1 and rule in coverage.allow for rule, pattern in self.rules.allow
+        )
+
     def _set_before(self, pattern: commands.Pattern) -> bool:
         """`Bash(FOO=1 npm:*)`: a rule about a variable that is set before a command."""
         for script in self.sight.scripts:
@@ -193,21 +268,120 @@ class _Line:
             if redirect.op not in ("<<", "<<<") and not redirect.target.exact:
                 self.never.append("a redirect to a file whose name is computed")
         for words in self.run:
-            for folder in recursive(words):
-                self._whole_folder(folder, "read")
             for folder in emptied(words):
-                self._whole_folder(folder, "write")
+                self._emptied(folder)
+            if self.rules.reading:
+                self._reads(words, asks)
         for found in self.touched:
             for word in found.reads:
                 self._file_word(word, "read", asks, known=found.known)
             for word in found.writes:
                 self._file_word(word, "write", asks, known=found.known)
+        for ask in asks:
+            for cwd in self.here.cwds:
+                self._elsewhere(ask.path, cwd)
         return asks
 
-    def _whole_folder(self, folder: Word, access: Access) -> None:
+    def _emptied(self, folder: Word) -> None:
         for cwd in self.here.cwds:
-            if not folder.exact or self.files.holds_what_a_rule_is_about(path_of(folder), access, cwd):
+            if not folder.exact or self.files.begins_in(path_of(folder), cwd):
                 self.never.append(f"it is about all of '{shown(folder)}', and a rule is about something in it")
+
+    # --- what a command reads besides the files that it names ----------------------------------------------------
+
+    def _reads(self, words: tuple[Word, ...], asks: list[Ask]) -> None:
+        """Where a rule denies reading, a command is free only if all that it reads is known (settled 40)."""
+        if self._is_function(words[0]) or words in self.aliased:
+            return
+        found = reads(words)
+        for word in found.files:
+            self._file_word(word, "read", asks, known=True)
+        for tree in found.trees:
+            self._tree(tree)
+        doubt = found.unknown if found.unknown and not self.files.policy.reads_enforced else ""
+        doubt = doubt or self._content(found)
+        if doubt and not self._is_vouched(words):
+            self.unenumerated.append(f"{doubt}, and a rule keeps files from being read: {self.rules.reading[0].text}")
+
+    def _is_function(self, name: Word) -> bool:
+        """Of the line: what is in it is seen by itself."""
+        return any(name.text == defined for script in self.sight.scripts for defined, _ in script.functions)
+
+    def _is_vouched(self, words: tuple[Word, ...]) -> bool:
+        """An allow rule names the command. One for every command does not."""
+        return any(
+            pattern is not None and pattern.words and commands.covers(pattern, words) and may_cover(pattern, words)
+            for _, pattern in self.rules.allow
+        )
+
+    def _tree(self, tree: Tree) -> None:
+        for cwd in self.here.cwds:
+            found = self._expanded(tree, cwd)
+            self._elsewhere(path_of(tree.word), cwd, whole=True)
+            if found is None or any(
+                self.files.read_in_passing(path, cwd, hidden=tree.hidden, follow=tree.follow) for path in found
+            ):
+                self.never.append(f"it is about all of '{shown(tree.word)}', and a rule is about something in it")
+
+    def _elsewhere(self, path: str, cwd: str, *, whole: bool = False) -> None:
+        if self.files.leads_elsewhere(path, cwd):
+            self.never.append(f"'{path}' leads somewhere that only the kernel knows")
+        if self.files.holds_commits(path, cwd, whole=whole):
+            self.never.append(f"'{path}' holds files as they were, and a rule is about some")
+
+    def _expanded(self, tree: Tree, cwd: str) -> list[str] | None:
+        """The paths that a word stands for; None: not known."""
+        word = tree.word
+        if word.exact:
+            return [path_of(word)]
+        folder, _, last = path_of(word).rpartition("/")
+        if not (tree.expand and word.glob) or UNKNOWN in folder:
+            return None
+        start = posixpath.join(cwd, folder)
+        listed = [entry.path.rpartition("/")[2] for entry in self.files.disk.list_folder(start)]
+        return [posixpath.join(start, name) for name in listed if glob_matches(last.split(UNKNOWN), name)]
+
+    def _content(self, found: Reads) -> str:
+        """Why git may print files that a rule is about, or ""."""
+        if found.history is None and not found.tracked:
+            return ""
+        for cwd in self.here.cwds:
+            top = self.files.disk.repository(cwd)
+            words = found.history or ()
+            in_tree = found.tracked and all(self._kind(word, cwd) in ("file", "folder") for word in words)
+            if in_tree and not self.files.tracks_what_a_rule_is_about(top):
+                continue
+            reason = self._commits(words, cwd, top)
+            if reason:
+                return reason
+        return ""
+
+    def _commits(self, words: tuple[Word, ...], cwd: str, top: str | None) -> str:
+        limited = False
+        for word in words:
+            _, colon, path = _STAGE.sub(":", word.text).partition(":")
+            if colon and not path.startswith(("/", "(", "!", "^")):  # `HEAD:path`; of a patch nothing is shown
+                limited = True
+                start = cwd if path.startswith(("./", "../")) or top is None else top
+                if self.files.is_named_by_a_rule(path, start):
+                    return f"git would print '{path}'"
+                continue
+            kind = self._kind(word, cwd)
+            if kind == "file" or (kind == "folder" and not self.files.may_hold(word.text, cwd)):
+                limited = True
+            elif kind == "folder":
+                return f"git would print what is or was in '{word.text}'"
+        if limited or not self.files.may_hold(top or self.files.policy.root or cwd, cwd):
+            return ""
+        return "git would print what files are or were in"
+
+    def _kind(self, word: Word, cwd: str) -> str:
+        if _MAGIC.search(word.text):
+            return "missing"
+        try:
+            return self.files.resolve(word.text, cwd).kind
+        except PathRefused:
+            return "missing"
 
     def _file_word(self, word: Word, access: Access, asks: list[Ask], *, known: bool) -> None:
         if not word.exact:

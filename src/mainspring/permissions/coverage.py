@@ -156,7 +156,7 @@ class Coverage:
             return found
         for rule, pattern in self.rules:
             assert pattern is not None
-            if commands.covers(pattern, words) and _may_cover(pattern, words):
+            if commands.covers(pattern, words) and may_cover(pattern, words):
                 return Cover(rule, edits=True, covered=True)
         return Cover(edits=self._file_command(words))
 
@@ -168,7 +168,7 @@ class Coverage:
             if pattern.words < len(before) or not all(word.exact for word in before):
                 continue
             if commands.covers(pattern, (*before, *command.words)) and (
-                pattern.is_exact or _may_cover(pattern, command.words, len(before))
+                pattern.is_exact or may_cover(pattern, command.words, len(before))
             ):
                 return Cover(rule, edits=True, covered=True)
         return _NOT
@@ -304,7 +304,7 @@ def _same(rule: Rule, text: str) -> bool:
     return rule.specifier is not None and "*" not in rule.specifier and rule.specifier.strip() == text.strip()
 
 
-def _may_cover(pattern: commands.Pattern, words: tuple[Word, ...], before: int = 0) -> bool:
+def may_cover(pattern: commands.Pattern, words: tuple[Word, ...], before: int = 0) -> bool:
     """A rule for a program that runs others covers a command only if it names the inner one, too (S6)."""
     if pattern.is_exact:
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
@@ -12,9 +13,12 @@ from mainspring.permissions import patterns
 from mainspring.permissions.policy import Findings, Paths, Policy
 from mainspring.permissions.rules import Behavior, Rule, glob_matches, names_tool
 from mainspring.permissions.sorted_rules import READERS, WRITERS, sort
+from mainspring.processes.disk import DISK, Disk, TooManyError
 from mainspring.processes.paths import PathRefused, Resolved
 from mainspring.processes.protected import is_protected
 
+MOST_HIDDEN = 200_000  # files and folders that are looked at for a sandbox, once a session
+_ELSEWHERE = re.compile(r"/proc/(?!self/fd/[0-2]\Z)[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd|map_files)(?:/|\Z)")
 Access = Literal["read", "write"]
 
 
@@ -29,8 +33,9 @@ class Ask(Value):
 class Files:
     """The rules about files, for one decision: within it, a path leads to one place."""
 
-    def __init__(self, policy: Policy, cwd: str, paths: Paths) -> None:
+    def __init__(self, policy: Policy, cwd: str, paths: Paths, disk: Disk = DISK) -> None:
         self.policy = policy
+        self.disk = disk
         self.cwd = cwd
         self._paths = paths
         self._known: dict[str, Resolved] = {}
@@ -129,17 +134,130 @@ class Files:
             for needle in self.rules.needles
         )
 
-    def holds_what_a_rule_is_about(self, folder: str, access: Access, at: str) -> bool:
-        """Whether a deny or ask rule begins in the folder: then what is done to all of it is done to that, too. For a
-        name at any depth this is so for the working folder, not for a folder in it."""
-        tools = READERS if access == "read" else WRITERS
+    def begins_in(self, folder: str, at: str) -> bool:
+        """Whether a deny or ask rule about writing begins in the folder: then what is done to all of it is done to
+        that, too. For a name at any depth this is so for the working folder, not for a folder in it."""
         names = [patterns.components(name) for name in self.names(posixpath.normpath(posixpath.join(at, folder)))]
         return any(
             base[: len(name)] == name
             for rule in self.rules.guarded
-            if rule.tool in tools
+            if rule.tool in WRITERS
             for base in self._anchored(rule)[1]
             for name in names
+        )
+
+    # --- all that is in a folder -------------------------------------------------------------------------------
+
+    def may_hold(self, folder: str, at: str) -> bool:
+        """Whether a rule about reading may match something in a folder, whatever there is now."""
+        names = [patterns.components(name) for name in self.names(posixpath.normpath(posixpath.join(at, folder)))]
+        for rule in self.rules.reading:
+            place, bases = self._anchored(rule)
+            for base in bases:
+                for name in names:
+                    inner = name[: len(base)] == base and patterns.may_reach(place.rest, name[len(base) :])
+                    if inner or base[: len(name)] == name:
+                        return True
+        return False
+
+    def leads_elsewhere(self, path: str, at: str) -> bool:
+        """`/proc/self/cwd/x`: the kernel says where it leads, and for each process something else."""
+        try:
+            names = self.resolve(path, at).names
+        except PathRefused:
+            return False
+        return any(_ELSEWHERE.match(name) for name in names)
+
+    def holds_commits(self, path: str, at: str, *, whole: bool) -> bool:
+        """Whether a path is in the object store of a repository in which a rule may be about a file. `whole`: all of
+        the path is read."""
+        if ".git" not in path:
+            return False
+        full = posixpath.normpath(posixpath.join(at, path))
+        top, mark, rest = full.partition("/.git")
+        inside = bool(mark) and ((whole and not rest) or rest == "/objects" or rest.startswith("/objects/"))
+        return inside and self.may_hold(top, at)
+
+    def read_in_passing(self, folder: str, at: str, *, hidden: bool, follow: bool) -> bool:
+        """Whether who reads all of a folder reads what a rule is about. `hidden`: also names with a dot before them;
+        `follow`: also behind links. Where a rule begins in the folder, it is so whether there is such a file or not;
+        else the disk is asked, unless a sandbox hides such files anyway."""
+        path = posixpath.normpath(posixpath.join(at, self.policy.home + folder[1:] if folder[:2] == "~/" else folder))
+        names = [patterns.components(name) for name in self.names(path)]
+        for rule in self.rules.reading:
+            place, bases = self._anchored(rule)
+            for base in bases:
+                for name in names:
+                    further = (*base[len(name) :], *place.rest)
+                    if base[: len(name)] == name and (hidden or not patterns.is_hidden(further)):
+                        return True
+        if self.policy.reads_enforced or not names or not (follow or self.may_hold(path, at)):
+            return False
+        try:
+            return self._finds("/" + "/".join(names[-1]), names, hidden=hidden, follow=follow)
+        except TooManyError:
+            return True
+
+    def _finds(self, folder: str, names: list[tuple[str, ...]], *, hidden: bool, follow: bool) -> bool:
+        start = len(patterns.components(folder))
+        for entry in self.disk.walk(folder):
+            inner = patterns.components(entry.path)[start:]
+            if not hidden and any(name.startswith(".") for name in inner):
+                continue
+            if not entry.is_link:
+                found = any(self._hits(rule, [(*name, *inner) for name in names]) for rule in self.rules.reading)
+            else:
+                found = follow and self._leads_to_a_rule(entry.path)
+            if found:
+                return True
+        return False
+
+    def _leads_to_a_rule(self, link: str) -> bool:
+        """A link to a denied file, or to a folder that is not looked into once more: it may hold one."""
+        try:
+            target = self.resolve(link, "/")
+        except PathRefused:
+            return False
+        found = self.check(Ask("read", link))
+        return (
+            found.deny is not None
+            or found.ask is not None
+            or (target.kind == "folder" and self.may_hold(target.real, "/"))
+        )
+
+    def unreadable(self, folders: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+        """For a sandbox: the places that rules keep from being read, and whether these are all. What a rule names in
+        full is among them though it does not exist; of patterns, what matches now."""
+        found: set[str] = set()
+        roots: dict[str, None] = {}
+        for rule in self.rules.reading:
+            place, bases = self._anchored(rule)
+            for path in ["/" + "/".join(base) for base in bases]:
+                if patterns.is_literal(place.rest):
+                    found.add(path)
+                else:
+                    within = [folder for folder in folders if f"{path}/".startswith(f"{folder}/")]
+                    roots.update(dict.fromkeys(within or [path]))
+        try:
+            for root in roots:
+                for entry in self.disk.walk(root, MOST_HIDDEN, ".git"):
+                    name = patterns.components(entry.path)
+                    if any(self._hits(rule, [name]) for rule in self.rules.reading):
+                        found.add(entry.path)
+        except TooManyError:
+            return _tops(found), False
+        return _tops(found), True
+
+    def tracks_what_a_rule_is_about(self, top: str | None) -> bool:
+        """Whether a repository tracks a file that a rule keeps from being read; also if that cannot be told."""
+        tracked = None if top is None else self.disk.tracked(top)
+        if top is None or tracked is None:
+            return True
+        start = patterns.components(top)
+        needles = [patterns.needle(rule.specifier or "") for rule in self.rules.reading]
+        suspects = [name for name in tracked if any(needle in name or needle in top for needle in needles)]
+        return any(
+            self._hits(rule, [(*start, *patterns.components(name))]) for name in suspects for rule in self.rules.reading
         )
 
     # --- rules -------------------------------------------------------------------------------------------------
@@ -185,6 +303,15 @@ class Files:
             return False  # it lies behind no link, as most do
         bases = [patterns.components(_join(one, place)) for one in {root, *roots}]
         return all(any(patterns.under(place, one, name) for one in bases) for name in names)
+
+
+def _tops(paths: set[str]) -> tuple[str, ...]:
+    """Without what lies in another one of them."""
+    tops: list[str] = []
+    for path in sorted(paths):
+        if not tops or not path.startswith(f"{tops[-1]}/"):
+            tops.append(path)
+    return tuple(tops)
 
 
 # Of texts alone, so they may be kept: where things really lie is asked anew for each decision.

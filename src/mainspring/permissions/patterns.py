@@ -50,6 +50,11 @@ def needle(specifier: str) -> str:
     return next((token for token in (*found.literal, *found.rest)[::-1] if isinstance(token, str)), "")
 
 
+def is_hidden(tokens: Sequence[object]) -> bool:
+    """Whether a name that begins with a dot stands in every path that matches."""
+    return any(isinstance(token, str) and token.startswith(".") for token in tokens)
+
+
 def _anchor(specifier: str) -> tuple[Anchor, str]:
     if specifier.startswith("//"):
         return "root", specifier[2:]
@@ -67,6 +72,21 @@ def below(rest: Sequence[object], names: Sequence[str]) -> bool:
     if len(rest) == 3 and rest[0] is _ANY and isinstance(rest[1], str):  # a name, anywhere
         return rest[1] in names
     return _walk(rest, names, _one_component)
+
+
+def is_literal(rest: Sequence[object]) -> bool:
+    """Whether a pattern without its literal part matches everything: one place, and all below it."""
+    return all(token is _ANY for token in rest)
+
+
+def may_reach(rest: Sequence[object], names: Sequence[str]) -> bool:
+    """Whether something below a folder may match, whose components from the literal part on these are."""
+    for token, name in zip(rest, names, strict=False):
+        if token is _ANY:
+            return True
+        if not _one_component(token, name):
+            return False
+    return True
 
 
 def _one_component(token: object, name: str) -> bool:

@@ -32,6 +32,7 @@ class Policy(Value):
     home: str = ""
     ours: tuple[str, ...] = ()  # our own folders in the user's home: protected wherever they are
     root: str = ""  # where the session began: rules are seen from there, wherever a shell has gone since
+    reads_enforced: bool = False  # a sandbox hides from commands what rules keep from being read
     trusted: bool = True  # whether what a repository brings may run, as its configuration of git does
 
 

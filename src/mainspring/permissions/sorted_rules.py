@@ -38,6 +38,7 @@ class Sorted(NamedTuple):
     bare: Rule | None  # allows every command
     some: bool  # there is a deny or ask rule for some commands
     guarded: tuple[Rule, ...]  # deny and ask rules for paths
+    reading: tuple[Rule, ...]  # of those: about reading
     needles: tuple[str, ...]  # for each of those, a name that must stand in a path that it matches; "": none must
     # Where such a rule begins, by its text, what it is relative to, working folder and home: looked up once.
     anchored: dict[tuple[str, str, str, str], tuple[patterns.Place, list[tuple[str, ...]]]]
@@ -75,6 +76,7 @@ def _sort(rules: Rules) -> Sorted:
         bare=next((one.rule for one in allow if one.pattern is None), None),
         some=any(one.pattern is not None for one in (*deny, *ask)),
         guarded=tuple(guarded),
+        reading=tuple([rule for rule in guarded if rule.tool in READERS]),
         needles=tuple([patterns.needle(rule.specifier or "") for rule in guarded]),
         anchored={},
         files={"deny": _files(rules.deny), "ask": _files(rules.ask), "allow": _files(rules.allow)},

@@ -50,6 +50,10 @@ class Walled(Protocol):
         """What runs in it need not be asked for: the user said so."""
         ...
 
+    def hides_denied(self, command: str, leave: bool) -> bool:  # as it is asked
+        """Whether the command would find none of the files that rules keep from being read."""
+        ...
+
     def walls(self, command: str, leave: bool) -> str:  # as it is asked
         """`none`: the command would run outside."""
         ...
@@ -105,7 +109,7 @@ class Gate:
         from mainspring.permissions.decide import decide
         from mainspring.permissions.modes import settle
 
-        policy = self.policy(standing)
+        policy = self._beside_sandbox(asked, self.policy(standing))
         if asked.tool == "Bash" and not policy.trusted and asks_git_here(asked):
             policy = replace(policy, trusted=True)
         decided = decide(asked, policy, self._paths)
@@ -116,7 +120,21 @@ class Gate:
     def suggestions(self, asked: Asked, standing: Standing) -> tuple[Suggestion, ...]:
         from mainspring.permissions.suggest import suggestions
 
-        return suggestions(asked, self.policy(standing), self._paths)
+        return suggestions(asked, self._beside_sandbox(asked, self.policy(standing)), self._paths)
+
+    def _beside_sandbox(self, asked: Asked, policy: Policy) -> Policy:
+        """What a sandbox enforces need not be asked about. It is tried only if there are rules about reading."""
+        if asked.tool != "Bash" or self.sandbox is None or not has_reading_rules(policy):
+            return policy
+        hidden = self.sandbox.hides_denied(str(asked.input.get("command", "")), asked.input.get(LEAVES) is True)
+        return replace(policy, reads_enforced=hidden)
+
+    def unreadable(self, cwd: str, standing: Standing) -> tuple[tuple[str, ...], bool]:
+        """For a sandbox: the places that rules keep from being read, and whether these are all."""
+        from mainspring.permissions.files import Files
+
+        policy = self.policy(standing)
+        return Files(policy, cwd, self._paths).unreadable(policy.folders) if has_reading_rules(policy) else ((), True)
 
     def readable(self, cwd: str, standing: Standing) -> Callable[[str], bool]:
         """For searches: which files a rule keeps from `Read` (F6). That the folder may be searched is decided already,
@@ -157,6 +175,12 @@ class Gate:
         from mainspring.processes.paths import resolve
 
         return resolve(path, cwd, home=self._home or None)
+
+
+def has_reading_rules(policy: Policy) -> bool:
+    from mainspring.permissions.sorted_rules import sort
+
+    return bool(sort(policy.rules).reading)
 
 
 ELSEWHERE = ("cd", "pushd", "-C", "--git-dir", "--work-tree", "GIT_", "-c", "--exec-path")

@@ -88,6 +88,7 @@ class Given(NamedTuple):
     code: bool = False
     script: Word | None = None
     ends: bool = False  # it prints something about itself
+    module: tuple[Word, ...] = ()  # `python -m pip install x` is `pip install x`
 
 
 def given(name: str, words: tuple[Word, ...]) -> Given:
@@ -107,8 +108,10 @@ def given(name: str, words: tuple[Word, ...]) -> Given:
         if not text.startswith("-"):
             script = script or word
         elif name in ("python", "pypy") and not text.startswith("--") and "m" in text:
-            module = text.partition("m")[2] or (words[index].text if index < len(words) else "")
-            return Given(code=module in _TAKE_CODE or UNKNOWN in module, ends=True)
+            attached = text.partition("m")[2]
+            called = (Word(attached, word.start), *words[index:]) if attached else words[index:]
+            module = called[0].text if called else ""
+            return Given(code=module in _TAKE_CODE or UNKNOWN in module, ends=True, module=called)
         elif text != "-":
             taken, known = _option(options, text)
             index += taken

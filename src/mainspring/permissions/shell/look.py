@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 from mainspring.core.value import Value
 from mainspring.permissions.shell import builtins, code, programs
@@ -40,6 +41,12 @@ _NO_OPTIONS: frozenset[str] = frozenset()
 _SSH_COMMAND = re.compile(r"\s*(?:proxy|local|knownhosts|remote)command\s*[=\s]\s*", re.IGNORECASE)
 _MARKS = frozenset({"-I", "-i", "--replace"})  # of xargs: what stands for its input
 _MAKERS = names("cp mv ln link install tee dd curl wget rsync scp sed gsed perl truncate patch")
+_START_FILES = frozenset({"rcfile", "init-file"})
+# Options that bash also takes with one dash.
+_LONG_FOR_BASH = names(
+    """debug debugger dump-po-strings dump-strings help login noediting noprofile norc posix pretty-print restricted
+    verbose version"""
+)
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 
 
@@ -176,6 +183,10 @@ class _Eyes:
                 self.opaque.append("the name of a command is computed")
             return
         name = family(base(first.text))
+        if name.startswith("git-"):  # of git's own folder, or one that git would call: the same as `git NAME`
+            words = (Word("git", first.start), Word(name[4:], first.start), *words[1:])
+            self.commands.append(Seen(words, sure))
+            name = "git"
         if name == "find":
             self._find(start, stop)
         elif name in SHELLS:
@@ -359,6 +370,9 @@ class _Eyes:
     def _shell(self, name: str, words: tuple[Word, ...], command: Simple) -> None:
         if name not in LIKE_BASH:
             self.opaque.append(f"'{name}' reads commands in its own way")
+        objection = _shell_start(words)
+        if objection:
+            self.opaque.append(f"'{name}' {objection}")
         kind, operand = shell_operand(words)
         if kind == "string":
             assert operand is not None
@@ -373,6 +387,8 @@ class _Eyes:
 
     def _code(self, name: str, words: tuple[Word, ...]) -> None:
         found = code.given(name, words)
+        if found.module:
+            self.commands.append(Seen(found.module))
         if found.code:
             self.opaque.append(f"code in '{name}'")
         elif found.script is not None:
@@ -510,6 +526,24 @@ def _option(runner: Runner, text: str) -> tuple[int, bool]:
     return 1, True
 
 
+def _shell_start(words: tuple[Word, ...]) -> str:
+    """Why a shell runs more than it is given: files that it begins with, or options that are not those they seem."""
+    for before, word in pairwise(words):
+        text = word.text
+        if not text.startswith(("-", "+")):
+            if before.text[-1:] in ("o", "O") and before.text.startswith(("-", "+")):
+                continue  # its value
+            return ""
+        if text.lstrip("-") in _START_FILES:
+            return f"runs the file after '{text}'"
+        if text.startswith("-") and not text.startswith("--"):
+            if text[1:] in _LONG_FOR_BASH:
+                return f"may read '{text}' in more than one way"
+            if "i" in text:
+                return "with '-i' runs its start files"
+    return ""
+
+
 def shell_operand(words: tuple[Word, ...]) -> tuple[str, Word | None]:
     """What a shell is given: a "string", a "file", its "input", or "nothing" to run."""
     string = False
@@ -521,7 +555,7 @@ def shell_operand(words: tuple[Word, ...]) -> tuple[str, Word | None]:
             break
         if text in ("--version", "--help"):
             return "nothing", None
-        if text in ("--rcfile", "--init-file", "-o", "+o", "-O", "+O"):
+        if text in ("--rcfile", "--init-file", "-rcfile", "-init-file", "-o", "+o", "-O", "+O"):
             index += 2
         elif text in ("--", "-"):
             index += 1

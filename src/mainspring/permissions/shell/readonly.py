@@ -209,7 +209,7 @@ def files_read(words: tuple[Word, ...]) -> list[Word] | None:
         return []
     if name == "awk" and awk_runs(words):
         return None
-    operands = _operands(row, words)
+    operands = row_operands(row, words)
     if operands is None or len(operands) > row.most or not _plain_operands(name, operands):
         return None
     if row.operands == "one pattern, then files":
@@ -249,7 +249,7 @@ def _plain_format(words: tuple[Word, ...]) -> bool:
     return len(words) > 1 and words[1].exact and not words[1].text.startswith("-")
 
 
-def _operands(row: Row, words: tuple[Word, ...]) -> list[Word] | None:
+def row_operands(row: Row, words: tuple[Word, ...]) -> list[Word] | None:
     """What is no option, or None if something is not in the table."""
     operands: list[Word] = []
     index = 1

@@ -17,7 +17,7 @@ class Form(NamedTuple):
     first: frozenset[str] = frozenset()  # if given, the first operand is one of these
 
 
-_SHOWING = longs(
+SHOWING = longs(
     """oneline graph all decorate stat shortstat numstat name-only name-status since until after before author
     committer grep format pretty abbrev-commit no-merges merges first-parent follow reverse max-count skip date
     cached staged color no-color word-diff patch no-patch summary dirstat find-renames diff-filter
@@ -25,7 +25,7 @@ _SHOWING = longs(
     date-order branches tags remotes no-decorate relative root raw check minimal patience histogram merge-base
     no-ext-diff no-textconv quiet exit-code"""
 )
-_SHOW = Form("pwbuszcmRM", "nUGSL", _SHOWING)
+_SHOW = Form("pwbuszcmRM", "nUGSL", SHOWING)
 
 FORMS: dict[str, Form] = {
     "status": Form("sbvuznormal", "", longs(
@@ -35,7 +35,7 @@ FORMS: dict[str, Form] = {
     "log": _SHOW,
     "show": _SHOW,
     "shortlog": Form("snec", "", longs("summary numbered email all since until no-merges")),
-    "rev-list": Form("", "n", _SHOWING | longs("count objects not")),
+    "rev-list": Form("", "n", SHOWING | longs("count objects not")),
     "rev-parse": Form("q", "", longs(
             "abbrev-ref short show-toplevel is-inside-work-tree verify git-dir git-common-dir show-prefix "
             "is-bare-repository quiet symbolic-full-name show-cdup absolute-git-dir"
@@ -60,7 +60,7 @@ FORMS: dict[str, Form] = {
                 listing=longs("list contains merged no-merged points-at") | {"-l"}),
     "remote": Form("v", "", longs("verbose"), first=names("get-url")),
     "stash": Form("p", "", longs("stat patch"), first=names("list show")),
-    "reflog": Form("", "n", _SHOWING, first=names("show HEAD")),
+    "reflog": Form("", "n", SHOWING, first=names("show HEAD")),
     "grep": Form("nilLwcvEFPGhHqIoW", "eABCm", longs(
             "line-number ignore-case name-only files-with-matches count word-regexp fixed-strings extended-regexp "
             "perl-regexp cached untracked heading break and or not all-match show-function max-depth"
@@ -98,7 +98,7 @@ def only_reads(words: tuple[Word, ...]) -> bool:
         if "%G" in text:  # signatures: git asks gpg
             return False
         options.add(text.partition("=")[0])
-        taken = _option(form, text)
+        taken = option_taken(form, text)
         if taken < 0:
             return False
         index += taken
@@ -112,7 +112,7 @@ def _leads_out(text: str) -> bool:
     return text.startswith(("/", "~")) or "../" in text or text == ".." or ":/" in text
 
 
-def _option(form: Form, text: str) -> int:
+def option_taken(form: Form, text: str) -> int:
     """How many further words it takes; below zero if it is not allowed."""
     if text.startswith("--"):
         return 0 if text.partition("=")[0] in form.longs else -1

@@ -43,7 +43,6 @@ _WRITE_OPTIONS: dict[str, tuple[str, frozenset[str]]] = {
     "ssh-keygen": ("f", frozenset()),
     "find": ("", names("-fprint -fprint0 -fprintf -fls")),
 }
-_RECURSIVE = names("rg ag ack grep egrep fgrep cp rsync scp zip tar diff")
 DATA = names(
     "echo printf : true false exit return sleep kill test [ [[ type which hash man help whoami seq expr basename "
     "dirname"
@@ -188,26 +187,6 @@ def _values(words: tuple[Word, ...], shorts: str, longs: frozenset[str]) -> tupl
             inside = text.partition(letter)[2]
             found.extend([Word(inside, word.start, many=word.many)] if inside else following)
     return tuple(found)
-
-
-def recursive(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The folders of which a command reads all that is in them."""
-    name = base(words[0].text)
-    if name not in _RECURSIVE:
-        return ()
-    options = [word.text for word in words[1:] if word.text.startswith("-")]
-    letters = "".join(text[1:] for text in options if not text.startswith("--"))
-    if name in ("rg", "ag", "ack"):
-        hidden = any(letter in letters for letter in "u.") or "--hidden" in options or "--no-ignore" in options
-        return _operands(words)[1:] or (Word(".", -1),) if hidden else ()
-    if name in ("grep", "egrep", "fgrep") and ("r" in letters.lower() or "--recursive" in options):
-        return _operands(words)[1:] or (Word(".", -1),)
-    copies = name in ("cp", "rsync", "scp", "zip") and (
-        "r" in letters.lower() or "a" in letters or "--recursive" in options
-    )
-    first = words[1].text if len(words) > 1 else ""
-    packs = name == "tar" and ("c" in first or "--create" in options)
-    return _operands(words) if copies or packs or (name == "diff" and "r" in letters) else ()
 
 
 def emptied(words: tuple[Word, ...]) -> tuple[Word, ...]:

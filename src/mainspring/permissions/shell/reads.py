@@ -1,0 +1,312 @@
+"""What a command could read. Either all of it can be named from its words, or it cannot: then `unknown` says why.
+
+Deny rules for reading hold without a sandbox only if we know every file that a command opens. So this is a table of
+programs whose reads follow from their words, each with the options that keep it so. Whatever is not in it, above all
+every program that runs code of its own, is not enumerable: where a rule denies reading, it is asked.
+
+Names of files are no secret here: `ls`, `find` and `git status` read folders, not what is in the files.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from mainspring.permissions.shell.inline import awk_runs, sed_runs
+from mainspring.permissions.shell.look import base, inner_start
+from mainspring.permissions.shell.readonly import TABLE, Row, files_read, row_operands
+from mainspring.permissions.shell.runners import RUNNERS, SHELLS, family
+from mainspring.permissions.shell.tables import longs, names
+from mainspring.permissions.shell.touches import touched
+from mainspring.permissions.shell.values import Word
+
+
+class Tree(NamedTuple):
+    """A file or a folder of which everything is read."""
+
+    word: Word
+    hidden: bool = True  # also files and folders whose names begin with a dot
+    follow: bool = True  # also behind links in it
+    expand: bool = False  # a pattern stands for what it matches now; else it is not known
+
+
+class Reads(NamedTuple):
+    """What a command reads, besides the operands that `touches.py` finds."""
+
+    files: tuple[Word, ...] = ()
+    trees: tuple[Tree, ...] = ()
+    unknown: str = ""  # why the rest cannot be enumerated
+    tracked: bool = False  # files that git tracks, as they are in the working tree or the index
+    history: tuple[Word, ...] | None = None  # files in commits: these paths; none given: all
+
+
+NOTHING = Reads()
+HERE = Word(".", -1)
+
+# They open no file for its content, whatever their options. What they print are names, numbers and their own words.
+_QUIET = names(
+    """rm rmdir unlink touch mkdir mkfifo mknod chmod chown chgrp chattr truncate tee mktemp sync
+    echo printf : true false exit return break continue shift test [ [[ type which hash help whoami seq expr basename
+    dirname logname tty clear tput reset sleep yes factor nproc uptime free uname groups id locale getconf kill pkill
+    killall pgrep pidof wait jobs disown bg fg umask ulimit times dirs cd pushd popd pwd export declare typeset local
+    readonly unset read mapfile readarray set shopt getopts let trap eval alias unalias exec printenv ls dir lscpu"""
+)
+_GREP = names("grep egrep fgrep rgrep")
+
+_PACKERS = Row("files", "cdfklqtvnN123456789", "S", longs(
+    "stdout to-stdout decompress uncompress force keep list quiet test verbose fast best no-name name"
+))  # fmt: skip
+_PAGER = Row("files", "NRSFXeEiInQ", number=True)
+# Programs whose operands are all that they read, with these options.
+_ROWS: dict[str, Row] = {
+    "sort": Row("files", "bdfghiMnrRuVzcCms", "ktoTS", longs(
+        "ignore-case numeric-sort reverse unique human-numeric-sort version-sort key field-separator check stable "
+        "zero-terminated output temporary-directory buffer-size parallel general-numeric-sort month-sort random-sort "
+        "ignore-leading-blanks dictionary-order merge"
+    ), longs("output key field-separator buffer-size temporary-directory parallel"), globs=False),
+    "uniq": Row("files", "cdDiuz", "fsw", longs("count repeated unique ignore-case skip-fields"), globs=False),
+    "split": Row("files", "dxeuz", "abCln", longs(
+        "bytes lines number numeric-suffixes suffix-length verbose additional-suffix"
+    ), globs=False),
+    "base64": Row("files", "di", "w", longs("decode ignore-garbage wrap")),
+    "base32": Row("files", "di", "w", longs("decode ignore-garbage wrap")),
+    "iconv": Row("files", "cs", "fto", longs("from-code to-code output"), longs("from-code to-code output")),
+    "fmt": Row("files", "cstu", "wgp", longs("width split-only uniform-spacing"), number=True),
+    "pr": Row("files", "acdfFJmrtT", "ehilnNoSsw"),
+    "unexpand": Row("files", "a", "t", longs("all first-only tabs")),
+    "xxd": Row("files", "beipru", "clsgo", globs=False),
+    "tail": TABLE["tail"]._replace(values="ncs", longs=TABLE["tail"].longs | longs("pid retry sleep-interval")),
+    **dict.fromkeys(names("gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd zcat bzcat xzcat zstdcat"), _PACKERS),
+    **dict.fromkeys(names("less more"), _PAGER),
+    **dict.fromkeys(names("sha224sum sha384sum b2sum sum"), TABLE["md5sum"]),
+    "unzip": Row("files", "loqvptnjXZ12", "dx"),
+}  # fmt: skip
+_COPY = Row("files", "abdfHilLnpPrRsTuvxZ", "tS", longs(
+    "archive attributes-only backup copy-contents debug dereference no-dereference force interactive link no-clobber "
+    "no-target-directory one-file-system parents preserve no-preserve recursive reflink remove-destination sparse "
+    "strip-trailing-slashes suffix symbolic-link target-directory update verbose"
+), longs("target-directory suffix"))  # fmt: skip
+_COPIERS: dict[str, Row] = {
+    "cp": _COPY,
+    "install": Row("files", "bcCdDpTv", "mogtS", longs(
+        "compare directory mode owner group preserve-timestamps target-directory verbose no-target-directory backup"
+    ), longs("mode owner group target-directory")),
+    "rsync": Row("files", "avzrhPnulptgoDHAXSqciCxRLkKWEOJ8", "", longs(
+        "archive verbose delete delete-after delete-before delete-during delete-excluded dry-run progress exclude "
+        "include recursive compress human-readable stats partial itemize-changes checksum links copy-links "
+        "copy-dirlinks info update existing ignore-existing size-only times perms mkpath relative no-perms no-owner "
+        "no-group max-size min-size bwlimit timeout"
+    ), longs("exclude include")),
+    "zip": Row("files", "rqjymvXDoSu0123456789", "", longs("recurse-paths quiet junk-paths symlinks")),
+    "mv": Row("files", "bfinTuvZ", "tS", longs(
+        "backup debug force interactive no-clobber no-target-directory strip-trailing-slashes suffix target-directory "
+        "update verbose exchange no-copy"
+    ), longs("target-directory suffix")),
+    "ln": Row("files", "bdFfiLnPrsTv", "tS", longs(
+        "backup directory force interactive logical no-dereference physical relative symbolic suffix target-directory "
+        "no-target-directory verbose"
+    ), longs("target-directory suffix")),
+    "link": Row("files"),
+}  # fmt: skip
+_TAR = Row("files", "cxtrukzjJaZvphSmoOPUwWlnsG", "fCb", longs(
+    "create extract get list append update gzip bzip2 xz zstd auto-compress verbose file directory dereference "
+    "preserve-permissions same-permissions exclude strip-components one-file-system keep-old-files overwrite "
+    "no-same-owner no-same-permissions owner group mode mtime sort to-stdout exclude-vcs exclude-vcs-ignores wildcards "
+    "no-recursion numeric-owner totals transform xform absolute-names touch warning ignore-failed-read format"
+), longs(
+    "file directory exclude strip-components owner group mode mtime sort transform xform warning format"
+), globs=True)  # fmt: skip
+_DD = re.compile(r"(?:if|of|bs|ibs|obs|count|skip|seek|conv|status|iflag|oflag|cbs)=")
+_PAGE = re.compile(r"[A-Za-z0-9_.+:][A-Za-z0-9_.+:-]*\Z", re.ASCII)  # of a manual: with a slash it is a file
+
+# Subcommands that ask a service, or list what is installed.
+_ASKING: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("docker", "podman"), names("ps images logs inspect version info stats port")),
+    "npm": names("ls list outdated view info ping whoami root prefix"),
+    **dict.fromkeys(("pip", "pip3"), names("list show freeze check")),
+    "systemctl": names("status is-active is-enabled list-units show restart start stop"),
+    "gh": names("pr-list pr-view pr-status pr-checks issue-list issue-view run-list run-view repo-view"),
+    "apt": names("list show search policy"),
+}
+_PLAIN_WORD = re.compile(
+    r"-[aglqn]\Z|--(?:all|json|global|depth|tail|since|limit|state)(?:=[\w.,-]*)?\Z|[^-@]", re.ASCII
+)
+
+
+def reads(words: tuple[Word, ...]) -> Reads:
+    """`words`: a command that runs for certain, its name one static string."""
+    name = family(base(words[0].text))
+    if name == "git" or name.startswith("git-"):
+        from mainspring.permissions.shell.reads_git import git_reads
+
+        return git_reads(words)
+    if name in RUNNERS:
+        return _runner(name, words)
+    if name in SHELLS or name in ("source", "."):
+        return NOTHING  # a string is looked into; a file or its input makes the line not resolvable
+    plain = (Word(name, words[0].start, bare=True), *words[1:])
+    found = _by_program(name, plain)
+    return found if found is not None else Reads(unknown=f"what '{name}' reads cannot be told from its words")
+
+
+def _runner(name: str, words: tuple[Word, ...]) -> Reads:
+    """It reads nothing by itself, if it is certain where the inner command begins."""
+    if name == "command" and any(word.text in ("-v", "-V") for word in words[1:2]):
+        return NOTHING
+    known = inner_start(RUNNERS[name], words, 0, len(words))[1]
+    return NOTHING if known else Reads(unknown=f"what '{name}' runs, and so what that reads, cannot be told")
+
+
+def _by_program(name: str, words: tuple[Word, ...]) -> Reads | None:
+    """None: not enumerable."""
+    if name in _QUIET:
+        return NOTHING
+    if name in _GREP or name in ("rg", "diff"):
+        return _search(name, words)
+    if name in _COPIERS:
+        return _copied(name, words)
+    match name:
+        case "find":
+            return None if any(word.text.startswith("-files0-from") for word in words) else NOTHING
+        case "tar":
+            return _packed(words)
+        case "sed" | "gsed":
+            return None if sed_runs(words) else NOTHING
+        case "awk" | "gawk" | "mawk" | "nawk":
+            return None if awk_runs(words) or any("ARG" in word.text for word in words) else NOTHING
+        case "dd":
+            return NOTHING if all(_DD.match(word.text) for word in words[1:]) else None
+        case "man":
+            return NOTHING if all(word.exact and _PAGE.match(word.text) for word in words[1:]) else None
+        case "curl" | "wget":
+            return NOTHING if _fetches(name, words) else None
+        case _:
+            return _listed(name, words)
+
+
+def _listed(name: str, words: tuple[Word, ...]) -> Reads | None:
+    if files_read(words) is not None:
+        return NOTHING
+    if name in _ROWS:
+        operands = row_operands(_ROWS[name], words)
+        return None if operands is None else Reads(files=tuple(operands))
+    return NOTHING if _asks(name, words) else None
+
+
+def _asks(name: str, words: tuple[Word, ...]) -> bool:
+    texts = [word.text for word in words[1:]]
+    first = "-".join(texts[:2]) if name == "gh" else "".join(texts[:1])
+    return first in _ASKING.get(name, ()) and all(word.exact and _PLAIN_WORD.match(word.text) for word in words[1:])
+
+
+# --- searching -----------------------------------------------------------------------------------------------------
+
+
+def _search(name: str, words: tuple[Word, ...]) -> Reads | None:
+    if name == "diff":  # of two folders it compares what is in them, also without `-r`
+        operands = row_operands(TABLE["diff"], words)
+        return None if operands is None else Reads(trees=tuple([Tree(word) for word in operands]))
+    named = files_read((Word("rg" if name == "rg" else "grep", -1, bare=True), *words[1:]))
+    if named is None:
+        return None
+    if name == "rg":
+        hidden = _has(words, "u.", "--hidden --no-ignore")
+        return Reads(trees=tuple([Tree(word, hidden, follow=False) for word in named or [HERE]]))
+    follow = _has(words, "R")
+    if name != "rgrep" and not follow and not _has(words, "r", "--recursive") and not _folders_too(words):
+        return NOTHING
+    return Reads(trees=tuple([Tree(word, follow=follow) for word in named or [HERE]]))
+
+
+def _has(words: tuple[Word, ...], shorts: str, long: str = "") -> bool:
+    """Errs on the side of yes: a letter in the value of another option counts."""
+    wanted = long.split()
+    for word in words[1:]:
+        if word.text.startswith("--"):
+            if word.text.partition("=")[0] in wanted:
+                return True
+        elif word.text.startswith("-") and any(letter in word.text for letter in shorts):
+            return True
+    return False
+
+
+def _folders_too(words: tuple[Word, ...]) -> bool:
+    """`grep -d recurse`, `-drecurse`, and shortened: any value but the two others."""
+    texts = [word.text for word in words]
+    for text, following in zip(texts[1:], [*texts[2:], ""], strict=True):
+        if text.startswith("-") and not text.startswith("--") and "d" in text:
+            value = text.partition("d")[2] or following
+            if value not in ("skip", "read"):
+                return True
+    return False
+
+
+# --- copying and packing ---------------------------------------------------------------------------------------------
+
+
+def _copied(name: str, words: tuple[Word, ...]) -> Reads | None:
+    if row_operands(_COPIERS[name], words) is None:
+        return None
+    # What `mv` and `ln` give a new name is not what a rule calls it, nor is what lies in it.
+    named = name in ("mv", "ln", "link")
+    whole = named or _has(words, "rRa", "--recursive --archive --recurse-paths")
+    return Reads(trees=tuple([Tree(word, expand=named) for word in touched(words).reads])) if whole else NOTHING
+
+
+def _packed(words: tuple[Word, ...]) -> Reads | None:
+    """`tar`: what it packs, or the archive that it opens. `-C` says where its operands are."""
+    first = words[1].text if len(words) > 1 else ""
+    if first and not first.startswith("-"):  # `tar czfC x.tgz dir src`: its letters take their values in order
+        valued = [letter for letter in first if letter in _TAR.values]
+        given = [Word(f"-{letter}{word.text}", word.start) for letter, word in zip(valued, words[2:], strict=False)]
+        flags = "".join([letter for letter in first if letter not in valued])
+        words = (words[0], Word(f"-{flags}", words[1].start), *given, *words[2 + len(given) :])
+    operands = row_operands(_TAR, words)
+    if operands is None:
+        return None
+    if not _has(words, "cru", "--create --append --update"):
+        return Reads(files=tuple(_values_of("f", "--file", words)))
+    return Reads(trees=tuple([Tree(word) for word in (*operands, *_values_of("C", "--directory", words))]))
+
+
+def _values_of(letter: str, long: str, words: tuple[Word, ...]) -> list[Word]:
+    found: list[Word] = []
+    for word, following in zip(words, (*words[1:], None), strict=True):
+        text = word.text
+        name, equals, value = text.partition("=")
+        if name == long and equals:
+            found.append(Word(value, word.start))
+        elif name == long or (text.startswith("-") and not text.startswith("--") and text.endswith(letter)):
+            found.extend([following] if following is not None else [])
+        elif text.startswith("-") and not text.startswith("--") and letter in text:
+            found.append(Word(text.partition(letter)[2], word.start, many=word.many))
+    return found
+
+
+# --- from the network ------------------------------------------------------------------------------------------------
+
+_ADDRESS = re.compile(r"(?:https?://[A-Za-z0-9.-]+|[A-Za-z0-9.-]+)(?::[0-9]+)?(?:[/?][^{}\[\]]*)?\Z", re.ASCII)
+_CURL = Row("data", "fsSkLvIigO0#qaNGj46", "oXAmHdDwueryx", longs(
+    "fail silent show-error insecure location verbose head include remote-name compressed request header data "
+    "data-raw json output max-time connect-timeout retry user-agent user http1.1 http2 write-out get fail-with-body "
+    "retry-delay create-dirs no-progress-meter progress-bar referer tlsv1.2 dump-header"
+), longs(
+    "request header data data-raw json output max-time connect-timeout retry user-agent user write-out "
+    "retry-delay referer dump-header"
+))  # fmt: skip
+_WGET = Row("data", "qcSvNbr46", "OoPTtU", longs(
+    "quiet continue spider verbose no-verbose output-document output-file directory-prefix timeout tries user-agent "
+    "header no-check-certificate show-progress no-clobber server-response"
+), longs("output-document output-file directory-prefix timeout tries user-agent header"))  # fmt: skip
+
+
+def _fetches(name: str, words: tuple[Word, ...]) -> bool:
+    """Whether it only asks servers: no `file://`, no data or settings from a file (`-d @x`, `-T x`, `-K x`)."""
+    if not all(word.exact for word in words) or any(_from_file(word.text) for word in words):
+        return False
+    operands = row_operands(_CURL if name == "curl" else _WGET, words)
+    return operands is not None and all(_ADDRESS.match(word.text) for word in operands)
+
+
+def _from_file(text: str) -> bool:
+    return text.startswith("@") or "=@" in text or (text.startswith("-") and not text.startswith("--") and "@" in text)

@@ -1,0 +1,100 @@
+"""What lies below a folder, and what git tracks in it: two questions that a permission decision asks of the disk.
+
+Both are bounded, because a decision must not wait for a large disk. A bound that is reached is an answer of its own,
+never an empty one.
+"""
+
+# ruff: noqa: PTH112, PTH120, PTH123  # pathlib takes 8 ms to load
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+MOST_ENTRIES = 20_000
+LARGEST_INDEX = 20_000_000  # bytes
+FIRST_ENTRY = 12  # where the entries of a git index begin
+HEAD = 62  # bytes before a name, with SHA-1
+EXTENDED = 2  # more of them, for some entries
+PLAIN_VERSIONS = (2, 3)  # in version 4 a name is stored by its difference to the one before
+
+
+class Entry(NamedTuple):
+    path: str
+    is_link: bool
+    is_folder: bool
+
+
+class TooManyError(Exception):
+    """There is more below the folder than a decision looks at."""
+
+
+class Disk:
+    """The real one. Tests need no other: they make files."""
+
+    def list_folder(self, folder: str) -> list[Entry]:
+        """Empty if it is no folder, or cannot be read: then a command cannot read it, either."""
+        found: list[Entry] = []
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    found.append(Entry(entry.path, entry.is_symlink(), entry.is_dir(follow_symlinks=False)))
+        return found
+
+    def walk(self, folder: str, most: int = MOST_ENTRIES, skipped: str = "") -> Iterator[Entry]:
+        """Everything below a folder, without following links, and without what is in a folder named `skipped`."""
+        left = most
+        folders = [folder]
+        for one in folders:  # it grows while we go
+            for entry in self.list_folder(one):
+                left -= 1
+                if left < 0:
+                    raise TooManyError(folder)
+                yield entry
+                if entry.is_folder and not (skipped and entry.path.endswith(f"/{skipped}")):
+                    folders.append(entry.path)
+
+    def repository(self, folder: str) -> str | None:
+        """The top of the working tree that git finds from a folder."""
+        while not os.path.lexists(f"{folder}/.git"):
+            if folder in ("/", ""):
+                return None
+            folder = os.path.dirname(folder)
+        return folder
+
+    def tracked(self, top: str) -> list[str] | None:
+        """The names in the index of a repository, from its top; None: they cannot be told."""
+        try:
+            with open(f"{top}/.git/index", "rb") as file:
+                data = file.read(LARGEST_INDEX + 1)
+        except FileNotFoundError:
+            return [] if os.path.isdir(f"{top}/.git/objects") else None  # nothing was added yet
+        except OSError:
+            return None  # a worktree or a submodule: its index is elsewhere
+        return _names(data) if len(data) <= LARGEST_INDEX else None
+
+    def git_aliases(self, folder: str, home: str) -> dict[str, str] | None:
+        """What `git NAME` may stand for in a folder; None: it cannot be told."""
+        from mainspring.processes.git_aliases import git_aliases
+
+        return git_aliases(self.repository(folder), home)
+
+
+def _names(data: bytes) -> list[str] | None:
+    if data[:4] != b"DIRC" or int.from_bytes(data[4:8], "big") not in PLAIN_VERSIONS or b"link" in data[-2_000:]:
+        return None  # `link`: most names are in another, shared index
+    at, found = FIRST_ENTRY, list[str]()
+    for _ in range(int.from_bytes(data[8:FIRST_ENTRY], "big")):
+        flags = data[at + HEAD - 2 : at + HEAD]
+        begins = at + HEAD + (EXTENDED if flags and flags[0] & 0x40 else 0)
+        end = data.find(b"\0", begins)
+        if end <= begins or min(end - begins, 0xFFF) != int.from_bytes(flags, "big") & 0xFFF:
+            return None  # no index with hashes of this size
+        found.append(os.fsdecode(data[begins:end]))
+        at += (end - at + 8) & ~7  # one to eight zeros behind each
+    return found
+
+
+DISK = Disk()
