@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import random
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -539,7 +540,27 @@ stdbuf -o0 cat .env
 unshare -r cat .env
 chroot . cat .env
 script -qc 'cat .env' /dev/null
+ln -s ../.env src/x && cat src/x
+ln -s ../secrets src/x && cat src/x/plain.txt
+ln -s ../secrets src && cat src/secrets/plain.txt
+ln -st src ../secrets && cat src/secrets/plain.txt
+ln -s ../secrets/plain.txt src/x; head src/x
+tar xf evil.tar && cat evil
+tar -xf evil.tar; cat evil
+git checkout -q evil && cat README.md
+git switch -q evil; cat README.md
+git tag x $(git rev-parse HEAD~1:.env); git show --stat x
+git show --stat stored
+cat .git/objects/*/* | wc
+tar cf - .git
+cp -r .git ../g && git --git-dir=../g show HEAD~1
 flock x cat .env
+grep -drecurse sword
+grep -ndrec sword
+grep -rh sword
+grep -rhe sword
+grep -r --regexp=sword
+rgrep sword
 """
 
 BENIGN = """
@@ -654,13 +675,8 @@ tee copy.md < README.md
 dd if=README.md of=copy.md
 xargs -n1 echo < README.md
 jq . package.json
-python3 --version
-node --version
 timeout 5 cat README.md
 command -v git
-man ls
-npm ls
-pip list
 """
 
 
@@ -777,14 +793,29 @@ def make_project(project: Path, *, tracked: bool) -> None:
     else:
         steps += [["rm", "-q", "--cached", *DENIED], ["commit", "-qm", "last"]]
     steps += [["config", "alias.peek", "show HEAD~1:.env"], ["config", "alias.leak", "!cat .env"]]
-    steps += [["config", "alias.pl", "log -p"]]
+    steps += [["config", "alias.pl", "log -p"], ["tag", "stored", "HEAD~1:.env"]]
     for step in steps:
         who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
         subprocess.run(["git", *who, *step], cwd=project, check=True, stdin=subprocess.DEVNULL)
+    _plant_links(project)
     if tracked:
         (project / ".env").write_text(f"TOKEN={SECRET}\nMORE={SECRET}\n")
     else:
         (project / ".gitignore").write_text("*.key\n.env\nsecrets\n")
+
+
+def _plant_links(project: Path) -> None:
+    """An archive and a branch that hold links to a denied file."""
+    evil = project / "evil"
+    evil.symlink_to(".env")
+    with tarfile.open(project / "evil.tar", "w") as archive:
+        archive.add(evil, "evil")
+    evil.unlink()
+    steps = (
+        "git checkout -q -b evil; ln -sf .env README.md; git add README.md; git commit -qm evil; git checkout -q main"
+    )
+    steps = "export GIT_{AUTHOR,COMMITTER}_{NAME,EMAIL}=a; " + steps
+    subprocess.run(["bash", "-ec", steps], cwd=project, check=True, stdin=subprocess.DEVNULL)
 
 
 _RAW = SECRET.encode()

@@ -19,7 +19,7 @@ from mainspring.permissions.rules import Rule, glob_matches
 from mainspring.permissions.shell import rough
 from mainspring.permissions.shell.look import FOUND, base, is_runner, look, option_values
 from mainspring.permissions.shell.programs import GIT_COMMANDS, git_subcommand
-from mainspring.permissions.shell.reads import Reads, Tree, reads
+from mainspring.permissions.shell.reads import Reads, Tree, may_make_links, reads
 from mainspring.permissions.shell.removals import Ground, critical
 from mainspring.permissions.shell.strangers import may_run, may_run_values
 from mainspring.permissions.shell.touches import emptied, places, touched
@@ -280,7 +280,15 @@ class _Line:
         for ask in asks:
             for cwd in self.here.cwds:
                 self._elsewhere(ask.path, cwd)
+        if self.rules.reading and not self.files.policy.reads_enforced and self._reads_what_it_unpacks():
+            self.unenumerated.append("it may put links in the place of the files that it reads, and a rule denies some")
         return asks
+
+    def _reads_what_it_unpacks(self) -> bool:
+        others = [words for words in self.run if not may_make_links(words)]
+        if len(others) == len(self.run):
+            return False
+        return any(touched(words).reads for words in others) or any(redirect.op == "<" for redirect in self.redirects)
 
     def _emptied(self, folder: Word) -> None:
         for cwd in self.here.cwds:

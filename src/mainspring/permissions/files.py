@@ -18,7 +18,8 @@ from mainspring.processes.paths import PathRefused, Resolved
 from mainspring.processes.protected import is_protected
 
 MOST_HIDDEN = 200_000  # files and folders that are looked at for a sandbox, once a session
-_ELSEWHERE = re.compile(r"/proc/(?!self/fd/[0-2]\Z)[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd|map_files)(?:/|\Z)")
+_ELSEWHERE = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd|map_files)(?:/|\Z)")
+_OPEN_ALREADY = re.compile(r"/dev/(?:stdin|stdout|stderr|fd/[0-9]+)\Z", re.ASCII)
 Access = Literal["read", "write"]
 
 
@@ -162,11 +163,10 @@ class Files:
 
     def leads_elsewhere(self, path: str, at: str) -> bool:
         """`/proc/self/cwd/x`: the kernel says where it leads, and for each process something else."""
-        try:
-            names = self.resolve(path, at).names
-        except PathRefused:
+        if _OPEN_ALREADY.match(path):
             return False
-        return any(_ELSEWHERE.match(name) for name in names)
+        full = posixpath.normpath(posixpath.join(at, path))
+        return any(_ELSEWHERE.match(name) for name in (full, *self.names(full)))
 
     def holds_commits(self, path: str, at: str, *, whole: bool) -> bool:
         """Whether a path is in the object store of a repository in which a rule may be about a file. `whole`: all of
@@ -185,6 +185,8 @@ class Files:
         path = posixpath.normpath(posixpath.join(at, self.policy.home + folder[1:] if folder[:2] == "~/" else folder))
         names = [patterns.components(name) for name in self.names(path)]
         for rule in self.rules.reading:
+            if self._hits(rule, names):
+                return True
             place, bases = self._anchored(rule)
             for base in bases:
                 for name in names:

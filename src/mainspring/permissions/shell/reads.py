@@ -53,6 +53,7 @@ _QUIET = names(
 )
 _GREP = names("grep egrep fgrep rgrep")
 
+_GREP_ROW = TABLE["grep"]._replace(flags=TABLE["grep"].flags + "R")
 _PACKERS = Row("files", "cdfklqtvnN123456789", "S", longs(
     "stdout to-stdout decompress uncompress force keep list quiet test verbose fast best no-name name"
 ))  # fmt: skip
@@ -149,6 +150,21 @@ def reads(words: tuple[Word, ...]) -> Reads:
     return found if found is not None else Reads(unknown=f"what '{name}' reads cannot be told from its words")
 
 
+# They may put a link where a file was, or where there was nothing: nobody knows before what is read through it.
+_LINK_MAKERS = names("bsdtar cpio patch")
+_CHECKOUTS = names("checkout switch pull merge reset restore rebase cherry-pick revert stash am apply clone worktree")
+
+
+def may_make_links(words: tuple[Word, ...]) -> bool:
+    """Whether a command unpacks something: an archive, or a commit."""
+    name = base(words[0].text)
+    if name == "tar":
+        return len(words) > 1 and ("x" in words[1].text or _has(words, "x", "--extract --get"))
+    if name == "unzip":
+        return not _has(words, "lptZ")
+    return name in _LINK_MAKERS or (name == "git" and any(word.text in _CHECKOUTS for word in words[1:3]))
+
+
 def _runner(name: str, words: tuple[Word, ...]) -> Reads:
     """It reads nothing by itself, if it is certain where the inner command begins."""
     if name == "command" and any(word.text in ("-v", "-V") for word in words[1:2]):
@@ -206,9 +222,11 @@ def _search(name: str, words: tuple[Word, ...]) -> Reads | None:
     if name == "diff":  # of two folders it compares what is in them, also without `-r`
         operands = row_operands(TABLE["diff"], words)
         return None if operands is None else Reads(trees=tuple([Tree(word) for word in operands]))
-    named = files_read((Word("rg" if name == "rg" else "grep", -1, bare=True), *words[1:]))
-    if named is None:
+    operands = row_operands(TABLE["rg"] if name == "rg" else _GREP_ROW, words)
+    given = any(_PATTERN.match(word.text) for word in words)
+    if operands is None or (operands and not given and not operands[0].exact):
         return None
+    named = operands if given else operands[1:]
     if name == "rg":
         hidden = _has(words, "u.", "--hidden --no-ignore")
         return Reads(trees=tuple([Tree(word, hidden, follow=False) for word in named or [HERE]]))
@@ -216,6 +234,9 @@ def _search(name: str, words: tuple[Word, ...]) -> Reads | None:
     if name != "rgrep" and not follow and not _has(words, "r", "--recursive") and not _folders_too(words):
         return NOTHING
     return Reads(trees=tuple([Tree(word, follow=follow) for word in named or [HERE]]))
+
+
+_PATTERN = re.compile(r"-[abcEFGhHiIlLnoPqrRsSTuUvVwxyZzN.]*e|--regexp|--files\Z")
 
 
 def _has(words: tuple[Word, ...], shorts: str, long: str = "") -> bool:
@@ -250,7 +271,17 @@ def _copied(name: str, words: tuple[Word, ...]) -> Reads | None:
     # What `mv` and `ln` give a new name is not what a rule calls it, nor is what lies in it.
     named = name in ("mv", "ln", "link")
     whole = named or _has(words, "rRa", "--recursive --archive --recurse-paths")
-    return Reads(trees=tuple([Tree(word, expand=named) for word in touched(words).reads])) if whole else NOTHING
+    if not whole:
+        return NOTHING
+    found = touched(words)
+    sources = [*found.reads]
+    if name == "ln":
+        for target in found.writes:  # of a symbolic link, what it leads to is seen from where it lies
+            folder = target.text.rpartition("/")[0]
+            sources += [
+                Word(f"{place}/{word.text}", -1) for word in found.reads for place in (folder, target.text) if place
+            ]
+    return Reads(trees=tuple([Tree(word, expand=named) for word in sources]))
 
 
 def _packed(words: tuple[Word, ...]) -> Reads | None:

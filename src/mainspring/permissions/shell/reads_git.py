@@ -27,7 +27,7 @@ _RAW = "%(raw"  # a format that prints the object itself
 _SUMMARY = longs("stat shortstat numstat name-only name-status summary dirstat raw quiet no-patch")
 _NO_PATCH = SHOWING - longs("patch word-diff unified function-context check") | _SUMMARY
 _QUIET_LETTERS = "snzbwRMGSi"
-_HEAD = re.compile(r"(?=[A-Za-z0-9/_.-]*[^a-f0-9~^])[A-Za-z0-9/_.-]+[~^0-9]*\Z", re.ASCII)  # no number of an object
+_HEAD = re.compile(r"(?:HEAD|@)(?:[~^][0-9]*)*\Z", re.ASCII)  # any other name may be one for a file
 
 _COMMON = "quiet verbose dry-run force"
 # Forms that write. What they print are names and numbers; with other options they may show patches.
