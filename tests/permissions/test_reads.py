@@ -97,6 +97,9 @@ ls .git
 cat .gitignore
 git log -p -- x.py
 git pull -q
+git checkout x && git status
+git checkout x && ls src
+npm() { ls; }; npm test
 """
 )
 UNKNOWN = lines(
@@ -195,6 +198,11 @@ cp -r .git x
 tar xf x.tar; cat y
 tar --extract -f x.tar && cat y
 unzip x.zip && cat y
+unzip x.zip && read z < y
+npm test; npm() { ls; }
+npm() { ls; }; unset npm; npm test
+npm() { ls; }; command npm test
+git show HEAD~1 HEAD:x.py
 git checkout x && cat y
 shuf x
 """

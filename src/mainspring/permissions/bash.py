@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 import shlex
 from collections.abc import Iterator
 from typing import Literal
@@ -11,19 +10,19 @@ from typing import Literal
 from msgspec.structs import replace
 
 from mainspring.permissions import commands
-from mainspring.permissions.coverage import Coverage, may_cover
+from mainspring.permissions.coverage import Coverage
 from mainspring.permissions.files import Access, Ask, Files
 from mainspring.permissions.places import MOST_FOLDERS, here
 from mainspring.permissions.policy import Findings
-from mainspring.permissions.rules import Rule, glob_matches
+from mainspring.permissions.reading import Reading
+from mainspring.permissions.rules import Rule
 from mainspring.permissions.shell import rough
 from mainspring.permissions.shell.look import FOUND, base, is_runner, look, option_values
 from mainspring.permissions.shell.programs import GIT_COMMANDS, git_subcommand
-from mainspring.permissions.shell.reads import Reads, Tree, may_make_links, reads
 from mainspring.permissions.shell.removals import Ground, critical
 from mainspring.permissions.shell.strangers import may_run, may_run_values
 from mainspring.permissions.shell.touches import emptied, places, touched
-from mainspring.permissions.shell.values import UNKNOWN, Word
+from mainspring.permissions.shell.values import Word
 from mainspring.permissions.shell.words import SEPARATOR
 from mainspring.permissions.sorted_rules import Command
 from mainspring.permissions.targets import (
@@ -38,11 +37,8 @@ from mainspring.permissions.targets import (
     shown,
 )
 from mainspring.processes.git_aliases import AUTOCORRECT
-from mainspring.processes.paths import PathRefused
 
 _PUT_IN = frozenset({FOUND, "{}"})  # in `Word.names`: by `find`, or by `xargs` and its like
-_MAGIC = re.compile(r"[*?\[\]\\:^]")  # in a path that git is given
-_STAGE = re.compile(r"\A:[0-3]:")
 MOST_ALIASES = 5  # that lead to one another
 _GIT_FOLDER = frozenset({"-C", "--git-dir", "--work-tree"})
 MOST_GIVEN = 50  # words of a command that may be handed on; with more its name alone counts
@@ -270,126 +266,30 @@ class _Line:
         for words in self.run:
             for folder in emptied(words):
                 self._emptied(folder)
-            if self.rules.reading:
-                self._reads(words, asks)
+        reading = self._reading()
+        for word in reading.files:
+            self._file_word(word, "read", asks, known=True)
         for found in self.touched:
             for word in found.reads:
                 self._file_word(word, "read", asks, known=found.known)
             for word in found.writes:
                 self._file_word(word, "write", asks, known=found.known)
         for ask in asks:
-            for cwd in self.here.cwds:
-                self._elsewhere(ask.path, cwd)
-        if self.rules.reading and not self.files.policy.reads_enforced and self._reads_what_it_unpacks():
-            self.unenumerated.append("it may put links in the place of the files that it reads, and a rule denies some")
+            reading.named(ask.path)
+        self.never.extend(reading.doubts)
+        self.unenumerated.extend(reading.unenumerated)
         return asks
 
-    def _reads_what_it_unpacks(self) -> bool:
-        others = [words for words in self.run if not may_make_links(words)]
-        if len(others) == len(self.run):
-            return False
-        return any(touched(words).reads for words in others) or any(redirect.op == "<" for redirect in self.redirects)
+    def _reading(self) -> Reading:
+        reading = Reading(self.sight, self.here, self.files)
+        if self.rules.reading:
+            reading.check([words for words in self.run if words not in self.aliased], self.redirects)
+        return reading
 
     def _emptied(self, folder: Word) -> None:
         for cwd in self.here.cwds:
             if not folder.exact or self.files.begins_in(path_of(folder), cwd):
                 self.never.append(f"it is about all of '{shown(folder)}', and a rule is about something in it")
-
-    # --- what a command reads besides the files that it names ----------------------------------------------------
-
-    def _reads(self, words: tuple[Word, ...], asks: list[Ask]) -> None:
-        """Where a rule denies reading, a command is free only if all that it reads is known (settled 40)."""
-        if self._is_function(words[0]) or words in self.aliased:
-            return
-        found = reads(words)
-        for word in found.files:
-            self._file_word(word, "read", asks, known=True)
-        for tree in found.trees:
-            self._tree(tree)
-        doubt = found.unknown if found.unknown and not self.files.policy.reads_enforced else ""
-        doubt = doubt or self._content(found)
-        if doubt and not self._is_vouched(words):
-            self.unenumerated.append(f"{doubt}, and a rule keeps files from being read: {self.rules.reading[0].text}")
-
-    def _is_function(self, name: Word) -> bool:
-        """Of the line: what is in it is seen by itself."""
-        return any(name.text == defined for script in self.sight.scripts for defined, _ in script.functions)
-
-    def _is_vouched(self, words: tuple[Word, ...]) -> bool:
-        """An allow rule names the command. One for every command does not."""
-        return any(
-            pattern is not None and pattern.words and commands.covers(pattern, words) and may_cover(pattern, words)
-            for _, pattern in self.rules.allow
-        )
-
-    def _tree(self, tree: Tree) -> None:
-        for cwd in self.here.cwds:
-            found = self._expanded(tree, cwd)
-            self._elsewhere(path_of(tree.word), cwd, whole=True)
-            if found is None or any(
-                self.files.read_in_passing(path, cwd, hidden=tree.hidden, follow=tree.follow) for path in found
-            ):
-                self.never.append(f"it is about all of '{shown(tree.word)}', and a rule is about something in it")
-
-    def _elsewhere(self, path: str, cwd: str, *, whole: bool = False) -> None:
-        if self.files.leads_elsewhere(path, cwd):
-            self.never.append(f"'{path}' leads somewhere that only the kernel knows")
-        if self.files.holds_commits(path, cwd, whole=whole):
-            self.never.append(f"'{path}' holds files as they were, and a rule is about some")
-
-    def _expanded(self, tree: Tree, cwd: str) -> list[str] | None:
-        """The paths that a word stands for; None: not known."""
-        word = tree.word
-        if word.exact:
-            return [path_of(word)]
-        folder, _, last = path_of(word).rpartition("/")
-        if not (tree.expand and word.glob) or UNKNOWN in folder:
-            return None
-        start = posixpath.join(cwd, folder)
-        listed = [entry.path.rpartition("/")[2] for entry in self.files.disk.list_folder(start)]
-        return [posixpath.join(start, name) for name in listed if glob_matches(last.split(UNKNOWN), name)]
-
-    def _content(self, found: Reads) -> str:
-        """Why git may print files that a rule is about, or ""."""
-        if found.history is None and not found.tracked:
-            return ""
-        for cwd in self.here.cwds:
-            top = self.files.disk.repository(cwd)
-            words = found.history or ()
-            in_tree = found.tracked and all(self._kind(word, cwd) in ("file", "folder") for word in words)
-            if in_tree and not self.files.tracks_what_a_rule_is_about(top):
-                continue
-            reason = self._commits(words, cwd, top)
-            if reason:
-                return reason
-        return ""
-
-    def _commits(self, words: tuple[Word, ...], cwd: str, top: str | None) -> str:
-        limited = False
-        for word in words:
-            _, colon, path = _STAGE.sub(":", word.text).partition(":")
-            if colon and not path.startswith(("/", "(", "!", "^")):  # `HEAD:path`; of a patch nothing is shown
-                limited = True
-                start = cwd if path.startswith(("./", "../")) or top is None else top
-                if self.files.is_named_by_a_rule(path, start):
-                    return f"git would print '{path}'"
-                continue
-            kind = self._kind(word, cwd)
-            if kind == "file" or (kind == "folder" and not self.files.may_hold(word.text, cwd)):
-                limited = True
-            elif kind == "folder":
-                return f"git would print what is or was in '{word.text}'"
-        if limited or not self.files.may_hold(top or self.files.policy.root or cwd, cwd):
-            return ""
-        return "git would print what files are or were in"
-
-    def _kind(self, word: Word, cwd: str) -> str:
-        if _MAGIC.search(word.text):
-            return "missing"
-        try:
-            return self.files.resolve(word.text, cwd).kind
-        except PathRefused:
-            return "missing"
 
     def _file_word(self, word: Word, access: Access, asks: list[Ask], *, known: bool) -> None:
         if not word.exact:
