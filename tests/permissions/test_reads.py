@@ -12,6 +12,10 @@ from mainspring.permissions import files as files_module
 from mainspring.permissions.files import Files
 from mainspring.permissions.policy import Policy
 from mainspring.permissions.rules import parse
+from mainspring.permissions.shell import reads as reads_module
+from mainspring.permissions.shell.programs import GIT_COMMANDS
+from mainspring.permissions.shell.readonly import TABLE
+from mainspring.permissions.shell.runners import RUNNERS
 from mainspring.processes import disk as disk_module
 from mainspring.processes.disk import Disk, TooManyError
 from mainspring.processes.paths import resolve
@@ -293,6 +297,36 @@ def test_links_count_where_they_are_followed(project: Path) -> None:
     (project / "src/up").unlink()
     (project / "src/lib").symlink_to("../lib")
     assert decide("cp -r src y", project, ("Read(./.env)",)) == "allow"
+
+
+def test_no_program_is_without_an_answer() -> None:
+    """Alone, and with one word that may be an option or its value."""
+    programs = {*reads_module.ROWS, *reads_module.COPIERS, *TABLE, *RUNNERS, *_OTHERS}
+    programs |= {f"git {name}" for name in GIT_COMMANDS}
+    for program in sorted(programs):
+        for word in (
+            "",
+            "-",
+            "--",
+            "-d",
+            "-f",
+            "-e",
+            "-C",
+            "-x",
+            "--file=",
+            "x",
+            ".env",
+            "x=y",
+            "-xyz",
+            "--frob",
+            ":",
+            "@",
+        ):
+            assert bash(f"{program} {word}", allow=["Bash"], deny=DENY) in ("allow", "ask", "deny")
+
+
+_ONE_WORD = "- -- -d -f -e -C -x --file= x .env x=y -xyz --frob : @"
+_OTHERS = "grep rg rgrep diff find tar sed awk dd man curl wget docker gh git git- git-log bash".split()  # noqa: SIM905
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ Names of files are no secret here: `ls`, `find` and `git status` read folders, n
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 from mainspring.permissions.shell.inline import awk_runs, sed_runs
@@ -59,7 +60,7 @@ _PACKERS = Row("files", "cdfklqtvnN123456789", "S", longs(
 ))  # fmt: skip
 _PAGER = Row("files", "NRSFXeEiInQ", number=True)
 # Programs whose operands are all that they read, with these options.
-_ROWS: dict[str, Row] = {
+ROWS: dict[str, Row] = {
     "sort": Row("files", "bdfghiMnrRuVzcCms", "ktoTS", longs(
         "ignore-case numeric-sort reverse unique human-numeric-sort version-sort key field-separator check stable "
         "zero-terminated output temporary-directory buffer-size parallel general-numeric-sort month-sort random-sort "
@@ -87,7 +88,7 @@ _COPY = Row("files", "abdfHilLnpPrRsTuvxZ", "tS", longs(
     "no-target-directory one-file-system parents preserve no-preserve recursive reflink remove-destination sparse "
     "strip-trailing-slashes suffix symbolic-link target-directory update verbose"
 ), longs("target-directory suffix"))  # fmt: skip
-_COPIERS: dict[str, Row] = {
+COPIERS: dict[str, Row] = {
     "cp": _COPY,
     "install": Row("files", "bcCdDpTv", "mogtS", longs(
         "compare directory mode owner group preserve-timestamps target-directory verbose no-target-directory backup"
@@ -179,7 +180,7 @@ def _by_program(name: str, words: tuple[Word, ...]) -> Reads | None:
         return NOTHING
     if name in _GREP or name in ("rg", "diff"):
         return _search(name, words)
-    if name in _COPIERS:
+    if name in COPIERS:
         return _copied(name, words)
     match name:
         case "find":
@@ -203,8 +204,8 @@ def _by_program(name: str, words: tuple[Word, ...]) -> Reads | None:
 def _listed(name: str, words: tuple[Word, ...]) -> Reads | None:
     if files_read(words) is not None:
         return NOTHING
-    if name in _ROWS:
-        operands = row_operands(_ROWS[name], words)
+    if name in ROWS:
+        operands = row_operands(ROWS[name], words)
         return None if operands is None else Reads(files=tuple(operands))
     return NOTHING if _asks(name, words) else None
 
@@ -253,8 +254,7 @@ def _has(words: tuple[Word, ...], shorts: str, long: str = "") -> bool:
 
 def _folders_too(words: tuple[Word, ...]) -> bool:
     """`grep -d recurse`, `-drecurse`, and shortened: any value but the two others."""
-    texts = [word.text for word in words]
-    for text, following in zip(texts[1:], [*texts[2:], ""], strict=True):
+    for text, following in pairwise([*[word.text for word in words[1:]], ""]):
         if text.startswith("-") and not text.startswith("--") and "d" in text:
             value = text.partition("d")[2] or following
             if value not in ("skip", "read"):
@@ -266,7 +266,7 @@ def _folders_too(words: tuple[Word, ...]) -> bool:
 
 
 def _copied(name: str, words: tuple[Word, ...]) -> Reads | None:
-    if row_operands(_COPIERS[name], words) is None:
+    if row_operands(COPIERS[name], words) is None:
         return None
     # What `mv` and `ln` give a new name is not what a rule calls it, nor is what lies in it.
     named = name in ("mv", "ln", "link")
