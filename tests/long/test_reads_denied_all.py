@@ -15,6 +15,7 @@ from permissions.reading_commands import families, random_lines
 from permissions.test_reads_denied import WAYS, Field, Walled, run_those_allowed
 
 RANDOM = 4_000
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.parametrize("tracked", [False, True])

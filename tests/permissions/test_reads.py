@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from mainspring.permissions.shell.programs import GIT_COMMANDS
 from mainspring.permissions.shell.readonly import TABLE
 from mainspring.permissions.shell.runners import RUNNERS
 from mainspring.processes import disk as disk_module
-from mainspring.processes.disk import Disk, TooManyError
+from mainspring.processes.disk import Disk, Entry, TooManyError
 from mainspring.processes.paths import resolve
 from permissions.deciding import bash
 
@@ -335,7 +336,7 @@ _OTHERS = "grep rg rgrep diff find tar sed awk dd man curl wget docker gh git gi
 class Small(Disk):
     """Nearly everything is too much for it."""
 
-    def walk(self, folder: str, most: int = 2, skipped: str = "") -> object:  # type: ignore[override]
+    def walk(self, folder: str, most: int = 2, skipped: str = "") -> Iterator[Entry]:
         return super().walk(folder, 2, skipped)
 
 

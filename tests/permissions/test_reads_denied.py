@@ -73,7 +73,7 @@ class Field:
         try:
             done = subprocess.run(
                 ["bash", "-c", line], cwd=self.project, env=self.environment, stdin=subprocess.DEVNULL,
-                capture_output=True, timeout=10, check=False,
+                capture_output=True, timeout=5, check=False,
             )  # fmt: skip
             printed = done.stdout + done.stderr
         except subprocess.TimeoutExpired as error:

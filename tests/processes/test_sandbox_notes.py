@@ -61,7 +61,7 @@ def test_a_session_tells_each_call_its_own(box: Box) -> None:
             str(box.base / "state"),
             os.environ["PATH"],
             policy=lambda: gate.policy(Policy()),
-            may_read=lambda: None,
+            unreadable=lambda: ((), True),
         )
     )
 

@@ -43,6 +43,7 @@ class Files:
         self._straight: list[str] = []  # real paths, with a slash at the end, that led through no link
         self._seen_from = policy.root or cwd  # what rules are relative to
         self._checked: dict[tuple[str, str, str, str], Findings] = {}
+        self._passed: dict[tuple[str, str, bool, bool], bool] = {}
         self.rules = sort(policy.rules)
 
     def resolve(self, path: str, at: str) -> Resolved:
@@ -182,6 +183,13 @@ class Files:
         """Whether who reads all of a folder reads what a rule is about. `hidden`: also names with a dot before them;
         `follow`: also behind links. Where a rule begins in the folder, it is so whether there is such a file or not;
         else the disk is asked, unless a sandbox hides such files anyway."""
+        key = (folder, at, hidden, follow)
+        found = self._passed.get(key)
+        if found is None:
+            found = self._passed[key] = self._read_in_passing(folder, at, hidden=hidden, follow=follow)
+        return found
+
+    def _read_in_passing(self, folder: str, at: str, *, hidden: bool, follow: bool) -> bool:
         path = posixpath.normpath(posixpath.join(at, self.policy.home + folder[1:] if folder[:2] == "~/" else folder))
         names = [patterns.components(name) for name in self.names(path)]
         for rule in self.rules.reading:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from collections.abc import Sequence
 
 from mainspring.permissions import commands
@@ -39,11 +40,21 @@ class Reading:
         self.unenumerated: list[str] = []
 
     def check(self, run: Sequence[tuple[Word, ...]], redirects: Sequence[Redirect]) -> None:
+        called = self._functions()
         for words in run:
-            if not self._is_function(words[0]):
+            if id(words[0]) not in called:
                 self._command(words)
         if not self.own.policy.reads_enforced and _reads_what_it_unpacks(run, redirects):
             self.unenumerated.append("it may put links in the place of the files that it reads, and a rule denies some")
+
+    def _functions(self) -> set[int]:
+        """Names that call a function of the line, there for certain: what is in it is seen by itself."""
+        script = self.sight.script
+        if not script.functions or any(seen.words[0].text == "unset" for seen in self.sight.commands):
+            return set()
+        first = dict(reversed(script.functions))
+        called = [command.words[0] for command in script.commands if command.words]
+        return {id(word) for word in called if word.start >= first.get(word.text, sys.maxsize)}
 
     def named(self, path: str, *, whole: bool = False) -> None:
         """A path that is opened under another name than the rules know it by. `whole`: with all that is in it."""
@@ -62,14 +73,6 @@ class Reading:
         doubt = doubt or self._content(found)
         if doubt and not self._is_vouched(words):
             self.unenumerated.append(f"{doubt}, and a rule keeps files from being read: {self.rules.reading[0].text}")
-
-    def _is_function(self, name: Word) -> bool:
-        """Of the line, and there for certain: what is in it is seen by itself."""
-        script = self.sight.script
-        if not script.functions or any(seen.words[0].text == "unset" for seen in self.sight.commands):
-            return False
-        called = any(command.words and command.words[0] is name for command in script.commands)
-        return called and any(name.text == defined and name.start >= start for defined, start in script.functions)
 
     def _is_vouched(self, words: tuple[Word, ...]) -> bool:
         """An allow rule names the command. One for every command does not."""
