@@ -12,7 +12,7 @@ from mainspring.core.events import ContextReady, Shrunk
 from mainspring.core.history import History
 from mainspring.core.messages import Origin, Text, User, result, user
 from mainspring.core.updates import Boundary
-from mainspring.core.view import Drop, Edit, Fold, Replace, from_the_front, out_of_view, prune, view
+from mainspring.core.view import Drop, Edit, Fold, Replace, from_the_front, out_of_view, prune, replaced_since, view
 
 
 def message(id: str) -> User:
@@ -46,6 +46,17 @@ def test_a_replaced_result_keeps_its_place_and_its_pair() -> None:
     assert view(history, (Replace("r", short),)) == (message("a"), replace(long, content=short), message("b"))
     assert view(history, (Replace("r", (Text("first"),)), Replace("r", short)))[1].text == "[Old tool result cleared]"
     assert view(history, (Replace("a", short),))[0] == message("a")  # only results are replaced
+
+
+def test_which_results_were_replaced_since() -> None:
+    one, two, drop = Replace("e", (Text("cut"),)), Replace("f", ()), Drop(("c",))
+    same = (drop, one)
+    assert replaced_since(same, same) == ()
+    assert replaced_since((drop, one), (drop, one)) == ()
+    assert replaced_since((drop,), (drop, one, two)) == (one, two)
+    assert replaced_since((drop,), (drop, one, Drop(("a",)))) is None  # something left the view
+    assert replaced_since((drop, one), (drop,)) is None
+    assert replaced_since((one,), (two, one)) is None
 
 
 def test_a_later_fold_swallows_the_earlier_ones_it_covers() -> None:

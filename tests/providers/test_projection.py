@@ -31,7 +31,7 @@ from mainspring.core.pairing import NeverRan
 from mainspring.core.view import Drop, Edit, Fold, Replace
 from mainspring.engine.plain import marks
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.anthropic_json import encode
+from mainspring.providers.anthropic_json import MARK, encode
 from mainspring.providers.base import Broken, Conversation, ToolSpec
 from mainspring.providers.media import MOST, REMOVED
 from mainspring.providers.placing import Target
@@ -115,6 +115,63 @@ def test_growing_under_edits_leads_to_the_same_request(data: st.DataObject, mess
         history = history if message is None else history.append(message)
         quick = grown.project(history, edits, Target(SONNET, True))
         assert quick == Projection(encode).project(history, edits, Target(SONNET, True))
+
+
+@given(st.data(), st.one_of(orderly(), disorderly()))
+def test_growing_while_results_are_cut_leads_to_the_same_request(data: st.DataObject, messages: list[Message]) -> None:
+    """As by the layer that cuts large results: mostly the newest ones, and now and then an old one."""
+    target, grown, history = Target(SONNET, True), Projection(encode), History()
+    edits: tuple[Edit, ...] = ()
+    for message in messages:
+        history = history.append(message)
+        chosen = data.draw(st.sampled_from([None, message, message, messages[0]]))
+        if chosen is not None:
+            edits = (*edits, Replace(chosen.id, (Text(f"cut {len(edits)}"),)))
+        assert grown.project(history, edits, target) == Projection(encode).project(history, edits, target)
+
+
+LOOPS = {"it never thinks": (False, False), "it thinks at first": (True, False), "it thinks later": (False, True)}
+
+
+@pytest.mark.parametrize("thinks", LOOPS.values(), ids=LOOPS)
+def test_budgeted_thinking_that_comes_and_goes_makes_nothing_anew(thinks: tuple[bool, bool]) -> None:
+    """A loop that began without thinking goes on without it; the next one may think again."""
+    target, grown, history = Target(HAIKU, thinking=True, leads=True), Projection(encode), History()
+    thinking, rows = list[bool](), list[list[bytes]]()  # one that is made anew has a list of its own
+    for loop in range(4):
+        history = history.append(replace(user(f"prompt {loop}"), id=f"u{loop}"))
+        for turn in range(3):
+            quick = grown.project(history, (), target)
+            assert quick == Projection(encode).project(history, (), target)
+            thinking.append(quick.thinking)
+            rows += [] if any(quick.chunks is row for row in rows) else [quick.chunks]
+            thought = [Thinking("hm", "sig")] if thinks[turn > 0] else []
+            call, number = ToolCall(f"c{loop}-{turn}", "Look", {}), f"{loop}-{turn}"
+            history = history.append(Assistant((*thought, call), HAIKU, id=f"a{number}"))
+            history = history.append(replace(result(call.id, "fine"), id=f"r{number}"))
+        history = history.append(Assistant((Text("That is all."),), HAIKU, id=f"e{loop}"))
+    assert thinking == [True, thinks[0], thinks[0]] * 4
+    assert len(rows) == (1 if thinks[0] else 2)  # one, and one that shows no thinking
+
+
+LONG_TALK: list[Message] = [
+    Assistant((Text(f"reply {n}"),), SONNET, id=f"m{n}") if n % 2 else replace(user("x" * (n % 41) ** 2), id=f"m{n}")
+    for n in range(400)
+]
+
+
+@given(st.lists(st.sampled_from([message.id for message in LONG_TALK]), max_size=3))
+def test_marks_stand_in_a_long_conversation_as_in_a_short_one(chosen: list[str]) -> None:
+    """A long one is put together from packs of parts, and a mark may stand within one."""
+    talk = Conversation(History(LONG_TALK), system=("be kind",), marks=tuple(chosen))
+    body, plain = [Anthropic().prepare(request(), each).body for each in (talk, replace(talk, marks=()))]
+    whole = b"".join(body)
+    assert len(body) < len(LONG_TALK)
+    assert len(whole) == body.size
+    assert whole.replace(MARK, b"}") == b"".join(plain).replace(MARK, b"}")
+    blocks = [block for message in msgspec.json.decode(whole)["messages"] for block in message["content"]]
+    marked = [block["text"] for block in blocks if "cache_control" in block]
+    assert marked == [message.text for message in LONG_TALK if message.id in chosen and message.text]
 
 
 @settings(max_examples=60)

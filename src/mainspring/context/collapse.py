@@ -40,7 +40,9 @@ class Collapses:
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._staged: list[Fold] = []
-        self._looked = -1  # at the scene as it was after so many cuts
+        self._looked = -1  # at the scene as it was after so many cuts,
+        self._checked = 0  # for so many of them,
+        self._reach = 0  # which end before this group
         self._new_id = new_id
         self._failures = 0
         self._writing = False
@@ -48,8 +50,13 @@ class Collapses:
     def staged(self, scene: Scene) -> list[Fold]:
         """Those whose span is still in view, and would still make it smaller. The others are forgotten."""
         if self._looked != scene.cuts:
-            self._staged = [fold for fold in self._staged if freed_by(fold, scene) > 0]
-            self._looked = scene.cuts
+            self._looked, self._checked, self._reach = scene.cuts, 0, 0
+        if self._checked < len(self._staged):
+            good = [fold for fold in self._staged[self._checked :] if freed_by(fold, scene) > 0]
+            spans = [span for fold in good if (span := scene.span(fold.first, fold.last))]
+            self._reach = max([self._reach, *[end for _, end in spans]])
+            self._staged[self._checked :] = good
+            self._checked = len(self._staged)
         return self._staged
 
     def __call__(self, scene: Scene, aim: Aim) -> tuple[Edit, ...]:
@@ -71,8 +78,8 @@ class Collapses:
 
     def reach(self, scene: Scene) -> int:
         """Groups before this one are spoken for."""
-        spans = [span for fold in self.staged(scene) if (span := scene.span(fold.first, fold.last))]
-        return max([end for _, end in spans], default=0)
+        self.staged(scene)
+        return self._reach
 
     async def prepare(self, scene: Scene, limits: Limits, ask: Ask) -> Answered | None:
         """Stage one more, if there is enough that is old. What it cost is in the answer; None: nothing was asked."""
@@ -93,7 +100,6 @@ class Collapses:
         content = (Text(PREFACE + answer.text.strip()), *carried(words_in(groups), limits.words))
         summary = User(content, Origin.SUMMARY, id=self._new_id())
         self._staged.append(Fold(groups[0].first, groups[-1].last, summary))
-        self._looked = -1
         return answer
 
     def _next_span(self, scene: Scene, limits: Limits) -> list[Group]:

@@ -96,6 +96,7 @@ class Scene:
         self._latest = 0  # results of the last reply: the model has yet to see them
         self._results: dict[str, Item] = {}
         self._open: dict[str, tuple[Group, ToolCall]] = {}  # calls without a result
+        self._spans: dict[tuple[str, str], tuple[int, int]] = {}  # that were looked for since the last cut
         self._length = 0
         self._last: Message | None = None
         self._edits: tuple[Edit, ...] = ()
@@ -128,7 +129,7 @@ class Scene:
         counted = Meter(self.meter.fixed) if again else self.meter
         meter, self.meter = self.meter, counted
         counted.begin()
-        self.cuts += 1
+        self._cut()
         self._forget_all()
         replies = self.replies
         for message in view(state.history, state.edits):
@@ -228,18 +229,23 @@ class Scene:
 
     def apply(self, edits: tuple[Edit, ...]) -> None:
         """As the state will have them, if it takes them: else the next look will find out."""
-        self.cuts += 1
         for edit in edits:
             match edit:
                 case Replace():
                     self._replace(edit)
                 case Drop():
                     self._drop(set(edit.ids))
+                    self._cut()
                 case Fold():
                     self._fold(edit)
+                    self._cut()
                 case _:
                     assert_never(edit)
         self._edits = (*self._edits, *edits)
+
+    def _cut(self) -> None:
+        self.cuts += 1
+        self._spans.clear()
 
     def _replace(self, edit: Replace) -> None:
         item = self._results.get(edit.id)
@@ -255,6 +261,7 @@ class Scene:
                 later.before += item.size - before
         else:
             self.meter.move(self.meter.size + item.size - before)
+            self.cuts += 1
         item.cleared = item.size < WORTH_CLEARING  # else it was only cut, and can be cleared later
 
     def _drop(self, ids: set[str]) -> None:
@@ -317,9 +324,19 @@ class Scene:
         return item.size, weight(replace(item.message, content=edit.content))
 
     def span(self, first: str, last: str) -> tuple[int, int] | None:
-        """Which groups stand from one message of the history to another."""
-        start = next((at for at, group in enumerate(self.groups) if group.first == first), None)
-        end = next((at for at, group in enumerate(self.groups) if group.last == last), None)
+        """Which groups stand from one message of the history to another. A place that was found holds until a cut."""
+        if (known := self._spans.get((first, last))) is not None and self.groups[known[1] - 1].last == last:
+            return known
+        found = self._find_span(first, last)
+        if found is not None:
+            self._spans[first, last] = found
+        return found
+
+    def _find_span(self, first: str, last: str) -> tuple[int, int] | None:
+        """From the end: what is asked for most was summed up last."""
+        newest_first, groups = range(len(self.groups) - 1, -1, -1), self.groups
+        start = next((at for at in newest_first if groups[at].first == first), None)
+        end = next((at for at in newest_first if groups[at].last == last), None)
         return (start, end + 1) if start is not None and end is not None and start <= end else None
 
     def tail(self, size: int) -> int:

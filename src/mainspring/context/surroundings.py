@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from msgspec.structs import replace
 
 from mainspring.context.attachments import Attachment, missing, render
 from mainspring.context.environment import date, repository, today
 from mainspring.context.memory import Memory, Where
+from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, User
 from mainspring.core.state import State
 from mainspring.core.value import Bundle
-from mainspring.core.view import Edit, view
+from mainspring.core.view import Edit, replaced_since, view
 from mainspring.processes.paths import PathRefused, resolve
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Surroundings:
         self._git: Attachment | None = None
         self._index: Attachment | None = None
         self._looked = 0  # how much of the history was looked through for calls
+        self._prompt: User | None = None  # the last one,
+        self._prompted = 0  # in so much of the history
         self._unsure = True  # whether the view holds all that stands
         self._last: tuple[tuple[Edit, ...], str] | None = None  # the edits and the day of the last look at the view
         self._recalled = ""  # the prompt for which notes were looked up
@@ -143,11 +146,16 @@ class Surroundings:
         """What the next request must bring beside what its view holds. Costs a few `lstat` when nothing happened."""
         changed = self._look_at_calls(state)
         news = self._changes.news() if self._changes is not None else None
-        last, self._last = self._last, (state.edits, today(now))
-        again = changed or self.memory.refresh() or self._last != last or self._unsure
+        moved = self._has_moved(state.edits, today(now))
+        again = changed or self.memory.refresh() or moved or self._unsure
         wanted = missing(self._standing(now), view(state.history, state.edits), self.nonce) if again else ()
         self._unsure = bool(wanted)  # an abort may lose them on their way: look once more
         return (*wanted, *([render(news, self.nonce)] if news is not None else []))
+
+    def _has_moved(self, edits: tuple[Edit, ...], day: str) -> bool:
+        """Whether something may have left the view since the last look, or another day has begun."""
+        last, self._last = self._last, (edits, day)
+        return last is None or last[1] != day or replaced_since(last[0], edits) is None
 
     def lost(self, state: State, now: int, sent: tuple[User, ...]) -> tuple[User, ...]:
         """What the layers have just taken out of the view: `state` has their edits, `sent` is on its way already."""
@@ -158,7 +166,8 @@ class Surroundings:
         await self._ask_git()
         if self._skills is not None or self.has_skills:
             self._unsure |= self.skills.refresh()
-        return missing(await self._fitting(state), view(state.history, state.edits), self.nonce)
+        fitting = await self._fitting(state)
+        return missing(fitting, view(state.history, state.edits), self.nonce) if fitting else ()
 
     def _standing(self, now: int) -> Iterable[Attachment]:
         """What holds all the time, the most general first."""
@@ -201,12 +210,19 @@ class Surroundings:
         self._git, self._unsure = repository(found), True
 
     async def _fitting(self, state: State) -> tuple[Attachment, ...]:
-        prompt = _last_prompt(state.history.newest_first())
+        prompt = self._last_prompt(state.history)
         if prompt is None or prompt.id == self._recalled or not self._has_notes():
             return ()
         found = await self._the_notes().recall(prompt.text)
         self._recalled = prompt.id
         return found
+
+    def _last_prompt(self, history: History) -> User | None:
+        """Looks at what is new. A history that was cut begins anew with a shorter one."""
+        new = history.since(self._prompted) if len(history) >= self._prompted else history.since(0)
+        self._prompt = next((m for m in reversed(new) if is_prompt(m)), self._prompt)
+        self._prompted = len(history)
+        return self._prompt
 
     def _has_notes(self) -> bool:
         return os.path.isdir(self._around.notes)  # noqa: PTH112  # pathlib takes 8 ms to load
@@ -229,5 +245,5 @@ def _path_of(call: ToolCall) -> str:
     return said if isinstance(said, str) else ""
 
 
-def _last_prompt(newest_first: Iterable[Message]) -> User | None:
-    return next((m for m in newest_first if isinstance(m, User) and m.origin is Origin.PROMPT), None)
+def is_prompt(message: Message) -> TypeGuard[User]:
+    return isinstance(message, User) and message.origin is Origin.PROMPT

@@ -59,12 +59,26 @@ def view(history: History, edits: tuple[Edit, ...]) -> tuple[Message, ...]:
         if position < covered_until or position == len(history):
             continue
         message = history[position]
-        if message.id in dropped:
-            continue
-        if isinstance(message, ToolResult) and message.id in replaced:
-            message = replace(message, content=replaced[message.id])
-        seen.append(message)
+        if message.id not in dropped:
+            seen.append(with_content(message, replaced))
     return tuple(seen)
+
+
+def replaced_since(before: tuple[Edit, ...], now: tuple[Edit, ...]) -> tuple[Replace, ...] | None:
+    """The edits that were added, if they only replace the content of results: nothing left the view by them. None: more
+    than that has changed."""
+    if now is before:
+        return ()
+    if now[: len(before)] != before:
+        return None
+    added = [edit for edit in now[len(before) :] if isinstance(edit, Replace)]
+    return tuple(added) if len(before) + len(added) == len(now) else None
+
+
+def with_content(message: Message, replaced: dict[str, tuple[Content, ...]]) -> Message:
+    if isinstance(message, ToolResult) and message.id in replaced:
+        return replace(message, content=replaced[message.id])
+    return message
 
 
 def prune(history: History, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:

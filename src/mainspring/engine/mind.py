@@ -19,8 +19,8 @@ from mainspring.core.messages import Assistant, Block, Content, Message, Text, T
 from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.value import Bundle, as_json
-from mainspring.core.view import Fold, view
-from mainspring.engine.plain import CHARS_PER_TOKEN, estimate, marks, since_the_last_reply
+from mainspring.core.view import Fold, Replace
+from mainspring.engine.plain import CHARS_PER_TOKEN, ViewSize, estimate, marks, since_the_last_reply
 from mainspring.engine.plain import size_of as size_of_call
 from mainspring.engine.sampling import CutOffError
 from mainspring.hooks.points import Hooks, Nobody, Point
@@ -64,6 +64,7 @@ class Mind:
         self._thoughts: Afterthoughts | None = None
         self._looked = self._length = 0  # messages that were looked at, and their characters
         self._is_near = False  # the layers will soon be needed
+        self._view_size = ViewSize()
 
     @property
     def nonce(self) -> str:
@@ -77,18 +78,21 @@ class Mind:
         new = (*added, *queued)
         if self._context is None and self._is_short(state, new):
             since = new if state.totals.replies == 0 else (*since_the_last_reply(state), *new)
-            before = state.tokens if state.totals.replies else estimate(view(state.history, ())) + self._fixed_tokens
+            before = state.tokens if state.totals.replies else self._estimate(state) + self._fixed_tokens
             used, spent = self._taken()
             return Prepared(before + estimate(since), attachments=added, usage=used, cost=spent)
         made = await self.context.shrink(state, new)
         used, spent = self._taken()
         tokens = made.tokens
-        if made.edits and self._around is not None:
+        if self._around is not None and not all(isinstance(edit, Replace) for edit in made.edits):
             after = replace(state, edits=(*state.edits, *made.edits))
             again = self._around.lost(after, now, new)
             tokens += self.context.weigh(state.model, again)
             added = (*added, *again)
         return replace(made, tokens=tokens, attachments=added, usage=used, cost=spent)
+
+    def _estimate(self, state: State) -> int:
+        return self._view_size.of(state.history, ()) // CHARS_PER_TOKEN
 
     def _is_short(self, state: State, new: tuple[User, ...]) -> bool:
         """So short that no layer would do anything. Looks at what is new, once."""

@@ -19,13 +19,13 @@ from mainspring.core.events import Verdict
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ToolCall, ToolResult, User
 from mainspring.core.state import State
-from mainspring.core.view import view
+from mainspring.core.view import Edit, view
 from mainspring.engine.deps import Asking, Outcome, Question
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
-from mainspring.providers.base import Batch, Conversation, Provider, ToolSpec
+from mainspring.providers.base import Batch, Conversation, Provider, RequestCache, ToolSpec
 from mainspring.sessions.records import Journal, MemoryJournal
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Plain:
         self._tools = tuple(tools)
         self._hands: Hands | None = None
         self._journal: Journal = journal or MemoryJournal()
+        self._cache = RequestCache()
+        self._view_size = ViewSize()
         self.system = system  # may grow: see `assembly/mcp.py`
 
     @property
@@ -67,7 +69,7 @@ class Plain:
         specs = self.specs
         if policy.tools is not None:
             specs = tuple([spec for spec in specs if spec.name in policy.tools])
-        conversation = Conversation(state.history, state.edits, self.system, specs, self.marks(state))
+        conversation = Conversation(state.history, state.edits, self.system, specs, self.marks(state), self._cache)
         return self._provider.stream(request, conversation)
 
     def marks(self, state: State) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ class Plain:
     async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
         if state.totals.replies and not queued:
             return Prepared(state.tokens + estimate(since_the_last_reply(state)))
-        return Prepared(estimate((*view(state.history, state.edits), *queued)))
+        return Prepared((self._view_size.of(state.history, state.edits) + sum(map(size, queued))) // CHARS_PER_TOKEN)
 
     async def summarize(self, state: State, effect: Compact) -> Summary:  # noqa: ARG002  # nothing to do it with
         return Summary(failed="there are no context layers in this run")
@@ -159,7 +161,23 @@ def marks(history: History) -> tuple[str, ...]:
 
 
 def estimate(messages: Iterable[Message]) -> int:
-    return sum(size(message) for message in messages) // CHARS_PER_TOKEN
+    return sum(map(size, messages)) // CHARS_PER_TOKEN
+
+
+class ViewSize:
+    """Characters of what is in view. Counts what is new, and all of it when it was edited."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[History, tuple[Edit, ...]] | None = None
+        self._size = 0
+
+    def of(self, history: History, edits: tuple[Edit, ...]) -> int:
+        last, self._seen = self._seen, (history, edits)
+        if last is not None and history.extends(last[0]) and edits == last[1]:
+            self._size += sum(map(size, history.since(len(last[0]))))
+        else:
+            self._size = sum(map(size, view(history, edits)))
+        return self._size
 
 
 def size(message: Message) -> int:

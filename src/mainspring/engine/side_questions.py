@@ -27,7 +27,7 @@ from mainspring.core.money import Usage, cost, grant
 from mainspring.core.moves import thinking_budget
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.sampling import CHARS_PER_TOKEN, CutOffError
-from mainspring.providers.base import Conversation, Ended, Finished, Piece, Provider, Started, ToolSpec
+from mainspring.providers.base import Conversation, Ended, Finished, Piece, Provider, RequestCache, Started, ToolSpec
 
 COLLAPSE, SEARCH = "collapse", "search"  # who asks, for the provider: each source has its own line of requests
 FOUND, SAID = 100_000, 2_000  # tokens that a search may bring into its prompt, and those of what is said of it
@@ -51,6 +51,7 @@ class SideQuestions:
         self._small = small
         self._ledger = ledger
         self._system, self._tools = system, tools
+        self._cache = RequestCache()
         self.model = config.model  # the one that the conversation is held with
         self._usage, self._cost = Usage(), 0  # of what nobody has been told yet
 
@@ -81,7 +82,7 @@ class SideQuestions:
             adaptive=config.thinking and model.adaptive_thinking,
             effort=config.effort,
         )
-        asked = Conversation(History(question.messages), (), self._system, self._tools(), question.marks)
+        asked = Conversation(History(question.messages), (), self._system, self._tools(), question.marks, self._cache)
         beyond = extra  # should we fail, nobody knows better
         try:
             answer = await self._answer(request, asked, model)
@@ -110,7 +111,7 @@ class SideQuestions:
         request = Request(model.name, question.max_output, 0, COLLAPSE, self._config.chain, self._config.depth, 0)
         spent, used = reserve, Usage()  # should we fail, nobody knows better
         try:
-            answer = await self._answer(request, Conversation(History(question.messages)), model)
+            answer = await self._answer(request, Conversation(History(question.messages), cache=self._cache), model)
             spent, used = answer.cost, answer.usage
         except CutOffError as cut:  # each run ends some of these in the middle, so with a limit all of it counts
             spent, used = max(reserve, cut.cost), cut.usage
@@ -133,7 +134,7 @@ class SideQuestions:
         blocks: list[Block] = []
         spent, used = reserve if limited else 0, Usage()
         try:
-            asked = Conversation(History([user(prompt)]), tools=(tool,))
+            asked = Conversation(History([user(prompt)]), tools=(tool,), cache=self._cache)
             answer = await self._answer(request, asked, model, blocks)
             searches = sum([isinstance(b, ServerBlock) and b.kind == "server_tool_use" for b in blocks])
             spent, used = answer.cost + searches * A_SEARCH, answer.usage

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, streaming. One object per session; the transport below is what sessions share.
+"""Anthropic's Messages API, streaming. One object can serve many sessions.
 
 The request is made here from the conversation (`projection.py`, `anthropic_json.py`), the reply is read by
 `anthropic_events.py`; how a server is asked at all is in `asking.py`.
@@ -251,17 +251,23 @@ def fixed_part(conversation: Conversation) -> Fixed:
 def body_of(settings: dict[str, object], fixed: Fixed, projected: Projected, marks: tuple[str, ...]) -> Body:
     front = [msgspec.json.encode(settings)[:-1], fixed.body, b',"messages":[']
     pieces = Body(front, projected, [END, b"]}"])
-    put_marks(pieces, len(front), projected, marks, MOST_MARKS - bool(fixed.system))
+    put_marks(pieces, projected, marks, MOST_MARKS - bool(fixed.system))
     return pieces
 
 
-def put_marks(pieces: Body, offset: int, projected: Projected, marks: tuple[str, ...], most: int) -> None:
-    """Each mark stands on the last part of its message that can carry one."""
-    wanted = {mark for mark in marks if mark}
-    for at in range(len(projected.chunks) - 1, -1, -1):
-        if not wanted or not most:
-            break
-        if projected.owners[at] in wanted and can_be_marked(projected.chunks[at]):
-            wanted.discard(projected.owners[at])
-            pieces.put(at + offset, marked(projected.chunks[at]))
-            most -= 1
+def put_marks(pieces: Body, projected: Projected, marks: tuple[str, ...], most: int) -> None:
+    """Each mark stands on the last part of its message that can carry one; of too many, the first ones are left out."""
+    places = sorted([at for mark in dict.fromkeys(marks) if (at := place_of(mark, projected)) is not None])
+    pieces.put({at: marked(projected.chunks[at]) for at in places[-most:]})
+
+
+def place_of(mark: str, projected: Projected) -> int | None:
+    """Looks through what is not settled, and knows where the rest is: a mark may stand at the front for a session."""
+    chunks, owners = projected.chunks, projected.owners
+    behind = range(len(chunks) - 1, projected.settled - 1, -1)
+    at = next((at for at in behind if owners[at] == mark), projected.places.get(mark)) if mark else None
+    while at is not None and at >= 0 and owners[at] == mark:
+        if can_be_marked(chunks[at]):
+            return at
+        at -= 1
+    return None

@@ -13,6 +13,7 @@ import asyncio
 import os
 import time
 from abc import abstractmethod
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
@@ -25,7 +26,7 @@ from mainspring.core.effects import Request, Retried
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.core.value import Bundle
-from mainspring.providers.base import Batch, Broken, Conversation, Ended, Retry
+from mainspring.providers.base import Batch, Broken, Conversation, Ended, RequestCache, Retry
 from mainspring.providers.placing import Target
 from mainspring.providers.prefix import Sent, broken, parts
 from mainspring.providers.projection import Projected, Projection
@@ -49,8 +50,6 @@ if TYPE_CHECKING:  # a reply is read while the server thinks about it
 
 NOT_STREAMED = 16 * 1024 * 1024  # bytes of a reply that came as one, at most
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
-
-MOST_LINES, AGENT = 100, "agent:"  # of requests that extend each other, and how the source of an agent's begins
 
 
 class Key(Bundle):
@@ -83,13 +82,24 @@ class Body(list[bytes]):
 
     def __init__(self, front: list[bytes], projected: Projected, back: list[bytes]) -> None:
         super().__init__(front)
-        self += projected.chunks
+        self += projected.packs.pieces
+        self += projected.chunks[projected.packed :]
         self += back
         self.size = projected.size + sum(map(len, front)) + sum(map(len, back))
+        self._projected = projected
+        self._front = len(front)
 
-    def put(self, at: int, piece: bytes) -> None:
-        self.size += len(piece) - len(self[at])
-        self[at] = piece
+    def put(self, places: dict[int, bytes]) -> None:
+        """Other bytes for some chunks of the projection."""
+        chunks, packs, packed = self._projected.chunks, self._projected.packs, self._projected.packed
+        self.size += sum([len(piece) - len(chunks[at]) for at, piece in places.items()])
+        for at, piece in places.items():
+            if at >= packed:
+                self[self._front + len(packs.pieces) + at - packed] = piece
+                continue
+            pack = bisect_right(packs.begins, at) - 1
+            begin, end = packs.begins[pack], (*packs.begins[pack + 1 : pack + 2], packed)[0]
+            self[self._front + pack] = b"".join([places.get(n, chunks[n]) for n in range(begin, end)])
 
 
 class Prepared(Bundle):
@@ -118,7 +128,7 @@ class Reading(Protocol):
 
 
 class Asking:
-    """One per session. What a protocol must say is at the end."""
+    """What a protocol must say is at the end."""
 
     path: str  # behind the address
     largest: int | None = None  # bytes of a request; None: nobody knows, so the server is asked
@@ -140,14 +150,14 @@ class Asking:
         self._transport = transport or Transport()
         self._patience = patience
         self._now = now
-        self._lines: dict[str, Line] = {}  # by who asks: a summary's requests do not extend the conversation's
+        self._own_cache = RequestCache()  # for conversations that bring none
 
     async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
         prepared = self._within_limit(request, conversation)
         if prepared.broken is not None:
             yield (prepared.broken,)
         patience = replace(self._patience, overload_tries=min(self._patience.overload_tries, request.overload_tries))
-        line = self._line(request)
+        line = self._line(request, conversation)
         for wait in waits(request, line.lost, patience):
             yield (wait,)
             await asyncio.sleep(min(wait.delay, HEARTBEAT) / SECOND)
@@ -182,7 +192,7 @@ class Asking:
 
     def _within_limit(self, request: Request, conversation: Conversation) -> Prepared:
         """To send what is known to be refused would take a minute of many a line."""
-        line = self._line(request)
+        line = self._line(request, conversation)
         sent = line.sent
         prepared = self.prepare(request, conversation)
         if self.largest is not None and prepared.body.size > self.largest:
@@ -192,7 +202,7 @@ class Asking:
 
     def prepare(self, request: Request, conversation: Conversation) -> Prepared:
         """The request that would be sent now. It counts as sent: the next one is compared with it."""
-        line = self._line(request)
+        line = self._line(request, conversation)
         target = self._target(request, line.distrusted)
         projected = line.projection.project(conversation.history, conversation.edits, target)
         settings = self._settings(request, projected)
@@ -211,7 +221,7 @@ class Asking:
         break_ = broken(line.sent, sent)
         line.sent = sent
         body = self._body(settings, fixed, projected, conversation)
-        tokens = self._weigh(line, projected, extends=break_ is None)
+        tokens = self._weigh(line, projected)
         return Prepared(
             body,
             self._headers(request),
@@ -278,13 +288,9 @@ class Asking:
         """Whether a key was sent."""
         return bool(self._key.value)
 
-    def _line(self, request: Request) -> Line:
-        found = self._lines.get(request.source)
-        if found is None:
-            found = self._lines[request.source] = Line(self._projection())
-            if len(self._lines) > MOST_LINES:  # of agents that are long done; one that is not begins a new line
-                del self._lines[next(name for name in self._lines if name.startswith(AGENT))]
-        return found
+    def _line(self, request: Request, conversation: Conversation) -> Line:
+        cache = conversation.cache or self._own_cache
+        return cache.get(self, request.source, lambda: Line(self._projection()))
 
     def _fixed_part(self, line: Line, conversation: Conversation) -> Fixed:
         last = line.sent.conversation if line.sent is not None else None
@@ -336,7 +342,7 @@ class Asking:
     def _cure(self, cure: str, line: Line, conversation: Conversation) -> None:
         """Change what the server complained of, before the request is made anew."""
 
-    def _weigh(self, line: Line, projected: Projected, *, extends: bool) -> int:  # noqa: ARG002  # for those who need it
+    def _weigh(self, line: Line, projected: Projected) -> int:  # noqa: ARG002  # for those who need it
         return 0
 
 
@@ -362,7 +368,6 @@ class Line:
         self.distrusted: frozenset[str] = frozenset()
         self.cured = 0  # refusals that were answered with a change of ours
         self.lost: Failure | None = None  # what the last reply broke off with
-        self.weighed = self.weight = 0  # so many chunks of the last request, and their bytes
 
     def distrust(self, conversation: Conversation) -> None:
         self.distrusted |= {message.id for message in conversation.history}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Protocol, TypeVar
 
 from mainspring.core.effects import Request
 from mainspring.core.history import History
@@ -13,6 +13,26 @@ from mainspring.core.reasons import Failure
 from mainspring.core.updates import Kind
 from mainspring.core.value import Bundle, Value
 from mainspring.core.view import Edit
+
+T = TypeVar("T")
+
+
+class RequestCache:
+    """What providers keep of one session between its requests, such as the bytes that the next request extends.
+
+    The session owns it and sends it along with each request: one provider can serve many sessions, and what it keeps
+    of a session goes when the session goes.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[object, str], Any] = {}
+
+    def get(self, owner: object, source: str, make: Callable[[], T]) -> T:
+        """What `owner`, a provider, keeps for requests of this source: a summary's do not extend the conversation's."""
+        found: T | None = self._kept.get((owner, source))
+        if found is None:
+            found = self._kept[owner, source] = make()
+        return found
 
 
 class ToolSpec(Value):
@@ -32,6 +52,7 @@ class Conversation(Bundle):
     system: tuple[str, ...] = ()  # blocks, the most stable one first; what follows an empty one is this session's alone
     tools: tuple[ToolSpec, ...] = ()
     marks: tuple[str, ...] = ()  # ids of messages that end a span worth caching; whoever shapes the context chooses
+    cache: RequestCache | None = None  # of the session; None: the provider uses one of its own
 
 
 class Started(Value):
@@ -106,7 +127,7 @@ def told(figure: int | None) -> int:
 
 
 class Provider(Protocol):
-    """One per session: it remembers what it sent last. What sessions share is the transport below it."""
+    """One object can serve many sessions: what it remembers of each is in that session's `RequestCache`."""
 
     def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
         """Raises `ProviderError` when its own retries are spent, or once something of a reply was handed on."""

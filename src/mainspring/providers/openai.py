@@ -143,14 +143,9 @@ class OpenAI(Asking):
     def _optional(self) -> tuple[str, ...]:
         """Settings that a request can be sent without, if they were not left out already."""
 
-    def _weigh(self, line: Line, projected: Projected, *, extends: bool) -> int:
-        """Only what is new is counted, as everything else in a request that extends the last."""
-        if not extends:
-            line.weighed = line.weight = 0
-        line.weight += sum(map(len, projected.chunks[line.weighed :]))
-        line.weighed = len(projected.chunks)
+    def _weigh(self, line: Line, projected: Projected) -> int:
         fixed = len(line.fixed.body) if line.fixed else 0
-        text = fixed + line.weight - projected.media
+        text = fixed + projected.size - projected.media
         return text // CHARS_PER_TOKEN + projected.media // BYTES_PER_MEDIA_TOKEN
 
     @abstractmethod

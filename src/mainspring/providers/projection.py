@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mainspring.core.history import History
 from mainspring.core.messages import Document, Image, Message, RedactedThinking, ServerBlock, Stop, Thinking
 from mainspring.core.value import Bundle
-from mainspring.core.view import Edit, view
+from mainspring.core.view import Edit, replaced_since, view, with_content
 from mainspring.providers.media import REMOVED, media_in, too_many, without_oldest
 from mainspring.providers.placing import EARLIER, GO_ON, Answer, Part, Placed, Placing, Role, Run, Target, runs
 
@@ -23,9 +23,32 @@ from mainspring.providers.placing import EARLIER, GO_ON, Answer, Part, Placed, P
 Encode = Callable[[Placed, str | None], bytes]
 Form = Callable[[Placed], str]
 
+# The bytes of each part by the id of its content, with what they were made from.
+KnownParts = dict[int, tuple[Placed, str | None, bytes]]
+
 
 def role_of(placed: Placed) -> str:
     return placed.role
+
+
+PACK, LARGE = 64, 64 * 1024  # chunks that are joined, and bytes of them that are not worth a second copy
+
+
+class Packs(Bundle):
+    """The settled chunks, joined by the dozen: a request with thousands of them is put together from few pieces."""
+
+    pieces: list[bytes]
+    begins: list[int]  # the chunk with which each begins
+
+    def grow(self, chunks: list[bytes], begin: int, settled: int) -> int:
+        """Takes in what is settled from `begin` on, as far as it fills packs, and returns where it stopped."""
+        while settled - begin >= PACK:
+            some = chunks[begin : begin + PACK]
+            whole = sum(map(len, some)) < LARGE
+            self.pieces.extend([b"".join(some)] if whole else some)
+            self.begins.extend([begin] if whole else range(begin, begin + PACK))
+            begin += PACK
+        return begin
 
 
 class Projected(Bundle):
@@ -33,11 +56,14 @@ class Projected(Bundle):
     owners: list[str]  # whose part it is: a message's id
     thinking: bool  # whether thinking may be asked for
     unfinished: bool  # we had to make something up for the end, which the next request may not repeat
-    form: str | None = None  # of the last part
-    media: int = 0  # bytes of the chunks that are images and documents
-    size: int = 0  # bytes of all chunks
-    settled: int = 0  # chunks before this one stay as they are in this list, whatever is projected next
-    gone: int = 0  # images and documents that had to make room for newer ones
+    form: str | None  # of the last part
+    media: int  # bytes of the chunks that are images and documents
+    size: int  # bytes of all chunks
+    settled: int  # chunks before this one stay as they are in this list, whatever is projected next
+    gone: int  # images and documents that had to make room for newer ones
+    places: dict[str, int]  # of the settled chunks: the last one of each owner
+    packs: Packs  # the same chunks as far as they are joined,
+    packed: int  # which is up to this one
 
 
 class _Saved(Bundle):
@@ -52,9 +78,7 @@ class _Saved(Bundle):
 class Row:
     """Parts in a row, and their bytes."""
 
-    def __init__(
-        self, encode: Encode, form_of: Form, gone: int, known: dict[int, tuple[Placed, str | None, bytes]]
-    ) -> None:
+    def __init__(self, encode: Encode, form_of: Form, gone: int, known: KnownParts) -> None:
         self.chunks: list[bytes] = []
         self.size = 0  # bytes of all of them
         self.owners: list[str] = []
@@ -63,10 +87,10 @@ class Row:
         self.role: Role | None = None
         self.form: str | None = None
         self.thinks: bool | None = None  # the first reply since a person spoke begins with thinking; None: no reply yet
-        self.known: dict[int, tuple[Placed, str | None, bytes]] = {}
+        self.known: KnownParts = {}
+        self.known_elsewhere = known  # such as in the row before this one
         self._encode = encode
         self._form_of = form_of
-        self._known_before = known
 
     def add(self, placed: Placed) -> None:
         if self.role is None and placed.role == "assistant":
@@ -90,7 +114,7 @@ class Row:
 
     def _bytes(self, placed: Placed) -> bytes:
         key = id(placed.part.content if isinstance(placed.part, Answer) else placed.part)
-        known = self.known.get(key) or self._known_before.get(key)
+        known = self.known.get(key) or self.known_elsewhere.get(key)
         if known is None or known[0] != placed or known[1] != self.form:
             known = (placed, self.form, self._encode(placed, self.form))
         self.known[key] = known  # it also keeps the object alive, and with it the meaning of the key
@@ -126,10 +150,10 @@ class _Last(Bundle):
     target: Target
 
 
-class Projection:
-    """One conversation's requests, as they grow."""
+class GrowingRow:
+    """A conversation as one target is shown it: extended where possible, placed anew where not."""
 
-    def __init__(self, encode: Encode, form_of: Form = role_of) -> None:
+    def __init__(self, encode: Encode, form_of: Form) -> None:
         self._encode = encode
         self._form_of = form_of
         self._last: _Last | None = None
@@ -137,31 +161,64 @@ class Projection:
         self._begin_anew(0)
 
     def _begin_anew(self, gone: int) -> None:
-        self._row = Row(self._encode, self._form_of, gone, self._row.known)
+        self._row = Row(self._encode, self._form_of, gone, {**self._row.known_elsewhere, **self._row.known})
         self._settled = self._row.save()  # up to here nothing changes any more
+        self._places: dict[str, int] = {}  # of those: the last part of each message
+        self._packs, self._packed = Packs([], []), 0
         self._tail: list[Message] = []  # the messages behind that, as they are in view
         self._ids: set[str] = set()  # of the calls before that
         self._unfinished = False
 
-    def project(self, history: History, edits: tuple[Edit, ...], target: Target) -> Projected:
+    @property
+    def thinks(self) -> bool | None:
+        return self._row.thinks
+
+    @property
+    def known(self) -> KnownParts:
+        return self._row.known
+
+    def follow(
+        self, history: History, edits: tuple[Edit, ...], target: Target, known: KnownParts | None = None
+    ) -> None:
+        """`known`: what another row has made of the same parts."""
+        self._row.known_elsewhere = known or {}
         if not self._extend(history, edits, target):
             self._rebuild(history, edits, target)
-        if target.leads and target.thinking and self._row.thinks is False:
-            target = replace(target, thinking=False)
-            self._rebuild(history, edits, target)
+        self._row.known_elsewhere = {}  # what is no longer in view must not stay in memory
         self._last = _Last(history, edits, target)
+
+    def projected(self, *, thinking: bool) -> Projected:
         row = self._row
         media = sum(row.media[row.gone :])
         settled = self._settled.length
         return Projected(
-            row.chunks, row.owners, target.thinking, self._unfinished, row.form, media, row.size, settled, row.gone
+            row.chunks,
+            row.owners,
+            thinking,
+            self._unfinished,
+            row.form,
+            media,
+            row.size,
+            settled,
+            row.gone,
+            self._places,
+            self._packs,
+            self._packed,
         )
 
     def _extend(self, history: History, edits: tuple[Edit, ...], target: Target) -> bool:
         last = self._last
-        if last is None or target != last.target or edits != last.edits or not history.extends(last.history):
+        if last is None or target != last.target or not history.extends(last.history):
+            return False
+        replaced = replaced_since(last.edits, edits)
+        if replaced is None:
             return False
         messages = [*self._tail, *history.since(len(last.history))]
+        if replaced:  # results that were too large to be shown whole, most likely: if they are new, nothing moves
+            contents = {edit.id: edit.content for edit in replaced}
+            if not contents.keys() <= {message.id for message in messages}:
+                return False
+            messages = [with_content(message, contents) for message in messages]
         placing = Placing(messages, target, self._ids)
         if not placing.is_self_contained:
             return False
@@ -183,7 +240,10 @@ class Projection:
         for run in split[:-1]:
             for placed in placing.place(run, ends=False):
                 row.add(placed)
-        self._settled = row.save()
+        before, self._settled = self._settled.length, row.save()
+        for at in range(before, self._settled.length):
+            self._places[row.owners[at]] = at
+        self._packed = self._packs.grow(row.chunks, self._packed, self._settled.length)
         settled_ids, placing.unanswered = set(placing.placed_ids), False
         self._tail, paused = [], False
         for run in split[-1:]:
@@ -197,6 +257,32 @@ class Projection:
         if made_up:
             row.add(Placed("user", "", GO_ON))
         self._unfinished = made_up or placing.unanswered
+
+
+class Projection:
+    """One conversation's requests, as they grow.
+
+    A tool loop that began without thinking goes on without it, where thinking leads (budgeted thinking). Then the
+    request shows none at all, and it comes from a row of its own. The first row is still extended each time: it knows
+    when the next loop begins, and that may think again. So neither is ever made anew for the other's sake.
+    """
+
+    def __init__(self, encode: Encode, form_of: Form = role_of) -> None:
+        self._encode = encode
+        self._form_of = form_of
+        self._row = GrowingRow(encode, form_of)
+        self._without_thinking: GrowingRow | None = None
+
+    def project(self, history: History, edits: tuple[Edit, ...], target: Target) -> Projected:
+        row, thinking = self._row, target.thinking
+        row.follow(history, edits, target)
+        if target.leads and thinking and row.thinks is False:
+            thinking = False
+            if self._without_thinking is None:
+                self._without_thinking = GrowingRow(self._encode, self._form_of)
+            known, row = row.known, self._without_thinking
+            row.follow(history, edits, replace(target, thinking=False), known)
+        return row.projected(thinking=thinking)
 
 
 def is_paused(run: Run, last: Placed | None) -> bool:
