@@ -20,7 +20,7 @@ from mainspring.context.texts import read_text
 from mainspring.core.config import Effort
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Value
-from mainspring.processes.paths import PathRefused, resolve
+from mainspring.processes.paths import PathRefused, Resolved, resolve
 
 MOST = 100  # kinds
 LONGEST_ABOUT = 500  # characters that the model is told of each
@@ -90,8 +90,9 @@ def find(places: Places, given: Mapping[str, AgentKind] = {}, tools: Container[s
     for folder, project in places.folders():
         for path in _files(folder):
             try:
-                places.check(resolve(path, "/"), project=project)
-                kind, odd = read_kind(path, project=project)
+                found_at = resolve(path, "/")
+                places.check(found_at, project=project)
+                kind, odd = read_kind(found_at, project=project)
                 if project and places.bounds:  # nobody trusts it
                     kind = humble(kind)
             except (PathRefused, UsageError, OSError) as error:
@@ -118,9 +119,10 @@ def unknown_tools(kind: AgentKind, tools: Container[str]) -> list[str]:
     return [f"the agent '{kind.name}' names a tool '{name}' that there is not" for name in wanted if name not in tools]
 
 
-def read_kind(path: str, *, project: bool = False) -> tuple[AgentKind, list[str]]:
+def read_kind(file: Resolved, *, project: bool = False) -> tuple[AgentKind, list[str]]:
     """And what its head holds that means nothing to us."""
-    head = split(read_text(resolve(path, "/")).text)
+    path = file.asked
+    head = split(read_text(file).text)
     fields = head.fields
     stem = path.rsplit("/", 1)[-1].removesuffix(".md")
     kind = AgentKind(

@@ -8,7 +8,7 @@ A project that is not trusted cannot lead out of its own folder, neither by `@pa
 read is left out and named in `problems`, for the user; nothing here stops a session.
 """
 
-# ruff: noqa: PTH116, PTH120  # pathlib takes 8 ms to load
+# ruff: noqa: PTH120  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Memory:
             path = resolve(name, "/")
             is_named_so = not path.via  # else it is a link, which could lead to anything
             if self._is_allowed(path, name, bounds) and (is_named_so or self._may_read(path, name)):
-                self._add(path, scope, bounds, "", 0)
+                self._add(path, scope, bounds, "", 0, anybodys=within(name, self.where.cwd) or bounds == "/")
         except (PathRefused, OSError) as error:
             self._complain(name, error)
 
@@ -176,10 +176,7 @@ class Memory:
         if not self.where.trusted and not within(path.real, bounds):
             self.problems.append(f"'{name}' is left out: it leads to '{path.real}'. {TRUST}")
             return False
-        if within(name, self.where.cwd) or bounds == "/" or _is_ours(path.real):
-            return True
-        self.problems.append(f"'{name}' is left out: it belongs to another user")  # such as one in `/tmp`
-        return False
+        return True
 
     def _may_read(self, path: Resolved, name: str) -> bool:
         if all(self.where.may_read(place) for place in path.names):
@@ -187,7 +184,10 @@ class Memory:
         self.problems.append(f"'{name}' is left out: a rule denies to read '{path.real}'")
         return False
 
-    def _add(self, path: Resolved, scope: Scope, bounds: str, by: str, depth: int) -> None:
+    def _add(  # noqa: PLR0913  # all but one are where it stands
+        self, path: Resolved, scope: Scope, bounds: str, by: str, depth: int, *, anybodys: bool = True
+    ) -> None:
+        """`anybodys`: whoever owns the file. Else it is ours, or left out."""
         if path.real in self._marks or self._is_excluded(path):
             return
         if len(self._marks) == MOST_FILES:
@@ -196,6 +196,9 @@ class Memory:
             self._full = True
             return
         found = read_text(path)
+        if not anybodys and found.owner not in (os.geteuid(), 0):  # of what was opened: names can be swapped
+            self.problems.append(f"'{path.asked}' is left out: it belongs to another user")  # such as one in `/tmp`
+            return
         self._marks[path.real] = found.mark
         text = found.text.strip()
         if text and text not in self._said:
@@ -254,10 +257,6 @@ class Memory:
 TRUST = "'mainspring trust' lets this folder lead out of itself"
 GONE = "(This file was removed: what it said holds no longer.)"
 NOWHERE = Mark(0, 0, 0)
-
-
-def _is_ours(path: str) -> bool:
-    return os.stat(path).st_uid in (os.geteuid(), 0)
 
 
 # --- what the model gets ----------------------------------------------------------------------------

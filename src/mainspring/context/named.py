@@ -17,7 +17,7 @@ from mainspring.context.includes import mentions
 from mainspring.core.messages import Content, Text
 from mainspring.core.value import Bundle
 from mainspring.processes.atomic import ReadSet
-from mainspring.processes.opening import open_folder, open_read, read_all
+from mainspring.processes.opening import open_listing, open_read, read_all
 from mainspring.processes.paths import PathRefused, Resolved, resolve
 from mainspring.providers.media import FEWER_BYTES
 
@@ -252,11 +252,7 @@ def listing(found: Found, reach: Reach) -> Brought:
 
 def _entries(real: str) -> list[str]:
     """No link on the way is followed: it is the folder that was decided on."""
-    folder = open_folder(real)
-    try:
-        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-    finally:
-        os.close(folder)
+    fd = open_listing(real)
     try:
         with os.scandir(fd) as entries:
             found = [

@@ -27,6 +27,7 @@ class Text(Bundle):
     size: int  # of the whole file, in bytes
     cut: bool  # there is more of it
     mark: Mark
+    owner: int = -1  # of what was opened
 
 
 def read_text(path: Resolved, most: int = LARGEST) -> Text:
@@ -44,7 +45,7 @@ def read_text(path: Resolved, most: int = LARGEST) -> Text:
     cut = len(data) == most and found.st_size > most
     whole = data[: _whole(data)] if cut else data
     text = whole.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").replace("\r\n", "\n")
-    return Text(text, found.st_size, cut, steady(mark_of(found)))
+    return Text(text, found.st_size, cut, steady(mark_of(found)), found.st_uid)
 
 
 def mark_of(found: os.stat_result) -> Mark:

@@ -24,6 +24,7 @@ TRIES = 3  # a save by an editor may come between open and check; three in a row
 
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _SWAPPED = (errno.ELOOP, errno.ENOTDIR)
 _BLOCK = 1 << 20
 
@@ -69,6 +70,15 @@ def open_folder(real: str, *, make: bool = False) -> int:
         if part:
             fd = _step(fd, part, real, make)
     return fd
+
+
+def open_listing(real: str) -> int:
+    """A descriptor of a folder whose names can be listed. The caller closes it."""
+    folder = open_folder(real)
+    try:
+        return os.open(".", _LIST, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def open_child(folder: int, name: str, real: str) -> int:

@@ -16,6 +16,8 @@ import stat
 from collections.abc import Iterable
 from typing import Literal
 
+from msgspec.structs import replace
+
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Value
 
@@ -53,6 +55,33 @@ def resolve(path: str, cwd: str, *, home: str | None = None) -> Resolved:
     walk = _Walk(asked=path)
     walk.along(full if full.startswith("/") else f"{cwd}/{full}")
     return Resolved(path, walk.here, tuple(dict.fromkeys(walk.via)), walk.kind())
+
+
+class Resolutions:
+    """The paths of one tool call, each resolved once: the permission rules decide on what the tool then opens."""
+
+    def __init__(self, home: str | None = None) -> None:
+        self._home = home
+        self._known: dict[str, Resolved] = {}
+
+    def __call__(self, path: str, cwd: str) -> Resolved:
+        key = path if path.startswith(("/", "~/")) or not path else f"{cwd}/{path}"
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = resolve(path, cwd, home=self._home)
+        return found
+
+
+def look_again(path: Resolved) -> Resolved:
+    """What is there now, under the name that was decided on. Hooks and people may take hours to decide, so a file may
+    have come or gone since. A link that has come since is refused: nobody decided on where it leads."""
+    now = resolve(path.real, "/")
+    if now.real != path.real:
+        raise PathRefused(
+            f"'{path.asked}' changed after the permission check: it led to '{path.real}', and leads to '{now.real}' "
+            "now. Nothing was done: call the tool again"
+        )
+    return replace(path, kind=now.kind)
 
 
 def within(path: str, folder: str) -> bool:

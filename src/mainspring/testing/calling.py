@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mainspring.core.updates import Update
+from mainspring.processes.paths import Resolved, resolve
 from mainspring.tools.base import Answer, Calling, Place, Tool
 
 
@@ -38,6 +39,14 @@ class Called(Calling):
     @property
     def approved(self) -> bool:
         return False
+
+    @property
+    def cwd(self) -> str:
+        return self._place.cwd
+
+    def resolve(self, path: str) -> Resolved:
+        """Where it leads now: nobody decides here."""
+        return resolve(path, self._place.cwd, home=self._place.home or None)
 
     def may_read(self, path: str) -> bool:
         return self._may_read(path)

@@ -177,6 +177,16 @@ class Calling(Protocol):
         """Whether somebody was asked about exactly this call, and said yes."""
         ...
 
+    @property
+    def cwd(self) -> str:
+        """The working folder when the call came: what it leaves out is meant from there."""
+        ...
+
+    def resolve(self, path: str) -> Resolved:
+        """Where a path of the input leads: exactly what the permission rules decided on. Raises `PathRefused` if the
+        name leads elsewhere by now."""
+        ...
+
     def may_read(self, path: str) -> bool:
         """Whether the rules let a search look into this file (F6): an absolute path. Quick, and from any thread."""
         ...

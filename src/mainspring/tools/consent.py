@@ -22,20 +22,20 @@ async def decide(passage: Passage) -> Answer | None:
     asked = Asked(
         passage.call.name,
         passage.input,
-        passage.place.cwd,
+        passage.cwd,
         before=passage.sent if passage.input is not passage.sent else None,
         hook=opinion.decision,
         hook_reason=opinion.reason,
         reads=passage.tool.is_read_only(passage.given),
     )
-    verdict = await hands.gate.verdict(asked, standing)
+    verdict = await hands.gate.verdict(asked, standing, passage.paths)
     await passage.asking.decided(verdict.decision, verdict.reason)
     if verdict.decision == "allow":
         return None
     if verdict.decision == "deny":
         by_hook = opinion.decision == "deny" and verdict.reason == opinion.reason  # stream-json 10: its own words
         return passage.refuse(opinion.reason if by_hook else f"Not allowed: {verdict.reason}.")
-    offered = hands.gate.suggestions(asked, standing)
+    offered = hands.gate.suggestions(asked, standing, passage.paths)
     about = {
         **({"agent_id": hands.agent[0]} if hands.agent is not None else {}),
         "tool_name": passage.call.name,
@@ -89,6 +89,6 @@ async def put(passage: Passage, verdict: Verdict, about: dict[str, Any]) -> Answ
 
 async def changed(passage: Passage, input: dict[str, Any]) -> Answer | None:
     """Whoever answers may change the input, but not past a deny rule."""
-    asked = Asked(passage.call.name, take(passage, input), passage.place.cwd)
-    verdict = await passage.hands.gate.verdict(asked, passage.asking.policy)
+    asked = Asked(passage.call.name, take(passage, input), passage.cwd)
+    verdict = await passage.hands.gate.verdict(asked, passage.asking.policy, passage.paths)
     return passage.refuse(f"Not allowed: {verdict.reason}.") if verdict.decision == "deny" else None

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Content
 from mainspring.core.updates import Update
+from mainspring.processes.paths import Resolved
 from mainspring.tools.base import Answer, Calling, Input, Place, Run, StrictInput, Tool, Trait, answer, is_content
 from mainspring.tools.schema import schema_of
 
@@ -300,6 +301,13 @@ class FromThread:
     @property
     def approved(self) -> bool:
         return self._calling.approved
+
+    @property
+    def cwd(self) -> str:
+        return self._calling.cwd
+
+    def resolve(self, path: str) -> Resolved:
+        return self._calling.resolve(path)
 
     def may_read(self, path: str) -> bool:
         return self._calling.may_read(path)

@@ -10,7 +10,7 @@ from mainspring.tools import near_miss, patch
 from mainspring.tools.aside import settled
 from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 from mainspring.tools.coding import decode, encode, plain, refuse_half_characters, showable
-from mainspring.tools.files import WHOLE, as_read, changed, find, missing, whole, written
+from mainspring.tools.files import WHOLE, as_read, changed, missing, whole, written
 from mainspring.tools.replacing import Replaced, Span, found_in, replace
 from mainspring.tools.snippet import around
 
@@ -31,7 +31,7 @@ async def run(given: EditInput, calling: Calling) -> Answer:
     refuse_half_characters(old_string=given.old_string, new_string=given.new_string)
     if given.old_string == given.new_string:
         raise ToolError("'old_string' and 'new_string' are the same. Nothing was done.")
-    path = find(given.file_path, calling)
+    path = calling.resolve(given.file_path)
     return await settled(lambda: _edit(given, path, calling))  # it waits for the disk
 
 

@@ -5,17 +5,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from mainspring.core.errors import ToolError
-from mainspring.processes.opening import open_read, read_all
-from mainspring.processes.paths import PathRefused, Resolved, resolve
+from mainspring.processes.opening import open_listing, open_read, read_all
+from mainspring.processes.paths import PathRefused, Resolved
 from mainspring.tools.base import Calling
 
 WHOLE = 10_000_000  # bytes; a file up to here is read whole, remembered, and may be edited
 MOST_NAMES = 2_000  # of a folder that are compared with a wrong one
 MOST_HINTS = 3
-
-
-def find(name: str, calling: Calling) -> Resolved:
-    return resolve(name, calling.place.cwd, home=calling.place.home or None)
 
 
 @contextmanager
@@ -85,15 +81,17 @@ def missing(path: Resolved, calling: Calling) -> str:
 def _near(real: str, calling: Calling) -> list[str]:
     """Names that look like it in the same folder, as far as they may be read."""
     folder, _, name = real.rpartition("/")
-    names: list[str] = []
     try:
-        with os.scandir(folder or "/") as entries:
-            for entry in entries:
-                if len(names) == MOST_NAMES:
-                    break
-                names.append(entry.name)
+        fd = open_listing(folder)
+    except (OSError, PathRefused):  # the folder is missing, too, or it is a link by now
+        return []
+    try:
+        with os.scandir(fd) as entries:
+            names = [entry.name for entry, _ in zip(entries, range(MOST_NAMES), strict=False)]
     except OSError:
         return []
+    finally:
+        os.close(fd)
     found = [f"{folder}/{near}" for near in _alike(name, names)]
     return [f"'{near}'" for near in found if calling.may_read(near)][:MOST_HINTS]
 

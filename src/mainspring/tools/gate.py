@@ -14,8 +14,9 @@ from mainspring.core.value import Bundle
 
 if TYPE_CHECKING:
     from mainspring.permissions.modes import Classifier
-    from mainspring.permissions.policy import Asked, Policy, Verdict
+    from mainspring.permissions.policy import Asked, Paths, Policy, Verdict
     from mainspring.permissions.suggest import Suggestion
+    from mainspring.processes.paths import Resolutions
 
 
 class Written(Bundle):
@@ -105,22 +106,24 @@ class Gate:
         root = self._folders[0] if self._folders else ""  # where the session began
         return Policy(rules, Mode(standing.mode), self._folders, self._home, self._ours, root, self._trusted())
 
-    async def verdict(self, asked: Asked, standing: Standing) -> Verdict:
+    async def verdict(self, asked: Asked, standing: Standing, paths: Paths | None = None) -> Verdict:
+        """`paths`: how paths are resolved. Whoever opens one afterwards passes its own, and opens what that returned;
+        None: nothing is opened, or only by a name that this decides on."""
         from mainspring.permissions.decide import decide
         from mainspring.permissions.modes import settle
 
         policy = self._beside_sandbox(asked, self.policy(standing))
         if asked.tool == "Bash" and not policy.trusted and asks_git_here(asked):
             policy = replace(policy, trusted=True)
-        decided = decide(asked, policy, self._paths)
+        decided = decide(asked, policy, paths or self._paths)
         if asked.tool == "Bash" and self.sandbox is not None:
             decided = beside_walls(asked, decided, policy.mode, self.sandbox)
         return await settle(decided, asked, policy.mode, self._classifier)
 
-    def suggestions(self, asked: Asked, standing: Standing) -> tuple[Suggestion, ...]:
+    def suggestions(self, asked: Asked, standing: Standing, paths: Paths | None = None) -> tuple[Suggestion, ...]:
         from mainspring.permissions.suggest import suggestions
 
-        return suggestions(asked, self._beside_sandbox(asked, self.policy(standing)), self._paths)
+        return suggestions(asked, self._beside_sandbox(asked, self.policy(standing)), paths or self._paths)
 
     def _beside_sandbox(self, asked: Asked, policy: Policy) -> Policy:
         """What a sandbox enforces need not be asked about. It is tried only if there are rules about reading."""
@@ -135,6 +138,12 @@ class Gate:
 
         policy = self.policy(standing)
         return Files(policy, cwd, self._paths).unreadable(policy.folders) if has_reading_rules(policy) else ((), True)
+
+    def resolutions(self) -> Resolutions:
+        """For one call."""
+        from mainspring.processes.paths import Resolutions
+
+        return Resolutions(self._home or None)
 
     def readable(self, cwd: str, standing: Standing) -> Callable[[str], bool]:
         """For searches: which files a rule keeps from `Read` (F6). That the folder may be searched is decided already,
@@ -219,7 +228,7 @@ def beside_walls(asked: Asked, verdict: Verdict, mode: str, sandbox: Walled) -> 
 class Open(Gate):
     """No rules: whoever brings the tools answers for them. For programs that hand us their own functions."""
 
-    async def verdict(self, asked: Asked, standing: Standing) -> Verdict:  # noqa: ARG002
+    async def verdict(self, asked: Asked, standing: Standing, paths: Paths | None = None) -> Verdict:  # noqa: ARG002
         from mainspring.permissions.policy import Verdict
 
         return Verdict("allow", "there are no rules here")

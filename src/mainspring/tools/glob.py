@@ -13,7 +13,6 @@ from mainspring.processes.paths import Resolved, resolve
 from mainspring.tools.aside import Halt, aside
 from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 from mainspring.tools.coding import showable
-from mainspring.tools.files import find
 from mainspring.tools.glob_pattern import chooser, split
 from mainspring.tools.newest import newest_first
 from mainspring.tools.search import SECONDS, answered, begun
@@ -37,7 +36,7 @@ async def run(given: GlobInput, calling: Calling) -> Answer:
 def _glob(given: GlobInput, calling: Calling, halt: Halt) -> Answer:
     began = monotonic()
     place = calling.place
-    root = find(given.path, calling) if given.path else resolve(place.cwd, place.cwd)
+    root = calling.resolve(given.path or calling.cwd)
     if root.kind == "file":
         raise ToolError(f"'{root.asked}' is a file: give a folder as 'path', or use Read.")
     pattern = _below(given.pattern, root)

@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from mainspring.core.errors import ToolError
-from mainspring.processes.paths import Resolved, resolve
+from mainspring.processes.paths import Resolved
 from mainspring.tools import grep_shown
 from mainspring.tools.aside import Halt, aside
 from mainspring.tools.base import Answer, Calling, Input, Place, Tool
-from mainspring.tools.files import find
 from mainspring.tools.glob import shown_prefix
 from mainspring.tools.grep_shown import HEAD_LIMIT, Names, Page
 from mainspring.tools.line_ends import Descriptor
@@ -51,7 +50,7 @@ async def run(given: GrepInput, calling: Calling) -> Answer:
 
 def _grep(given: GrepInput, calling: Calling, halt: Halt) -> Answer:
     place = calling.place
-    path = find(given.path, calling) if given.path else resolve(place.cwd, place.cwd)
+    path = calling.resolve(given.path or calling.cwd)
     request = Request(
         _MODES[given.output_mode],
         given.pattern,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import ToolError
 from mainspring.secrets.held import is_in
-from mainspring.tools.base import Place
 
 if TYPE_CHECKING:
     from mainspring.tools.passage import Passage
@@ -25,18 +24,18 @@ def take(passage: Passage, input: dict[str, Any]) -> dict[str, Any]:
     if is_in(input):
         raise ToolError(KEY_IN_INPUT)
     paths = [field for field in passage.tool.paths if isinstance(input.get(field), str)]
-    whole = {**input, **{field: whole_path(input[field], passage.place) for field in paths}}
+    whole = {**input, **{field: whole_path(input[field], passage.cwd, passage.place.home) for field in paths}}
     passage.given, passage.input = passage.tool.parse(whole), whole
     return whole
 
 
-def whole_path(path: str, place: Place) -> str:
-    """Seen from where the session stands now. What is in the path stays as it is: links are followed later."""
+def whole_path(path: str, cwd: str, home: str) -> str:
+    """Seen from where the call stands. What is in the path stays as it is: links are followed later."""
     if path.startswith("/") or not path:
         return path
-    if path.startswith("~/") and place.home:
-        return place.home + path[1:]
-    return f"{place.cwd.rstrip('/')}/{path}"
+    if path.startswith("~/") and home:
+        return home + path[1:]
+    return f"{cwd.rstrip('/')}/{path}"
 
 
 def deeper_than(value: object, most: int) -> bool:

@@ -10,7 +10,7 @@ from mainspring.processes.paths import Resolved
 from mainspring.tools.aside import settled
 from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 from mainspring.tools.coding import decode, encode, refuse_half_characters
-from mainspring.tools.files import as_read, changed, find, whole, written
+from mainspring.tools.files import as_read, changed, whole, written
 
 CellType = Literal["code", "markdown"]
 Mode = Literal["replace", "insert", "delete"]
@@ -30,7 +30,7 @@ async def run(given: NotebookInput, calling: Calling) -> Answer:
         raise ToolError("To insert a cell, 'cell_type' is needed: 'code' or 'markdown'. Nothing was done.")
     if given.edit_mode != "insert" and given.cell_id is None:
         raise ToolError(f"To {given.edit_mode} a cell, 'cell_id' is needed, as Read shows it. Nothing was done.")
-    path = find(given.notebook_path, calling)
+    path = calling.resolve(given.notebook_path)
     if not path.real.endswith(".ipynb"):
         raise ToolError(f"'{path.asked}' is no notebook: its name does not end in '.ipynb'. Use Edit for other files.")
     return await settled(lambda: _edit(given, path, calling))  # it waits for the disk

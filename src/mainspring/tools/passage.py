@@ -14,6 +14,7 @@ from mainspring.core.updates import Update
 from mainspring.core.value import Value
 from mainspring.hooks.facts import of_agent
 from mainspring.hooks.points import NOTHING, Opinion
+from mainspring.processes.paths import Resolved, look_again
 from mainspring.tools.base import Answer, Asking, Tool
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Passage:
         self.asking = asking
         self.hands = hands
         self.place = hands.place
+        self.cwd = hands.place.cwd  # as the call found it: another one may move the session meanwhile
+        self.paths = hands.gate.resolutions()
         self._tool: Tool | None = None
         self.input = call.input  # as it is now: paths whole, changed by hooks
         self.sent = call.input  # as the model meant it, paths whole
@@ -66,6 +69,9 @@ class Passage:
     @property
     def id(self) -> str:
         return self.call.id
+
+    def resolve(self, path: str) -> Resolved:
+        return look_again(self.paths(path, self.cwd))
 
     def may_read(self, path: str) -> bool:
         if self._may_read is None:

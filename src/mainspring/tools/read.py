@@ -21,7 +21,7 @@ from mainspring.tools import images, pdf
 from mainspring.tools.aside import SMALL, Halt, aside
 from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Place, Tool, answer, without_nul
 from mainspring.tools.coding import HEAD, Coding, coding_of
-from mainspring.tools.files import WHOLE, find, opened
+from mainspring.tools.files import WHOLE, opened
 from mainspring.tools.line_ends import Descriptor, Memory, Source, native_count
 from mainspring.tools.line_index import FAR, Index, index_of
 from mainspring.tools.lines import Line, Wanted, Window, window
@@ -40,7 +40,7 @@ class ReadInput(Input, frozen=True):
 
 
 async def run(given: ReadInput, calling: Calling) -> Answer:
-    path = find(given.file_path, calling)
+    path = calling.resolve(given.file_path)
     if path.kind == "folder":
         raise ToolError(f"'{path.asked}' is a folder: list it with Glob, or with ls in Bash.")
     if path.kind == "file" and (given.pages or _size(path) > SMALL):

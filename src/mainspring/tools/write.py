@@ -16,7 +16,7 @@ from mainspring.tools.aside import settled
 from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 from mainspring.tools.coding import UTF_8, Coding, all_crlf, decode, encode, plain, refuse_half_characters, showable
 from mainspring.tools.edit import MOST_DIFF, MOST_ORIGINAL
-from mainspring.tools.files import WHOLE, as_read, changed, find, whole, written
+from mainspring.tools.files import WHOLE, as_read, changed, whole, written
 from mainspring.tools.snippet import around
 
 
@@ -27,7 +27,7 @@ class WriteInput(Input, frozen=True):
 
 async def run(given: WriteInput, calling: Calling) -> Answer:
     refuse_half_characters(content=given.content)
-    path = find(given.file_path, calling)
+    path = calling.resolve(given.file_path)
     return await settled(lambda: _write(given, path, calling))  # it waits for the disk
 
 
