@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
 
-from mainspring.processes import seccomp
+from mainspring.processes import sandbox_mounts, seccomp
 from mainspring.processes.bubblewrap import (
     TEMPORARY,
     Access,
@@ -29,6 +29,7 @@ from mainspring.processes.bubblewrap import (
 )
 from mainspring.processes.child import Job, Walls
 from mainspring.processes.paths import within
+from mainspring.processes.programs import find
 from mainspring.processes.sandbox_visit import Shared, Visit
 
 TEMP_NAMES = ("TMPDIR", "TMP", "TEMP")
@@ -168,6 +169,10 @@ class Sandbox:
         self._way = way or Way()
         self._temp = _identity(rooms.temp)
         self._kept = (os.path.dirname(rooms.temp), *[os.path.realpath(path) for path in rooms.kept])  # noqa: PTH120
+        shell = find("sh", outside=rooms.folders)
+        if shell is None:
+            raise SandboxError("there is no 'sh' on this machine outside of the working folders: install one")
+        self._shell = shell
 
     @contextmanager
     def around(self, job: Job) -> Generator[Job]:
@@ -192,7 +197,17 @@ class Sandbox:
             words = (*self._way.words, *arguments(profile, cwd=job.cwd, seccomp=descriptor))
             env = {**job.env, **self._way.env, **temp_env(job, "/tmp"), **visit.environment(job.env)}  # noqa: S108
             passed = (*job.passed, descriptor)
-            yield job._replace(argv=(*words, *job.argv), passed=passed, env=env, keeper=True, notes=notes)
+            argv = (*words, *self._check(places), *job.argv)
+            yield job._replace(argv=argv, passed=passed, env=env, keeper=True, notes=notes)
+
+    def _check(self, places: Iterable[Place]) -> tuple[str, ...]:
+        """Where something in a working folder is mounted by its name, and can be written: who could swap that name?"""
+        folders = self._shared.folders
+        inner = [place.path for place in places if place.access is Access.WRITE and place.path not in folders]
+        if not any(within(path, folder) for path in inner for folder in folders):
+            return ()
+        with open(sandbox_mounts.TABLE, encoding="utf-8", errors="surrogateescape") as table:  # noqa: PTH123
+            return sandbox_mounts.check_before(self._shell, folders, table.read())
 
     def close(self) -> None:
         """When nothing runs in it any more."""

@@ -18,7 +18,7 @@ from mainspring.processes.paths import within
 from mainspring.processes.sandbox_git import FILES, Room, named_in, pointed, read, submodules, worktrees
 from mainspring.processes.sandbox_git_links import links
 from mainspring.processes.sandbox_gitlinks import nested
-from mainspring.processes.sandbox_held import is_ours
+from mainspring.processes.sandbox_held import is_ours, open_parent
 
 EXEC = re.compile(rb"^[ \t]*(?:x|exec)(?:[ \t].*|\r?)$", re.MULTILINE)
 STRATEGIES = frozenset([b"", b"ort", b"recursive", b"resolve", b"octopus", b"ours", b"subtree"])  # git's own
@@ -169,13 +169,18 @@ def move_aside(path: str, words: str, aside: str) -> str:
 
 
 def _move(path: str, aside: str) -> str:
+    """No link on the way is followed: a command that still runs could lead us out of the workspace."""
     os.makedirs(aside, mode=0o700, exist_ok=True)  # noqa: PTH103
-    new = f"{aside}/{os.urandom(4).hex()}-{os.path.basename(path)}"  # noqa: PTH119
+    parent, _, name = path.rpartition("/")
+    new = f"{aside}/{os.urandom(4).hex()}-{name}"
+    folder = open_parent(parent)
     try:
-        os.rename(path, new)  # noqa: PTH104
+        os.rename(name, new, src_dir_fd=folder)
     except OSError:  # another file system
         import shutil
 
         with contextlib.suppress(FileNotFoundError):
-            shutil.move(path, new)
+            shutil.move(f"/proc/self/fd/{folder}/{name}", new)
+    finally:
+        os.close(folder)
     return new

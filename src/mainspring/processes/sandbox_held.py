@@ -23,6 +23,8 @@ import time
 from collections.abc import Iterable, Mapping
 
 from mainspring.processes.bubblewrap import SandboxError
+from mainspring.processes.opening import open_folder
+from mainspring.processes.paths import PathRefused
 from mainspring.processes.programs import find
 
 # The odd bit tells ours from a person's, also after a power cut. We and they can write in it: only the sandbox cannot.
@@ -125,10 +127,7 @@ class Held:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for path in self._paths:
                 with contextlib.suppress(OSError):  # somebody put something into it
-                    if _is_odd(path):
-                        os.rmdir(path)  # noqa: PTH106  # pathlib takes 8 ms to load
-                    elif is_our_file(path):
-                        os.unlink(path)  # noqa: PTH108
+                    _remove(path)
         self._paths.clear()
         fcntl.flock(self._lock, fcntl.LOCK_UN)
 
@@ -145,7 +144,12 @@ class Held:
     def _hold_folder(self, path: str) -> bool:
         self._tell(path)  # before it is made: whatever happens then, somebody removes it
         try:
-            os.mkdir(path, MODE)  # noqa: PTH102
+            parent, _, name = path.rpartition("/")
+            folder = open_parent(parent)
+            try:
+                os.mkdir(name, MODE, dir_fd=folder)
+            finally:
+                os.close(folder)
         except FileExistsError:
             return True
         except OSError as error:
@@ -197,6 +201,28 @@ def _is_closed_to_all(error: OSError, path: str) -> bool:
     raise SandboxError(f"'{path}' cannot be held for the sandbox ({error.strerror}): free some space, and try again")
 
 
+def open_parent(folder: str) -> int:
+    """A descriptor of a folder, for names in it. Raises `OSError`, also if there is a link on the way: commands that
+    still run could lead us out of the workspace by one."""
+    try:
+        return open_folder(folder)
+    except PathRefused as error:
+        raise OSError(errno.ELOOP, str(error)) from None
+
+
+def _remove(path: str) -> None:
+    parent, _, name = path.rpartition("/")
+    folder = open_parent(parent)
+    try:
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISDIR(mode.st_mode) and _has_odd_bits(mode):
+            os.rmdir(name, dir_fd=folder)
+        elif _is_small_and_odd(mode):
+            os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
 def is_ours(path: str) -> bool:
     """Whether a session holds it, or left it: an empty folder with the odd bit."""
     with contextlib.suppress(OSError):
@@ -207,9 +233,12 @@ def is_ours(path: str) -> bool:
 def is_our_file(path: str) -> bool:
     """The same for a file."""
     with contextlib.suppress(OSError):
-        found = os.lstat(path)
-        return stat.S_ISREG(found.st_mode) and bool(found.st_mode & stat.S_ISVTX) and found.st_size <= LARGEST
+        return _is_small_and_odd(os.lstat(path))
     return False
+
+
+def _is_small_and_odd(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) and bool(found.st_mode & stat.S_ISVTX) and found.st_size <= LARGEST
 
 
 def _make_file(path: str, data: bytes) -> None:
@@ -231,5 +260,9 @@ def _make_file(path: str, data: bytes) -> None:
 
 
 def _is_odd(path: str) -> bool:
-    mode = os.lstat(path).st_mode
-    return stat.S_ISDIR(mode) and stat.S_IMODE(mode) & 0o7000 == MODE & 0o7000  # the rest is as the umask says
+    found = os.lstat(path)
+    return stat.S_ISDIR(found.st_mode) and _has_odd_bits(found)
+
+
+def _has_odd_bits(found: os.stat_result) -> bool:
+    return stat.S_IMODE(found.st_mode) & 0o7000 == MODE & 0o7000  # the rest is as the umask says
