@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -276,7 +277,8 @@ def begin(  # noqa: PLR0913  # what it is made of
 def use_files(parts: Parts, journal: FileJournal | None) -> None:
     """What tools store beside the session's file: long results, and which files were read."""
     if journal is not None:
-        parts.kit.place.spill = f"{side_folder(journal.file)}/tool-results"
+        # Where it really is, before any command runs: from then on no link on the way is followed.
+        parts.kit.place.spill = f"{os.path.realpath(side_folder(journal.file))}/tool-results"
         parts.kit.place.keep_reads_in(read_log(journal.file))
 
 

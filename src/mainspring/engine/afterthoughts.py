@@ -197,4 +197,4 @@ def put(folder: str, name: str, text: str) -> None:
     from mainspring.sessions.places import make_folder
 
     make_folder(folder)
-    write(f"{folder}/{name}.md", text.encode())
+    write(f"{os.path.realpath(folder)}/{name}.md", text.encode())

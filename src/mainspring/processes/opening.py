@@ -25,6 +25,7 @@ TRIES = 3  # a save by an editor may come between open and check; three in a row
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SWAPPED = (errno.ELOOP, errno.ENOTDIR)
 _BLOCK = 1 << 20
 
@@ -63,12 +64,12 @@ def read_all(fd: int, name: str, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def open_folder(real: str, *, make: bool = False) -> int:
+def open_folder(real: str, *, make: bool = False, mode: int = 0o777) -> int:
     """A descriptor of a folder, good for `dir_fd` only. `make` creates what is missing. The caller closes it."""
     fd = os.open("/", _STEP)
     for part in real.split("/"):
         if part:
-            fd = _step(fd, part, real, make)
+            fd = _step(fd, part, real, mode if make else None)
     return fd
 
 
@@ -77,6 +78,35 @@ def open_listing(real: str) -> int:
     folder = open_folder(real)
     try:
         return os.open(".", _LIST, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def open_below(folder: int, name: str) -> int:
+    """A regular file somewhere below an opened folder, for reading. The caller closes it."""
+    *folders, last = name.split("/")
+    if not {"", ".", ".."}.isdisjoint((*folders, last)):
+        raise PathRefused(f"'{name}' is no name below a folder")
+    if not folders:
+        return open_child(folder, last, name)
+    fd = os.open(folders[0], _STEP, dir_fd=folder)
+    for part in folders[1:]:
+        fd = _step(fd, part, name, None)
+    try:
+        return open_child(fd, last, name)
+    finally:
+        os.close(fd)
+
+
+def create_private(folder_name: str, name: str) -> int:
+    """A new file that only we can read, for writing; missing folders are made in the same way. No link is followed, not
+    even on the way: raises `OSError` if there is one, or if something has that name. The caller closes it."""
+    try:
+        folder = open_folder(folder_name, make=True, mode=0o700)
+    except PathRefused as error:
+        raise OSError(errno.ELOOP, str(error), folder_name) from None
+    try:
+        return os.open(name, _CREATE, 0o600, dir_fd=folder)
     finally:
         os.close(folder)
 
@@ -145,16 +175,16 @@ def _open_once(real: str) -> int:
     return fd
 
 
-def _step(folder: int, part: str, real: str, make: bool) -> int:
-    """From a folder into the next one; the first descriptor is closed in any case."""
+def _step(folder: int, part: str, real: str, make: int | None) -> int:
+    """From a folder into the next one; the first descriptor is closed in any case. `make`: the mode of a new one."""
     try:
         try:
             return os.open(part, _STEP, dir_fd=folder)
         except FileNotFoundError:
-            if not make:
+            if make is None:
                 raise
         with contextlib.suppress(FileExistsError):  # somebody was faster
-            os.mkdir(part, dir_fd=folder)
+            os.mkdir(part, make, dir_fd=folder)
         return os.open(part, _STEP, dir_fd=folder)
     except OSError as error:
         if error.errno in _SWAPPED:

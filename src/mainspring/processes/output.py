@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from mainspring.processes.opening import create_private
+
 HEAD, TAIL = 10_000, 20_000  # bytes that are kept: with the note between them, about 8,000 tokens
 DISK = 64_000_000  # bytes of one output that are stored at most
 BORDER = 1_000  # bytes that a cut may move to fall between two lines
@@ -166,12 +168,11 @@ class Spill:
 
 def create(folder: str) -> tuple[str, int]:
     """A new file that only we can read, whatever the umask is, and whatever lies there already."""
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
-    path = f"{folder}/output-{os.urandom(8).hex()}.txt"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    name = f"output-{os.urandom(8).hex()}.txt"
+    fd = create_private(folder, name)
     with contextlib.suppress(OSError):  # a file system without modes
         os.fchmod(fd, 0o600)
-    return path, fd
+    return f"{folder}/{name}", fd
 
 
 def _write_all(fd: int, data: bytes) -> int:

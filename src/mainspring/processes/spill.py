@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from mainspring.processes.opening import create_private
+
 MOST_STORED = 64 << 20  # bytes of one text
 
 
 class Shelf:
-    """A folder for them."""
+    """A folder for them, by its real path."""
 
     def __init__(self, folder: str = "", cover: Callable[[bytes], bytes] = bytes) -> None:
         """`cover` puts stars in the place of secrets."""
         self._folder = folder  # empty: nothing is stored
         self._cover = cover
-        self._made = False
 
     def put(self, name: str, text: str) -> str:
         """Where it is; empty if it could not be stored, which is no reason to fail. One that is there is left as it is:
@@ -25,22 +26,18 @@ class Shelf:
             return ""
         path = f"{self._folder}/{safe}.txt"
         try:
-            self._make()
             write(path, self._cover(text.encode("utf-8", "replace")[:MOST_STORED]))
         except FileExistsError:
-            return path if self._made else ""
+            return path
         except OSError:
             return ""
         return path
 
-    def _make(self) -> None:
-        if not self._made:
-            os.makedirs(self._folder, 0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
-            self._made = True
-
 
 def write(path: str, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    """A new file. The path is a real one: no link on the way is followed."""
+    folder, _, name = path.rpartition("/")
+    fd = create_private(folder, name)
     rest = memoryview(data)
     try:
         while rest:
