@@ -18,7 +18,8 @@ from mainspring.tools.aside import Halt
 from mainspring.tools.base import MOST_SHOWN
 from mainspring.tools.grep import GREP
 from mainspring.tools.search import answered, begun
-from mainspring.tools.search_child import PIPE, Where, output_of
+from mainspring.tools.search_child import PIPE, Job, Where, output_of
+from mainspring.tools.search_confirm import AT_ONCE
 from mainspring.tools.search_request import Request
 from tools.searching import children, fake_ripgrep, manner, without_ripgrep
 
@@ -297,7 +298,7 @@ def test_time_is_limited(tmp_path: Path) -> None:
     before = set(children())
     try:
         command = ["/bin/sh", "-c", "echo found; exec sleep 1000"]
-        output = output_of(command, Where(fd, str(tmp_path)), {}, 1_000, Halt(0.3))
+        output = output_of(Job(command, {}, 1_000), Where(fd, str(tmp_path)), Halt(0.3))
     finally:
         os.close(fd)
     assert (output.data, output.late) == (b"found\n", True)
@@ -308,11 +309,11 @@ def test_output_and_memory_are_limited(tmp_path: Path) -> None:
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
         where = Where(fd, str(tmp_path))
-        output = output_of(["/bin/sh", "-c", "yes; exit"], where, {"PATH": "/usr/bin:/bin"}, 100_000, Halt(30))
+        output = output_of(Job(["/bin/sh", "-c", "yes; exit"], {"PATH": "/usr/bin:/bin"}, 100_000), where, Halt(30))
         assert output.cut
         assert 100_000 <= len(output.data) < 100_000 + PIPE
         greedy = "x=yyyyyyyyyyyyyyyy; while :; do x=$x$x; done"
-        output = output_of(["/bin/sh", "-c", greedy], where, {}, 1_000, Halt(60))
+        output = output_of(Job(["/bin/sh", "-c", greedy], {}, 1_000), where, Halt(60))
         assert output.code != 0
         assert not output.late
     finally:
@@ -339,3 +340,53 @@ def test_the_loop_goes_on_meanwhile(tmp_path: Path) -> None:
         return min([await longest_wait(Called(str(tmp_path))) for _ in range(10)])
 
     assert asyncio.run(main()) < 0.05  # 0.006 on a quiet machine: the interpreter changes threads every 0.005
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    (tmp_path / "open.txt").write_text("one\n")
+    assert "Some files or folders could not be read." in Called(str(tmp_path)).now(GREP, pattern="nothing").text
+
+
+def test_the_users_own_ignore_files_count_although_ripgrep_cannot_look_there(tmp_path: Path) -> None:
+    """The one that git's settings name, else the usual one; and those above the folder."""
+    home, work = tmp_path / "home", tmp_path / "work"
+    (home / ".config/git").mkdir(parents=True)
+    (work / "sub").mkdir(parents=True)
+    (home / "dotfiles").mkdir()
+    (home / "dotfiles/ignored").write_text("*.named\n")
+    (home / "named").symlink_to("dotfiles/ignored")
+    (home / ".gitconfig").write_text("[core]\n\texcludesFile = ~/named\n")
+    (home / ".config/git/ignore").write_text("*.usual\n")
+    (work / ".gitignore").write_text("*.above\n")
+    for name in ("a.named", "a.usual", "a.above", "a.txt"):
+        (work / "sub" / name).write_text("one\n")
+    called = Called(str(work / "sub"))
+    called.place.home = str(home)
+    assert sorted(called.now(GREP, pattern="one").data["filenames"]) == ["a.txt", "a.usual"]
+    (home / ".gitconfig").unlink()
+    assert sorted(called.now(GREP, pattern="one").data["filenames"]) == ["a.named", "a.txt"]
+
+
+def test_an_ignore_file_that_is_a_link_out_of_the_folder_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "secret").write_text("a.txt\n")
+    (tmp_path / "work/.ignore").symlink_to(tmp_path / "secret")
+    (tmp_path / "work/a.txt").write_text("one\n")
+    assert Called(str(tmp_path / "work")).now(GREP, pattern="one").data["filenames"] == ["a.txt"]
+
+
+@pytest.mark.parametrize("mode", ["content", "files_with_matches", "count"])
+def test_more_files_than_are_opened_at_once_where_a_rule_closes_one(tmp_path: Path, mode: str) -> None:
+    """What was found is searched again in files that are open: the answer is the same, without the closed one."""
+    for number in range(AT_ONCE + 5):
+        (tmp_path / f"{number:03}.txt").write_text(f"one\n{number}\n")
+    free, ruled = Called(str(tmp_path)), Called(str(tmp_path), may_read=lambda path: not path.endswith("/000.txt"))
+    more = {"-A": 1} if mode == "content" else {}
+    free_answer = free.now(GREP, pattern="^one$", output_mode=mode, head_limit=0, **more).text
+    ruled_answer = ruled.now(GREP, pattern="^one$", output_mode=mode, head_limit=0, **more).text
+    (tmp_path / "000.txt").unlink()
+    expected = free.now(GREP, pattern="^one$", output_mode=mode, head_limit=0, **more).text
+    assert "000.txt" in free_answer
+    assert sorted(ruled_answer.split("\n")) == sorted(expected.split("\n"))

@@ -21,6 +21,7 @@ from mainspring.engine.deps import Question
 from mainspring.engine.endings import end_all
 from mainspring.engine.errand import AtWork, Errand, Home
 from mainspring.engine.plain import new_id
+from mainspring.processes.paths import Resolved
 from mainspring.sessions.records import AgentRecord
 from mainspring.tools.agent import AgentInput
 from mainspring.tools.base import Answer, Calling, answer
@@ -149,7 +150,12 @@ class Away:
         self.id, self.place = calling.id, calling.place
         self._shared = home.shared()
         self._ask = home.ask
+        self.cwd = calling.cwd
         self.approved = False
+        self.has_read_rules = True
+
+    def resolve(self, path: str) -> Resolved:
+        raise ToolError(f"'{path}' cannot be looked up in the background.")  # its own hands do it
 
     def may_read(self, path: str) -> bool:  # noqa: ARG002  # its own hands know
         return False

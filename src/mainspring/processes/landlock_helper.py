@@ -66,28 +66,57 @@ def parse(data: bytes) -> tuple[int, bytes, list[tuple[int, str]]]:
 
 def restrict(handled: int, rules: list[tuple[int, str]]) -> None:
     found = version()
-    if not found:
-        raise Wall("this kernel has no landlock")
-    attributes = ruleset_of(handled, found)
-    ruleset = called("landlock", libc.syscall(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0))
+    ruleset = new_ruleset(handled, found)
     for rights, path in rules:
         add(ruleset, rights & handled & known(found), path)
     drop_capabilities()
+    enforce(ruleset)
+    os.close(ruleset)
+
+
+def new_ruleset(handled: int, found: int) -> int:
+    """A descriptor."""
+    if not found:
+        raise Wall("this kernel has no landlock")
+    attributes = ruleset_of(handled, found)
+    return called("landlock", libc.syscall(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0))
+
+
+def enforce(ruleset: int) -> None:
+    """For the thread that calls it, and all that it starts from now on."""
     called("no new privileges", libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     called("landlock", libc.syscall(RESTRICT_SELF, ruleset, 0))
-    os.close(ruleset)
 
 
 def add(ruleset: int, rights: int, path: str) -> None:
     try:
-        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:  # it is gone
+        descriptor = opened(path)
+    except OSError:  # it is gone, or there is a link on the way now, which leads elsewhere
         return
+    allow(ruleset, rights, descriptor, path)
+    os.close(descriptor)
+
+
+def opened(path: str) -> int:
+    """By a walk that follows no link."""
+    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open("/", flags)
+    for part in path.split("/"):
+        if part:
+            outer = descriptor
+            try:
+                descriptor = os.open(part, flags, dir_fd=outer)
+            finally:
+                os.close(outer)
+    return descriptor
+
+
+def allow(ruleset: int, rights: int, descriptor: int, name: str) -> None:
+    """What is below a folder, or a file."""
     is_folder = os.fstat(descriptor).st_mode & 0o170000 == 0o040000
     if rights := rights if is_folder else rights & OF_FILES:
         rule = struct.pack("=Qi", rights, descriptor)
-        called(f"landlock for '{path}'", libc.syscall(ADD_RULE, ruleset, PATH_BENEATH, rule, 0))
-    os.close(descriptor)
+        called(f"landlock for '{name}'", libc.syscall(ADD_RULE, ruleset, PATH_BENEATH, rule, 0))
 
 
 def drop_capabilities() -> None:

@@ -48,6 +48,10 @@ class Called(Calling):
         """Where it leads now: nobody decides here."""
         return resolve(path, self._place.cwd, home=self._place.home or None)
 
+    @property
+    def has_read_rules(self) -> bool:
+        return self._may_read is not _everything
+
     def may_read(self, path: str) -> bool:
         return self._may_read(path)
 

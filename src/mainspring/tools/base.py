@@ -187,6 +187,11 @@ class Calling(Protocol):
         name leads elsewhere by now."""
         ...
 
+    @property
+    def has_read_rules(self) -> bool:
+        """Whether there is any file that `may_read` could refuse."""
+        ...
+
     def may_read(self, path: str) -> bool:
         """Whether the rules let a search look into this file (F6): an absolute path. Quick, and from any thread."""
         ...

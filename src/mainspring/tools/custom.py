@@ -309,6 +309,10 @@ class FromThread:
     def resolve(self, path: str) -> Resolved:
         return self._calling.resolve(path)
 
+    @property
+    def has_read_rules(self) -> bool:
+        return self._calling.has_read_rules
+
     def may_read(self, path: str) -> bool:
         return self._calling.may_read(path)
 

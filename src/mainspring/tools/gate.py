@@ -233,8 +233,8 @@ class Open(Gate):
 
         return Verdict("allow", "there are no rules here")
 
-    def readable(self, cwd: str, standing: Standing) -> Callable[[str], bool]:  # noqa: ARG002
-        return _anything
+    def reading_rules(self, cwd: str, standing: Standing) -> Callable[[str], bool] | None:  # noqa: ARG002
+        return None
 
 
 def _anything(_: str) -> bool:

@@ -15,8 +15,9 @@ from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 from mainspring.tools.coding import showable
 from mainspring.tools.glob_pattern import chooser, split
 from mainspring.tools.newest import newest_first
-from mainspring.tools.search import SECONDS, answered, begun
+from mainspring.tools.search import SECONDS, answered, begun, is_in_doubt
 from mainspring.tools.search_child import Output
+from mainspring.tools.search_confirm import is_there
 from mainspring.tools.search_output import names
 from mainspring.tools.search_request import Request
 
@@ -89,10 +90,13 @@ def _newest(hits: list[str], folder: int, real: str, calling: Calling) -> Found:
     """As far as they may be read."""
     files: list[str] = []
     others = 0
+    doubt = is_in_doubt(calling)
     for name in newest_first(hits, folder):
         if not calling.may_read(f"{real.rstrip('/')}/{name}"):
             continue
         if len(files) < MOST_FILES:
+            if doubt and not is_there(folder, name):
+                continue
             files.append(name)
             continue
         others += 1
@@ -117,6 +121,8 @@ def _answered(found: Found, output: Output | None, began: float) -> Answer:
         lines.append(f"[{more}{found.others:,} other files fit as well: use a narrower pattern.]")
     if output is not None and (output.cut or output.late):
         lines.append("[Not all folders were looked at: there are too many files. Name a folder as 'path'.]")
+    if output is not None and output.some_unread:
+        lines.append("[Some folders could not be read.]")
     facts = {
         "filenames": files,
         "durationMs": round((monotonic() - began) * 1_000),

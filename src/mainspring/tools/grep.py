@@ -14,7 +14,7 @@ from mainspring.tools.base import Answer, Calling, Input, Place, Tool
 from mainspring.tools.glob import shown_prefix
 from mainspring.tools.grep_shown import HEAD_LIMIT, Names, Page
 from mainspring.tools.line_ends import Descriptor
-from mainspring.tools.search import SECONDS, answered, begun
+from mainspring.tools.search import SECONDS, begun, found
 from mainspring.tools.search_request import LARGEST, Mode, Request
 
 Output = Literal["content", "files_with_matches", "count"]
@@ -62,7 +62,7 @@ def _grep(given: GrepInput, calling: Calling, halt: Halt) -> Answer:
         multiline=given.multiline,
     )
     with begun(path, calling) as where:
-        output = answered(request, where, place, halt)
+        output = found(request, where, calling, halt)
         page = Page(_names(path, calling), given.offset, given.head_limit, given.numbers, where.folder)
         shown = grep_shown.BY_MODE[request.mode](output, page)
         if where.file is not None and request.mode == "content":

@@ -167,6 +167,8 @@ def _notes(output: Output, page: Page, share: Share) -> list[str]:
         notes.append(f"{shown}. Go on with offset={end}, or narrow it.")
     if output.cut:
         notes.append("There is more than was looked at: narrow the search.")
+    if output.some_unread:
+        notes.append("Some files or folders could not be read.")
     if output.late:
         notes.append(f"The search was ended after {SECONDS} seconds and is not complete: narrow it.")
     return notes

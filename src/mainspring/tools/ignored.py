@@ -6,8 +6,11 @@ own file, which only git's settings can name.
 
 import os
 import re
+from contextlib import suppress
 from typing import NamedTuple
 
+from mainspring.processes.opening import open_below
+from mainspring.processes.paths import PathRefused
 from mainspring.tools.glob_pattern import without_braces
 
 FILES = (".git/info/exclude", ".gitignore", ".ignore", ".rgignore")  # the later ones count for more
@@ -51,24 +54,35 @@ def above(start: str) -> list[Rules]:
     parts = start.strip("/").split("/") if start != "/" else []
     for count in range(len(parts)):
         folder = "/" + "/".join(parts[:count])
-        stack += of_folder(folder, "/".join(parts[count:]) + "/", "")
+        stack += of_folder(folder, "/".join(parts[count:]) + "/")
     return stack
 
 
-def of_folder(folder: str, prefix: str, below: str) -> list[Rules]:
+def of_folder(folder: str, prefix: str) -> list[Rules]:
     rules = [rule for name in FILES for rule in _rules(f"{folder}/{name}")]
-    return [Rules(prefix, below, rules)] if rules else []
+    return [Rules(prefix, "", rules)] if rules else []
+
+
+def of_opened(folder: int, below: str) -> list[Rules]:
+    """Of a folder in the walk. No link is followed."""
+    rules: list[Rule] = []
+    for name in FILES:
+        with suppress(OSError, PathRefused):
+            rules += _parsed(open_below(folder, name))
+    return [Rules("", below, rules)] if rules else []
 
 
 def _rules(file: str) -> list[Rule]:
     try:
-        fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        return _parsed(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError:  # none, or a folder of that name
         return []
+
+
+def _parsed(fd: int) -> list[Rule]:
+    """Closes the descriptor."""
     try:
         text = os.read(fd, LARGEST).decode("utf-8", "surrogateescape")
-    except OSError:  # a folder of that name
-        return []
     finally:
         os.close(fd)
     return [rule for line in text.split("\n") if (rule := _rule(line)) is not None]

@@ -6,6 +6,7 @@ The steps are in `steps.py`; who walks them, and with which tools, in `hands.py`
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import ToolError
@@ -54,7 +55,6 @@ class Passage:
         self.approved = False  # by somebody who was asked about exactly this call
         self.stop: str | None = None
         self.context: tuple[str, ...] = ()
-        self._may_read: Callable[[str], bool] | None = None
 
     @property
     def tool(self) -> Tool:
@@ -73,10 +73,16 @@ class Passage:
     def resolve(self, path: str) -> Resolved:
         return look_again(self.paths(path, self.cwd))
 
+    @property
+    def has_read_rules(self) -> bool:
+        return self._rules is not None
+
     def may_read(self, path: str) -> bool:
-        if self._may_read is None:
-            self._may_read = self.hands.gate.readable(self.place.root, self.asking.policy)
-        return self._may_read(path)
+        return self._rules is None or self._rules(path)
+
+    @cached_property
+    def _rules(self) -> Callable[[str], bool] | None:
+        return self.hands.gate.reading_rules(self.place.root, self.asking.policy)
 
     def progress(self, text: str) -> None:
         self.asking.progress(text)

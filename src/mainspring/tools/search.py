@@ -2,7 +2,11 @@
 
 ripgrep if there is one, else a walk in Python, in a process of its own as well: an expression may take for ever, and
 only a process can be ended then. Both answer in the same form (`search_output.py`). What they are asked is data: no
-shell, one argument each, and nothing after `--` but `./`.
+shell, one argument each, and nothing after `--` but `./` or descriptors.
+
+ripgrep opens files by name. So Landlock keeps it below the folder that was decided on (`confined.py`); where that is
+not to be had, or a rule closes files in there, what it found is searched again through descriptors of ours
+(`search_confirm.py`). The walk in Python follows no link.
 """
 
 import os
@@ -11,14 +15,18 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import msgspec
+from msgspec.structs import replace
 
 from mainspring.core.errors import ToolError
+from mainspring.processes.confined import LIBRARIES, can_be_confined, held
 from mainspring.processes.opening import open_folder, open_read
 from mainspring.processes.paths import Resolved
 from mainspring.tools.aside import Halt
 from mainspring.tools.base import Calling, Place
 from mainspring.tools.files import missing
-from mainspring.tools.search_child import MOST_MEMORY, Output, Where, died, environment, output_of, ripgrep
+from mainspring.tools.search_child import MOST_MEMORY, Job, Output, Where, died, environment, output_of, ripgrep
+from mainspring.tools.search_confirm import Below, confirmed
+from mainspring.tools.search_grants import ignore_files_above, users_ignore_files
 from mainspring.tools.search_request import COLUMNS, LARGEST, NEVER, Mode, Request
 
 SECONDS = 20
@@ -47,23 +55,73 @@ def begun(path: Resolved, calling: Calling) -> Generator[Where]:
 
 
 def answered(request: Request, where: Where, place: Place, halt: Halt) -> Output:
+    """As the program tells it."""
+    _check(request)
+    program = ripgrep(place)
+    most = MOST_NAMES if request.mode == "names" else MOST_OUTPUT
+    if program is None:
+        return _fine(output_of(Job(_python(request, where), environment(place), most), where, halt))
+    job = Job([program, *_arguments(request, ["./" if where.file is None else "-"])], environment(place), most)
+    return _fine(_confined(job, where, place, halt) if can_be_confined(program) else output_of(job, where, halt))
+
+
+def found(request: Request, where: Where, calling: Calling, halt: Halt) -> Output:
+    """What is true of files below the folder that no rule closes, whatever is swapped meanwhile."""
+    output = answered(request, where, calling.place, halt)
+    program = ripgrep(calling.place)
+    if program is None or where.file is not None or not is_in_doubt(calling):
+        return output
+    plain = replace(request, globs=(), type=None)
+
+    def may_read(name: str) -> bool:
+        return calling.may_read(f"{where.name.rstrip('/')}/{name}")
+
+    def again(files: dict[str, int]) -> Output:
+        command = [program, "--no-ignore", *_arguments(plain, list(files))]
+        job = Job(command, environment(calling.place), MOST_OUTPUT, passed=tuple(files.values()))
+        return output_of(job, where, halt)
+
+    return confirmed(output, request.mode, Below(where.folder, may_read), again)
+
+
+def is_in_doubt(calling: Calling) -> bool:
+    """Whether ripgrep may tell of files that it should not have seen."""
+    program = ripgrep(calling.place)
+    return program is not None and (calling.has_read_rules or not can_be_confined(program))
+
+
+def _confined(job: Job, where: Where, place: Place, halt: Halt) -> Output:
+    """It can read what is below the folder, the files above that say what is left out, and itself."""
+    if where.file is not None:
+        with held((job.command[0], *LIBRARIES)) as system:
+            return output_of(job._replace(readable=system), where, halt)
+    with (
+        held((job.command[0], *LIBRARIES)) as system,
+        ignore_files_above(where.name) as above,
+        users_ignore_files(job.env, (place.root, *place.folders)) as (own, named),
+    ):
+        words = [f"--ignore-file={named}"] if named else []
+        command = [job.command[0], *words, *job.command[1:]]
+        return output_of(job._replace(command=command, readable=(where.folder, *system, *above, *own)), where, halt)
+
+
+def _check(request: Request) -> None:
     texts = (("pattern", request.pattern), ("type", request.type or ""), *[("glob", one) for one in request.globs])
     for name, text in texts:
         if len(text) > LONGEST:
             raise ToolError(f"The {name} has {len(text):,} characters; {LONGEST:,} is the most.")
         if "\0" in text:
             raise ToolError(f"The {name} holds a NUL character, which no text file does.")
-    program = ripgrep(place)
-    command = _python(request, where) if program is None else [program, *_arguments(request, where)]
-    most = MOST_NAMES if request.mode == "names" else MOST_OUTPUT
-    output = output_of(command, where, environment(place), most, halt)
+
+
+def _fine(output: Output) -> Output:
     if died(output):
         raise ToolError(
             f"The search died: some line may be longer than the {MOST_MEMORY // 1_000_000:,} MB that it can keep. Name "
             "other files with 'path' or 'glob'."
         )
-    if output.code not in (0, 1) and not output.data and not output.late:
-        raise ToolError(f"The search failed: {_why(output.errors) or output.code}")
+    if output.code not in (0, 1) and not output.data and not output.late and output.errors:
+        raise ToolError(f"The search failed: {_why(output.errors)}")
     return output
 
 
@@ -93,8 +151,9 @@ _FORM: dict[Mode, tuple[str, ...]] = {
 }
 
 
-def _arguments(request: Request, where: Where) -> list[str]:
+def _arguments(request: Request, paths: list[str]) -> list[str]:
     made = ["--no-config", "--color=never", "--null", "--hidden", "--no-require-git"]
+    made.append("--no-messages")  # about files that cannot be read: their names may be of a folder that was swapped
     made += _FORM[request.mode]
     made += [f"--glob={one}" for one in request.globs] + [f"--glob=!{{{','.join(NEVER)}}}"]
     if request.mode != "names":
@@ -104,7 +163,7 @@ def _arguments(request: Request, where: Where) -> list[str]:
         made += ["--multiline", "--multiline-dotall"] if request.multiline else []
     if request.mode == "content":
         made += [f"--before-context={request.before}", f"--after-context={request.after}"]
-    return [*made, "--", "./" if where.file is None else "-"]
+    return [*made, "--", *paths]
 
 
 def _python(request: Request, where: Where) -> list[str]:

@@ -12,12 +12,14 @@ import sys
 import time
 from typing import NamedTuple
 
+from mainspring.processes.confined import start_confined
 from mainspring.processes.opening import open_folder
 from mainspring.processes.programs import find
 from mainspring.tools.aside import Halt
 from mainspring.tools.base import Place
 
 MOST_ERRORS = 4_000
+SOME_UNREAD = 2  # the exit code, if it also searched others
 MOST_MEMORY = 1 << 29  # bytes; ripgrep keeps a whole line, whatever its length
 PIPE = 1 << 20  # bytes that it may print before it waits for us; what a user may ask for on Linux
 _MANY = 20  # pieces; from then on we wait a little before each, so that it brings more: ripgrep prints file by file
@@ -30,6 +32,11 @@ class Output(NamedTuple):
     code: int
     cut: bool = False  # there was more
     late: bool = False  # it was ended because of its time
+
+    @property
+    def some_unread(self) -> bool:
+        """Whether there were files or folders that it could not read."""
+        return self.code == SOME_UNREAD
 
 
 class Where(NamedTuple):
@@ -52,24 +59,23 @@ def environment(place: Place) -> dict[str, str]:
     return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **kept, **({"HOME": home} if home else {})}
 
 
-def output_of(command: list[str], where: Where, env: dict[str, str], most: int, halt: Halt) -> Output:
-    """The first `most` bytes that it prints, about."""
-    entered = f"/proc/self/fd/{where.folder}"
-    child = subprocess.Popen(  # noqa: S603  # an absolute program, and a list
-        command,
-        stdin=subprocess.DEVNULL if where.file is None else where.file,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=entered if sys.platform == "linux" else where.name,
-        env=env,
-        process_group=0,  # what is typed at a terminal is not for it
-        bufsize=0,
-        pipesize=PIPE,
-    )
+class Job(NamedTuple):
+    """A program that searches."""
+
+    command: list[str]  # an absolute program first
+    env: dict[str, str]
+    most: int  # bytes of its output that are kept, about
+    passed: tuple[int, ...] = ()  # descriptors that it gets
+    readable: tuple[int, ...] | None = None  # descriptors of all that it can read; None: it is not confined
+
+
+def output_of(job: Job, where: Where, halt: Halt) -> Output:
+    """What it prints."""
+    child = _started(job, where)
     try:
         halt.also(child.kill)
         _limit_memory(child.pid)
-        return _drained(child, most, halt)
+        return _drained(child, job.most, halt)
     finally:
         child.kill()
         child.wait()
@@ -78,11 +84,35 @@ def output_of(command: list[str], where: Where, env: dict[str, str], most: int, 
                 pipe.close()
 
 
+def _started(job: Job, where: Where) -> subprocess.Popen[bytes]:
+    entered = f"/proc/self/fd/{where.folder}"
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603  # an absolute program, and a list
+            job.command,
+            stdin=nothing if where.file is None else where.file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=entered if sys.platform == "linux" else where.name,
+            env=job.env,
+            pass_fds=job.passed,
+            process_group=0,  # what is typed at a terminal is not for it
+            bufsize=0,
+            pipesize=PIPE,
+        )
+
+    try:
+        return start() if job.readable is None else start_confined(start, job.readable)
+    finally:
+        os.close(nothing)
+
+
 def output_alone(command: list[str], place: Place, most: int, halt: Halt, *, stdin: int | None = None) -> Output:
     """Of a program that works in no folder."""
     folder = open_folder("/")
     try:
-        return output_of(command, Where(folder, "/", stdin), environment(place), most, halt)
+        return output_of(Job(command, environment(place), most), Where(folder, "/", stdin), halt)
     finally:
         os.close(folder)
 

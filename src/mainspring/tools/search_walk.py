@@ -14,12 +14,21 @@ import msgspec
 
 from mainspring.core.errors import ToolError
 from mainspring.tools.glob_pattern import compiled
-from mainspring.tools.ignored import Rules, above, ignored, of_folder
+from mainspring.tools.ignored import Rules, above, ignored, of_opened
 from mainspring.tools.search_request import COLUMNS, LARGEST, NEVER, Request
 from mainspring.tools.search_types import TYPES
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WIDE = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+class Entry(NamedTuple):
+    """A file in the walk."""
+
+    folder: int  # a descriptor, open until the next one is asked for
+    name: str
+    path: str  # from where the walk began
 
 
 class Wish(NamedTuple):
@@ -35,20 +44,25 @@ class Walk:
         self.choosy = any(wish.wanted for wish in self.wishes)
         self.ends = _ends(request.type)
 
-    def files(self, folder: str, below: str, stack: list[Rules]) -> Iterator[str]:
-        stack = [*stack, *of_folder(folder, "", below)]
+    def files(self, folder: int, below: str, stack: list[Rules]) -> Iterator[Entry]:
+        """From one descriptor to the next: a folder that is swapped for a link is not entered."""
+        stack = [*stack, *of_opened(folder, below)]
         try:
             with os.scandir(folder) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
+                found = sorted([(entry.name, _is_folder(entry)) for entry in entries])
         except OSError:
             return
-        for entry in found:
-            path = below + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if self.takes(path, stack, folder=True):
-                    yield from self.files(f"{folder}/{entry.name}", f"{path}/", stack)
-            elif entry.is_file(follow_symlinks=False) and self.takes(path, stack, folder=False):
-                yield path
+        for name, is_folder in found:
+            path = below + name
+            if is_folder is None or not self.takes(path, stack, folder=is_folder):
+                continue
+            if not is_folder:
+                yield Entry(folder, name, path)
+            elif (inner := _opened(name, _LIST, folder)) is not None:
+                try:
+                    yield from self.files(inner, f"{path}/", stack)
+                finally:
+                    os.close(inner)
 
     def takes(self, path: str, stack: list[Rules], *, folder: bool) -> bool:
         for wish in reversed(self.wishes):
@@ -59,6 +73,20 @@ class Walk:
         if ignored(path, stack, folder=folder):
             return False
         return folder or not self.ends or path.endswith(self.ends)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool | None:
+    """None: neither a folder nor a file."""
+    if entry.is_dir(follow_symlinks=False):
+        return True
+    return False if entry.is_file(follow_symlinks=False) else None
+
+
+def _opened(name: str, flags: int, folder: int | None = None) -> int | None:
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except OSError:
+        return None
 
 
 def _wish(glob: str) -> Wish:
@@ -77,11 +105,10 @@ def _ends(kind: str | None) -> tuple[str, ...]:
 # --- in a file --------------------------------------------------------------------------------------
 
 
-def text_of(path: str) -> str | None:
+def text_of(name: str, folder: int) -> str | None:
     """None: it cannot be read, or is no text."""
-    try:
-        fd = os.open(path, _READ)
-    except OSError:
+    fd = _opened(name, _READ, folder)
+    if fd is None:
         return None
     try:
         found = os.fstat(fd)
@@ -169,11 +196,13 @@ def outputs(request: Request, where: str) -> Iterator[bytes]:
         text = _decoded(_all(0))
         yield b"" if text is None else printed("<stdin>", text, pattern, request)
         return
-    for name in Walk(request).files(".", "", above(os.getcwd())):  # noqa: PTH109  # nor is pathlib loaded
+    start = os.open(".", _LIST)
+    for entry in Walk(request).files(start, "", above(os.getcwd())):  # noqa: PTH109  # nor is pathlib loaded
         if request.mode == "names":
-            yield os.fsencode(f"./{name}") + b"\0"
-        elif (text := text_of(name)) is not None:
-            yield printed(f"./{name}", text, pattern, request)
+            yield os.fsencode(f"./{entry.path}") + b"\0"
+        elif (text := text_of(entry.name, entry.folder)) is not None:
+            yield printed(f"./{entry.path}", text, pattern, request)
+    os.close(start)
 
 
 def main() -> None:
