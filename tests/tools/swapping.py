@@ -49,7 +49,14 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def notebook(word: str) -> str:
-    cell = {"id": "one", "cell_type": "code", "source": word, "metadata": {}, "outputs": [], "execution_count": None}
+    cell: dict[str, Any] = {
+        "id": "one",
+        "cell_type": "code",
+        "source": word,
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+    }
     return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 
@@ -68,6 +75,18 @@ class Swapped:
         (self.out / "g.txt").write_text(SECRET)
         self.before = snapshot(self.out)
 
+    def more(self) -> None:
+        """Skills, commands, agents and memory, which lie in the folder as well, by links and by `@path`."""
+        for folder, word in ((self.work / "d", INSIDE), (self.out, SECRET)):
+            for name in ("skills/s/SKILL.md", "commands/c.md", "agents/a.md", "CLAUDE.md"):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_text(f"---\ndescription: of {name}\n---\na word: {word}\n")
+        (self.work / ".claude").mkdir()
+        for sort in ("skills", "commands", "agents"):
+            (self.work / ".claude" / sort).symlink_to(f"../d/{sort}")
+        (self.work / "CLAUDE.md").write_text("See @d/f.\n")
+        self.before = snapshot(self.out)
+
     def swap(self) -> None:
         """The folder for a link that leads out."""
         (self.work / "d").rename(self.base / "aside")
@@ -83,7 +102,10 @@ def told(done: Done) -> str:
 
 
 def leaks(done: Done) -> bool:
-    seen = told(done)
+    return leaks_in(told(done))
+
+
+def leaks_in(seen: str) -> bool:
     return any(sign in seen for sign in (f": {SECRET}", "only-outside", "g.txt", "U0VDUkVU"))
 
 

@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes.steps import Steps
+from processes.walls import LINUX
 
-from tools.swapping import CALLS, Pipeline, Swapped, leaks, told
+from mainspring.assembly.said import medium_of
+from mainspring.context import agents
+from mainspring.context.changed import Changes
+from mainspring.context.memory import Where
+from mainspring.context.named import Verdict
+from mainspring.context.surroundings import Around, Surroundings
+from mainspring.core.errors import ToolError
+from mainspring.engine.shared import Policy
+from mainspring.permissions.policy import Asked
+from mainspring.processes.atomic import ReadSet
+from mainspring.processes.output import create
+from mainspring.processes.paths import PathRefused, resolve
+from mainspring.processes.spill import Shelf
+from mainspring.tools import putting_back
+from mainspring.tools.gate import Gate
+from mainspring.tools.keeping import Look, look
+from tools.swap_runs import AS, Search, check, run
+from tools.swapping import CALLS, Pipeline, Swapped, leaks, leaks_in, told
 
 
 def played(stage: Swapped, pipeline: Pipeline, name: str, input: dict[str, Any]) -> Any:
@@ -60,3 +83,112 @@ def test_a_link_that_was_there_is_followed_and_decided_on_where_it_leads(tmp_pat
     done = played(stage, pipeline, name, input)
     assert done.answer.is_error is (what == "Read what is missing"), done.answer.text
     assert asked == []
+
+
+# --- a command in the sandbox that never stops swapping; tests/long has more of it -----------------------------------
+
+
+@LINUX
+@AS
+def test_a_swapper_in_the_sandbox_gets_nothing_out(user: int | None) -> None:
+    check(run(400, 120, user=user), 400)
+
+
+@LINUX
+@pytest.mark.parametrize("search", ["script", "python"])
+def test_nor_where_ripgrep_cannot_be_confined_or_is_missing(search: Search) -> None:
+    check(run(200, 120, search=search), 200)
+
+
+# --- a swap before each system call of what is read without a tool ---------------------------------------------------
+
+
+def surroundings(work: Path) -> Surroundings:
+    """Of a folder that nobody trusts, and that a program has chosen."""
+    return Surroundings(Around(Where(str(work), user=str(work.parent / "user"), driven=True)))
+
+
+def mention(work: Path) -> object:
+    gate, policy = Gate(folders=(str(work),)), Policy()
+
+    async def may(path: str) -> Verdict:
+        return (await gate.verdict(Asked("Read", {"file_path": path}, str(work)), policy)).decision
+
+    found = surroundings(work).named("Look at @d/f, @d/i.png and @d/", may, medium_of)
+    return [one.attachment for one in asyncio.run(found)]
+
+
+def memory(work: Path) -> object:
+    found = surroundings(work)
+    found.memory.touched(f"{work}/d")
+    return found.memory.attachments
+
+
+def skill(work: Path) -> object:
+    skills = surroundings(work).skills
+    return skills.attachment, skills.load("s").text
+
+
+def command(work: Path) -> object:
+    return surroundings(work).slash.text("c", "")
+
+
+def agent(work: Path) -> object:
+    return agents.find(surroundings(work).memory.places("agents")).kinds
+
+
+def changed(work: Path) -> object:
+    known, path = ReadSet(), resolve("d/f", str(work))
+    known.remember(path, b"before")
+    changes = Changes(known)
+    changes.saw(path)
+    return changes.news()
+
+
+def put_back(work: Path) -> object:
+    """What going back does to a file, when all is decided."""
+    real = f"{work}/d/f"
+    now = look(real, 100)
+    putting_back.put_back(putting_back.found(real), now, Look(True, 0o644, "", 5, b"older"))
+    return putting_back.counted(now, look(real, 100))
+
+
+def spill(work: Path) -> object:
+    return Shelf(f"{work}/d/results").put("call-1", "a result")
+
+
+def background_output(work: Path) -> object:
+    path, fd = create(f"{work}/d")
+    os.close(fd)
+    return path
+
+
+OPENERS = (mention, memory, skill, command, agent, changed, put_back, spill, background_output)
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    """In memory, where that is possible: there are hundreds of rounds."""
+    place = Path(os.path.realpath(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)))
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("opens", OPENERS)
+def test_a_swap_before_every_system_call(base: Path, opens: Callable[[Path], object]) -> None:
+    done = 0
+    for at in range(1_000):
+        stage = Swapped(base / "stage")
+        stage.more()
+        with Steps(at, stage.swap) as steps:
+            try:
+                found = opens(stage.work)
+                done += 1
+            except (ToolError, PathRefused, OSError) as error:
+                found = error
+        assert stage.untouched(), at
+        assert not leaks_in(repr(found)), (at, found)
+        if at >= steps.count:
+            break
+    assert done > 0
+    assert at > 10
