@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 from processes.traces import new_nap, until, with_word
 
-from mainspring.core.errors import ToolError
+from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.messages import Text, ToolCall
 from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import Update
@@ -545,6 +545,17 @@ def test_what_is_no_answer_is_the_tools_failure_and_not_the_runs(tmp_path: Path,
         True, "The tool itself failed: it returned no 'Answer' of 'Text', 'Image' and 'Document'",
     )  # fmt: skip
     assert scene.names == ["allow", "PostToolUseFailure"]
+
+
+def test_a_person_who_declines_what_a_tool_asks_ends_the_run(tmp_path: Path) -> None:
+    async def run(given: Any, calling: Calling) -> Any:
+        raise DeclinedError("The user does not want to answer.")
+
+    scene = Scene(tmp_path, "allow Own")
+    scene.more.append(Tool(name="Own", about="", input=Input, run=run))
+    done = scene.now("Own")
+    assert (done.answer.is_error, done.answer.text) == (True, "The user does not want to answer.")
+    assert done.stop == "The user does not want to answer."
 
 
 def test_hooks_hear_of_an_interrupt_and_nobody_waits_for_them(tmp_path: Path) -> None:
