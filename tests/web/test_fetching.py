@@ -241,6 +241,14 @@ def test_keys_are_in_no_address(paper: Paper) -> None:
 # --- redirects ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Again", "308 For Good"])
+@pytest.mark.parametrize("headers", [(), ("location:",), ("location:   ",)])
+def test_without_a_location_it_is_an_error(status: str, headers: tuple[str, ...], paper: Paper) -> None:
+    answer = page(b"<p>This is no page.</p>", *headers, status=status)
+    seen = visit("https://site.test/a", answering(answer), paper)
+    assert f"answered {status[:3]}: the page was moved, and the answer does not say where to" in seen.refused
+
+
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])
 def test_to_the_same_host_it_is_followed(status: str, paper: Paper) -> None:
     seen = visit("https://site.test/a", answering(moved("http://SITE.test./b", status), HELLO), paper)

@@ -53,12 +53,13 @@ def kinds_of(options: Options, found: Surroundings) -> Mapping[str, AgentKind]:
         return {}
     from mainspring.context.agents import described, find
 
+    odd: list[str] = []
     try:
-        given = described(options.agents) if options.agents is not None else {}
+        given = described(options.agents, odd) if options.agents is not None else {}
     except UsageError as error:
         raise StartError(f"'--agents' cannot be understood: {error}") from None
     made = find(places, given, {*SPECS, "Task", "ToolSearch", "StructuredOutput"})
-    for problem in made.problems:
+    for problem in (*odd, *made.problems):
         options.tell(problem)
     return made.kinds
 

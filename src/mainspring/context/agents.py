@@ -19,6 +19,7 @@ from mainspring.context.frontmatter import split
 from mainspring.context.texts import read_text
 from mainspring.core.config import Effort
 from mainspring.core.errors import UsageError
+from mainspring.core.meant import did_you_mean
 from mainspring.core.value import Value
 from mainspring.processes.paths import PathRefused, Resolved, resolve
 
@@ -27,6 +28,7 @@ LONGEST_ABOUT = 500  # characters that the model is told of each
 LARGEST_PROMPT = 60_000  # characters
 MOST_TURNS = 10_000
 INHERIT = "inherit"
+LEFT_OUT = "it does not get '{}', since a pattern cannot be kept to here: name the tool alone, and use a rule"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 
@@ -43,6 +45,7 @@ class AgentKind(Value):
     background: bool = False  # it never keeps who sends it out waiting
     path: str = ""  # empty: it is ours, or from the command line
     project: bool = False
+    patterns: tuple[str, ...] = ()  # tools that it does not get, for the pattern behind them
 
 
 REPORT = (
@@ -73,13 +76,9 @@ class Found(Value):
     problems: tuple[str, ...] = ()  # for the user: what was left out, and why
 
 
-# What others may write into a head, and we have no use for.
-PASSED_OVER = frozenset(
-    {
-        "color", "permissionmode", "skills", "memory", "mcpservers", "hooks", "initialprompt", "isolation", "version",
-        "author", "license",
-    }
-)  # fmt: skip
+# What others may write into a head, and we have no use for: nothing depends on the first, something on the second.
+PASSED_OVER = frozenset({"color", "version", "author", "license"})
+WITHOUT_EFFECT = frozenset({"permissionmode", "skills", "memory", "mcpservers", "hooks", "initialprompt", "isolation"})
 FIELDS = frozenset({"name", "description", "tools", "disallowedtools", "model", "effort", "maxturns", "background"})
 
 
@@ -87,23 +86,43 @@ def find(places: Places, given: Mapping[str, AgentKind] = {}, tools: Container[s
     """All kinds by name: those `given` on the command line, then the user's, the project's, and ours. `tools` are the
     names of those that there are, as far as that is known now."""
     found, problems = dict(given), [words for kind in given.values() for words in unknown_tools(kind, tools)]
+    problems += [f"the agent '{kind.name}': {LEFT_OUT.format(one)}" for kind in given.values() for one in kind.patterns]
     for folder, project in places.folders():
         for path in _files(folder):
             try:
                 found_at = resolve(path, "/")
                 places.check(found_at, project=project)
                 kind, odd = read_kind(found_at, project=project)
+                problems += [f"the agent '{path}': {LEFT_OUT.format(name)}" for name in kind.patterns]
                 if project and places.bounds:  # nobody trusts it
                     kind = humble(kind)
             except (PathRefused, UsageError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else str(error)
                 problems.append(f"the agent '{path}' is left out: {why}")
                 continue
-            problems += [f"the agent '{path}': nobody knows '{field}'" for field in odd]
+            problems += [f"the agent '{path}': {words_about(field)}" for field in odd]
             problems += unknown_tools(kind, tools)
-            if len(found) < MOST:
-                found.setdefault(kind.name, kind)
+            if why := no_room(kind, found):
+                problems.append(f"the agent '{path}' is left out: {why}")
+            else:
+                found[kind.name] = kind
     return Found({**found, **{name: kind for name, kind in OURS.items() if name not in found}}, tuple(problems))
+
+
+def no_room(kind: AgentKind, found: Mapping[str, AgentKind]) -> str:
+    """Why it is not taken; empty: it is. The same file by another way is no second one."""
+    before = found.get(kind.name)
+    if before is not None:
+        same = bool(before.path) and os.path.realpath(before.path) == os.path.realpath(kind.path)
+        return "" if same else f"'{before.path or '--agents'}' has an agent '{kind.name}', too"
+    return f"{MOST} agents are the most" if len(found) >= MOST else ""
+
+
+def words_about(field: str) -> str:
+    """A field of a head, or of an entry, that does nothing."""
+    if field.lower() in WITHOUT_EFFECT:
+        return f"'{field}' has no effect here yet"
+    return f"nobody knows '{field}'{did_you_mean(field.lower(), sorted(FIELDS))}"
 
 
 def humble(kind: AgentKind) -> AgentKind:
@@ -117,6 +136,11 @@ def unknown_tools(kind: AgentKind, tools: Container[str]) -> list[str]:
     """A server's tools come later, so nobody knows of those yet."""
     wanted = [name for name in (*(kind.tools or ()), *kind.without) if not name.startswith("mcp__")]
     return [f"the agent '{kind.name}' names a tool '{name}' that there is not" for name in wanted if name not in tools]
+
+
+def patterns_in(said: str | None) -> list[str]:
+    """Tools with a pattern behind them (`Bash(git *)`): those it does not get."""
+    return [part.strip() for part in _PARTS.split(said or "") if "(" in part]
 
 
 def read_kind(file: Resolved, *, project: bool = False) -> tuple[AgentKind, list[str]]:
@@ -137,6 +161,7 @@ def read_kind(file: Resolved, *, project: bool = False) -> tuple[AgentKind, list
         fields.get("background", "").lower() == "true",
         path,
         project,
+        tuple(patterns_in(fields.get("tools"))),
     )
     return checked(kind), sorted(fields.keys() - FIELDS - PASSED_OVER)
 
@@ -154,13 +179,38 @@ class Described(msgspec.Struct, rename="camel"):
     background: bool = False
 
 
-def described(text: str) -> dict[str, AgentKind]:
-    """Raises `UsageError` that names the agent and what is wrong with it."""
+def described(text: str, problems: list[str] | None = None) -> dict[str, AgentKind]:
+    """Raises `UsageError` that names the agent and what is wrong with it. What has no effect goes to `problems`."""
     try:
         given = msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.MsgspecError as error:
         raise UsageError(f"it is no object of agents by name: {error}") from None
-    return {name: _described(name, fields) for name, fields in given.items()}
+    made = {name: _described(name, fields) for name, fields in given.items()}
+    if problems is not None:
+        for name, fields in given.items():
+            problems += [f"the agent '{name}': {words_about(field)}" for field in odd_fields(fields)]
+        problems += [f"'--agents' has '{name}' twice: the last one counts" for name in named_twice(text)]
+    return made
+
+
+def odd_fields(fields: Mapping[str, object]) -> list[str]:
+    """Those that are set and do nothing."""
+    known = {*FIELDS, *PASSED_OVER, "prompt"}
+    return [field for field, value in fields.items() if field.lower() not in known and value not in (None, [], {}, "")]
+
+
+def named_twice(text: str) -> list[str]:
+    import json  # for a word of the command line alone
+
+    found: list[str] = []
+
+    def pairs(all_of_them: list[tuple[str, object]]) -> dict[str, object]:
+        names = [name for name, _ in all_of_them]
+        found[:] = sorted({name for name in names if names.count(name) > 1})  # the outermost is the last
+        return dict(all_of_them)
+
+    json.loads(text, object_pairs_hook=pairs)
+    return found
 
 
 def _described(name: str, fields: Any) -> AgentKind:
@@ -176,6 +226,7 @@ def _described(name: str, fields: Any) -> AgentKind:
             effort(said.effort or ""),
             None if said.max_turns is None else turns(str(said.max_turns)),
             said.background,
+            patterns=tuple(patterns_in(None if said.tools is None else joined(said.tools))),
         )
         return checked(kind)
     except (msgspec.ValidationError, UsageError) as error:

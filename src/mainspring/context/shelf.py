@@ -50,11 +50,13 @@ class Shelf(Generic[Kept]):
         self._read: dict[str, tuple[Mark, Kept | None]] = {}
         self.by_name: dict[str, Kept] = {}
         self._left_out: dict[str, str] = {}  # why, by path
+        self._second: dict[str, str] = {}  # the same, for those whose name another one has
         self.refresh()
 
     @property
     def problems(self) -> list[str]:
-        return [f"the {self.noun} '{path}' is left out: {why}" for path, why in self._left_out.items()]
+        left_out = {**self._left_out, **self._second}
+        return [f"the {self.noun} '{path}' is left out: {why}" for path, why in left_out.items()]
 
     def files(self, folder: str, *, project: bool) -> list[str]:
         """Which there may be; that one is missing is no problem."""
@@ -70,14 +72,27 @@ class Shelf(Generic[Kept]):
     def refresh(self) -> bool:
         """Look again; whether the list is another one now."""
         found: dict[str, Kept] = {}
+        self._second.clear()
         for folder, project in self.places.folders():
             for path in self.files(folder, project=project):
                 one = self._kept(path, folder, project)
-                if one is not None and len(found) < MOST and self.counts(one):
+                if one is None or not self.counts(one):
+                    continue
+                if why := self._no_room(one, found):
+                    self._second[path] = why
+                else:
                     found.setdefault(one.name, one)
         changed = found != self.by_name
         self.by_name = found
         return changed
+
+    def _no_room(self, one: Kept, found: dict[str, Kept]) -> str:
+        """Why it is not taken; empty: it is, or it is the same file by another way."""
+        before = found.get(one.name)
+        if before is not None:
+            same = os.path.realpath(before.path) == os.path.realpath(one.path)
+            return "" if same else f"'{before.path}' has the name '{one.name}', too"
+        return f"{MOST} of them are the most" if len(found) >= MOST else ""
 
     def body(self, one: Kept) -> str:
         """Its text without the head, as it is now. Raises `ToolError`, in words for the model."""

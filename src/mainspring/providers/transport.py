@@ -307,6 +307,8 @@ def head(route: Route, path: str, headers: Mapping[str, str], length: int | None
 
 def origin_in(location: str) -> str:
     """Where a redirect leads, without its path: that may hold anything."""
+    if not location.strip():
+        return "nowhere (its 'location' header is missing or empty)"
     if location.startswith("/") and not location.startswith("//"):
         return "another path of the same server"
     try:

@@ -94,6 +94,7 @@ class Chain:
         self._places = {each.place: number for number, each in enumerate(self._nodes)}
         self.last = self._nodes[-1].uuid if self._nodes else ""
         self.broken: list[str] = []  # links that lead nowhere
+        self.circles: list[str] = []  # messages whose parents lead back to themselves
 
     def way_to(self, uuid: str = "") -> list[Node]:
         """From the root to a line and all that belongs to its reply; by default, to the newest."""
@@ -164,6 +165,8 @@ class Chain:
             seen.add(at.uuid)
             yield at
             at = self._parent(at)
+        if at is not None and at.uuid not in self.circles:
+            self.circles.append(at.uuid)
 
     def _parent(self, child: Node) -> Node | None:
         if child.parent is None or child.parent in self._known:

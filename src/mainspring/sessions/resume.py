@@ -185,6 +185,8 @@ def _conversation(  # noqa: PLR0913, PLR0917  # what the first reading has found
             reader.warn(f"message '{each.uuid}': {error}, skipped")
     for uuid in chain.broken[:10]:
         reader.warn(f"message '{uuid}' follows one that is not there: the one before it in the file was taken")
+    for uuid in chain.circles[:10]:
+        reader.warn(f"message '{uuid}' is among its own parents: what stands before that circle is not known")
     messages, made = repaired(book.found(ids), started)
     if not messages:
         raise UsageError(f"'{reader.file}' holds no conversation that could be taken up")

@@ -126,9 +126,8 @@ class Fetcher:
             answer = await connection.head(self.limits.first_byte)
             _refuse_failed(answer)
             got = Fetched(target.url, answer.status, answer.headers.get("content-type", ""))
-            location = answer.headers.get("location")
-            if answer.status in _REDIRECTS and location:
-                return target, got, location
+            if answer.status in _REDIRECTS:
+                return target, got, _where_to(target, answer)
             return target, replace(got, body=await self._body(connection, answer.headers)), None
         finally:
             connection.abort()
@@ -158,6 +157,16 @@ class Fetcher:
                 await connection.news(self.limits.idle)
         expanding.end()
         return b"".join(pieces)
+
+
+def _where_to(target: Target, answer: Answer) -> str:
+    location = answer.headers.get("location", "").strip()
+    if not location:
+        raise ToolError(
+            f"'{target.url[:200]}' answered {answer.status}: the page was moved, and the answer does not say where to "
+            "(its 'location' header is missing or empty). Look for another address."
+        )
+    return location
 
 
 def _refuse_failed(answer: Answer) -> None:
