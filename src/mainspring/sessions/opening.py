@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from mainspring.sessions.places import FILE, FOLDER, make_folder
@@ -54,7 +54,7 @@ def place_new(draft: str, file: str) -> None:
 
 
 @contextmanager
-def folder_of(file: str) -> Iterator[tuple[int, str]]:
+def folder_of(file: str) -> Generator[tuple[int, str]]:
     """A descriptor of the real folder of a file, and the real name in it."""
     state = state_folder(file)
     make_folder(state)

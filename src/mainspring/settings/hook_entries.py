@@ -60,7 +60,7 @@ class _Reader:
     def event(self, event: str, groups: object) -> None:
         if isinstance(groups, dict) and not {"hooks", "command"}.isdisjoint(cast("dict[str, object]", groups)):
             self.wrong.append(Wrong("it must be a list; the one entry that it is holds", event))
-            groups = [groups]
+            groups = [cast("object", groups)]
         if not isinstance(groups, list):
             self.broken(event, "", "it must be a list", (event,))
             return
