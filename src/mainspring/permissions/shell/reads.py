@@ -286,12 +286,13 @@ def _copied(name: str, words: tuple[Word, ...]) -> Reads | None:
 
 def _packed(words: tuple[Word, ...]) -> Reads | None:
     """`tar`: what it packs, or the archive that it opens. `-C` says where its operands are."""
-    first = words[1].text if len(words) > 1 else ""
-    if first and not first.startswith("-"):  # `tar czfC x.tgz dir src`: its letters take their values in order
-        valued = [letter for letter in first if letter in _TAR.values]
-        given = [Word(f"-{letter}{word.text}", word.start) for letter, word in zip(valued, words[2:], strict=False)]
-        flags = "".join([letter for letter in first if letter not in valued])
-        words = (words[0], Word(f"-{flags}", words[1].start), *given, *words[2 + len(given) :])
+    given = [*words[1:]]
+    if given and not given[0].text.startswith("-"):  # `tar czfC x.tgz dir src`: its letters take their values in order
+        letters, *rest = given
+        valued = [letter for letter in letters.text if letter in _TAR.values]
+        values = [Word(f"-{letter}{word.text}", word.start) for letter, word in zip(valued, rest, strict=False)]
+        flags = "".join([letter for letter in letters.text if letter not in valued])
+        words = (words[0], Word(f"-{flags}", letters.start), *values, *rest[len(values) :])
     operands = row_operands(_TAR, words)
     if operands is None:
         return None
