@@ -464,8 +464,8 @@ In words: each piece of progress (a turn, or a continuation of the token budget)
 every rung that is remembered until progress, which makes {amount(piece)} calls. To the pieces are added, once: every
 use of every rung that is remembered for the run, the fallbacks aside ({amount(once)} calls); {amount(model)} calls for
 each model to fall back to (`fallbacks`, none by default): one, and every use of the rungs that a fallback makes whole;
-and one for each objection of a stop hook (`max_stop_blocks`, {amount(default.max_stop_blocks)}). So with neither a token budget nor fallbacks it is {amount(piece)} times `max_turns`
-plus {amount(rest)}.
+and one for each objection of a stop hook (`max_stop_blocks`, {amount(default.max_stop_blocks)}). So with neither a
+token budget nor fallbacks it is {amount(piece)} times `max_turns` plus {amount(rest)}.
 
 {shown}"""
 

@@ -130,7 +130,7 @@ def test_what_goes_wrong_is_told_and_the_conversation_goes_on(serve: Serve, sit_
     )
     terminal = sit_at(stage)
     terminal.say("hello")
-    assert "(529 overloaded: try 1 failed, again in 0." in terminal.see("API Error: 400: no such thing")
+    assert "(529 overloaded: try 1 of 10 failed, again in 0." in terminal.see("API Error: 400: no such thing")
     terminal.say("again")
     terminal.see("Hi.")
 
