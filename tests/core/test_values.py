@@ -255,3 +255,9 @@ def test_the_same_model_by_another_name(one: str, other: str, same: bool) -> Non
 def test_a_model_behind_the_name_of_a_provider() -> None:
     assert model_named("openrouter/anthropic/claude-sonnet-5-5").price == model_named("claude-sonnet-5-5").price
     assert model_named("openai/gpt-5").name == "openai/gpt-5"
+
+
+def test_retries_are_none_or_more() -> None:
+    assert Config(max_retries=0).max_retries == 0
+    with pytest.raises(UsageError, match="'max_retries' is -1; give 0 for none"):
+        Config(max_retries=-1)
