@@ -37,7 +37,8 @@ THEIRS, OURS = "claude", "mainspring"
 
 
 class SharedSession:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, model: str = MODEL) -> None:
+        self.model = model
         self.server = ModelServer(choose=self._choose, alternate=False)
         self.id = str(uuid.uuid4())
         self.work, self.home = folder / "work", folder / "home"
@@ -60,7 +61,8 @@ class SharedSession:
         thought = {"type": "thinking", "thinking": "Hm."}
         if is_for_a_summary(received.body):
             return Say.of(thought, f"<summary>Words: {' '.join(words_in(received.body))}</summary>")
-        spoken = "".join([block["text"] for block in blocks_of(talk.messages[-1]) if block["type"] == "text"])
+        last = [message for message in talk.messages if message["role"] != "system"][-1]
+        spoken = "".join([block["text"] for block in blocks_of(last) if block["type"] == "text"])
         asked = spoken[spoken.rfind("prompt-") :]  # after a kill, there may be several prompts in one message
         if not (TOOL in asked or SLOW in asked):
             word = f"reply-{self._replies}"
@@ -111,7 +113,7 @@ class SharedSession:
         return await asyncio.create_subprocess_exec(
             *program,
             *arguments,
-            *("--model", MODEL, "--dangerously-skip-permissions", *session),
+            *("--model", self.model, "--dangerously-skip-permissions", *session),
             cwd=self.work,
             env=self._environment(),
             stdin=asyncio.subprocess.PIPE if "--input-format" in arguments else asyncio.subprocess.DEVNULL,
@@ -133,6 +135,7 @@ class SharedSession:
             "ANTHROPIC_API_KEY": "sk-test",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_CODE_MAX_RETRIES": "0",
             "IS_SANDBOX": "1",
         }
 

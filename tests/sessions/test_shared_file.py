@@ -29,6 +29,18 @@ def test_turns_of_both_programs_are_shown_to_the_model_of_either(tmp_path: Path,
     asyncio.run(scene())
 
 
+def test_the_default_model_of_claude_code_says_more_to_the_model_and_all_is_shown(tmp_path: Path) -> None:
+    """It sends system messages in mid-conversation, and its thinking is bound to them."""
+
+    async def scene() -> None:
+        session = SharedSession(tmp_path, "claude-opus-5-5")
+        async with session.server:
+            for who, more in ((THEIRS, TOOL), (OURS, TOOL), (THEIRS, ""), (OURS, "")):
+                await session.turn(who, more)
+
+    asyncio.run(scene())
+
+
 def test_a_summary_of_claude_code_replaces_what_it_stands_for(tmp_path: Path) -> None:
     async def scene() -> None:
         session = SharedSession(tmp_path)

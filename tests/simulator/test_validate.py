@@ -166,9 +166,7 @@ MUTATIONS = [
         lambda b, d: b.update(model=KNOWN, max_tokens=d(st.sampled_from([0, -1, 10**7]))),
     ),
     Mutation("no messages", "messages.some", lambda b, _: b.update(messages=[])),
-    Mutation(
-        "a system message", "messages.roles", lambda b, d: d(st.sampled_from(b["messages"])).update(role="system")
-    ),
+    Mutation("a tool's message", "messages.roles", lambda b, d: d(st.sampled_from(b["messages"])).update(role="tool")),
     Mutation("an assistant first", "messages.user_first", lambda b, _: b["messages"].insert(0, assistant("Hello."))),
     Mutation("two users in a row", "messages.alternate", lambda b, _: then(b, user("And?"))),
     Mutation(

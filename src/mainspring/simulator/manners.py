@@ -27,6 +27,7 @@ class Manner(NamedTuple):
     prefill: bool = False  # a conversation may end with the assistant
     binds: bool = False  # thinking is void once anything before it was changed (`binding.py`)
     least_cached: int = 1_024  # tokens; a shorter prefix is not cached
+    system_messages: bool = True  # in mid-conversation, behind a user's: since Opus 4.8
 
 
 # The shortest cached prefix: 512 tokens for Opus 5, Fable 5 and Mythos 5, 1,024 for Sonnet, 4,096 for Opus 4.5 and
@@ -34,7 +35,12 @@ class Manner(NamedTuple):
 ADAPTIVE = Manner(frozenset({"adaptive", "disabled"}))
 ALWAYS = Manner(frozenset({"adaptive"}), forced_tools=False, least_cached=512)
 BUDGETED = Manner(
-    frozenset({"enabled", "disabled"}), efforts=frozenset(), thinks_unasked=False, sampling=True, prefill=True
+    frozenset({"enabled", "disabled"}),
+    efforts=frozenset(),
+    thinks_unasked=False,
+    sampling=True,
+    prefill=True,
+    system_messages=False,
 )
 MANNERS: dict[str, Manner] = {
     "claude-fable-5-1": ALWAYS._replace(binds=True),

@@ -270,7 +270,14 @@ def _all_or_named(value: Any, path: str, found: Found) -> None:
     (many(str) if is_list(value) else exactly(bool))(value, path, found)
 
 
-# The one edit that is played here; the API has others.
+_TURNS = fields({"type": one_of("thinking_turns"), "value": int})
+
+
+def _all_or_turns(value: Any, path: str, found: Found) -> None:
+    (one_of("all") if isinstance(value, str) else _TURNS)(value, path, found)
+
+
+# The first one is played here, the second only taken: nothing that we could see depends on it. The API has others.
 EDITS: dict[str, Check] = {
     "clear_tool_uses_20250919": fields(
         {"type": str},
@@ -282,6 +289,7 @@ EDITS: dict[str, Check] = {
             "clear_tool_inputs": optional(_all_or_named),
         },
     ),
+    "clear_thinking_20251015": fields({"type": str}, {"keep": _all_or_turns}),
 }
 MANAGED = optional(fields({}, {"edits": many(tagged(EDITS))}))
 

@@ -225,15 +225,15 @@ def inside(schema: dict[str, Any], path: str) -> dict[str, Any]:
     return found
 
 
-def known_part(value: Any, schema: dict[str, Any], path: str = "") -> tuple[Any, list[str]]:
+def known_part(value: object, schema: dict[str, Any], path: str = "") -> tuple[Any, list[str]]:
     """A value without the fields that its schema does not have, and the names of those. Below a union all is taken."""
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
-        listed: list[Any] = value
+        listed = cast("list[object]", value)
         found = [known_part(one, schema["items"], f"{path}[{place}]") for place, one in enumerate(listed)]
         return [one for one, _ in found], [name for _, names in found for name in names]
     if not isinstance(value, dict) or "properties" not in schema:
         return value, []
-    named: dict[str, Any] = value
+    named = cast("dict[str, object]", value)
     kept: dict[str, Any] = {}
     dropped: list[str] = []
     for name, one in named.items():

@@ -21,10 +21,17 @@ def some(request: Request) -> Broken:
 
 
 def roles(request: Request) -> Broken:
-    for number, message in enumerate(request.messages):
-        if message["role"] not in ("user", "assistant"):
+    """A system message in mid-conversation stands behind a user's, and a reply or nothing stands behind it."""
+    said = [message["role"] for message in request.messages]
+    takes_system = request.manner is None or request.manner.system_messages
+    for number, role in enumerate(said):
+        if role == "system" and takes_system:
+            if number == 0 or said[number - 1] != "user" or said[number + 1 : number + 2] not in ([], ["assistant"]):
+                where = "immediately after a user message, and before an assistant message or at the end"
+                yield f"messages.{number}.role", f"system messages can only be placed {where}"
+        elif role not in ("user", "assistant"):
             allowed = 'Allowed roles are "user" or "assistant"'
-            yield f"messages.{number}.role", f'Unexpected role "{message["role"]}". {allowed}'
+            yield f"messages.{number}.role", f'Unexpected role "{role}". {allowed}'
 
 
 def user_first(request: Request) -> Broken:

@@ -98,7 +98,7 @@ def context_edits(request: Request) -> Broken:
     edits: list[dict[str, Any]] = managed.get("edits", [])
     for number, edit in enumerate(edits):
         for name, least in (("trigger", 1), ("keep", 0), ("clear_at_least", 0)):
-            if edit.get(name) and edit[name]["value"] < least:
+            if isinstance(edit.get(name), dict) and edit[name]["value"] < least:
                 path = f"context_management.edits.{number}.{edit['type']}.{name}.value"
                 yield path, f"Input should be greater than or equal to {least}"
 
