@@ -232,7 +232,7 @@ def known_part(value: object, schema: dict[str, Any], path: str = "") -> tuple[A
         found = [known_part(one, schema["items"], f"{path}[{place}]") for place, one in enumerate(listed)]
         return [one for one, _ in found], [name for _, names in found for name in names]
     if not isinstance(value, dict) or "properties" not in schema:
-        return value, []
+        return cast("Any", value), []
     named = cast("dict[str, object]", value)
     kept: dict[str, Any] = {}
     dropped: list[str] = []
