@@ -84,6 +84,7 @@ fix: $(READY)
 docs: $(READY)
 	@$(BIN)/python scripts/loop_page.py
 	@$(BIN)/python scripts/checklist_page.py
+	@$(BIN)/python scripts/settings_keys_page.py
 
 # The real process, killed and failed at every system call of the journal (several minutes).
 crash: $(READY)
