@@ -267,6 +267,16 @@ def test_what_the_kernel_alone_knows(line: str, project: Path) -> None:
     assert decide("cat /dev/stdin", project) == "allow"
 
 
+def test_what_we_have_open_ourselves_decides_nothing(project: Path) -> None:
+    """A descriptor of ours that leads to a file: in the shell it may be a folder."""
+    with (project / "some").open("w") as ours:
+        (project / "ours").symlink_to(f"/proc/self/fd/{ours.fileno()}")
+        assert decide(f"cat /dev/fd/{ours.fileno()}/x", project) == "ask"
+        assert decide("cat ours/x", project) == "ask"
+        assert decide("cat ours/x/y", project) == "ask"
+    assert decide("cat some/x/y", project) == "allow"
+
+
 def test_a_folder_is_searched_for_what_a_rule_is_about(project: Path) -> None:
     whole = lines("grep -r x src\ncp -r src y\ndiff -r src lib\ntar cf out.tar src\nmv src y\ngit add src\nmv s* y")
     assert [line for line in whole if decide(line, project) != "allow"] == []

@@ -18,7 +18,7 @@ from mainspring.processes.paths import PathRefused, Resolved
 from mainspring.processes.protected import is_protected
 
 MOST_HIDDEN = 200_000  # files and folders that are looked at for a sandbox, once a session
-_ELSEWHERE = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd|map_files)(?:/|\Z)")
+_ELSEWHERE = re.compile(r"(?:/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd|map_files)|/dev/fd)(?:/|\Z)")
 _OPEN_ALREADY = re.compile(r"/dev/(?:stdin|stdout|stderr|fd/[0-9]+)\Z", re.ASCII)
 Access = Literal["read", "write"]
 
@@ -167,7 +167,11 @@ class Files:
         if _OPEN_ALREADY.match(path):
             return False
         full = posixpath.normpath(posixpath.join(at, path))
-        return any(_ELSEWHERE.match(name) for name in (full, *self.names(full)))
+        known, names = full, self.names(full)
+        while not names and known != "/":  # it leads nowhere for us: then what is before its end decides
+            known = posixpath.dirname(known)
+            names = self.names(known)
+        return any(_ELSEWHERE.match(name) for name in (full, *names))
 
     def holds_commits(self, path: str, at: str, *, whole: bool) -> bool:
         """Whether a path is in the object store of a repository in which a rule may be about a file. `whole`: all of
