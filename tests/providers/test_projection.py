@@ -33,6 +33,7 @@ from mainspring.engine.plain import marks
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.anthropic_json import MARK, encode
 from mainspring.providers.base import Broken, Conversation, ToolSpec
+from mainspring.providers.chunks import Chunks
 from mainspring.providers.media import MOST, REMOVED
 from mainspring.providers.placing import Target
 from mainspring.providers.projection import Projection
@@ -137,7 +138,7 @@ LOOPS = {"it never thinks": (False, False), "it thinks at first": (True, False),
 def test_budgeted_thinking_that_comes_and_goes_makes_nothing_anew(thinks: tuple[bool, bool]) -> None:
     """A loop that began without thinking goes on without it; the next one may think again."""
     target, grown, history = Target(HAIKU, thinking=True, leads=True), Projection(encode), History()
-    thinking, rows = list[bool](), list[list[bytes]]()  # one that is made anew has a list of its own
+    thinking, rows = list[bool](), list[Chunks]()  # one that is made anew has chunks of its own
     for loop in range(4):
         history = history.append(replace(user(f"prompt {loop}"), id=f"u{loop}"))
         for turn in range(3):

@@ -55,3 +55,24 @@ def by_name(names: list[str], sizes: int, out: Path) -> dict[str, list[int]]:
 
 def growth(counts: list[int]) -> float:
     return round(counts[-1] / counts[0], 3)
+
+
+async def memory_left(kind: str, first: int, last: int, folder: Path) -> tuple[int, int]:
+    """Bytes that one session took between two of its prompts: as traced, and as resident."""
+    async with QuickServer() as server:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(SCRIPT.parent / "memory.py"), server.url, str(folder), kind, str(first), str(last)),
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SCRIPT.parents[1])},
+        )
+        try:
+            out, err = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    assert process.returncode == 0, err.decode()[-4_000:]
+    traced, resident = out.split()
+    return int(traced), int(resident)

@@ -33,8 +33,8 @@ OURS = {
     "sampling session shared wishes",
     "mainspring.hooks": "points",
     "mainspring.processes": "paths subreaper",
-    "mainspring.providers": "anthropic anthropic_events anthropic_json asking base connection dial media placing "
-    "prefix projection proxies refusals retry sse tls transport",
+    "mainspring.providers": "anthropic anthropic_events anthropic_json asking base chunks connection dial media "
+    "placing prefix projection proxies refusals retry sse tls transport",
     "mainspring.secrets": "hardening held sources",
     "mainspring.sessions": "forms journal lines places records scribe",
     "mainspring.settings": "home load places values",

@@ -256,11 +256,11 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
 def journal_of(agent_id: str, about: dict[str, str], household: Household) -> Kept:
     """A file beside the session's, and one that says whose it is (stream-json 14.4)."""
     from mainspring.engine.errand import Kept
-    from mainspring.sessions.records import MemoryJournal
+    from mainspring.sessions.records import NoJournal
 
     above = household.opened.journal
     if above is None or not above.stored:
-        return Kept(MemoryJournal())
+        return Kept(NoJournal())
     from mainspring.assembly.sessions import new_place
     from mainspring.sessions.agents import open_journal
 

@@ -1,7 +1,7 @@
-"""The plainest world that is real: a provider, tools of the caller, the system's clock and ids, a journal in memory.
+"""The plainest world that is real: a provider, tools of the caller, the system's clock and ids.
 
-No context layers, no permissions, no hooks: those come with `equipped.py`. A long conversation is not
-compacted here; it runs into the model's window and says so.
+No journal but the caller's own. No context layers, no permissions, no hooks: those come with `equipped.py`. A long
+conversation is not compacted here; it runs into the model's window and says so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
 from mainspring.providers.base import Batch, Conversation, Provider, RequestCache, ToolSpec
-from mainspring.sessions.records import Journal, MemoryJournal
+from mainspring.sessions.records import Journal, NoJournal
 
 if TYPE_CHECKING:
     from mainspring.tools.base import Tool
@@ -49,7 +49,7 @@ class Plain:
         self._provider = provider
         self._tools = tuple(tools)
         self._hands: Hands | None = None
-        self._journal: Journal = journal or MemoryJournal()
+        self._journal: Journal = journal or NoJournal()
         self._cache = RequestCache()
         self._view_size = ViewSize()
         self.system = system  # may grow: see `assembly/mcp.py`

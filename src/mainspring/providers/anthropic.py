@@ -47,6 +47,7 @@ WAYS_OUT = WaysOut(
 )
 LARGEST = 32 * 1024 * 1024  # bytes of a request, as documented on 2026-11-15; other clouds take less, and say so
 MOST_MARKS = 4  # the API's limit
+MOST_FOUND = 16  # places of marks that are remembered; three or four are in use
 ASIDE = frozenset({"compact", "collapse", "search"})  # sources of questions beside the conversation
 
 
@@ -262,11 +263,20 @@ def put_marks(pieces: Body, projected: Projected, marks: tuple[str, ...], most: 
 
 
 def place_of(mark: str, projected: Projected) -> int | None:
-    """Looks through what is not settled, and knows where the rest is: a mark may stand at the front for a session."""
-    chunks, owners = projected.chunks, projected.owners
+    """A mark may stand at the front for a whole session, so a place among the settled parts is looked for once."""
+    chunks, owners, found = projected.chunks, projected.owners, projected.found
+    if not mark:
+        return None
     behind = range(len(chunks) - 1, projected.settled - 1, -1)
-    at = next((at for at in behind if owners[at] == mark), projected.places.get(mark)) if mark else None
-    while at is not None and at >= 0 and owners[at] == mark:
+    at = next((at for at in behind if owners[at] == mark), -1)
+    known = found.pop(mark, None)
+    if at < 0:
+        settled = range(projected.settled - 1, -1, -1)
+        at = known if known is not None else next((at for at in settled if owners[at] == mark), -1)
+        found[mark] = at  # behind those that were asked for before it
+        if len(found) > MOST_FOUND:
+            del found[next(iter(found))]
+    while at >= 0 and owners[at] == mark:
         if can_be_marked(chunks[at]):
             return at
         at -= 1

@@ -13,7 +13,6 @@ import asyncio
 import os
 import time
 from abc import abstractmethod
-from bisect import bisect_right
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
@@ -82,24 +81,23 @@ class Body(list[bytes]):
 
     def __init__(self, front: list[bytes], projected: Projected, back: list[bytes]) -> None:
         super().__init__(front)
-        self += projected.packs.pieces
-        self += projected.chunks[projected.packed :]
+        self += projected.chunks.packs
+        self += projected.chunks.since(projected.chunks.packed)
         self += back
         self.size = projected.size + sum(map(len, front)) + sum(map(len, back))
-        self._projected = projected
+        self._chunks = projected.chunks
         self._front = len(front)
 
     def put(self, places: dict[int, bytes]) -> None:
         """Other bytes for some chunks of the projection."""
-        chunks, packs, packed = self._projected.chunks, self._projected.packs, self._projected.packed
+        chunks, packed = self._chunks, self._chunks.packed
         self.size += sum([len(piece) - len(chunks[at]) for at, piece in places.items()])
         for at, piece in places.items():
             if at >= packed:
-                self[self._front + len(packs.pieces) + at - packed] = piece
-                continue
-            pack = bisect_right(packs.begins, at) - 1
-            begin, end = packs.begins[pack], (*packs.begins[pack + 1 : pack + 2], packed)[0]
-            self[self._front + pack] = b"".join([places.get(n, chunks[n]) for n in range(begin, end)])
+                self[self._front + len(chunks.packs) + at - packed] = piece
+            else:
+                pack = chunks.pack_of(at)
+                self[self._front + pack] = b"".join([places.get(n) or chunks[n] for n in chunks.within(pack)])
 
 
 class Prepared(Bundle):

@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
 
     def send(self, request: bytes) -> None:
         self.answer = Answer(self.place, self._limits, self._wake)
-        self.transport.write(request)
+        self.transport.write(memoryview(request))  # asyncio slices what the kernel does not take at once
         self.sent_at = self._asked_at = self._loop.time()
         self._unsent = self.raw.get_write_buffer_size()
 

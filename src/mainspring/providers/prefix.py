@@ -10,25 +10,26 @@ from itertools import takewhile
 from mainspring.core.models import model_named
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Broken, Conversation
+from mainspring.providers.chunks import Chunks
 
 CHARS_PER_TOKEN = 4  # of JSON; only an estimate rests on it
 
 
 class Parts(Bundle):
-    """The parts of a request's messages. A request shares its list with the next one, which changes nothing before
+    """The parts of a request's messages. A request shares its chunks with the next one, which changes nothing before
     `settled`: so only what stood behind that need be kept, and looked at again."""
 
-    row: list[bytes]
+    row: Chunks
     settled: int
     tail: list[bytes]
 
     @property
     def all(self) -> list[bytes]:
-        return [*self.row[: self.settled], *self.tail]
+        return [*self.row.since(0, self.settled), *self.tail]
 
 
-def parts(row: list[bytes], settled: int) -> Parts:
-    return Parts(row, settled, row[settled:])
+def parts(row: Chunks, settled: int) -> Parts:
+    return Parts(row, settled, row.since(settled))
 
 
 class Sent(Bundle):
@@ -75,7 +76,7 @@ def first_difference(last: Sent, now: Sent) -> int | None:
         return last.fixed
     old, new = last.parts, now.parts
     end = old.settled + len(old.tail)
-    if new.row is old.row and new.row[old.settled : end] == old.tail:
+    if new.row is old.row and new.row.since(old.settled, end) == old.tail:
         return None
     found = same(old.all, new.all)
     return last.fixed + found if found < end else None

@@ -15,6 +15,7 @@ from mainspring.core.history import History
 from mainspring.core.messages import Document, Image, Message, RedactedThinking, ServerBlock, Stop, Thinking
 from mainspring.core.value import Bundle
 from mainspring.core.view import Edit, replaced_since, view, with_content
+from mainspring.providers.chunks import Chunks
 from mainspring.providers.media import REMOVED, media_in, too_many, without_oldest
 from mainspring.providers.placing import EARLIER, GO_ON, Answer, Part, Placed, Placing, Role, Run, Target, runs
 
@@ -23,7 +24,8 @@ from mainspring.providers.placing import EARLIER, GO_ON, Answer, Part, Placed, P
 Encode = Callable[[Placed, str | None], bytes]
 Form = Callable[[Placed], str]
 
-# The bytes of each part by the id of its content, with what they were made from.
+# The bytes of each part by the id of its content, with what they were made from. Made for one use: the objects that the
+# ids belong to are kept alive by a row.
 KnownParts = dict[int, tuple[Placed, str | None, bytes]]
 
 
@@ -31,39 +33,17 @@ def role_of(placed: Placed) -> str:
     return placed.role
 
 
-PACK, LARGE = 64, 64 * 1024  # chunks that are joined, and bytes of them that are not worth a second copy
-
-
-class Packs(Bundle):
-    """The settled chunks, joined by the dozen: a request with thousands of them is put together from few pieces."""
-
-    pieces: list[bytes]
-    begins: list[int]  # the chunk with which each begins
-
-    def grow(self, chunks: list[bytes], begin: int, settled: int) -> int:
-        """Takes in what is settled from `begin` on, as far as it fills packs, and returns where it stopped."""
-        while settled - begin >= PACK:
-            some = chunks[begin : begin + PACK]
-            whole = sum(map(len, some)) < LARGE
-            self.pieces.extend([b"".join(some)] if whole else some)
-            self.begins.extend([begin] if whole else range(begin, begin + PACK))
-            begin += PACK
-        return begin
-
-
 class Projected(Bundle):
-    chunks: list[bytes]  # one per part, to be joined; the projection goes on using this list
+    chunks: Chunks  # one per part, to be joined; the projection goes on using this object
     owners: list[str]  # whose part it is: a message's id
     thinking: bool  # whether thinking may be asked for
     unfinished: bool  # we had to make something up for the end, which the next request may not repeat
     form: str | None  # of the last part
     media: int  # bytes of the chunks that are images and documents
     size: int  # bytes of all chunks
-    settled: int  # chunks before this one stay as they are in this list, whatever is projected next
+    settled: int  # chunks before this one stay as they are in this object, whatever is projected next
     gone: int  # images and documents that had to make room for newer ones
-    places: dict[str, int]  # of the settled chunks: the last one of each owner
-    packs: Packs  # the same chunks as far as they are joined,
-    packed: int  # which is up to this one
+    found: dict[str, int]  # whoever looks for an owner among the settled chunks notes here where it ends; -1: nowhere
 
 
 class _Saved(Bundle):
@@ -78,17 +58,18 @@ class _Saved(Bundle):
 class Row:
     """Parts in a row, and their bytes."""
 
-    def __init__(self, encode: Encode, form_of: Form, gone: int, known: KnownParts) -> None:
-        self.chunks: list[bytes] = []
+    def __init__(self, encode: Encode, form_of: Form, gone: int) -> None:
+        self.chunks = Chunks()
         self.size = 0  # bytes of all of them
         self.owners: list[str] = []
+        self._parts: list[Part] = []  # these two are what the chunks were made from: with tuples of them, or a dict, a
+        self._roles: list[Role] = []  # long session would take more memory for its bookkeeping than for its messages
         self.media: list[int] = []  # sizes of the images and documents
         self.gone = gone  # how many of the oldest of these are left out
         self.role: Role | None = None
         self.form: str | None = None
         self.thinks: bool | None = None  # the first reply since a person spoke begins with thinking; None: no reply yet
-        self.known: KnownParts = {}
-        self.known_elsewhere = known  # such as in the row before this one
+        self.known: KnownParts = {}  # for what is placed now
         self._encode = encode
         self._form_of = form_of
 
@@ -102,6 +83,8 @@ class Row:
         self.chunks.append(chunk)
         self.size += len(chunk)
         self.owners.append(placed.owner)
+        self._parts.append(placed.part)
+        self._roles.append(placed.role)
         self.role, self.form = placed.role, self._form_of(placed)
 
     def _change_role(self, part: Part) -> None:
@@ -113,12 +96,23 @@ class Row:
             self.thinks = None
 
     def _bytes(self, placed: Placed) -> bytes:
-        key = id(placed.part.content if isinstance(placed.part, Answer) else placed.part)
-        known = self.known.get(key) or self.known_elsewhere.get(key)
-        if known is None or known[0] != placed or known[1] != self.form:
-            known = (placed, self.form, self._encode(placed, self.form))
-        self.known[key] = known  # it also keeps the object alive, and with it the meaning of the key
-        return known[2]
+        known = self.known.get(key_of(placed.part))
+        if known is not None and known[0] == placed and known[1] == self.form:
+            return known[2]
+        return self._encode(placed, self.form)
+
+    def known_from(self, begin: int) -> KnownParts:
+        """The chunks from this one on."""
+        known: KnownParts = {}
+        form = self._form_of(self._placed(begin - 1)) if begin else None
+        for at, chunk in enumerate(self.chunks.since(begin), begin):
+            placed = self._placed(at)
+            known[key_of(placed.part)] = (placed, form, chunk)
+            form = self._form_of(placed)
+        return known
+
+    def _placed(self, at: int) -> Placed:
+        return Placed(self._roles[at], self.owners[at], self._parts[at])
 
     def _with_room_for_media(self, placed: Placed) -> Placed:
         part = placed.part
@@ -138,8 +132,14 @@ class Row:
         return _Saved(len(self.chunks), self.size, len(self.media), self.role, self.form, self.thinks)
 
     def rewind(self, saved: _Saved) -> None:
-        del self.chunks[saved.length :], self.owners[saved.length :], self.media[saved.media :]
+        self.chunks.cut(saved.length)
+        del self.owners[saved.length :], self.media[saved.media :]
+        del self._parts[saved.length :], self._roles[saved.length :]
         self.size, self.role, self.form, self.thinks = saved.size, saved.role, saved.form, saved.thinks
+
+
+def key_of(part: Part) -> int:
+    return id(part.content if isinstance(part, Answer) else part)
 
 
 class _Last(Bundle):
@@ -157,14 +157,13 @@ class GrowingRow:
         self._encode = encode
         self._form_of = form_of
         self._last: _Last | None = None
-        self._row = Row(encode, form_of, 0, {})
         self._begin_anew(0)
 
     def _begin_anew(self, gone: int) -> None:
-        self._row = Row(self._encode, self._form_of, gone, {**self._row.known_elsewhere, **self._row.known})
+        self._row = Row(self._encode, self._form_of, gone)
         self._settled = self._row.save()  # up to here nothing changes any more
-        self._places: dict[str, int] = {}  # of those: the last part of each message
-        self._packs, self._packed = Packs([], []), 0
+        self._changed = 0  # up to here nothing has changed by the last request
+        self._found: dict[str, int] = {}
         self._tail: list[Message] = []  # the messages behind that, as they are in view
         self._ids: set[str] = set()  # of the calls before that
         self._unfinished = False
@@ -173,18 +172,17 @@ class GrowingRow:
     def thinks(self) -> bool | None:
         return self._row.thinks
 
-    @property
-    def known(self) -> KnownParts:
-        return self._row.known
+    def known_parts(self, *, new: bool = False) -> KnownParts:
+        """`new`: without those that stood before the last request."""
+        return self._row.known_from(self._changed if new else 0)
 
     def follow(
-        self, history: History, edits: tuple[Edit, ...], target: Target, known: KnownParts | None = None
+        self, history: History, edits: tuple[Edit, ...], target: Target, other: GrowingRow | None = None
     ) -> None:
-        """`known`: what another row has made of the same parts."""
-        self._row.known_elsewhere = known or {}
-        if not self._extend(history, edits, target):
-            self._rebuild(history, edits, target)
-        self._row.known_elsewhere = {}  # what is no longer in view must not stay in memory
+        """`other`: has just followed the same conversation for another target, so most parts are the same bytes."""
+        if not self._extend(history, edits, target, other):
+            self._rebuild(history, edits, target, other)
+        self._row.known = {}
         self._last = _Last(history, edits, target)
 
     def projected(self, *, thinking: bool) -> Projected:
@@ -201,12 +199,10 @@ class GrowingRow:
             row.size,
             settled,
             row.gone,
-            self._places,
-            self._packs,
-            self._packed,
+            self._found,
         )
 
-    def _extend(self, history: History, edits: tuple[Edit, ...], target: Target) -> bool:
+    def _extend(self, history: History, edits: tuple[Edit, ...], target: Target, other: GrowingRow | None) -> bool:
         last = self._last
         if last is None or target != last.target or not history.extends(last.history):
             return False
@@ -222,16 +218,22 @@ class GrowingRow:
         placing = Placing(messages, target, self._ids)
         if not placing.is_self_contained:
             return False
+        self._changed = self._settled.length
+        known = self._row.known_from(self._changed)
+        self._row.known = known | other.known_parts(new=True) if other is not None else known
         self._row.rewind(self._settled)
         self._place(messages, placing)
         return too_many(self._row.media) == self._row.gone
 
-    def _rebuild(self, history: History, edits: tuple[Edit, ...], target: Target) -> None:
-        messages = list(view(history, edits))
+    def _rebuild(self, history: History, edits: tuple[Edit, ...], target: Target, other: GrowingRow | None) -> None:
+        messages, before = list(view(history, edits)), self._row  # which keeps what `known` is about alive
+        known = before.known_from(0) | (other.known_parts() if other is not None else {})
         self._begin_anew(0)
+        self._row.known = known
         self._place(messages, Placing(messages, target, self._ids))
         if gone := too_many(self._row.media):
             self._begin_anew(gone)
+            self._row.known = known
             self._place(messages, Placing(messages, target, self._ids))
 
     def _place(self, messages: list[Message], placing: Placing) -> None:
@@ -240,10 +242,8 @@ class GrowingRow:
         for run in split[:-1]:
             for placed in placing.place(run, ends=False):
                 row.add(placed)
-        before, self._settled = self._settled.length, row.save()
-        for at in range(before, self._settled.length):
-            self._places[row.owners[at]] = at
-        self._packed = self._packs.grow(row.chunks, self._packed, self._settled.length)
+        self._settled = row.save()
+        row.chunks.pack(self._settled.length)
         settled_ids, placing.unanswered = set(placing.placed_ids), False
         self._tail, paused = [], False
         for run in split[-1:]:
@@ -280,8 +280,8 @@ class Projection:
             thinking = False
             if self._without_thinking is None:
                 self._without_thinking = GrowingRow(self._encode, self._form_of)
-            known, row = row.known, self._without_thinking
-            row.follow(history, edits, replace(target, thinking=False), known)
+            asked, row = row, self._without_thinking
+            row.follow(history, edits, replace(target, thinking=False), asked)
         return row.projected(thinking=thinking)
 
 

@@ -233,8 +233,20 @@ class Journal(Protocol):
         ...
 
 
+class NoJournal:
+    """Keeps nothing: for runs that nobody will resume. A record for each delta would outgrow the history."""
+
+    stored = False
+
+    async def append(self, record: Record) -> None:
+        pass
+
+    async def sync(self) -> None:
+        pass
+
+
 class MemoryJournal:
-    """A journal that lives as long as its process: for tests, and for runs that need no tomorrow."""
+    """A journal that lives as long as its process, for whoever wants to look at it: tests, most of all."""
 
     stored = False
 
