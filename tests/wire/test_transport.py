@@ -223,7 +223,7 @@ CHUNKED = (
     b"X-Two: a \r\nx-none:\r\nx-two: b\r\n\r\n"
     b"5;note=x\r\nhello\r\n8\r\n, world!\r\n0\r\nx-trailer: 1\r\n\r\n"
 )
-CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+UNENDED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 MEASURED = b"HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nhello, world!"
 UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhello, world!"
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"
@@ -374,7 +374,7 @@ REDIRECTS = {
     "/elsewhere?key=1": "another path of the same server",
     "//evil.example/": "a place that cannot be read",
     "https://user:pass@evil.example/": "a place that cannot be read",
-    "": "a place that cannot be read",
+    "": "nowhere (its 'location' header is missing or empty)",
 }
 
 
@@ -744,7 +744,7 @@ def test_a_stream_of_bytes_without_an_event_is_silence() -> None:
     async def handle(peer: Peer) -> None:
         await peer.request()
         comment = b"3\r\n:\n\n\r\n"
-        await peer.send(CHUNKED, *[comment] * 100, pause=0.05)
+        await peer.send(UNENDED, *[comment] * 100, pause=0.05)
 
     async def main() -> None:
         async with (
