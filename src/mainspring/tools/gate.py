@@ -104,7 +104,15 @@ class Gate:
         for one in (*self._written, *[session_rule(text) for text in standing.rules]):
             rules = rules.and_also(parse(**{one.behavior: (one.text,)}, source=Source(one.source), base=one.base))
         root = self._folders[0] if self._folders else ""  # where the session began
-        return Policy(rules, Mode(standing.mode), self._folders, self._home, self._ours, root, self._trusted())
+        return Policy(
+            rules,
+            Mode(standing.mode),
+            folders=self._folders,
+            home=self._home,
+            ours=self._ours,
+            root=root,
+            trusted=self._trusted(),
+        )
 
     async def verdict(self, asked: Asked, standing: Standing, paths: Paths | None = None) -> Verdict:
         """`paths`: how paths are resolved. Whoever opens one afterwards passes its own, and opens what that returned;
