@@ -1,4 +1,4 @@
-"""The whole of `tests/wire/test_flat_turns.py`: every class of model and every front end, behind histories of 2,000 turns."""
+"""The whole of `tests/wire/test_flat_turns.py`: every class of model and every front end, behind longer histories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WARMING = "adaptive"
 MOST = 1.06  # times the short one's count: the request has to be copied and sent, and nothing else may grow
 MODELS = ["adaptive, thinking", "budget", "budget, thinking", "no thinking", "chat", "responses", "toolless"]
 SHARED = ["two sessions", "prompts", "budget prompts"]
-LAYERS = ["sdk", "sdk, budget", "sdk prompts"]
+SDK, COMMAND = ["sdk", "sdk, budget", "sdk prompts"], ["command", "pipe"]
 
 
 @pytest.mark.parametrize("names", [MODELS, SHARED], ids=["models", "sessions"])
@@ -27,7 +27,8 @@ def test_a_turn_of_the_library_costs_the_same(tmp_path: Path, names: list[str]) 
     assert {name: growth(counts[name]) for name in names if growth(counts[name]) > MOST} == {}
 
 
-def test_a_turn_of_an_agent_session_costs_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [SDK, COMMAND], ids=["sdk", "command"])
+def test_a_turn_of_an_agent_session_costs_the_same(tmp_path: Path, names: list[str]) -> None:
     """From a length on at which the context layers are at work. One that is budgeted has a window of 200,000 tokens."""
-    counts = asyncio.run(counted([WARMING, *LAYERS], (300, 1_500), tmp_path))
-    assert {name: growth(counts[name]) for name in LAYERS if growth(counts[name]) > MOST} == {}
+    counts = asyncio.run(counted([WARMING, *names], (300, 1_500), tmp_path))
+    assert {name: growth(counts[name]) for name in names if growth(counts[name]) > MOST} == {}

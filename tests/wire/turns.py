@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import msgspec
@@ -128,7 +129,7 @@ async def two_at_once(provider: Any, model: str, size: int, turns: int) -> None:
     await asyncio.gather(one("first"), one("second"))
 
 
-Play = Callable[[str, str, int, int], Coroutine[Any, Any, None]]
+Play = Callable[[str, str, int, int], Coroutine[Any, Any, None] | None]
 
 
 # --- within a program: an agent session with its journal, context layers, permissions and frames -------------------
@@ -176,7 +177,7 @@ def as_stored(message: Message, n: int) -> dict[str, Any]:
 def sdk_options(url: str, folder: str, size: int, mode: str, model: str, **more: Any) -> Any:
     from mainspring.sdk import Options
 
-    home, work = f"{folder}/home-{size}", f"{folder}/work"
+    home, work = f"{folder}/home-{mode}-{size}", f"{folder}/work"
     Path(work).mkdir(parents=True, exist_ok=True)
     calls = mode != "talk"
     stored(home, work, history(size, model, calls=calls))
@@ -249,6 +250,56 @@ def on(kind: Any, mode: str, model: str, play: Any, *, plain: bool = False, **ho
     return played
 
 
+# --- the command, in this process: its output is read by a thread -------------------------------------------------
+
+
+def command(*flags: str, mode: str, prompts: bool) -> Play:
+    def played(url: str, folder: str, size: int, turns: int) -> None:
+        from mainspring.cli.main import main as mainspring
+
+        home, work = f"{folder}/home-{mode}-{size}", f"{folder}/work"
+        Path(work).mkdir(parents=True, exist_ok=True)
+        stored(home, work, history(size, ADAPTIVE, calls=not prompts))
+        given = {"ANTHROPIC_BASE_URL": f"{url}/{mode}", "ANTHROPIC_API_KEY": "key", "CLAUDE_CONFIG_DIR": home}
+        os.environ.update({**given, "MAINSPRING_HOME": home, "IS_SANDBOX": "1"})
+        os.chdir(work)
+        window, pipes, saved = Window(turns), (os.pipe(), os.pipe()), (os.dup(0), os.dup(1))
+        (stdin, to_stdin), (from_stdout, stdout) = pipes
+        if not prompts:
+            os.close(to_stdin)
+        os.dup2(stdin, 0), os.dup2(stdout, 1)
+        reader = Thread(target=read, args=(from_stdout, to_stdin, window, WARM + turns if prompts else 0))
+        reader.start()
+        limit = () if prompts else ("--max-turns", str(WARM + turns + 1))
+        words = ("-p", "--output-format=stream-json", "--verbose", f"--resume={SESSION}", f"--model={ADAPTIVE}", *flags)
+        mainspring([*words, *limit, '--settings={"features": {"collapse": false}}'])
+        os.dup2(saved[0], 0), os.dup2(saved[1], 1)
+        os.close(stdout)
+        reader.join()
+
+    return played
+
+
+def read(from_stdout: int, to_stdin: int, window: Window, prompts: int) -> None:
+    def ask(n: int) -> None:
+        said = {"role": "user", "content": f"Prompt {n}?"}
+        os.write(to_stdin, msgspec.json.encode({"type": "user", "message": said}) + b"\n")
+
+    left = prompts
+    if left:
+        ask(left)
+    for line in os.fdopen(from_stdout, "rb"):
+        ends = b'"type":"result"' in line if prompts else b'"type":"tool_use"' in line
+        if not ends:
+            continue
+        window.turn()
+        left -= 1
+        if left > 0:
+            ask(left)
+        elif prompts:
+            os.close(to_stdin)
+
+
 ROUNDS = 10  # of the layers count as a turn: so many that something is collapsed in each window
 
 
@@ -293,6 +344,8 @@ PLAYS: dict[str, Play] = {
     "context layers": context_layers,
     "sdk": sdk_loop(ADAPTIVE),
     "sdk, budget": sdk_loop(BUDGETED),
+    "command": command("Go on.", mode="read", prompts=False),
+    "pipe": command("--input-format=stream-json", mode="talk", prompts=True),
     "sdk, large results": sdk_large(ADAPTIVE),
     "sdk prompts": sdk_prompts(ADAPTIVE),
     "two sessions": on(Anthropic, "call", ADAPTIVE, two_at_once),
@@ -303,7 +356,9 @@ def main() -> None:
     url, folder, sizes, turns, *names = sys.argv[1:]
     for name in names:
         for size in sizes.split(","):
-            asyncio.run(PLAYS[name](url, folder, int(size), int(turns)))
+            playing = PLAYS[name](url, folder, int(size), int(turns))
+            if playing is not None:  # else it had a loop of its own
+                asyncio.run(playing)
 
 
 if __name__ == "__main__":
