@@ -72,7 +72,9 @@ class Troupe:
         tool = agent_tool("any", lambda: self.agents.send)
         self.hands = Hands([LOOK, tool], place=Place("/"), gate=gate or Open(), attended=bool(self.answers))
         self.ledger = Ledger()
-        self.session = Session(Equipped(provider, self.hands, answer=self.answer), CONFIG, ledger=self.ledger)
+        self.session = Session(
+            Equipped(provider, self.hands, answer=self.answer, journal=MemoryJournal()), CONFIG, ledger=self.ledger
+        )
         home = Home(
             kinds=OURS,
             provider=lambda _: provider,

@@ -1,7 +1,7 @@
 """Resident memory of one session over 10,000 prompts, all of which stay in view: nothing is compacted.
 
-The messages themselves take 7 MB, and the request, which holds all of them, another 3. The gate of 10 MB is not met yet;
-what is held is what they take today.
+The messages themselves take 7 MB, and the request, which holds all of them, another 3. The gate of 10 MB is not met
+yet; what is held is what they take today.
 """
 
 from __future__ import annotations
