@@ -25,7 +25,7 @@ OURS = {
     "mainspring": "version",
     "mainspring.assembly": "about agents beginning harmless mcp_wiring mind model options outcomes parts rights said "
     "sandbox sessions settings system_prompt world",
-    "mainspring.cli": "collector flags headless main signals stdin stdout telling",
+    "mainspring.cli": "collector flags headless main signals stdin stdout telling terminal_output",
     "mainspring.context": "attachments environment folders memory prompt surroundings texts values",
     "mainspring.core": "bound compaction config effects errors events history ladder limits messages models money "
     "moves oversize pairing reasons schedule state step updates value view",
@@ -36,7 +36,7 @@ OURS = {
     "mainspring.providers": "anthropic anthropic_events anthropic_json asking base chunks connection dial media "
     "placing prefix projection proxies refusals retry sse tls transport",
     "mainspring.secrets": "hardening held sources",
-    "mainspring.sessions": "forms journal lines places records scribe",
+    "mainspring.sessions": "forms journal lines opening places records scribe",
     "mainspring.settings": "home load places values",
     "mainspring.tools": "base catalog gate hands kit",
 }

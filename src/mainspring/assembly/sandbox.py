@@ -57,7 +57,7 @@ class Sandboxing:
         self._noting: object = None
         self._hidden: tuple[tuple[str, ...], bool] | None = None
         self._hidden_rules: tuple[str, ...] = ()
-        if level_of(ground.wanted) == "required":
+        if is_required(ground.wanted):
             _ = self.standing  # or nothing is begun
 
     @property
@@ -267,13 +267,16 @@ def refused(error: OSError) -> UsageError:
     )
 
 
+def is_required(wanted: Wanted) -> bool:
+    """Also where paths are denied to commands: nothing else keeps a command from them."""
+    return wanted.required or (wanted.enabled is not False and bool(wanted.unreadable or wanted.read_only))
+
+
 def level_of(wanted: Wanted) -> Level:
     from mainspring.processes.sandbox import Level
 
-    if wanted.required:
+    if is_required(wanted):
         return Level.REQUIRED
-    if wanted.enabled is not False and (wanted.unreadable or wanted.read_only):
-        return Level.REQUIRED  # nothing else keeps a command from these files
     return Level.OFF if wanted.enabled is False else Level.ON
 
 
