@@ -777,8 +777,7 @@ def test_two_agents_ask_one_person_one_after_the_other(serve: Serve, sit_at: Sit
     terminal.see("Both are back.")
     made = [name for name in ("one", "two") if (stage.folder / name).exists()]
     assert len(made) == 1, "one yes, for one call"
-    results = [told(cast.of(who)[1])[0] for who in ("ONE", "TWO")]
-    assert sum("does not want" in text for text in results) == 1
+    assert sorted(len(cast.of(who)) for who in ("ONE", "TWO")) == [1, 2], "a no ends the agent's run"
 
 
 def test_a_rule_that_is_added_for_one_agent_holds_for_its_session(serve: Serve, sit_at: SitAt) -> None:

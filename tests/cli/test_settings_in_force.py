@@ -493,7 +493,7 @@ def test_an_output_style_of_ones_own_and_one_that_is_not_there(serve: Serve) -> 
     (stage.home / "output-styles/pirate.md").write_text("---\nname: Pirate\n---\nSay arr.")
     settings(stage, outputStyle="Pirate")
     fine(stage)
-    assert sent(stage)["system"][-1]["text"] == "# Output style: Pirate\n\nSay arr."
+    assert sent(stage)["system"][-2]["text"] == "# Output style: Pirate\n\nSay arr."
     assert "# How to work" not in system(stage)
     settings(stage, outputStyle="Haiku")
     done = fine(stage, "--output-format=stream-json", "--verbose")

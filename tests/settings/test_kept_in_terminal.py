@@ -68,7 +68,8 @@ def test_the_next_session_does_not_ask(serve: Serve, sit_at: SitAt) -> None:
     assert "Bash: touch b\n" in terminal.see(ASKED)  # the first question is about the other one
     assert (stage.folder / "a").exists()
     terminal.type("n\r")
-    terminal.see("Done.")
+    terminal.see("declined this call and stopped the run")
+    terminal.see("> ")
     assert not (stage.folder / "b").exists()
 
 
@@ -116,5 +117,6 @@ def test_where_no_rule_is_offered_there_is_none_to_keep(serve: Serve, sit_at: Si
     terminal.type("p\r")
     terminal.see("Do it? [y/n] ")
     terminal.type("n\r")
-    terminal.see("Done.")
+    terminal.see("declined this call and stopped the run")
+    terminal.see("> ")
     assert not (stage.folder / ".claude").exists()
