@@ -175,6 +175,7 @@ def test_pieces_come_at_once(serve: Serve) -> None:
 
 
 @pytest.mark.covers("D-35", "M-03")
+@pytest.mark.of_the_pipe  # by a flag that our library does not take
 def test_layers_of_the_context_are_no_boundaries_for_the_client(serve: Serve) -> None:
     """Many reads under a small window. The client takes our frames for what they are, and reads the session alike."""
     reads = [Say.of(f"Look {n}.", call("Read", f"toolu_{n}", file_path=f"{n}.txt")) for n in range(30)]
