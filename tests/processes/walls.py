@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from programs import lacks, need
+from programs import lacks
 
 from mainspring.processes.bubblewrap import TEMPORARY
 from mainspring.processes.child import Job, Walls
@@ -41,7 +41,6 @@ def seen_folder() -> Iterator[Path]:
 
 
 def bubblewrap(home: Path) -> str:
-    need("bwrap")
     answer = probe(str(home))
     if answer.program is None or answer.kind is not Kind.BUBBLEWRAP:
         lacks("bwrap", answer.reason)

@@ -122,7 +122,8 @@ class Play:
         rooms = Rooms((work,), str(base / "temp"), str(base / "state"), denied=(f"{work}/closed",))
         self.sandbox = Sandbox(bubblewrap(base / "state"), rooms)
         place = Place(work, home=str(base / "user"), spill=str(base / "spill"))
-        rules = (Written("deny", "Read(./closed/**)", "project"), Written("allow", "Bash", "user"))
+        self.swapper = f"{shlex.quote(python)} -I swapper.py"
+        rules = (Written("deny", "Read(./closed/**)", "project"), Written("allow", f"Bash({self.swapper})", "user"))
         self.gate = Gate(rules, folders=(work,), home=place.home)
         self.kit = Kit(place, for_programs(os.environ), around=self.sandbox.around, walls=lambda *_: Walls.USUAL)
         self.hands = Hands(self.kit.offers(NAMES), place=place, gate=self.gate)
@@ -231,8 +232,7 @@ class Play:
 
     async def run(self, count: int) -> dict[str, Any]:
         (self.field.work / "swapper.py").write_text(SWAPPER)
-        command = f"{shlex.quote(self.python)} -I swapper.py"
-        started = await self.call("Bash", command=command, run_in_background=True)
+        started = await self.call("Bash", command=self.swapper, run_in_background=True)
         assert not started.answer.is_error, started.answer.text
         try:
             await self.swaps_after(0)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import pytest
 from processes.walls import NOBODY, python_for, seen_folder
+from programs import need
 
 AS = pytest.mark.parametrize("user", [None, NOBODY] if os.getuid() == 0 else [None], ids=str)
 TESTS = Path(__file__).parent.parent
@@ -20,6 +21,7 @@ Search = Literal["ripgrep", "script", "python"]  # as it is; not to be confined 
 
 
 def run(operations: int, seconds: int, *, user: int | None = None, search: Search = "ripgrep") -> dict[str, Any]:
+    need("bwrap")
     with seen_folder() as folder:
         command = [sys.executable, "-m", "tools.swap_play", str(folder), str(operations), python_for(user), search]
         done = subprocess.run(
