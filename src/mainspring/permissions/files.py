@@ -167,11 +167,13 @@ class Files:
         if _OPEN_ALREADY.match(path):
             return False
         full = posixpath.normpath(posixpath.join(at, path))
-        known, names = full, self.names(full)
-        while not names and known != "/":  # it leads nowhere for us: then what is before its end decides
-            known = posixpath.dirname(known)
-            names = self.names(known)
-        return any(_ELSEWHERE.match(name) for name in (full, *names))
+        return any(_ELSEWHERE.match(name) for name in (full, *self._names_on_the_way(full)))
+
+    def _names_on_the_way(self, path: str) -> tuple[str, ...]:
+        """Of a path, or where it leads nowhere for us, of as much of it as leads somewhere."""
+        parts = path.split("/")
+        ways = ("/".join(parts[:end]) for end in range(len(parts), 1, -1))
+        return next((names for way in ways if (names := self.names(way))), ())
 
     def holds_commits(self, path: str, at: str, *, whole: bool) -> bool:
         """Whether a path is in the object store of a repository in which a rule may be about a file. `whole`: all of
