@@ -10,13 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from claude_agent_sdk import ClaudeSDKClient
 
 from mainspring.driven.lines import line
 from mainspring.driven.outgoing import Outgoing
 from mainspring.settings.trust import is_trusted
-from mainspring.simulator.replies import Say
-from pipe.raw import prompt
-from pipe.stage import Serve, bash, words
+from mainspring.simulator.received import Received
+from mainspring.simulator.replies import Reply, Say
+from pipe.raw import Frame, prompt
+from pipe.stage import Serve, Told, bash, call, exchange, response, words
 
 FREE = ("--permission-mode", "bypassPermissions")
 
@@ -37,6 +39,70 @@ def test_an_interrupt_that_comes_with_its_prompt(serve: Serve) -> None:
         assert pipe.turn("two")["result"] == "Two."
         assert pipe.finish() == 0
     assert len(stage.requests) == 1
+
+
+def test_an_interrupt_of_nothing_with_the_next_prompt(serve: Serve) -> None:
+    """4: what an interrupt is about is settled when it comes. A prompt right behind it, in one write, is not meant."""
+    stage = serve(Say.of("One."), Say.of("Two."))
+    with stage.pipe() as pipe:
+        pipe.initialize()
+        for number, said in enumerate(["One.", "Two."]):
+            pipe.send(asked("interrupt", number), prompt("go"))
+            assert pipe.result()["result"] == said
+            pipe.idle()
+        assert pipe.finish() == 0
+
+
+@pytest.mark.covers("J-01")
+def test_a_client_that_interrupts_nothing(serve: Serve) -> None:
+    """4: through the client, before the first run and between two: the next run is not ended by it."""
+    turns: list[Told] = []
+
+    async def main(client: ClaudeSDKClient) -> None:
+        for _ in range(4):
+            await asyncio.gather(client.interrupt(), client.query("go"))
+            turns.append(await response(client))
+            await client.interrupt()
+            turns.append(await exchange(client, "go"))
+
+    serve(*[Say.of("Done.")] * 8).talk(main)
+    assert [told.result.result for told in turns] == ["Done."] * 8
+
+
+def test_an_interrupt_while_the_conversation_is_cleared(serve: Serve) -> None:
+    """4: there is no run to end, so the session goes on, and so does the next prompt."""
+    stage = serve(Say.of("One."), Say.of("Two."))
+    with stage.pipe() as pipe:
+        pipe.initialize()
+        assert pipe.turn("one")["result"] == "One."
+        pipe.idle()
+        pipe.send(prompt("/clear"), *[asked("interrupt", number) for number in range(5)], prompt("two"))
+        pipe.result()
+        assert pipe.result()["result"] == "Two."
+        assert pipe.finish() == 0
+
+
+def test_a_no_that_ends_an_agent_between_two_runs(serve: Serve) -> None:
+    """5.1: an agent in the background is refused, with `interrupt`, while nothing else runs: the next prompt works."""
+
+    def choose(received: Received) -> Reply:
+        said = json.dumps(received.body["messages"])
+        if "the errand" in said and "toolu_Agent" not in said:
+            return Say.of("Reported.") if received.talk.results() else Say.of(bash("touch made"))
+        started = call("Agent", description="x", prompt="the errand", run_in_background=True)
+        return Say.of("Next." if "continue" in said else "Sent.") if received.talk.results() else Say.of(started)
+
+    stage = serve(choose=choose)
+    with stage.pipe("--permission-prompt-tool", "stdio") as pipe:
+        open_questions: list[Frame] = []
+        pipe.answer = open_questions.append
+        pipe.initialize()
+        assert pipe.turn("send")["result"] == "Sent."
+        while not open_questions:
+            pipe.read()
+        pipe.reply(open_questions[0], {"behavior": "deny", "message": "no", "interrupt": True})
+        assert pipe.result()["is_error"] is False  # of the run that the agent's report begins
+        assert pipe.turn("continue")["result"] == "Next."
 
 
 def test_an_interrupt_while_a_server_is_awaited(serve: Serve) -> None:

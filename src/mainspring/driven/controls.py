@@ -22,7 +22,8 @@ Answer = dict[str, Any]
 Handler = Callable[["Door", Request], Awaitable[Answer]]
 
 
-async def respond(door: Door, request: Request) -> None:
+async def respond(door: Door, request: Request, target: int | None) -> None:
+    """`target`: the turn that an interrupt is about, by what was known when it came."""
     handler = HANDLERS.get(request.subtype)
     response: dict[str, Any] = {"subtype": "success", "request_id": request.id}
     try:
@@ -32,8 +33,8 @@ async def respond(door: Door, request: Request) -> None:
     except (MainspringError, OSError) as error:
         response = {"subtype": "error", "request_id": request.id, "error": str(error)}
     await door.out.put({"type": "control_response", "response": response})
-    if request.subtype == "interrupt":
-        door.interrupt()  # what comes of it is told after the answer
+    if request.subtype == "interrupt" and target is not None:
+        door.interrupt(target)  # what comes of it is told after the answer
 
 
 async def initialize(door: Door, request: Request) -> Answer:

@@ -88,6 +88,8 @@ class Door:
         self._shut = False  # nothing will come any more
         self._stopping = False
         self._busy = False  # a turn is under way
+        self._number = 0  # of the turn under way, or of the last one
+        self._unwanted = 0  # the number of a turn that was interrupted before it began
         self.wrong: Exception | None = None  # what the other side said cannot be understood
         self._tasks: set[asyncio.Task[None]] = set()
         self._answering: set[asyncio.Task[None]] = set()  # those of them that answer a request
@@ -257,7 +259,7 @@ class Door:
                 self.waiting.append(one)
                 self._news.set()
             case Request():
-                task = self._keep(respond(self, one))
+                task = self._keep(respond(self, one, self._interruptible()))
                 self._answering.add(task)
                 task.add_done_callback(self._answering.discard)
             case Reply():
@@ -275,9 +277,17 @@ class Door:
             self.wrong = error if isinstance(error, Exception) else None  # our own mistake, or nobody reads
             self.stop()
 
-    def interrupt(self) -> None:
-        """The turn under way, or the one that is about to begin."""
-        if self.waiting or (self._busy and not self.turns.over):
+    def _interruptible(self) -> int | None:
+        """The turn that an interrupt which comes now is about: the one under way, or the one that is about to begin.
+        A prompt that comes behind the interrupt is not meant, however soon it comes."""
+        if self._busy and self.turns.under_way:
+            return self._number
+        return self._number + 1 if self.waiting else None
+
+    def interrupt(self, target: int) -> None:
+        if target > self._number:
+            self._unwanted = target
+        elif self._busy and target == self._number:
             self.turns.interrupt()
 
     def stop(self) -> None:
@@ -311,7 +321,8 @@ class Door:
                 await self._some_news()
 
     async def _turn(self, turn: Coroutine[Any, Any, None]) -> None:
-        self._busy = True
+        self._busy, self._number = True, self._number + 1
+        self.turns.begin(unwanted=self._unwanted == self._number)
         try:
             await self.states.running()
             await turn
@@ -342,6 +353,7 @@ class Door:
         self.parts = parts
         self.changes = changes_of(self.parts, may_bypass=self.changes.may_bypass)
         self._begin(self.first, self._opened(), carried.ledger)
+        self.turns.begin(unwanted=False)  # this turn goes on in the new conversation
         await self.world.open()
         await carry_over(carried, self.world, self.parts)
         await self.turns.cleared(before)

@@ -36,8 +36,8 @@ class Turns:
         self._loose: list[dict[str, Any]] = []
         self._run: Run | None = None
         self._waiting: asyncio.Future[Any] | None = None  # for servers, or for what hooks say about a prompt
-        self._unwanted = False  # the turn under way, or the next one if there is none
-        self.over = False  # its result is made, though it may not have been told yet
+        self.under_way = False  # until its result is made, though that may not have been told yet
+        self._unwanted = False  # the turn under way
         self._writing = False
         self._caught_up: list[asyncio.Future[None]] = []
         self._hooks = HookFrames(frames.system, out.put, self.shown)
@@ -46,8 +46,14 @@ class Turns:
 
     # --- from outside ---
 
+    def begin(self, *, unwanted: bool) -> None:
+        """A turn, before anything of it is done. `unwanted`: it was interrupted while it waited."""
+        self.under_way, self._unwanted = True, unwanted
+
     def interrupt(self) -> None:
         """The turn under way, wherever it is; nothing, if there is none."""
+        if not self.under_way:
+            return
         self._unwanted = True
         if self._run is not None:
             self._run.interrupt()
@@ -117,7 +123,6 @@ class Turns:
             await self._to_the_end(self._world.go_on(deltas=True), WOKEN)
 
     async def _open(self, said: User | None, *, as_blocks: bool = False) -> None:
-        self.over = False
         await self._unless_interrupted(self._world.settle())  # so that `init` can tell of servers and their tools
         policy = self._world.session.shared.policy
         self._frames.standing(policy.mode, policy.model)
@@ -186,7 +191,7 @@ class Turns:
         await self.show_loose()
         await self._hooks.close()
         await self.before_result()
-        self._unwanted, self.over = False, True
+        self._unwanted = self.under_way = False
         self.failed = any(frame.get("is_error") is True for frame in frames)
         await self._out.put(*frames)
 
