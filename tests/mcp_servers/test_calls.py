@@ -32,7 +32,8 @@ def test_what_a_server_brings(tmp_path: Path) -> None:
             assert status["name"] == "shop"
             assert status["status"] == "connected"
             assert status["serverInfo"] == {"name": "shop", "version": "1.2.3"}
-            assert status["tools"][0] == {"name": "add", "annotations": {"readOnly": True}}
+            about = {"description": "Add two numbers.", "annotations": {"readOnly": True}}
+            assert status["tools"][0] == {"name": "add", **about}
             # A second turn adds nothing.
             assert await shop.settle() == ()
             done = await shop.call("mcp__shop__add", a=2, b=3)

@@ -116,16 +116,22 @@ def test_two_servers_of_the_client(tmp_path: Path) -> None:
                     "status": "connected",
                     "serverInfo": {"name": "calculator", "version": "2.0.0"},
                     "tools": [
-                        {"name": "add", "annotations": {"readOnly": True}},
-                        {"name": "stuck", "annotations": {"destructive": True}},
+                        {"name": "add", "description": "Add two numbers.", "annotations": {"readOnly": True}},
+                        {
+                            "name": "stuck",
+                            "description": "It fails, and says so.",
+                            "annotations": {"destructive": True},
+                        },
                     ],
+                    "config": {"type": "sdk", "name": "calc"},
                     "scope": "dynamic",
                 },
                 {
                     "name": "notes",
                     "status": "connected",
                     "serverInfo": {"name": "notes", "version": "1"},
-                    "tools": [{"name": "paint", "annotations": {}}],
+                    "tools": [{"name": "paint", "description": "A picture.", "annotations": {}}],
+                    "config": {"type": "sdk", "name": "notes"},
                     "scope": "dynamic",
                 },
             ]
@@ -270,6 +276,7 @@ def test_one_is_switched_off_in_mid_call_and_on_again(tmp_path: Path) -> None:
                     "name": "calc",
                     "status": "disabled",
                     "serverInfo": {"name": "calc", "version": "2.0.0"},
+                    "config": {"type": "sdk", "name": "calc"},
                     "scope": "dynamic",
                 }
             ]
@@ -302,6 +309,7 @@ def test_one_that_the_driver_does_not_have(tmp_path: Path) -> None:
                 "name": "nobody",
                 "status": "failed",
                 "error": why,
+                "config": {"type": "sdk", "name": "nobody"},
                 "scope": "dynamic",
             }
             assert await all_three.text("mcp__calc__add", a=1, b=1) == "2"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mainspring.permissions.explain import LONGEST_LINE, as_input, batch, explain, main
 from mainspring.permissions.policy import Asked
-from mainspring.permissions.suggest import suggestions
+from mainspring.permissions.suggest import suggested_mode, suggestions
 from mainspring.processes.paths import resolve
 from permissions.deciding import CWD, HOME, bash, call, policy, verdict
 
@@ -77,6 +77,26 @@ def test_nothing_is_offered_that_would_not_help() -> None:
     assert for_command("npm x", ask=["Bash(npm:*)"]) == []
     assert for_command("npm x", deny=["Bash(npm:*)"]) == []
     assert for_command("npm x", mode="plan") == ["Bash(npm x)"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "mode", "suggested"),
+    [
+        ("Edit", "a.txt", "default", "acceptEdits"),
+        ("Write", "new/b.txt", "default", "acceptEdits"),
+        ("NotebookEdit", "c.ipynb", "default", "acceptEdits"),
+        ("Write", "/elsewhere/a.txt", "default", None),
+        ("Write", ".git/config", "default", None),
+        ("Edit", "a.txt", "plan", None),
+        ("Edit", "a.txt", "acceptEdits", None),
+        ("Read", "/elsewhere/a.txt", "default", None),
+        ("Bash", "touch a.txt", "default", None),
+    ],
+)
+def test_the_mode_that_is_suggested(tool: str, path: str, mode: str, suggested: str | None) -> None:
+    asked = Asked(tool, as_input(tool, path), CWD)
+    assert suggested_mode(asked, policy(mode=mode), PATHS) == suggested
+    assert suggested_mode(asked, policy(mode=mode, deny=[tool]), PATHS) is None
 
 
 def test_files_hosts_and_other_tools(tmp_path: Path) -> None:

@@ -114,6 +114,58 @@ def test_a_callback_that_raises(serve: Serve) -> None:
 # --- what an answer changes for later ---------------------------------------------------------------
 
 
+def write(name: str) -> dict[str, Any]:
+    return call("Write", name, file_path=name, content="x")
+
+
+ACCEPT_EDITS = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+
+
+@pytest.mark.covers("N-11")
+def test_the_suggested_mode_covers_the_next_edit(serve: Serve) -> None:
+    """5.1: the first suggestion for an edit is the mode that accepts edits, for this session. Whoever hands it back is
+    not asked about the next edit, and still is about a command."""
+    command = bash('python3 -c \'open("made", "w")\'')
+    stage = serve(Say.of(write("a.txt")), Say.of(write("b.txt")), Say.of(command), Say.of("Done."))
+    asked: list[tuple[str, list[dict[str, Any]]]] = []
+
+    async def answer(name: str, input: dict[str, Any], context: ToolPermissionContext) -> PermissionResult:
+        asked.append((name, [one.to_dict() for one in context.suggestions]))
+        return PermissionResultAllow(updated_permissions=context.suggestions[:1] if name == "Write" else None)
+
+    told = stage.ask("write", can_use_tool=answer)
+    assert [name for name, _ in asked] == ["Write", "Bash"]
+    assert asked[0][1][0] == ACCEPT_EDITS
+    assert ACCEPT_EDITS not in asked[1][1]
+    assert (told.error, told.result.permission_denials) == (None, [])
+    assert all((stage.folder / name).exists() for name in ("a.txt", "b.txt", "made"))
+    assert not list(stage.folder.glob(".claude/settings*.json"))  # for this session alone
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_each_suggestion_covers_the_same_edit_again(serve: Serve, place: int) -> None:
+    stage = serve(Say.of(write("a.txt")), Say.of(write("a.txt")), Say.of("Done."))
+    asked: list[str] = []
+
+    async def answer(name: str, input: dict[str, Any], context: ToolPermissionContext) -> PermissionResult:
+        asked.append(name)
+        return PermissionResultAllow(updated_permissions=[context.suggestions[place]])
+
+    stage.ask("write", can_use_tool=answer)
+    assert asked == ["Write"]
+
+
+def test_the_mode_is_suggested_only_where_it_helps(serve: Serve) -> None:
+    """5.1: not for a file that the mode does not cover, not for reading, not for a command."""
+    outside = str(serve().folder.parent / "outside.txt")
+    tries = [write(outside), write(".git/config"), call("Read", file_path="/etc/hostname"), bash("touch made")]
+    stage = serve(*[Say.of(one) for one in tries], Say.of("Done."))
+    asked: Asked = []
+    stage.ask("write", can_use_tool=answering(DENY, asked=asked))
+    assert len(asked) == len(tries)
+    assert [one.to_dict() for *_, context in asked for one in context.suggestions if one.type == "setMode"] == []
+
+
 def touch(tail: str, behavior: Any = "allow") -> dict[str, Any]:
     return {"rules": [PermissionRuleValue("Bash", f"touch {tail}")], "behavior": behavior}
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
+from claude_agent_sdk import ClaudeSDKClient
 
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Refuse, Reply, Say
-from pipe.stage import Serve, bash, call
+from pipe.stage import Serve, bash, call, exchange
 
 FILES = {"Bash", "Read", "Write", "Edit"}
 
@@ -135,3 +137,47 @@ def test_settings_of_the_call(inline: bool, serve: Serve) -> None:
     assert [bool(block.is_error) for block in told.outcomes] == [False, True]
     assert (stage.folder / "one").exists()
     assert not (stage.folder / "two").exists()
+
+
+# --- a system prompt that many folders share --------------------------------------------------------
+
+
+def preset(**more: Any) -> dict[str, Any]:
+    return {"type": "preset", "preset": "claude_code", **more}
+
+
+def shared_part(system: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Up to the last mark of the cache: what other sessions can read from it."""
+    marked = [place for place, block in enumerate(system) if "cache_control" in block]
+    return system[: marked[-1] + 1]
+
+
+def test_dynamic_sections_are_left_out_of_the_system_prompt(serve: Serve) -> None:
+    """3.1 `excludeDynamicSections`: the system prompt is the same in two folders, one of them a repository with a
+    memory; what was in it comes with the first prompt, and only once."""
+    stage = serve(*[Say.of("Hi.")] * 5)
+    other = stage.folder.parent / "other"
+    other.mkdir()
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    (other / "CLAUDE.md").write_text("Mind the gap.")
+    static = preset(append="Be kind.", exclude_dynamic_sections=True)
+    for folder in (stage.folder, other):
+        stage.ask("hello", system_prompt=static, cwd=folder, setting_sources=["project"])
+    first, second = [shared_part(request.body["system"]) for request in stage.requests]
+    assert first == second
+    assert "Be kind." in str(first)
+    for number, folder in enumerate((stage.folder, other)):
+        assert str(folder) not in stage.system(number)
+        assert "Working folder" not in stage.system(number)
+        assert f"Working folder: {folder}" in stage.said(number)
+    assert "Mind the gap." in stage.said(1)
+
+    async def main(client: ClaudeSDKClient) -> None:
+        await exchange(client, "one")
+        await exchange(client, "two")
+
+    stage.talk(main, system_prompt=static)
+    assert stage.said().count("Working folder") == 1
+    stage.ask("hello", system_prompt=preset(exclude_dynamic_sections=False))
+    assert f"Working folder: {stage.folder}" in stage.system()
+    assert "Working folder" not in stage.said()

@@ -9,12 +9,13 @@ import sys
 from typing import Any
 
 import pytest
-from claude_agent_sdk import ClaudeSDKClient, create_sdk_mcp_server, tool
+from claude_agent_sdk import AssistantMessage, ClaudeSDKClient, create_sdk_mcp_server, tool
 from mcp.types import ToolAnnotations
 
-from mainspring.simulator.replies import Say
+from mainspring.simulator.received import Received
+from mainspring.simulator.replies import Reply, Say
 from pipe.raw import LIMIT, Frame
-from pipe.stage import Serve, call, exchange, response, words
+from pipe.stage import Serve, Stage, Told, call, exchange, response, words
 from pipe.test_handshake import PIXEL
 
 ECHO = """
@@ -250,3 +251,134 @@ def test_a_call_without_a_word_of_it_in_the_request(serve: Serve) -> None:
     stage = serve(Say.of(call("mcp__calc__add", a=1, b=2)), Say.of("Done."))
     told = stage.ask("go", mcp_servers=calc(add), **FREE)
     assert "3" in words(told.outcomes[0])
+
+
+# --- servers that take their time -------------------------------------------------------------------
+
+LATE = """
+import os, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+"""
+
+
+def late_server(stage: Stage) -> dict[str, Any]:
+    """It does not answer before the file `open` is there."""
+    return {"late": {"command": sys.executable, "args": ["-c", LATE + ECHO, str(stage.folder / "open")]}}
+
+
+def test_a_call_waits_for_a_server_that_is_still_connecting(serve: Serve) -> None:
+    """11: the first turn does not wait for ever; a call of a tool that it knows of, as after a resume, waits for the
+    server. So does that of an agent, and of two calls at once each has its result."""
+    agent = call("Agent", description="x", prompt="the errand", run_in_background=False)
+    calls = [call("mcp__late__echo", name, text=name) for name in ("one", "two")]
+
+    def choose(received: Received) -> Reply:
+        said = json.dumps(received.body["messages"])
+        if "the errand" in said and "toolu_Agent" not in said:
+            return Say.of("Reported.") if received.talk.results() else Say.of(call("mcp__late__echo", "in", text="in"))
+        if not received.talk.results():
+            return Say.of(agent, *calls)
+        return Say.of("Done.")
+
+    stage = serve(choose=choose)
+    told: list[Told] = []
+
+    async def main(client: ClaudeSDKClient) -> None:
+        await client.query("go")
+        async for message in client.receive_messages():
+            if isinstance(message, AssistantMessage):  # the model was asked: the first turn has waited in vain
+                break
+        (stage.folder / "open").touch()
+        told.append(await response(client))
+
+    stage.talk(main, mcp_servers=late_server(stage), **FREE)
+    outcomes = {block.tool_use_id: (bool(block.is_error), words(block)) for block in told[0].outcomes}
+    for name in ("one", "two"):
+        failed, said = outcomes[f"toolu_{name}"]
+        assert (failed, f"echoed {name}" in said) == (False, True)
+    assert any("echoed in" in json.dumps(request.body["messages"]) for request in stage.requests)
+
+
+def test_a_call_of_a_server_that_never_connects(serve: Serve) -> None:
+    """11: it waits as long as connecting may take, and then says what is wrong with the server."""
+    stage = serve(Say.of(call("mcp__late__echo", text="x")), Say.of("A pity."))
+    told = stage.ask("go", mcp_servers=late_server(stage), env={"MCP_TIMEOUT": "6000"}, **FREE)
+    [block] = told.outcomes
+    assert (block.is_error, told.result.result) == (True, "A pity.")
+    assert "the MCP server 'late' cannot be used" in words(block)
+
+
+def test_an_interrupt_ends_the_wait(serve: Serve) -> None:
+    stage = serve(Say.of(call("mcp__late__echo", text="x")), Say.of("Again."))
+    told: list[Told] = []
+
+    async def main(client: ClaudeSDKClient) -> None:
+        await client.query("go")
+        async for message in client.receive_messages():
+            if isinstance(message, AssistantMessage):
+                break
+        await client.interrupt()
+        told.append(await response(client))
+        told.append(await exchange(client, "again"))
+
+    stage.talk(main, mcp_servers=late_server(stage), **FREE)
+    assert [one.result.terminal_reason for one in told] == ["aborted_tools", "completed"]
+
+
+# --- what is told of them ---------------------------------------------------------------------------
+
+SECRET = "hunter2-is-no-password"
+
+
+def test_the_status_has_the_configuration_and_the_error(serve: Serve) -> None:
+    """4: each server's `config`, as `McpServerStatus` of the client has it, without its secrets."""
+    stage = serve(Say.of("Hi."))
+    servers: dict[str, Any] = {
+        **calc(add),
+        "bad": {
+            "command": "/no/such/program",
+            "args": ["--token", SECRET, f"--api-key={SECRET}", "--verbose"],
+            "env": {"API_TOKEN": SECRET, "COLOR": "no"},
+        },
+        "far": {
+            "type": "http",
+            "url": f"http://name:{SECRET}@127.0.0.1:9/mcp?access_token={SECRET}&page=1",
+            "headers": {"Authorization": f"Bearer {SECRET}", "X-Api-Key": SECRET, "Accept": "text/plain"},
+        },
+        "old": {"type": "sse", "url": "http://127.0.0.1:9/sse"},
+    }
+    shown: dict[str, Any] = {}
+
+    async def main(client: ClaudeSDKClient) -> None:
+        shown["before"] = await client.get_mcp_status()
+        await exchange(client, "hello")
+        shown["after"] = await client.get_mcp_status()
+
+    stage.talk(main, mcp_servers=servers)
+    assert SECRET not in json.dumps(shown)
+    by_name = {server["name"]: server for server in shown["after"]["mcpServers"]}
+    assert {name: server["config"] for name, server in by_name.items()} == {
+        "calc": {"type": "sdk", "name": "calc"},
+        "bad": {
+            "type": "stdio",
+            "command": "/no/such/program",
+            "args": ["--token", "[redacted]", "--api-key=[redacted]", "--verbose"],
+            "env": {"API_TOKEN": "[redacted]", "COLOR": "no"},
+        },
+        "far": {
+            "type": "http",
+            "url": "http://[redacted]@127.0.0.1:9/mcp?access_token=[redacted]&page=[redacted]",
+            "headers": {"Authorization": "[redacted]", "X-Api-Key": "[redacted]", "Accept": "text/plain"},
+        },
+        "old": {"type": "sse", "url": "http://127.0.0.1:9/sse"},
+    }
+    assert {name: server["status"] for name, server in by_name.items()} == {
+        "calc": "connected",
+        "bad": "failed",
+        "far": "failed",
+        "old": "failed",
+    }
+    assert all(by_name[name]["error"] for name in ("bad", "far", "old"))
+    assert "error" not in by_name["calc"]
+    assert by_name["calc"]["tools"] == [{"name": "add", "description": "Adds two numbers.", "annotations": {}}]

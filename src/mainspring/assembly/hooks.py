@@ -8,7 +8,7 @@ from mainspring.assembly.sessions import Opened
 from mainspring.core.meant import did_you_mean
 from mainspring.core.value import Bundle
 from mainspring.hooks.commands import Shell, unstartable
-from mainspring.hooks.facts import Facts, of_command, of_suggestion
+from mainspring.hooks.facts import Facts, of_command
 from mainspring.hooks.points import Point
 from mainspring.hooks.runner import Hook, Runner
 from mainspring.settings.values import Hook as Setting
@@ -42,13 +42,7 @@ def hooks_of(settings: Settings, kit: Kit, opened: Opened, brought: tuple[Hook, 
         running = [of_command(one.id, one.command, one.about) for one in kit.background.running]
         return {"background_tasks": running}
 
-    more = {Point.STOP: at_the_end, Point.PERMISSION_REQUEST: as_updates}
-    return Runner(hooks, common=common, more=more, warn=warn, say=said.say)
-
-
-def as_updates(facts: Facts) -> Facts:
-    """What would cover the call, in the shape in which a program can hand it back."""
-    return {"permission_suggestions": [of_suggestion(one["rule"]) for one in facts.get("permission_suggestions", ())]}
+    return Runner(hooks, common=common, more={Point.STOP: at_the_end}, warn=warn, say=said.say)
 
 
 def of_settings(settings: Settings, shell: Shell, warn: Callable[[str], object]) -> Iterator[Hook]:

@@ -8,6 +8,7 @@ another. Servers within the program that drives us come on the command line only
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, cast
@@ -273,6 +274,8 @@ class Wired:
     def __init__(self, servers: Servers, hands: Hands, instruct: Callable[[str], object]) -> None:
         """`instruct` takes what the servers want the model to know, each time all of it."""
         self.servers, self._hands, self._instruct = servers, hands, instruct
+        self._one = asyncio.Lock()  # whoever settles second finds what the first one has brought
+        hands.late = self._arrive
 
     async def open(self, *, wait: bool) -> None:
         """`wait`: their tools are there afterwards, or the time for it is over. Else the first turn waits."""
@@ -282,9 +285,23 @@ class Wired:
 
     async def settle(self) -> None:
         """Before each turn."""
-        self._hands.add(await self.servers.settle())
-        if words := self.servers.instructions():
-            self._instruct(words)
+        async with self._one:
+            self._hands.add(await self.servers.settle())
+            if words := self.servers.instructions():
+                self._instruct(words)
+
+    async def _arrive(self, tool: str) -> str:
+        """A server that is connecting is waited for as long as it may take to connect. Returns what went wrong."""
+        server = self.servers.speaker(tool)
+        if server is None:
+            return ""
+        if server.status is Status.PENDING:
+            await server.settled()
+        await self.settle()
+        if server.status is Status.CONNECTED:
+            return ""
+        why = server.error or f"it is {server.status}"
+        return f"There is no tool '{tool}': the MCP server '{server.name}' cannot be used: {why}."
 
     async def close(self) -> None:
         await self.servers.close()

@@ -109,7 +109,8 @@ def system_text(
     own: tuple[str, ...], found: Surroundings, tools: Iterable[str], *, attended: bool, style: Style | None = None
 ) -> tuple[str, ...]:
     """`own` is what the command line has for it: see `system_prompt.own_blocks`."""
-    place = surroundings_of.place(found.memory.where.cwd, git=found.memory.project.git)
+    memory = found.memory
+    place = "" if found.tells_place else surroundings_of.place(memory.where.cwd, git=memory.project.git)
     return complete(own, tools, place, attended=attended, style=style)
 
 

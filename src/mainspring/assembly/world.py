@@ -85,6 +85,7 @@ class Driven(Bundle):
     relay: Send | None = None  # the way to MCP servers that live in it
     answer: Answerer | None = None  # who is asked about calls; None: nobody
     skills: tuple[str, ...] | None = None  # of these alone the model is told; None: of all
+    place_apart: bool = False  # the system prompt is to be alike in all folders
 
 
 class World(Bundle):
@@ -373,6 +374,8 @@ def surroundings_of(parts: Parts, driven: Driven | None) -> Surroundings:
     found.nonce = parts.config.nonce
     if driven is not None and driven.skills is not None:
         found.tell_only(driven.skills)
+    if driven is not None and driven.place_apart and not parts.system[0]:  # our own prompt: another does not tell it
+        found.tell_place()
     return found
 
 

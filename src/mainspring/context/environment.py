@@ -1,8 +1,9 @@
 """The surroundings of a session, for the model.
 
 What is the same from session to session in one folder stands in the system prompt, whose cache it shares: folder and
-platform. The date and the state of the repository are attachments: they change, and a system prompt that changes is
-paid for again. Git is asked while the first reply streams (`git.py`), so no start waits for it.
+platform. Where many folders are to share that cache, it goes with the first prompt instead. The date and the state of
+the repository are attachments: they change, and a system prompt that changes is paid for again. Git is asked while the
+first reply streams (`git.py`), so no start waits for it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ def place(cwd: str, *, git: bool) -> str:
             f"Platform: {system.sysname} {system.machine}",
         ]
     )
+
+
+def place_apart(cwd: str, *, git: bool) -> Attachment:
+    """The same, for a system prompt that is to be alike in all folders."""
+    return Attachment(Kind.ENVIRONMENT, "place", place(cwd, git=git))
 
 
 def today(at: int) -> str:

@@ -114,10 +114,12 @@ class Style(Bundle):
 
 
 def system_prompt(tools: Iterable[str], place: str, *, attended: bool, style: Style | None = None) -> tuple[str, ...]:
-    """The blocks of it. `tools` are the names of those on offer, `place` is from `environment.place`."""
+    """The blocks of it. `tools` are the names of those on offer, `place` is from `environment.place`; empty: it is told
+    elsewhere."""
     offered = frozenset(tools)
     sections = [_written(section, offered) for section in SECTIONS if _stays(section, style)]
-    blocks = "\n\n".join([IDENTITY, *sections]), f"{ATTENDED if attended else ALONE}\n\n{place}"
+    who = ATTENDED if attended else ALONE
+    blocks = "\n\n".join([IDENTITY, *sections]), f"{who}\n\n{place}" if place else who
     return (*blocks, style.block) if style is not None else blocks
 
 

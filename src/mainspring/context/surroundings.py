@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from msgspec.structs import replace
 
 from mainspring.context.attachments import Attachment, missing, render
-from mainspring.context.environment import date, repository, today
+from mainspring.context.environment import date, place_apart, repository, today
 from mainspring.context.memory import Memory, Where
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, User
@@ -58,6 +58,7 @@ class Surroundings:
     def __init__(self, around: Around) -> None:
         self._around = around
         self.nonce = around.nonce
+        self._place: Attachment | None = None  # where the system prompt does not tell it
         self.memory = Memory(around.where)
         self._skills: Skills | None = None
         self._slash: Slash | None = None
@@ -89,6 +90,14 @@ class Surroundings:
         self.memory.where = replace(self.memory.where, skills=skills)
         if self._skills is not None:
             self._skills.only, self._unsure = skills, True
+
+    def tell_place(self) -> None:
+        """With the first prompt: the system prompt is to be alike in all folders."""
+        self._place = place_apart(self.memory.where.cwd, git=self.memory.project.git)
+
+    @property
+    def tells_place(self) -> bool:
+        return self._place is not None
 
     @property
     def has_skills(self) -> bool:
@@ -172,7 +181,7 @@ class Surroundings:
     def _standing(self, now: int) -> Iterable[Attachment]:
         """What holds all the time, the most general first."""
         skills = self.skills.attachment if self._skills is not None or self.has_skills else None
-        standing = (*self.memory.attachments, self._index, skills, date(now), self._git)
+        standing = (self._place, *self.memory.attachments, self._index, skills, date(now), self._git)
         return [attachment for attachment in standing if attachment is not None]
 
     # --- what the model touched -------------------------------------------------------------------

@@ -16,7 +16,7 @@ from mainspring.driven.incoming import table
 from mainspring.driven.outgoing import States
 from mainspring.driven.questions import SHUT, CallbackError, Questions
 from mainspring.engine.deps import Question
-from mainspring.hooks.facts import of_suggestion
+from mainspring.hooks.facts import as_updates
 from mainspring.tools.approval import Approval, as_text
 
 # What of a question is told, and under which name.
@@ -61,7 +61,7 @@ class Consent:
         request = {key: about[key] for key in ("tool_name", "input", "tool_use_id")}
         request |= {"display_name": about["tool_name"]}
         request |= {name: about[key] for key, name in TOLD.items() if about.get(key)}
-        request["permission_suggestions"] = [of_suggestion(one["rule"]) for one in about.get("suggestions", ())]
+        request["permission_suggestions"] = as_updates(about)
         said = approval_of(await self._asked(request))
         await self._heed(said)
         if said.interrupt:

@@ -167,6 +167,7 @@ class Door:
             say=self._say,
             answer=consent.answer if asks else None,
             skills=None if skills is None else tuple(map(str, listed(skills))),
+            place_apart=fields.get("excludeDynamicSections") is True,
         )
         self.world = begun(self.parts, opened, driven, ledger)
         self._host.begun()

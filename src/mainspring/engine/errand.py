@@ -131,7 +131,18 @@ class Errand:
         place.root = above.place.root
         offers = [one for name, one in above.offers.items() if self._may_have(name)]
         attended = above.attended and (not self._background or self._home.ask is not None)
-        return Hands(offers, place=place, gate=above.gate, hooks=above.hooks, attended=attended, agent=agent)
+        hands = Hands(offers, place=place, gate=above.gate, hooks=above.hooks, attended=attended, agent=agent)
+        if above.late is not None:
+            hands.late = self._arrive
+        return hands
+
+    async def _arrive(self, name: str) -> str:
+        """A tool that comes to the session later comes to this agent when it calls it."""
+        above = self._home.hands
+        missing = await above.arrive(name) if self._may_have(name) else ""
+        if name in above.offers and self._may_have(name):
+            self._hands.add([above.offers[name]])
+        return missing
 
     def _may_have(self, name: str) -> bool:
         kind = self._kind

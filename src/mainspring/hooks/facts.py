@@ -86,6 +86,14 @@ def of_notification(message: str, kind: Notice, title: str = "") -> Facts:
     return {"message": message, "notification_type": kind, **({"title": title} if title else {})}
 
 
+def as_updates(about: Facts) -> list[Facts]:
+    """What would cover the call that a question is `about`, in the shape in which it can be handed back. The mode comes
+    first: clients take the first one, and it covers the next edit, too."""
+    mode = about.get("suggested_mode")
+    chosen = [{"type": "setMode", "mode": mode, "destination": "session"}] if mode else []
+    return [*chosen, *[of_suggestion(one["rule"]) for one in about.get("suggestions", ())]]
+
+
 def of_suggestion(rule: str) -> Facts:
     """A rule that would cover what is asked, as an update of the rules (stream-json 5.1). Whoever hands it back is not
     asked again in this project, as with Claude Code."""

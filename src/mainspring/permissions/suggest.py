@@ -50,6 +50,15 @@ def suggestions(asked: Asked, policy: Policy, paths: Paths) -> tuple[Suggestion,
     return offered if then.decision == "allow" else ()
 
 
+def suggested_mode(asked: Asked, policy: Policy, paths: Paths) -> Mode | None:
+    """The mode that would cover this edit, and the next ones like it. None: it would not help, or it would take more
+    than the mode in force away with it, as for a plan."""
+    if asked.tool not in WRITERS or policy.mode is not Mode.DEFAULT:
+        return None
+    then = decide(asked, replace(policy, mode=Mode.ACCEPT_EDITS), paths)
+    return Mode.ACCEPT_EDITS if then.decision == "allow" else None
+
+
 def _offered(asked: Asked, policy: Policy, paths: Paths) -> tuple[Suggestion, ...]:
     match asked.tool:
         case "Bash":

@@ -16,6 +16,7 @@ class SystemPromptPreset(TypedDict):
     type: Literal["preset"]
     preset: Literal["claude_code"]
     append: NotRequired[str]
+    exclude_dynamic_sections: NotRequired[bool]  # what differs from folder to folder goes with the first prompt
 
 
 class SystemPromptCustom(TypedDict):

@@ -233,4 +233,7 @@ def greeting(given: Options, hooks: dict[str, Any]) -> dict[str, Any]:
         fields["skills"] = list(given.skills)
     if given.forward_subagent_text:
         fields["forwardSubagentText"] = True
+    said = given.system_prompt
+    if isinstance(said, Mapping) and said.get("type") == "preset" and said.get("exclude_dynamic_sections") is True:
+        fields["excludeDynamicSections"] = True
     return fields

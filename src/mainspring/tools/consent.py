@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mainspring.hooks.facts import as_updates
 from mainspring.hooks.notices import permission_wanted
 from mainspring.hooks.points import Point
 from mainspring.permissions.policy import Asked, Verdict
@@ -36,6 +37,7 @@ async def decide(passage: Passage) -> Answer | None:
         by_hook = opinion.decision == "deny" and verdict.reason == opinion.reason  # stream-json 10: its own words
         return passage.refuse(opinion.reason if by_hook else f"Not allowed: {verdict.reason}.")
     offered = hands.gate.suggestions(asked, standing, passage.paths)
+    mode = hands.gate.suggested_mode(asked, standing, passage.paths)
     about = {
         **({"agent_id": hands.agent[0]} if hands.agent is not None else {}),
         "tool_name": passage.call.name,
@@ -45,6 +47,7 @@ async def decide(passage: Passage) -> Answer | None:
         "decision_reason": verdict.reason,
         "shown": verdict.shown,
         "suggestions": [{"rule": one.rule, "covers": one.covers} for one in offered],
+        **({"suggested_mode": str(mode)} if mode is not None else {}),
     }
     return await put(passage, verdict, about)
 
@@ -61,7 +64,7 @@ async def put(passage: Passage, verdict: Verdict, about: dict[str, Any]) -> Answ
     the answer is no."""
     hooks, reason = passage.hands.hooks, verdict.reason
     if hooks.any_at(Point.PERMISSION_REQUEST, passage.call.name):
-        facts = passage.facts(permission_suggestions=about["suggestions"])
+        facts = passage.facts(permission_suggestions=as_updates(about))
         opinion = await hooks.ask(Point.PERMISSION_REQUEST, facts, passage.call.name)
         passage.heed(opinion)
         if opinion.decision == "deny" or (opinion.decision == "allow" and not verdict.person):

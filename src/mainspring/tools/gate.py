@@ -14,7 +14,7 @@ from mainspring.core.value import Bundle
 
 if TYPE_CHECKING:
     from mainspring.permissions.modes import Classifier
-    from mainspring.permissions.policy import Asked, Paths, Policy, Verdict
+    from mainspring.permissions.policy import Asked, Mode, Paths, Policy, Verdict
     from mainspring.permissions.suggest import Suggestion
     from mainspring.processes.paths import Resolutions
 
@@ -132,6 +132,11 @@ class Gate:
         from mainspring.permissions.suggest import suggestions
 
         return suggestions(asked, self._beside_sandbox(asked, self.policy(standing)), paths or self._paths)
+
+    def suggested_mode(self, asked: Asked, standing: Standing, paths: Paths | None = None) -> Mode | None:
+        from mainspring.permissions.suggest import suggested_mode
+
+        return suggested_mode(asked, self.policy(standing), paths or self._paths)
 
     def _beside_sandbox(self, asked: Asked, policy: Policy) -> Policy:
         """What a sandbox enforces need not be asked about. It is tried only if there are rules about reading."""

@@ -4,7 +4,7 @@ with the first call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ class Hands:
         self.offers: dict[str, Offer] = {}
         self.revealed: set[str] = set()  # of the deferred ones, those that the model has seen
         self.untold: tuple[tuple[str, ...], ...] = ()  # deferred ones that came too late for the words of ToolSearch
+        self.late: Callable[[str], Awaitable[str]] | None = None  # waits for a tool that may still come: see `arrive`
         self._loaded: dict[str, Tool] = {}
         self.place = place
         self.gate = gate or Gate()
@@ -74,6 +75,11 @@ class Hands:
             self.untold += (new,)
         else:
             self.offers[SEARCH] = offer(search)
+
+    async def arrive(self, name: str) -> str:
+        """Wait for a tool of a server that is still connecting. Returns why it does not come; empty if that is not
+        known, or if it is there."""
+        return await self.late(name) if self.late is not None and name not in self.offers else ""
 
     def is_known(self, name: str) -> bool:
         return not self.offers[name].deferred or name in self.revealed
@@ -128,8 +134,9 @@ class Hands:
         return await walk(Passage(call, asking, self))
 
     def is_concurrent(self, call: ToolCall) -> bool:
+        """What a tool that may still come does to others, nobody knows."""
         tool = self.tool(call.name)
-        return True if tool is None else _known(tool, tool.is_concurrent, call)
+        return self.late is None if tool is None else _known(tool, tool.is_concurrent, call)
 
     def is_repeatable(self, call: ToolCall) -> bool:
         tool = self.tool(call.name)

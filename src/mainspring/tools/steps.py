@@ -29,9 +29,10 @@ Step = Callable[[Passage], Awaitable[Answer | None]]
 
 async def find(passage: Passage) -> Answer | None:
     hands, name = passage.hands, passage.call.name
+    missing = await hands.arrive(name)
     found = hands.tool(name)
     if found is None:
-        return wrong(f"There is no tool '{name}'. There are: {', '.join(hands.offers) or 'none'}.")
+        return wrong(missing or f"There is no tool '{name}'. There are: {', '.join(hands.offers) or 'none'}.")
     if not hands.is_known(name):
         return wrong(f"You have not seen what '{name}' takes: call ToolSearch with 'select:{name}' first.")
     passage.found(found)

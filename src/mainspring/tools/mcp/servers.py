@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from mainspring.core.errors import ToolError, UsageError
-from mainspring.settings.mcp import SDK
 from mainspring.settings.values import McpServer
 from mainspring.tools.base import Offer, Tool
 from mainspring.tools.mcp.host import Host
@@ -26,13 +25,13 @@ from mainspring.tools.mcp.remote import Named
 from mainspring.tools.mcp.resources import resource_tools
 from mainspring.tools.mcp.schemas import understood
 from mainspring.tools.mcp.server import Server
-from mainspring.tools.mcp.values import DYNAMIC, MOST, MOST_PAGES, Listed, Sort, Status
+from mainspring.tools.mcp.status import left_out, status_of
+from mainspring.tools.mcp.values import MOST, MOST_PAGES, Listed, Sort, Status
 
 CHARS_PER_TOKEN = 3
 MOST_TOKENS = 4_000  # of schemas that are told whole,
 SHARE = 10  # and of the window, one part in so many
 MOST_INSTRUCTIONS = 8_000  # characters, of all servers
-DESTINED = {"readOnlyHint": "readOnly", "destructiveHint": "destructive", "openWorldHint": "openWorld"}
 
 
 def _nothing(_: str) -> bool:
@@ -251,11 +250,8 @@ class Servers:
 
     def status(self) -> list[dict[str, Any]]:
         """As `mcp_status` has it (stream-json 4)."""
-        left_out = [
-            {"name": name, "status": str(Status.FAILED), "error": why, "scope": scope(wanted)}
-            for name, (wanted, why) in self._left_out.items()
-        ]
-        return [*[shown(server) for server in self.servers.values()], *left_out]
+        never_started = [left_out(wanted, why) for wanted, why in self._left_out.values()]
+        return [*[status_of(server) for server in self.servers.values()], *never_started]
 
     def _complain(self) -> None:
         for server in self.servers.values():
@@ -286,17 +282,6 @@ def inner(said: str) -> str:
     return said.replace("</mcp-server", "<\\/mcp-server")
 
 
-def shown(server: Server) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": server.wanted.name, "status": str(server.status)}
-    if server.info:
-        found["serverInfo"] = server.info
-    if server.error:
-        found["error"] = server.error
-    if server.status is Status.CONNECTED:
-        found["tools"] = [{"name": tool.name, "annotations": annotated(tool)} for tool in server.tools.values()]
-    return found | {"scope": scope(server.wanted)}
-
-
 T = TypeVar("T")
 
 
@@ -308,11 +293,3 @@ def size_of(tool: Tool) -> int:
     """Characters that the model is told."""
     spec = tool.spec
     return len(spec.name) + len(spec.description) + len(msgspec.json.encode(spec.schema))
-
-
-def scope(wanted: McpServer) -> str:
-    return DYNAMIC if wanted.kind == SDK else str(wanted.origin.source)
-
-
-def annotated(tool: Listed) -> dict[str, bool]:
-    return {ours: tool.annotations[theirs] for theirs, ours in DESTINED.items() if tool.annotations.get(theirs) is True}
