@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from mainspring.context.asking import Question
+from mainspring.context.tokens import LEAST, weights
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, How, Request
 from mainspring.core.history import History
-from mainspring.core.messages import user
+from mainspring.core.messages import Text, user
 from mainspring.core.models import MODELS
-from mainspring.core.money import Usage, cost
+from mainspring.core.money import Usage, cost, grant
 from mainspring.core.reasons import Terminal, Trouble
 from mainspring.core.state import State
 from mainspring.core.updates import Delta, RequestStarted, Result, Retrying
@@ -34,6 +35,7 @@ from mainspring.providers.transport import Deadlines, Transport
 from mainspring.simulator.faults import Faults, Planned
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
+from mainspring.testing.clock import VirtualLoop, virtually
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Open
 from mainspring.tools.hands import Hands
@@ -242,3 +244,70 @@ def test_a_compaction_that_somebody_interrupts(tmp_path: Path, fault: str, limit
 async def to_its_end(run: Run) -> None:
     async for _ in run:
         pass
+
+
+# --- questions that break off by themselves -------------------------------------------------------------
+
+FEW_ATTEMPTS, ALL_ATTEMPTS = 3, CONFIG.max_retries + 1
+MID_STREAM = ["cut_in_text", "cut_at_start", "error_event", "malformed_http", "stall"]
+
+
+def broken_off(kind: str, fault: str, times: int, limit: int | None) -> tuple[str, int, Ledger, int]:
+    """The answer, how often it was asked for, the ledger, and what whoever asked is told that it cost."""
+    loop = VirtualLoop()
+
+    async def main() -> tuple[str, int, Ledger, int]:
+        ledger = Ledger(limit)
+        faults = Faults(Planned(fault, times))
+        replies = [Say.of(WORDS, usage=USED)] * (ALL_ATTEMPTS + 1)
+        async with ModelServer(replies, faults=faults, clock=loop.milliseconds) as server, Transport() as transport:
+            provider = Anthropic(base_url=server.url, transport=transport)
+            side = SideQuestions(provider, CONFIG, small=MODEL, ledger=lambda: ledger)
+            if kind == "search":
+                blocks = await side.search("find", {"type": "web_search_20250305", "name": "web_search"})
+                text, told = "".join([block.text for block in blocks if isinstance(block, Text)]), 0
+            else:
+                answer = await side(Question((user("sum up"),), 2_000, small=kind == "small"))
+                text, told = answer.text, answer.cost if kind == "summary" else 0
+            return text, len(server.requests), ledger, told + side.taken()[1]
+
+    return virtually(main(), loop)
+
+
+CASES = [
+    *[("summary", times, fault) for times in (1, 5, 9) for fault in MID_STREAM],
+    *[(kind, 2, fault) for kind in ("small", "search") for fault in MID_STREAM if fault != "error_event"],
+]
+
+
+@pytest.mark.covers("D-36", "H-14")
+@LIMITS
+@pytest.mark.parametrize(("kind", "times", "fault"), CASES)
+def test_a_question_that_breaks_off_is_asked_again(kind: str, times: int, fault: str, limit: int | None) -> None:
+    text, asked, ledger, told = broken_off(kind, fault, times, limit)
+    assert (text, asked) == (WORDS, times + 1)
+    assert ledger.account.reserved == 0
+    assert told > cost(USED, MODEL.price)  # what was lost is paid for, too
+    if kind != "summary":  # whose money the core books
+        assert ledger.account.spent == told
+
+
+def test_a_side_job_does_not_wait_for_an_overloaded_model() -> None:
+    text, asked, *_ = broken_off("small", "error_event", 1, None)
+    assert (text, asked) == ("", 1)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("summary", ALL_ATTEMPTS), ("small", FEW_ATTEMPTS)])
+def test_a_question_that_always_breaks_off_is_given_up(kind: str, most: int) -> None:
+    text, asked, ledger, _ = broken_off(kind, "cut_in_text", most + 5, 10**12)
+    assert (text, asked) == ("", most)
+    assert ledger.account.reserved == 0
+
+
+def test_a_question_is_not_asked_again_without_money_for_it() -> None:
+    """With a limit that two attempts do not fit into: what was lost counts, and the limit holds."""
+    granted = grant(10**12, round(weights((user("sum up"),)) / LEAST), 2_000, MODEL.price)
+    assert granted is not None
+    text, asked, ledger, _ = broken_off("small", "cut_in_text", 5, granted.reserve)
+    assert (text, asked) == ("", 1)
+    assert 0 < ledger.account.spent <= granted.reserve

@@ -29,7 +29,9 @@ EXACT = replace(PATIENCE[Who.FOREGROUND], jitter=0.0)
 BACKOFF = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 32_000, 32_000)  # milliseconds, after each failed attempt
 MOST = len(BACKOFF) + 1
 TURNS = 3  # of a run that nothing goes wrong with
-HEADERS, IDLE = 120_000, 90_000  # milliseconds that a hosted server may be silent
+HEADERS, IDLE = 120_000, 90_000  # milliseconds that a hosted server may be silent,
+BARREN = 1_800_000  # and that it may send nothing but pings
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
 class Row(NamedTuple):
@@ -267,8 +269,7 @@ def pinged(received: Received) -> Reply:
     say = look(received)
     assert isinstance(say, Say)
     begins, *rest = frames(received, say)
-    ping = b'event: ping\ndata: {"type": "ping"}\n\n'
-    return Stream((begins, *[ping] * 60, b"".join(rest)), usage=USAGE, pace_ms=10_000)
+    return Stream((begins, *[PING] * 60, b"".join(rest)), usage=USAGE, pace_ms=10_000)
 
 
 def stamp_for(received: Received) -> Stamp:
@@ -288,6 +289,22 @@ def test_comments_are_no_events_and_pings_are() -> None:
     assert run.result.cause == "network"
     assert "silent for 90 seconds" in run.result.detail
     assert play(choose=pinged).result.cause == "end_turn"
+
+
+def only_pings(count: int) -> Callable[[Received], Reply]:
+    def choose(received: Received) -> Reply:
+        begins = next(iter(frames(received, Say.of("never said", usage=USAGE))))
+        return Stream((begins, *[PING] * count), usage=USAGE, pace_ms=10_000)
+
+    return choose
+
+
+def test_a_server_that_pings_for_ever_is_given_up() -> None:
+    """It lives, and says nothing: half an hour of that, then it is asked again, and in the end given up."""
+    run = play(choose=only_pings(2_000), config=replace(ALONE, max_retries=2))
+    assert [gap - wait for gap, wait in zip(run.gaps, BACKOFF, strict=False)] == [10_000 + BARREN] * 2
+    assert run.result.cause == "network"
+    assert "nothing but signs of life for 1800 seconds" in run.result.detail
 
 
 # --- blocks that are written at once ----------------------------------------------------------------------

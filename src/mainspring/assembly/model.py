@@ -158,7 +158,7 @@ def deadlines(environment: Environment, address: str) -> Deadlines | None:
     said = environment.get(SILENCE, "").strip()
     if not said:
         return None
-    from mainspring.providers.transport import deadlines_for
+    from mainspring.providers.transport import PER_IDLE, deadlines_for
 
     try:
         seconds = float(said)
@@ -166,7 +166,7 @@ def deadlines(environment: Environment, address: str) -> Deadlines | None:
         seconds = 0
     if not 0 < seconds < 86_400:
         raise StartError(f"'{SILENCE}' is a number of seconds, not '{said}'")
-    return replace(deadlines_for(address), headers=seconds, idle=seconds)
+    return replace(deadlines_for(address), headers=seconds, idle=seconds, barren=PER_IDLE * seconds)
 
 
 def new_config(options: Options, settings: Settings) -> Config:

@@ -3,7 +3,8 @@
 A summary is asked as the conversation itself is, with the same model, system text, tools and thinking, so that what is
 cached of it is read and not paid for anew. Money for it was set aside by the core; the small model's is set aside here
 (law 5). Nothing here raises because of the provider: what was spent is known, and why there is no answer. A question
-that nobody has begun to answer costs nothing; one that broke off or was interrupted, what it had come to by then.
+that nobody has begun to answer costs nothing; one that broke off or was interrupted, what it had come to by then. One
+that broke off is asked again, a bounded number of times, each paid for (docs/decisions/0055).
 """
 
 from __future__ import annotations
@@ -18,20 +19,33 @@ from msgspec.structs import replace
 from mainspring.context.asking import Answered, Question
 from mainspring.context.tokens import LEAST, weights
 from mainspring.core.config import Config, Source
-from mainspring.core.effects import Request
+from mainspring.core.effects import Request, Retried
 from mainspring.core.errors import ProviderError, ToolError
 from mainspring.core.history import History
 from mainspring.core.messages import Block, ServerBlock, Stop, Text, user
 from mainspring.core.models import Model
 from mainspring.core.money import Usage, cost, grant
 from mainspring.core.moves import thinking_budget
+from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.sampling import CHARS_PER_TOKEN, CutOffError
-from mainspring.providers.base import Conversation, Ended, Finished, Piece, Provider, RequestCache, Started, ToolSpec
+from mainspring.engine.sampling import CHARS_PER_TOKEN, NO_END, CutOffError
+from mainspring.providers.base import (
+    Batch,
+    Conversation,
+    Ended,
+    Finished,
+    Piece,
+    Provider,
+    RequestCache,
+    Retry,
+    Started,
+    ToolSpec,
+)
 
 COLLAPSE, SEARCH = "collapse", "search"  # who asks, for the provider: each source has its own line of requests
 FOUND, SAID = 100_000, 2_000  # tokens that a search may bring into its prompt, and those of what is said of it
 MOST_SEARCHES, A_SEARCH = 5, 10_000_000  # within one request, and nano-dollars for each, as published
+FEW = 3  # attempts of a question that nobody waits for, or that a tool asks
 NO_MONEY = "there is no money left for it"
 
 
@@ -77,7 +91,7 @@ class SideQuestions:
             source=Source.COMPACT,
             chain=config.chain,
             depth=config.depth,
-            overload_tries=config.overload_tries_before_fallback,
+            overload_tries=config.overload_tries_before_fallback if config.fallbacks else config.max_retries + 1,
             thinking=budget or None,
             adaptive=config.thinking and model.adaptive_thinking,
             effort=config.effort,
@@ -151,33 +165,105 @@ class SideQuestions:
     async def _answer(
         self, request: Request, conversation: Conversation, model: Model, blocks: list[Block] | None = None
     ) -> Answered:
-        texts: list[str] = []
-        used, stop, written = Usage(), Stop.UNFINISHED, 0
+        """One that breaks off is asked for again, as a reply is (settled 9): the provider waits, and counts on. Money
+        is set aside for what was lost, so that what was set aside before covers the next attempt whole."""
+        most = self._config.max_retries + 1 if request.source is Source.COMPACT else FEW
+        lost = Lost(self._ledger())
+        try:
+            while True:
+                heard = Attempt(request)
+                answer = await self._attempt(request, conversation, model, heard)
+                failure = heard.lost
+                if failure is None or heard.number >= fewer_if_overloaded(most, failure, request):
+                    break
+                if not lost.add(answer.usage, answer.cost + heard.searches * A_SEARCH):
+                    break
+                request = replace(request, retried=Retried(failure, heard.number, most))
+        except CutOffError as cut:
+            raise CutOffError(cut.usage + lost.usage, cut.cost + lost.cost) from None
+        finally:
+            lost.close()
+        if blocks is not None:
+            blocks += heard.blocks
+        return replace(answer, usage=answer.usage + lost.usage, cost=answer.cost + lost.cost)
+
+    async def _attempt(self, request: Request, conversation: Conversation, model: Model, heard: Attempt) -> Answered:
         try:
             async with aclosing(self._provider.stream(request, conversation)) as batches:
                 async for batch in batches:
-                    for item in batch:
-                        match item:
-                            case Started() if item.usage.total:
-                                used = item.usage
-                            case Piece():
-                                written += len(item.text)
-                            case Finished(block=block):
-                                texts += [block.text] if isinstance(block, Text) else []
-                                if blocks is not None:
-                                    blocks.append(block)
-                            case Ended():
-                                used, stop = item.usage, item.stop
-                            case _:
-                                pass
+                    heard.take(batch)
         except ProviderError as error:
-            used = cut_off(used, written, request)
+            used = cut_off(heard.used, heard.written, request)
+            heard.lost = error.failure if heard.begun and error.failure.kind in PASSING else None
             return Answered("", used, cost(used, model.price), failed=f"the model could not be asked: {error}")
         except asyncio.CancelledError:  # by whoever ends the run
-            used = cut_off(used, written, request)
+            used = cut_off(heard.used, heard.written, request)
             raise CutOffError(used, cost(used, model.price)) from None
-        used = used if stop is not Stop.UNFINISHED else cut_off(used, written, request)
-        return Answered("".join(texts), used, cost(used, model.price), stop)
+        used = heard.used
+        if heard.stop is Stop.UNFINISHED:
+            used, heard.lost = cut_off(used, heard.written, request), NO_END if heard.begun else None
+        return Answered("".join(heard.texts), used, cost(used, model.price), heard.stop)
+
+
+class Lost:
+    """Attempts that broke off. Whoever asks books what they cost together with the last one."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.usage, self.cost = Usage(), 0
+        self._ledger, self._held = ledger, 0
+
+    def add(self, usage: Usage, cost: int) -> bool:
+        """False: there is no money for another attempt."""
+        limited = self._ledger.funds is not None
+        if limited and not self._ledger.reserve(cost):
+            return False
+        self.usage, self.cost = self.usage + usage, self.cost + cost
+        self._held += cost if limited else 0
+        return True
+
+    def close(self) -> None:
+        if self._held:
+            self._ledger.settle(self._held, 0)
+
+
+class Attempt:
+    """What came of one request."""
+
+    def __init__(self, request: Request) -> None:
+        self.texts: list[str] = []
+        self.blocks: list[Block] = []
+        self.used, self.stop, self.written = Usage(), Stop.UNFINISHED, 0
+        self.begun = False  # until then the provider asks again by itself
+        self.lost: Failure | None = None  # why it broke off, if that may pass
+        self.number = request.retried.attempts + 1 if request.retried is not None else 1
+
+    def take(self, batch: Batch) -> None:
+        for item in batch:
+            match item:
+                case Started():
+                    self.begun = True
+                    self.used = item.usage if item.usage.total else self.used
+                case Piece():
+                    self.begun = True
+                    self.written += len(item.text)
+                case Finished(block=block):
+                    self.begun = True
+                    self.texts += [block.text] if isinstance(block, Text) else []
+                    self.blocks.append(block)
+                case Ended():
+                    self.used, self.stop = item.usage, item.stop
+                case Retry() if item.most:
+                    self.number = item.attempt + 1
+                case _:
+                    pass
+
+    @property
+    def searches(self) -> int:
+        return sum([isinstance(block, ServerBlock) and block.kind == "server_tool_use" for block in self.blocks])
+
+
+def fewer_if_overloaded(most: int, failure: Failure, request: Request) -> int:
+    return min(most, request.overload_tries) if failure.kind is Trouble.OVERLOADED else most
 
 
 def cut_off(used: Usage, written: int, request: Request) -> Usage:

@@ -263,7 +263,8 @@ class Asking:
         async for chunk in response:
             if events := parser.feed(chunk):
                 response.heard()
-            batch = reply.take(events)
+            if batch := reply.take(events):
+                response.progressed()
             heard = heard or bool(batch)
             if reply.ended:
                 await response.finish()  # so that the connection can be used again

@@ -161,7 +161,8 @@ class OpenAI(Asking):
             async for chunk in response:
                 if events := parser.feed(chunk):
                     response.heard()
-                batch = reply.take(events)
+                if batch := reply.take(events):
+                    response.progressed()
                 heard = heard or bool(batch)
                 if reply.whole:
                     batch += await last_words(response, parser, reply)

@@ -35,6 +35,7 @@ class Deadlines(Bundle):
     connect: float  # name, TCP, the proxy and TLS together
     headers: float  # from the request being sent to the end of the answer's headers
     idle: float  # between two events of a stream, or two reads of any other body
+    barren: float = 1_800  # of a stream whose events, such as pings, bring nothing of a reply
 
 
 # A hosted server sends headers as soon as it takes a request. Anthropic's models send pings while they think; those of
@@ -42,7 +43,8 @@ class Deadlines(Bundle):
 # reads a long prompt for minutes before it speaks (docs/decisions/0046).
 REMOTE = Deadlines(connect=15, headers=120, idle=90)
 SILENT = Deadlines(connect=15, headers=120, idle=300)
-LOCAL = Deadlines(connect=5, headers=600, idle=600)
+LOCAL = Deadlines(connect=5, headers=600, idle=600, barren=3_600)
+PER_IDLE = 20  # the last limit, in those of `idle`, where somebody sets that one
 
 MOST_IDLE = 100  # connections kept, as the official clients have it
 IDLE_SECONDS = 55.0  # just below the 60 after which usual load balancers hang up
@@ -182,6 +184,7 @@ class Exchange:
         self._connection: Connection | None = None
         self._by_event = False  # whoever reads says what counts as a sign of life
         self._silent = 0.0  # seconds of waiting since the last one
+        self._barren = 0.0  # the same, since something of a reply came
 
     async def __aenter__(self) -> Self:
         # A connection that was kept may have been closed by the server just as our request left. Only trying tells, so
@@ -246,7 +249,11 @@ class Exchange:
                 raise StopAsyncIteration
             began = self._owner.now()
             await connection.news(self._deadlines.idle, self._silent)
-            self._silent += self._owner.now() - began
+            waited = self._owner.now() - began
+            self._silent, self._barren = self._silent + waited, self._barren + waited
+        if self._by_event and self._barren >= self._deadlines.barren:
+            detail = f"timed out: nothing but signs of life for {self._deadlines.barren:g} seconds within its answer"
+            raise ProviderError(Failure(Trouble.NETWORK, f"'{self._route.origin.place}' {detail}"))
         if not self._by_event:
             self._silent = 0.0
         return connection.take()
@@ -255,6 +262,11 @@ class Exchange:
         """For a stream of events: from the first call on only this ends a silence. Bytes alone are no sign of life: a
         gateway may send comments for ever to keep the connection open."""
         self._by_event, self._silent = True, 0.0
+
+    def progressed(self) -> None:
+        """Something of a reply came. A server that lives, and pings, but never answers is not waited for without
+        end."""
+        self._barren = 0.0
 
     async def read(self, limit: int | None = None) -> bytes:
         """The body, or its beginning: for errors, whose words are short."""
