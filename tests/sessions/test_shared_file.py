@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
-from sessions.shared import OURS, THEIRS, TOOL, SharedSession, needs_claude_code, staying
+from mainspring.simulator.received import Received
+from mainspring.simulator.replies import Reply, Say
+from sessions.shared import OURS, THEIRS, TOOL, SharedSession, is_for_a_summary, needs_claude_code, staying
 
 pytestmark = needs_claude_code
 
@@ -85,5 +88,52 @@ def test_turns_after_a_killed_one_and_a_torn_line_are_shown(tmp_path: Path) -> N
             await session.turn(THEIRS)
             await session.turn(OURS)
             await session.turn(THEIRS)
+
+    asyncio.run(scene())
+
+
+ROUNDS = 14
+
+
+class LongSession(SharedSession):
+    """The first prompt makes the model run many commands, each with a long output that has a word of its own."""
+
+    def _choose(self, received: Received) -> Reply:
+        done = len(received.talk.results())
+        if is_for_a_summary(received.body):
+            return Say.of("<summary>It went on.</summary>")
+        if "read-all" not in json.dumps(received.body["messages"]) or self.long_done:
+            return super()._choose(received)
+        if "tools" not in received.body:  # a collapse, or another question beside the conversation
+            return Say.of("Outputs were read.")
+        if done >= ROUNDS:
+            self.long_done = True
+            return super()._choose(received)
+        word = f"output-{900 + done}"
+        self.said.append(word)
+        given = {"command": f"echo {word}; head -c 9000 words.txt", "description": "reads"}
+        return Say.of(f"Look {done}.", {"type": "tool_use", "id": f"toolu_l{done}", "name": "Bash", "input": given})
+
+    long_done = False
+
+
+def test_claude_code_takes_no_edit_of_ours_for_a_boundary_of_its_own(tmp_path: Path) -> None:
+    """Cleared, snipped and collapsed in our view; it reads the file from the first prompt on."""
+
+    async def scene() -> None:
+        session = LongSession(tmp_path)
+        (session.work / "words.txt").write_text("words and words\n" * 700)
+        async with session.server:
+            flags = ("--output-format=stream-json", "--verbose", "--context-window=50000")
+            process = await session.start(OURS, "-p", session.prompt("read-all"), *flags)
+            out, _ = await process.communicate()
+            assert process.returncode == 0, out.decode()
+            frames = [json.loads(line) for line in out.splitlines() if line.startswith(b"{")]
+            subtypes = [frame.get("subtype") for frame in frames]
+            assert "mainspring_context_edit" in subtypes
+            assert "compact_boundary" not in subtypes
+            assert "[Old tool result cleared" in json.dumps(session.server.requests[-1].body)
+            await session.turn(THEIRS)  # which checks that every word is shown to the model
+            await session.turn(THEIRS, TOOL)
 
     asyncio.run(scene())

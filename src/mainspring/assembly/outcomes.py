@@ -39,7 +39,7 @@ ROWS: dict[Cause, Row] = {
     Cause.BUDGET_USD: Row(
         Subtype.ERROR_MAX_BUDGET_USD,
         reason="budget_exhausted",
-        words="Reached maximum budget, ${cost:.4f} spent",
+        words="Reached maximum budget, ${cost:.4f} spent in this run",
     ),
     Cause.STRUCTURED_OUTPUT: Row(
         Subtype.ERROR_MAX_STRUCTURED_OUTPUT_RETRIES,

@@ -7,7 +7,7 @@ from typing import Any
 
 from mainspring.assembly.about import About
 from mainspring.core.models import MODELS, same_model
-from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.money import NANOS_PER_USD, Account
 from mainspring.core.updates import AgentDone, ReplyDone, RequestStarted, Result, Update
 from mainspring.driven.tally import Tally
 
@@ -42,6 +42,17 @@ class Cost:
         yield f"{dollars(self._tally.cost) if known else 'The price is not known'}. {passed.capitalize()}."
         for name, row in rows.items():
             yield f"  {name}: {tokens(row)}" + (f", ${row['costUSD']:.4f}" if has_price(name) else "")
+
+    def limit(self, account: Account) -> Iterator[str]:
+        """Of the process, which may have held other conversations before this one; each of them counts against the
+        limit."""
+        spent, limit = dollars(account.spent), account.limit
+        others = account.spent != self._tally.cost
+        if limit is not None:
+            whose = "since the start, with all conversations, " if others else ""
+            yield f"Limit: {whose}{spent} of {dollars(limit)} spent, {dollars(max(0, limit - account.spent))} left."
+        elif others:
+            yield f"Since the start, with all conversations: {spent}."
 
 
 def tokens(row: dict[str, Any]) -> str:

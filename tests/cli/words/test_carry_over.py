@@ -140,6 +140,38 @@ def test_a_limit_that_is_used_up_stays_so_after_resume(serve: Serve, monkeypatch
     sat(play, "--max-budget-usd", "6")
 
 
+def test_cost_tells_what_counts_against_the_limit(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`/cost` after `/clear`: nothing of this conversation, and what the process has spent of its limit."""
+    stage = serve(*[Say.of("Hi.")] * 5)
+    here(stage, monkeypatch)
+
+    async def play(sitting: Sitting) -> None:
+        await sitting.asked("first")
+        spent = sitting.talk.world.session.shared.ledger.account.spent / NANOS_PER_USD
+        left = 6 - spent
+        assert f"Limit: ${spent:.4f} of $6.0000 spent, ${left:.4f} left." in await sitting.said("/cost")
+        await sitting.said("/clear")
+        said = await sitting.said("/cost")
+        assert "Nothing was spent yet." in said
+        assert f"Limit: since the start, with all conversations, ${spent:.4f} of $6.0000 spent" in said
+
+    sat(play, "--max-budget-usd", "6")
+
+
+def test_cost_without_a_limit(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = serve(*[Say.of("Hi.")] * 5)
+    here(stage, monkeypatch)
+
+    async def play(sitting: Sitting) -> None:
+        await sitting.asked("first")
+        spent = sitting.talk.world.session.shared.ledger.account.spent / NANOS_PER_USD
+        assert "with all conversations" not in await sitting.said("/cost")
+        await sitting.said("/clear")
+        assert f"Since the start, with all conversations: ${spent:.4f}." in await sitting.said("/cost")
+
+    sat(play)
+
+
 def test_a_ledger_counts_each_session_once() -> None:
     ledger = Ledger()
     ledger.begin_session("a", 5, limit=100)

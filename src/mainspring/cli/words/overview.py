@@ -54,7 +54,7 @@ async def show_context(talk: Talk, _: str) -> None:
 
 
 async def show_cost(talk: Talk, _: str) -> None:
-    tell_all(talk, talk.cost.lines())
+    tell_all(talk, [*talk.cost.lines(), *talk.cost.limit(talk.world.session.shared.ledger.account)])
 
 
 # --- how things stand ---------------------------------------------------------------------------------------------
