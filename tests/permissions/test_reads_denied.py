@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -111,6 +112,24 @@ def run_those_allowed(field: Field, ways: tuple[dict[str, Any], ...]) -> None:
 
 def test_what_is_allowed_without_a_sandbox_prints_no_denied_byte(tmp_path: Path) -> None:
     run_those_allowed(Field(tmp_path.resolve(), tracked=False), WAYS[:3])
+
+
+def more_lines(rules: tuple[str, ...]) -> list[str]:
+    lines = (Path(__file__).parent / "more_reading_commands.txt").read_text().splitlines()
+    return lines if "Read(*.key)" in rules else [line for line in lines if not KEYS.search(line)]
+
+
+KEYS = re.compile(r"cert|\.key|\bc\*|\*/\*\.|[|] xargs|\*\*")  # they reach 'certs/a.key', which MILD does not deny
+
+
+@pytest.mark.parametrize("rules", [RULES, MILD], ids=["strict", "mild"])
+def test_nor_do_those_of_somebody_who_did_not_know_the_lists(tmp_path: Path, rules: tuple[str, ...]) -> None:
+    """Two thousand lines, written after the code, by somebody who had not."""
+    field = Field(tmp_path.resolve(), tracked=False)
+    lines = more_lines(rules)
+    allowed = [line for line in lines if any(field.decide(line, rules, **way) == "allow" for way in WAYS[:3])]
+    assert [line for line in allowed if field.leaks(line)] == []
+    assert len(lines) - len(allowed) > 1_500
 
 
 def test_many_of_the_commands_would_leak(tmp_path: Path) -> None:

@@ -294,6 +294,8 @@ class _Line:
     def _file_word(self, word: Word, access: Access, asks: list[Ask], *, known: bool) -> None:
         if not word.exact:
             safe = word.glob and not any(self.files.may_match_a_rule(glob_parts(word, cwd)) for cwd in self.here.cwds)
+            if safe and access == "read" and self.rules.reading:
+                safe = not any(self.files.glob_leads_to_a_rule(path_of(word), cwd) for cwd in self.here.cwds)
             if known and not safe:
                 self.never.append(f"'{base_of(word)}' names files that are computed")
         elif word.text and known:

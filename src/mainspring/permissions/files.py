@@ -12,6 +12,7 @@ from mainspring.core.value import Value
 from mainspring.permissions import patterns
 from mainspring.permissions.policy import Findings, Paths, Policy
 from mainspring.permissions.rules import Behavior, Rule, glob_matches, names_tool
+from mainspring.permissions.shell.values import UNKNOWN
 from mainspring.permissions.sorted_rules import READERS, WRITERS, sort
 from mainspring.processes.disk import DISK, Disk, TooManyError
 from mainspring.processes.paths import PathRefused, Resolved
@@ -20,7 +21,26 @@ from mainspring.processes.protected import is_protected
 MOST_HIDDEN = 200_000  # files and folders that are looked at for a sandbox, once a session
 _ELSEWHERE = re.compile(r"(?:/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd|map_files)|/dev/fd)(?:/|\Z)")
 _OPEN_ALREADY = re.compile(r"/dev/(?:stdin|stdout|stderr|fd/[0-9]+)\Z", re.ASCII)
+MOST_FOUND = 5_000  # by a pattern; with more, it is asked
+_DESCRIPTORS = (["fd"], ["stdin"], ["stdout"], ["stderr"])
 Access = Literal["read", "write"]
+
+
+def _finds_name(pattern: str, name: str) -> bool:
+    return glob_matches(pattern.split(UNKNOWN), name) and (name[0] != "." or pattern[0] == ".")
+
+
+def _passes_descriptors(path: str) -> bool:
+    """`/dev/fd/../cwd/x`: `/dev/fd` is a link into `/proc`, so `..` does not lead back."""
+    passed: list[str] = []
+    for name in path.split("/"):
+        if name == ".." and passed[:1] == ["dev"] and passed[1:2] in _DESCRIPTORS:
+            return True
+        if name == "..":
+            del passed[-1:]
+        elif name not in ("", "."):
+            passed.append(name)
+    return False
 
 
 class Ask(Value):
@@ -61,6 +81,39 @@ class Files:
             return (path,)  # on the way to something else no link was met
         try:
             return self.resolve(path, "/").names
+        except PathRefused:
+            return ()
+
+    def _all_names(self, path: str) -> tuple[str, ...]:
+        """Those of a path with `..`, too: after a link the kernel goes elsewhere than the words say."""
+        found = self.names(posixpath.normpath(path))
+        return (*found, *self.names(path)) if ".." in path else found
+
+    def glob_leads_to_a_rule(self, path: str, at: str) -> bool:
+        """Whether a pattern finds a link to what a rule is about. Of `path`, what is not known stands for anything."""
+        full = self.policy.home + path[1:] if path[:2] == "~/" else posixpath.join(at, path)
+        before, _, _ = full.partition(UNKNOWN)
+        start = before.rpartition("/")[0]
+        linked = bool(self._via(start))
+        found = [(start, linked)]
+        for name in full[len(start) + 1 :].split("/"):
+            if UNKNOWN not in name:
+                found = [(f"{folder}/{name}", True) for folder, _ in found]
+                continue
+            found = [
+                (entry.path, passed or entry.is_link)
+                for folder, passed in found
+                for entry in self.disk.list_folder(folder)
+                if _finds_name(name, entry.path.rpartition("/")[2])
+            ]
+            if len(found) > MOST_FOUND:
+                return True
+        checked = [self.check(Ask("read", path)) for path, passed in found if passed]
+        return any(one.deny is not None or one.ask is not None for one in checked)
+
+    def _via(self, path: str) -> tuple[str, ...]:
+        try:
+            return tuple(self.resolve(path or "/", "/").via)
         except PathRefused:
             return ()
 
@@ -139,7 +192,7 @@ class Files:
     def begins_in(self, folder: str, at: str) -> bool:
         """Whether a deny or ask rule about writing begins in the folder: then what is done to all of it is done to
         that, too. For a name at any depth this is so for the working folder, not for a folder in it."""
-        names = [patterns.components(name) for name in self.names(posixpath.normpath(posixpath.join(at, folder)))]
+        names = [patterns.components(name) for name in self._all_names(posixpath.join(at, folder))]
         return any(
             base[: len(name)] == name
             for rule in self.rules.guarded
@@ -152,7 +205,7 @@ class Files:
 
     def may_hold(self, folder: str, at: str) -> bool:
         """Whether a rule about reading may match something in a folder, whatever there is now."""
-        names = [patterns.components(name) for name in self.names(posixpath.normpath(posixpath.join(at, folder)))]
+        names = [patterns.components(name) for name in self._all_names(posixpath.join(at, folder))]
         for rule in self.rules.reading:
             place, bases = self._anchored(rule)
             for base in bases:
@@ -167,6 +220,8 @@ class Files:
         if _OPEN_ALREADY.match(path):
             return False
         full = posixpath.normpath(posixpath.join(at, path))
+        if _passes_descriptors(posixpath.join(at, path)):
+            return True
         return any(_ELSEWHERE.match(name) for name in (full, *self._names_on_the_way(full)))
 
     def _names_on_the_way(self, path: str) -> tuple[str, ...]:
@@ -196,8 +251,9 @@ class Files:
         return found
 
     def _read_in_passing(self, folder: str, at: str, *, hidden: bool, follow: bool) -> bool:
-        path = posixpath.normpath(posixpath.join(at, self.policy.home + folder[1:] if folder[:2] == "~/" else folder))
-        names = [patterns.components(name) for name in self.names(path)]
+        path = posixpath.join(at, self.policy.home + folder[1:] if folder[:2] == "~/" else folder)
+        names = [patterns.components(name) for name in self._all_names(path)]
+        hidden = hidden or self.disk.unhides(posixpath.normpath(path))
         for rule in self.rules.reading:
             if self._hits(rule, names):
                 return True
@@ -210,7 +266,8 @@ class Files:
         if self.policy.reads_enforced or not names or not (follow or self.may_hold(path, at)):
             return False
         try:
-            return self._finds("/" + "/".join(names[-1]), names, hidden=hidden, follow=follow)
+            places = dict.fromkeys(["/" + "/".join(name) for name in names])
+            return any(self._finds(place, names, hidden=hidden, follow=follow) for place in places)
         except TooManyError:
             return True
 

@@ -19,13 +19,15 @@ class Here(Value):
     moves: bool  # there is a `cd` to somewhere else
     known: bool
     inside: bool  # all of those are in the working folders
+    lost: bool  # it may be in a folder that is not among `cwds`
     full: bool  # there are more: it is asked, since a limit must not hide one of them (S10)
 
 
 def here(sight: Sight, files: Files) -> Here:
     """Where the line may be when a command of it runs."""
     cwds = [files.cwd]
-    moves, known = False, True
+    moves, known, lost = False, True, False
+    pushed = 0  # folders that a `popd` may come back to, all of them among `cwds`
     for seen in sight.commands:
         first = seen.words[0]
         if base(first.text) not in _MOVERS:
@@ -35,6 +37,7 @@ def here(sight: Sight, files: Files) -> Here:
             for text, word in option_values(chdir, seen.words[:MOST_FOLDERS]):
                 moves = True
                 known = known and word.exact
+                lost = lost or not word.exact
                 cwds.append(posixpath.normpath(posixpath.join(files.cwd, text.replace(UNKNOWN, "x"))))
         if not first.exact or first.text not in ("cd", "pushd", "popd"):
             continue
@@ -46,7 +49,11 @@ def here(sight: Sight, files: Files) -> Here:
             or operands[0].text.startswith(("-", "+"))
         ):
             moves, known = True, False
+            back = first.text == "popd" and not operands and pushed > 0
+            pushed -= back
+            lost = lost or not back
             continue
+        pushed += first.text == "pushd"
         target = operands[0]
         text = files.policy.home + target.text[1:] if target.tilde else target.text
         for old in tuple(cwds):
@@ -60,4 +67,4 @@ def here(sight: Sight, files: Files) -> Here:
     known = known and not full
     del cwds[MOST_FOLDERS:]
     inside = all(files.is_inside(place) for place in cwds[1:])
-    return Here(tuple(cwds), moves=moves, known=known, inside=known and inside, full=full)
+    return Here(tuple(cwds), moves=moves, known=known, inside=known and inside, lost=lost, full=full)

@@ -25,6 +25,9 @@ from mainspring.permissions.targets import path_of, shown
 from mainspring.processes.paths import PathRefused
 
 _MAGIC = re.compile(r"[*?\[\]\\:^]")  # in a path that git is given
+_ALL = "git would print what files are or were in"
+# The second form asks for a parent, which only a commit has.
+_COMMIT = re.compile(r"(?:HEAD|@)(?:[~^][0-9]*|@?\{[^{}]*\})*\Z|[^:]+[~^][0-9]*\Z", re.ASCII)
 _STAGE = re.compile(r"\A:[0-3]:")
 _NAMES_ONLY = names("ls dir du tree stat readlink realpath file")
 
@@ -44,7 +47,11 @@ class Reading:
         for words in run:
             if id(words[0]) not in called:
                 self._command(words)
-        if not self.own.policy.reads_enforced and _reads_what_it_unpacks(run, redirects):
+        if self.own.policy.reads_enforced:
+            return
+        if self.here.lost and _reads_files(run, redirects):
+            self.unenumerated.append("it reads in a folder that cannot be told from its words, and a rule denies some")
+        if _reads_what_it_unpacks(run, redirects):
             self.unenumerated.append("it may put links in the place of the files that it reads, and a rule denies some")
 
     def _functions(self) -> set[int]:
@@ -112,35 +119,64 @@ class Reading:
             return ""
         for cwd in self.here.cwds:
             top = self.own.disk.repository(cwd)
-            words = found.history or ()
+            words = (*(found.history or ()), *found.paths)
             in_tree = found.tracked and all(self._kind(word, cwd) in ("file", "folder") for word in words)
-            if in_tree and not self.own.tracks_what_a_rule_is_about(top):
+            if in_tree and not found.revisions and not self.own.tracks_what_a_rule_is_about(top):
                 continue
-            reason = self._commits(words, cwd, top)
+            reason = self._commits(found, cwd, top)
             if reason:
                 return reason
         return ""
 
-    def _commits(self, words: tuple[Word, ...], cwd: str, top: str | None) -> str:
+    def _commits(self, found: Reads, cwd: str, top: str | None) -> str:
         """The words are files in commits (`HEAD:path`), paths that limit what is shown, or revisions."""
         limited = False
         blobs = 0
+        words = (*(found.history or ()), *found.revisions)
         for word in words:
-            _, colon, path = _STAGE.sub(":", word.text).partition(":")
-            if colon and not path.startswith(("/", "(", "!", "^")):
+            kind = "missing" if word in found.revisions else self._kind(word, cwd)
+            if kind == "missing" and _is_pathspec(word.text):
+                return _ALL
+            if ":" in word.text:
+                if ".." in word.text.partition(":")[0]:
+                    return _ALL  # two of them
                 blobs += 1
-                start = cwd if path.startswith(("./", "../")) or top is None else top
-                if self.own.is_named_by_a_rule(path, start):
-                    return f"git would print '{path}'"
-                continue
+                reason = self._in_commit(found, word, cwd, top)
+                if reason:
+                    return reason
+            elif kind == "missing" and found.objects and not self._is_commit(word.text, top):
+                return f"'{word.text}' may be a file in the repository"
+            elif kind == "folder" and self.own.may_hold(word.text, cwd):
+                return f"git would print what is or was in '{word.text}'"
+            limited = limited or kind in ("file", "folder")
+        for word in found.paths:
+            if _MAGIC.search(word.text):
+                return _ALL
             kind = self._kind(word, cwd)
-            if kind == "folder" and self.own.may_hold(word.text, cwd):
+            if kind != "file" and self.own.may_hold(word.text, cwd):
                 return f"git would print what is or was in '{word.text}'"
             limited = limited or kind in ("file", "folder")
         only_blobs = bool(blobs) and blobs == len(words)
         if limited or only_blobs or not self.own.may_hold(top or self.own.policy.root or cwd, cwd):
             return ""
-        return "git would print what files are or were in"
+        return _ALL
+
+    def _in_commit(self, found: Reads, word: Word, cwd: str, top: str | None) -> str:
+        """`HEAD:path`. Before the path there may be more colons: `HEAD^{/fix: x}:path`, `HEAD@{10:00}:path`."""
+        rest = _STAGE.sub(":", word.text)
+        while ":" in rest:
+            rest = rest.partition(":")[2]
+            start = cwd if rest.startswith(("./", "../")) or top is None else top
+            if self.own.is_named_by_a_rule(rest, start):
+                return f"git would print '{rest}'"
+        if found.folders and self._kind(Word(rest, -1), start) != "file" and self.own.may_hold(rest, start):
+            return f"git would print what was in '{rest}'"
+        return ""
+
+    def _is_commit(self, text: str, top: str | None) -> bool:
+        """Whether a word surely stands for commits: a tag and a number may also be those of a file."""
+        sides = [side for side in text.removeprefix("^").replace("...", "..").split("..") if side]
+        return all(_COMMIT.match(side) or (top is not None and self.own.disk.is_branch(top, side)) for side in sides)
 
     def _kind(self, word: Word, cwd: str) -> str:
         if _MAGIC.search(word.text):
@@ -151,9 +187,24 @@ class Reading:
             return "missing"
 
 
+def _is_pathspec(text: str) -> bool:
+    """No name of a commit holds a wildcard, and none of them begins like `:/` or `:(top)`."""
+    return any(letter in text.partition("^{")[0] for letter in "*?[\\") or text.startswith((":/", ":(", ":!", ":^"))
+
+
 def _reads_what_it_unpacks(run: Sequence[tuple[Word, ...]], redirects: Sequence[Redirect]) -> bool:
     others = [words for words in run if not may_make_links(words)]
     if len(others) == len(run):
         return False
-    found = [touched(words) for words in others if base(words[0].text) not in _NAMES_ONLY]
-    return any(one.known and one.reads for one in found) or any(redirect.op == "<" for redirect in redirects)
+    return _reads_files(others, redirects)
+
+
+def _reads_files(run: Sequence[tuple[Word, ...]], redirects: Sequence[Redirect]) -> bool:
+    """What is in them, and not only their names."""
+    for words in run:
+        if base(words[0].text) in _NAMES_ONLY:
+            continue
+        named, found = touched(words), reads(words)
+        if (named.known and named.reads) or found.files or any(tree.follow for tree in found.trees):
+            return True
+    return any(redirect.op == "<" for redirect in redirects)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 MOST_ENTRIES = 20_000
@@ -19,6 +20,9 @@ FIRST_ENTRY = 12  # where the entries of a git index begin
 HEAD = 62  # bytes before a name, with SHA-1
 EXTENDED = 2  # more of them, for some entries
 PLAIN_VERSIONS = (2, 3)  # in version 4 a name is stored by its difference to the one before
+
+
+IGNORE_FILES = ("/.gitignore", "/.ignore", "/.rgignore")
 
 
 class Entry(NamedTuple):
@@ -75,11 +79,42 @@ class Disk:
             return None  # a worktree or a submodule: its index is elsewhere
         return _names(data) if len(data) <= LARGEST_INDEX else None
 
+    def unhides(self, folder: str) -> bool:
+        """Whether an ignore file may say that ripgrep searches hidden files: with a line that begins with `!`."""
+        above = [folder]
+        while above[-1] not in ("/", ""):
+            above.append(os.path.dirname(above[-1]))
+        try:
+            found = [entry.path for entry in self.walk(folder) if entry.path.endswith(IGNORE_FILES)]
+        except TooManyError:
+            return True
+        found += [one + name for one in above for name in IGNORE_FILES]
+        return any(_has_exceptions(path) for path in found)
+
+    def is_branch(self, top: str, name: str) -> bool:
+        """Whether git takes a name for that of a branch, and so for a commit. A tag of that name would come first."""
+        packed: set[str] = set()
+        with suppress(OSError), open(f"{top}/.git/packed-refs", encoding="utf-8", errors="replace") as file:
+            packed = {line.rpartition(" ")[2].rstrip("\n") for line in file}
+
+        def is_there(ref: str) -> bool:
+            return ref in packed or Path(top, ".git", ref).is_file()
+
+        first = (name, f"refs/{name}", f"refs/tags/{name}")  # git's own order
+        plain = ".." not in name.split("/") and not any(is_there(ref) for ref in first)
+        return plain and (is_there(f"refs/heads/{name}") or is_there(f"refs/remotes/{name}"))
+
     def git_aliases(self, folder: str, home: str) -> dict[str, str] | None:
         """What `git NAME` may stand for in a folder; None: it cannot be told."""
         from mainspring.processes.git_aliases import git_aliases
 
         return git_aliases(self.repository(folder), home)
+
+
+def _has_exceptions(path: str) -> bool:
+    with suppress(OSError), open(path, "rb") as file:
+        return any(line.startswith(b"!") for line in file)
+    return False
 
 
 def _names(data: bytes) -> list[str] | None:

@@ -229,6 +229,8 @@ def _plain_operands(name: str, operands: list[Word]) -> bool:
             return all(word.text in _PS_WORDS for word in operands)
         case "awk":
             return bool(operands) and _AWK_READS.search(operands[0].text) is None
+        case "strings":  # of binutils: `@file` stands for the words in a file
+            return not any(word.text.startswith("@") for word in operands)
         case "jq":
             return not operands or _JQ_READS.search(operands[0].text) is None
         case _:

@@ -38,7 +38,11 @@ class Reads(NamedTuple):
     trees: tuple[Tree, ...] = ()
     unknown: str = ""  # why the rest cannot be enumerated
     tracked: bool = False  # files that git tracks, as they are in the working tree or the index
-    history: tuple[Word, ...] | None = None  # files in commits: these paths; none given: all
+    history: tuple[Word, ...] | None = None  # files in commits: revisions or paths; no path given: all
+    revisions: tuple[Word, ...] = ()  # these are no paths
+    paths: tuple[Word, ...] = ()  # these are no revisions
+    objects: bool = False  # a revision may also be a file by itself, which is printed whatever paths are given
+    folders: bool = False  # of a folder in a commit, everything in it is printed
 
 
 NOTHING = Reads()
@@ -118,6 +122,7 @@ _TAR = Row("files", "cxtrukzjJaZvphSmoOPUwWlnsG", "fCb", longs(
 ), longs(
     "file directory exclude strip-components owner group mode mtime sort transform xform warning format"
 ), globs=True)  # fmt: skip
+_AWK_NAMES = re.compile(r"ARG|SYMTAB")  # by which its code can change the list of files
 _DD = re.compile(r"(?:if|of|bs|ibs|obs|count|skip|seek|conv|status|iflag|oflag|cbs)=")
 _PAGE = re.compile(r"[A-Za-z0-9_.+:][A-Za-z0-9_.+:-]*\Z", re.ASCII)  # of a manual: with a slash it is a file
 
@@ -190,7 +195,7 @@ def _by_program(name: str, words: tuple[Word, ...]) -> Reads | None:
         case "sed" | "gsed":
             return None if sed_runs(words) else NOTHING
         case "awk" | "gawk" | "mawk" | "nawk":
-            return None if awk_runs(words) or any("ARG" in word.text for word in words) else NOTHING
+            return None if awk_runs(words) or any(_AWK_NAMES.search(word.text) for word in words) else NOTHING
         case "dd":
             return NOTHING if all(_DD.match(word.text) for word in words[1:]) else None
         case "man":
@@ -229,12 +234,23 @@ def _search(name: str, words: tuple[Word, ...]) -> Reads | None:
         return None
     named = operands if given else operands[1:]
     if name == "rg":
-        hidden = _has(words, "u.", "--hidden --no-ignore")
+        hidden = _has(words, "u.", "--hidden --no-ignore") or _unhides(words)
         return Reads(trees=tuple([Tree(word, hidden, follow=False) for word in named or [HERE]]))
     follow = _has(words, "R")
     if name != "rgrep" and not follow and not _has(words, "r", "--recursive") and not _folders_too(words):
         return NOTHING
     return Reads(trees=tuple([Tree(word, follow=follow) for word in named or [HERE]]))
+
+
+_CODE = "py pyi js jsx ts tsx mjs cjs rs go java kt c h cc cpp hpp cs rb php swift scala sh html css scss md rst"
+_OF_CODE = re.compile(rf"!.*|[^!]*\*\.({_CODE.replace(' ', '|')})\Z", re.ASCII)
+_TYPES = names(f"{_CODE} python rust ruby markdown")
+
+
+def _unhides(words: tuple[Word, ...]) -> bool:
+    """ripgrep also searches hidden files that a glob or a type of its words matches. Code is hardly ever hidden."""
+    globs, types = _values_of("g", "--glob", words), _values_of("t", "--type", words)
+    return any(not _OF_CODE.match(word.text) for word in globs) or any(word.text not in _TYPES for word in types)
 
 
 _PATTERN = re.compile(r"-[abcEFGhHiIlLnoPqrRsSTuUvVwxyZzN.]*e|--regexp|--files\Z")

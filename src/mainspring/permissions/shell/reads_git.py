@@ -29,6 +29,7 @@ _NO_PATCH = SHOWING - longs("patch word-diff unified function-context check") | 
 _QUIET_LETTERS = "snzbwRMGSi"
 _HEAD = re.compile(r"(?:HEAD|@)(?:[~^][0-9]*)*\Z", re.ASCII)  # any other name may be one for a file
 
+_FROM_COMMITS = names("checkout restore reset")
 _COMMON = "quiet verbose dry-run force"
 # Forms that write. What they print are names and numbers; with other options they may show patches.
 _WRITING: dict[str, Form] = {
@@ -93,6 +94,8 @@ def git_reads(words: tuple[Word, ...]) -> Reads:
         return _unknown(name)
     if name in _NAMES_ONLY and only_reads(plain):
         return NOTHING
+    if name in _FROM_COMMITS and any(":" in word.text for word in rest):
+        return _unknown(name)  # `HEAD:folder` puts what is in it elsewhere, where no rule is about it
     reader = _READERS.get(name)
     given = _sorted(rest, FORMS[name] if reader is not None else _WRITING.get(name, _NO_FORM))
     if given is None or (reader is not None and not only_reads(plain)) or (reader is None and name not in _WRITING):
@@ -145,14 +148,14 @@ def _stash(given: _Given) -> Reads:
 def _show(given: _Given) -> Reads:
     """Also with `--stat` it prints a file, if it is given one: by its path, or by its number."""
     named = all(_HEAD.match(word.text) for word in given.operands)
-    return NOTHING if named and _is_summary(given) else _history(given)
+    return NOTHING if named and _is_summary(given) else _history(given)._replace(objects=True)
 
 
 def _diff(given: _Given) -> Reads:
     if _is_summary(given):
         return NOTHING
     commits = not _COMMITS.isdisjoint(given.options) or (given.dashed and given.operands)
-    return _history(given)._replace(tracked=not commits)
+    return _history(given)._replace(tracked=not commits, objects=True, folders=True)
 
 
 _COMMITS = longs("cached staged merge-base")
@@ -177,8 +180,9 @@ def _is_patch(option: str) -> bool:
 def _history(given: _Given) -> Reads:
     if "--follow" in given.options or (given.dashed and not given.paths):
         return Reads(history=())
-    blobs = tuple([word for word in given.operands if ":" in word.text])
-    return Reads(history=(*blobs, *given.paths) if given.dashed else given.operands)
+    if given.dashed:
+        return Reads(history=(), revisions=given.operands, paths=given.paths)
+    return Reads(history=given.operands)
 
 
 # --- blame, cat-file, grep -------------------------------------------------------------------------------------------
@@ -186,7 +190,7 @@ def _history(given: _Given) -> Reads:
 
 def _cat_file(given: _Given) -> Reads:
     quiet = bool(given.options) and all(option in ("-t", "-s", "-e") for option in given.options)
-    return NOTHING if quiet else Reads(history=given.operands)
+    return NOTHING if quiet else Reads(history=(), revisions=given.operands, objects=True)
 
 
 def _blame(given: _Given) -> Reads:
@@ -200,7 +204,10 @@ def _grep(given: _Given) -> Reads:
     operands = given.operands if "e" in letters else given.operands[1:]
     if "--untracked" in given.options:
         return Reads(trees=tuple([Tree(word, follow=False) for word in (*operands, *given.paths) or (HERE,)]))
-    return Reads(history=operands or None, tracked=True)
+    if not operands and not given.paths:
+        return Reads(tracked=True)
+    found = Reads(history=operands, tracked=True, objects=True, folders=True)
+    return found._replace(history=(), revisions=operands, paths=given.paths) if given.dashed else found
 
 
 _SILENT = longs("name-only files-with-matches count")
