@@ -400,3 +400,42 @@ def test_an_index_is_read_or_not_told(project: Path) -> None:
     assert disk.repository("/nowhere/x") is None
     assert disk.repository(str(project / "src")) == str(project)
     assert disk.list_folder("/nowhere") == []
+
+
+def test_a_pattern_is_looked_up_for_links(project: Path) -> None:
+    (project / "many").mkdir()
+    for number in range(3):
+        (project / "many" / f"f{number}").touch()
+    assert decide("cat many/f*", project) == "allow"
+    (project / "many" / "f3").symlink_to("../.env")
+    assert decide("cat many/f*", project) == "ask"
+    assert decide("cat many/f0*", project) == "allow"
+    assert decide("cat man?/f3", project) == "ask"
+    assert decide("cat man?/f0", project) == "allow"
+    assert decide(f"cat {'x' * 5_000}/f*", project) == "allow"  # there is no such folder
+    for number in range(4, 2_010):
+        (project / "many" / f"f{number}").touch()
+    assert decide("cat many/f[^3]*", project) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("line", "decision"),
+    [
+        ("git show v1 -- x.py", "ask"),
+        ("git show HEAD~1 -- x.py", "allow"),
+        ("git show HEAD~1 -- x.py '*'", "ask"),
+        ("git log -p x.py ':/'", "ask"),
+        ("git log -p -- x.py gone", "ask"),
+        ("git diff v1..HEAD:x.py", "ask"),
+        ("git grep x HEAD:src", "ask"),
+        ("git grep x HEAD -- x.py", "allow"),
+        ("git restore -s HEAD:src .", "ask"),
+        ("cat /dev/fd/../cwd/.env", "ask"),
+        ("strings @list", "ask"),
+        ('cd "$X" && cat x.py', "ask"),
+        ("pushd src; cat x; popd; cat x.py", "allow"),
+    ],
+)
+def test_what_an_adversary_found(project: Path, line: str, decision: str) -> None:
+    (project / ".env").touch()
+    assert decide(line, project) == decision

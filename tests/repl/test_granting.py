@@ -132,6 +132,25 @@ def test_keys_from_before_it_was_drawn_do_nothing(made: Made) -> None:
 
 
 @every
+@pytest.mark.parametrize("drawn", [False, True])
+def test_an_enter_belongs_to_the_word_that_was_begun_before(made: Made, drawn: bool) -> None:
+    """A letter before the question is on the screen, and Enter long after it."""
+    clock = Clock()
+    sheet = made(clock)
+    if drawn:  # the letter stands in the input line already
+        sheet.expect_rest_of_word()
+    else:
+        press(sheet, "x")
+    read(sheet, clock)
+    press(sheet, "enter")
+    settle(sheet, clock)
+    assert not sheet.over
+    clock.now += 2 * READ
+    press(sheet, "enter")
+    assert sheet.over, "the next one is an answer"
+
+
+@every
 def test_a_paste_is_no_choice(made: Made) -> None:
     clock = Clock()
     sheet = made(clock)

@@ -4,18 +4,20 @@ grant; with one, a grant. `tests/long/test_typing_at_questions.py` does more of 
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 import pytest
-from cli.stage import Serve
-from cli.terminal import without_notes
+from cli.stage import Serve, until
+from cli.terminal import Terminal, without_notes
 
 from mainspring.settings.trust import is_trusted
 from mainspring.simulator.replies import Say
 from repl.person import DOWN, ENTER, ESCAPE, SitAt
 from repl.test_terminal import tool_use
-from repl.typist import at_a_call, at_trust, folder_with_hooks
+from repl.typist import PLANNED, at_a_call, at_a_plain_prompt, at_a_plan, at_trust, folder_with_hooks
 
 CALL = Say.of(tool_use("Bash", command="touch made"))
+PLAN = Say.of(tool_use("ExitPlanMode", plan=PLANNED))
 ANSWERS = [Say.of("I see.")] * 40
 
 
@@ -27,6 +29,29 @@ def test_typing_at_the_question_about_trust(serve: Serve, sit_at: SitAt, seed: i
 @pytest.mark.parametrize("early", [False, True])
 def test_typing_at_the_question_about_a_call(serve: Serve, sit_at: SitAt, early: bool) -> None:
     at_a_call(serve(CALL, *ANSWERS), sit_at, 7, early=early)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_typing_at_the_question_about_a_plan(serve: Serve, sit_at: SitAt, seed: int) -> None:
+    at_a_plan(serve(PLAN, *ANSWERS), sit_at, seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_typing_at_the_question_about_a_call_line_by_line(serve: Serve, seed: int) -> None:
+    at_a_plain_prompt(serve(CALL, *ANSWERS), seed)
+
+
+def test_a_key_from_before_the_prompt_is_no_part_of_the_answer(serve: Serve) -> None:
+    stage = serve(CALL, *ANSWERS)
+    without_notes(stage)
+    with closing(Terminal(stage)) as terminal:
+        terminal.say("go")
+        until(lambda: bool(stage.requests))
+        terminal.type("y")
+        terminal.see("Do it? [")
+        terminal.type(ENTER)
+        terminal.see("> ")
+    assert not (stage.folder / "made").exists()
 
 
 def test_a_word_that_matches_is_no_consent(serve: Serve, sit_at: SitAt) -> None:

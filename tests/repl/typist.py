@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import closing
 from pathlib import Path
 
-from cli.stage import Stage
-from cli.terminal import without_notes
+from cli.stage import Stage, until
+from cli.terminal import Terminal, without_notes
 
 from mainspring.settings.trust import is_trusted
 from repl.person import ENTER, ESCAPE, PASTE, PASTED, Person, SitAt
@@ -88,3 +89,40 @@ def at_a_call(stage: Stage, sit_at: SitAt, seed: int, *, early: bool) -> None:
     person.see("you said no")
     assert not (stage.folder / "made").exists(), f"seed {seed}:\n{person.text}"
     assert not (stage.folder / ".claude").exists(), "no rule was kept"
+
+
+PLANNED = "# Plan\n\nChange everything."
+
+
+def at_a_plan(stage: Stage, sit_at: SitAt, seed: int) -> None:
+    """`stage`: its model shows PLANNED, and says more if it is told to."""
+    random_ = random.Random(seed)
+    without_notes(stage)
+    person = sit_at(stage, "--permission-mode", "plan")
+    person.say("plan it")
+    if seed % 2:
+        types(person, random_, 2)
+    person.until(lambda: b"Carry out this plan?" in person.raw, "it was not asked")
+    types(person, random_, 4)
+    person.type(ESCAPE)
+    person.see_no("Carry out this plan?")
+    person.see("not approve")
+    assert "The user approved" not in str(stage.requests), f"seed {seed}:\n{person.text}"
+    assert "was approved" not in person.text
+
+
+def at_a_plain_prompt(stage: Stage, seed: int) -> None:
+    """Words and keys before the prompt for the answer is there, and words after it; no 'y', 'a' or 'p' alone then.
+    `stage`: its model wants to run 'touch made'."""
+    random_ = random.Random(seed)
+    without_notes(stage)
+    with closing(Terminal(stage)) as terminal:
+        terminal.say("go")
+        until(lambda: bool(stage.requests))
+        for _ in range(random_.randrange(1, 6)):
+            terminal.type(random_.choice(("y", "y\r", "a\r", "p\r", "yes", "yes\r", "1\r", "\r", "y y\r")))
+            time.sleep(random_.random() * 0.3)  # between two keys of a person: what is tested is the pause
+        terminal.see("Do it? [")
+        terminal.type(random_.choice(("\r", "n\r", "x y\r", "yes please do not\r", "y a\r", "always ask me\r")))
+        terminal.see("> ")
+        assert not (stage.folder / "made").exists(), f"seed {seed}: {terminal.shown}"

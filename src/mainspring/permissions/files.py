@@ -21,7 +21,7 @@ from mainspring.processes.protected import is_protected
 MOST_HIDDEN = 200_000  # files and folders that are looked at for a sandbox, once a session
 _ELSEWHERE = re.compile(r"(?:/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd|map_files)|/dev/fd)(?:/|\Z)")
 _OPEN_ALREADY = re.compile(r"/dev/(?:stdin|stdout|stderr|fd/[0-9]+)\Z", re.ASCII)
-MOST_FOUND = 5_000  # by a pattern; with more, it is asked
+MOST_FOUND = 2_000  # by a pattern; with more, it is asked
 _DESCRIPTORS = (["fd"], ["stdin"], ["stdout"], ["stderr"])
 Access = Literal["read", "write"]
 
@@ -31,10 +31,11 @@ def _finds_name(pattern: str, name: str) -> bool:
 
 
 def _passes_descriptors(path: str) -> bool:
-    """`/dev/fd/../cwd/x`: `/dev/fd` is a link into `/proc`, so `..` does not lead back."""
+    """`/dev/fd/../cwd/x`, `/dev/fd/9/x`: `/dev/fd` is a link into `/proc`, so `..` does not lead back."""
     passed: list[str] = []
     for name in path.split("/"):
-        if name == ".." and passed[:1] == ["dev"] and passed[1:2] in _DESCRIPTORS:
+        further = name not in ("", ".") and passed[:1] == ["dev"] and passed[1:2] in _DESCRIPTORS
+        if further and (name == ".." or len(passed) > 2 or passed[1] != "fd"):
             return True
         if name == "..":
             del passed[-1:]

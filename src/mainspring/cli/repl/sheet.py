@@ -65,6 +65,9 @@ class Asking(Generic[T]):
     def settle(self) -> None:
         """Called now and then while it is on the screen and no key waits to be read."""
 
+    def expect_rest_of_word(self) -> None:
+        """Somebody was typing a word into the input line when it came: the next Enter belongs to that."""
+
     def press(self, key: str, text: str = "") -> None:
         raise NotImplementedError
 
@@ -100,6 +103,7 @@ class Sheet(Asking[T]):
             self.broken_off = key == "c-c" and not self.over
             self.close()
         elif self.over or self._heeds_from == inf:
+            self._in_word = key in TYPED or (self._in_word and key != "enter")
             self.miss(key, text)
         elif key in PAGES and self._page.hides:
             self._page.scroll(PAGES[key])
@@ -122,6 +126,9 @@ class Sheet(Asking[T]):
             self._number = text, picked, self._now()
         else:
             self.say(self._meant(picked))
+
+    def expect_rest_of_word(self) -> None:
+        self._in_word = True
 
     def settle(self) -> None:
         if self._number is not None and self._now() - self._number[2] >= BURST:

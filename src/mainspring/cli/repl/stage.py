@@ -12,6 +12,7 @@ import select
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
@@ -28,6 +29,7 @@ from prompt_toolkit.styles import Style
 
 from mainspring.cli.repl.editor import Editor
 from mainspring.cli.repl.modal_keys import modal_keys
+from mainspring.cli.repl.sheet import Asking
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from mainspring.cli.repl.paint import Painter
 
 FRAME = 1 / 30  # seconds: nobody sees more
+MID_WORD = 2.0  # seconds after a key of a word, in which its Enter may follow
 GLANCE = 0.05  # seconds between two looks at whether keys wait for an open question
 ESCAPE = 0.05  # seconds until a lone Escape is one, and not the beginning of a key's sequence
 LEAST = 3  # lines for what happens, however much is typed
@@ -63,6 +66,8 @@ class Stage:
         self._editor = editor
         self._modal: Modal | None = None
         self._modal_drawn = False
+        self._typed = -inf  # when the text of the input line changed
+        editor.buffer.on_text_changed += self._note_typing
         self._attended = 0.0
         self._pending: list[RenderableType] = []
         self._written = asyncio.Event()
@@ -196,10 +201,15 @@ class Stage:
             self._glance()
             asyncio.get_running_loop().call_later(GLANCE, self._watch, modal)
 
+    def _note_typing(self, _: object) -> None:
+        self._typed = time.monotonic()
+
     def open(self, modal: Modal) -> None:
         if self.app.layout.is_searching:
             stop_search()
         self._modal, self._modal_drawn = modal, False
+        if self._editor.buffer.text and time.monotonic() - self._typed < MID_WORD and isinstance(modal, Asking):
+            modal.expect_rest_of_word()
         self._watch(modal)
         self.app.layout.focus(self._modal_window)
         self.redraw()
