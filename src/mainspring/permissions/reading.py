@@ -163,7 +163,7 @@ class Reading:
 
     def _in_commit(self, found: Reads, word: Word, cwd: str, top: str | None) -> str:
         """`HEAD:path`. Before the path there may be more colons: `HEAD^{/fix: x}:path`, `HEAD@{10:00}:path`."""
-        rest = _STAGE.sub(":", word.text)
+        rest, start = _STAGE.sub(":", word.text), cwd
         while ":" in rest:
             rest = rest.partition(":")[2]
             start = cwd if rest.startswith(("./", "../")) or top is None else top

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Size
@@ -208,8 +208,8 @@ class Stage:
         if self.app.layout.is_searching:
             stop_search()
         self._modal, self._modal_drawn = modal, False
-        if self._editor.buffer.text and time.monotonic() - self._typed < MID_WORD and isinstance(modal, Asking):
-            modal.expect_rest_of_word()
+        if self._editor.buffer.text and time.monotonic() - self._typed < MID_WORD:
+            _tell_of_half_a_word(modal)
         self._watch(modal)
         self.app.layout.focus(self._modal_window)
         self.redraw()
@@ -229,3 +229,8 @@ class Stage:
                 self.redraw()
 
         return modal_keys(press)
+
+
+def _tell_of_half_a_word(modal: object) -> None:
+    if isinstance(modal, Asking):
+        cast("Asking[object]", modal).expect_rest_of_word()

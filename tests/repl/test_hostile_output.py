@@ -1,0 +1,79 @@
+"""In a real terminal: nothing that models, tools, files, hooks and titles say controls it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from cli.stage import Serve, Stage
+
+from mainspring.simulator.replies import Say
+from repl.person import ESCAPE, Person, SitAt
+from repl.test_terminal import tool_use
+
+# The clipboard, a link, a title, a device's answer, a cleared screen, another font, C1 in both spellings.
+MARK = "Zq9"
+EVIL = (
+    f"\x1b]52;c;{MARK}\x07\x1b]8;;http://{MARK}\x1b\\\x1b]0;{MARK}\x07\x1b[6n\x1b[2J\x1b[8;{MARK}\x1bP{MARK}\x1b\\"
+    f"\x1b_{MARK}\x1b\\\x9d52;c;{MARK}\x9c\x9b2J\u202e\x7f\x08\x0e"
+)
+# What nobody of ours writes, whatever stands in it. Our own is checked by what it may hold: nothing of MARK.
+FOREIGN = re.compile(rb"\x1b\]52|\x1b\]8;;http|\x1b\[6n\x1b|\x1b\[8;Z|\x1bP|\x1b_|\x1b\^|\xc2[\x80-\x9f]|\x7f|\x0e")
+SEQUENCE = re.compile(rb"\x1b\][^\x07\x1b]*|\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+def check(person: Person, why: str) -> None:
+    found = FOREIGN.search(person.raw)
+    assert found is None, f"{why}: {person.raw[max(0, found.start() - 80) : found.end() + 80]!r}"
+    own = [one for one in SEQUENCE.findall(person.raw) if MARK.encode() in one]
+    assert own == [], why
+    assert "\u202e".encode() not in person.raw, why
+
+
+def plant(stage: Stage) -> None:
+    """Hooks that say it, a server that is named so, and a file."""
+    stage.home.mkdir(parents=True, exist_ok=True)
+    evil = json.dumps(EVIL)
+    (stage.folder / "say.py").write_text(f"print({evil}); import sys; print({evil}, file=sys.stderr); sys.exit(1)\n")
+    hook = [{"hooks": [{"type": "command", "command": f"python3 {stage.folder}/say.py"}]}]
+    events = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")
+    settings = {"hooks": dict.fromkeys(events, hook), "autoMemoryEnabled": False}
+    (stage.home / "settings.json").write_text(json.dumps(settings))
+    servers = {"mcpServers": {f"bad{EVIL}": {"command": "false", "args": [EVIL]}}}
+    (stage.folder.parent / "servers.json").write_text(json.dumps(servers))
+    name = f"file{EVIL.replace('/', '_')}"[:200]
+    (stage.folder / name).write_text(f"content {EVIL}\n")
+    (stage.folder / "plain.txt").write_text(f"content {EVIL}\n")
+
+
+def test_a_session_full_of_them(serve: Serve, sit_at: SitAt) -> None:
+    calls = [
+        tool_use("Bash", "toolu_1", command="cat plain.txt; ls; cat plain.txt >&2"),
+        tool_use("Read", "toolu_2", file_path="plain.txt"),
+        tool_use("Grep", "toolu_3", pattern="content", output_mode="content"),
+        tool_use("Glob", "toolu_4", pattern="*"),
+        tool_use("Read", "toolu_5", file_path=f"missing{EVIL}"),
+        tool_use(f"Unknown{EVIL}", "toolu_6", x=EVIL),
+        tool_use("TodoWrite", "toolu_7", todos=[{"content": EVIL, "status": "pending", "activeForm": EVIL}]),
+    ]
+    edit = tool_use("Edit", "toolu_8", file_path="plain.txt", old_string=f"content {EVIL}", new_string=f"new {EVIL}")
+    asked = tool_use("Bash", "toolu_9", command=f"touch 'x{EVIL}'", description=f"does {EVIL}")
+    stage = serve(
+        Say.of(f"I say {EVIL}", *calls), Say.of(edit), Say.of(asked), *[Say.of(f"```py\n{EVIL}\n```\nDone{EVIL}.")] * 9
+    )
+    plant(stage)
+    person = sit_at(stage, "--mcp-config", str(stage.folder.parent / "servers.json"), "--permission-mode", "default")
+    person.say("begin with it")
+    person.see("Edit(plain.txt)", "1. Yes")
+    person.type(ESCAPE)
+    person.see("[2 turns")
+    person.say("go on")
+    person.see("touch 'x", "1. Yes")
+    person.type(ESCAPE)
+    person.see("[1 turn")
+    person.say("and now")
+    person.see("Done")
+    check(person, "tools")
+    person.say("/mcp")
+    person.see("bad")
+    check(person, "/mcp")
