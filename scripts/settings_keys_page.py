@@ -43,7 +43,8 @@ you trust it does so too; remove the key, leave the file out with `--setting-sou
 with `mainspring trust --remove`. In a folder that you do not trust, mainspring starts, names the key and takes away
 the tools that it restricts. A key that asks for nothing (`false`, an empty list) needs no support and is accepted.
 
-A restriction that is honoured but cannot be read, such as `"deniedModels": 1`, is treated as a refused key.
+A restriction that is honoured but cannot be read, such as `"deniedModels": 1`, is treated as a refused key. So is one
+in a file that is broken as a whole. `mainspring config` shows your settings all the same, and exits with 1.
 
 """
 

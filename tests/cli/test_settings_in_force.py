@@ -493,7 +493,7 @@ def test_an_output_style_of_ones_own_and_one_that_is_not_there(serve: Serve) -> 
     (stage.home / "output-styles/pirate.md").write_text("---\nname: Pirate\n---\nSay arr.")
     settings(stage, outputStyle="Pirate")
     fine(stage)
-    assert sent(stage)["system"][-2]["text"] == "# Output style: Pirate\n\nSay arr."
+    assert "# Output style: Pirate\n\nSay arr." in [block["text"] for block in sent(stage)["system"]]
     assert "# How to work" not in system(stage)
     settings(stage, outputStyle="Haiku")
     done = fine(stage, "--output-format=stream-json", "--verbose")
@@ -559,6 +559,20 @@ def test_a_refused_key_stops_every_start_but_not_trust(serve: Serve) -> None:
     assert "mainspring trust --remove" in said
     assert stage.run("config").returncode == 1
     assert stage.run("trust", "--remove").returncode == 0
+
+
+def test_config_shows_the_settings_beside_every_refused_key(serve: Serve) -> None:
+    stage = serve()
+    settings(stage, model="claude-opus-4-8", agent="reviewer", deniedModels=1)
+    done = stage.run("config")
+    shown = done.stdout.decode()
+    assert done.returncode == 1
+    assert "claude-opus-4-8" in shown
+    assert "refused: " in shown
+    assert "'agent' restricts the tools of the session to those of one agent" in shown
+    assert "'deniedModels' restricts what may be done, and cannot be read" in shown
+    assert shown.count("Correct or remove it") == 2
+    assert "'mainspring config' names 1 more" in refusal(stage)
 
 
 def test_an_untrusted_folder_loses_what_a_refused_key_restricts(serve: Serve) -> None:

@@ -13,7 +13,7 @@ from mainspring.cli.flags import parse
 from mainspring.settings.mcp_rules import refusal as server_refusal
 from mainspring.settings.mcp_rules import url_matches
 from mainspring.settings.model_rules import refusal
-from mainspring.settings.values import McpServer, ModelRules, Origin, Source
+from mainspring.settings.values import McpServer, ModelRules, Origin, SettingsError, Source
 from settings.stage import Stage, texts
 
 
@@ -270,3 +270,62 @@ def test_the_status_line_goes_with_the_hooks(stage: Stage) -> None:
 def test_the_user_cannot_say_what_only_the_administrator_may(stage: Stage, name: str) -> None:
     stage.say("user", {name: {} if name == "managedMcpServers" else True})
     assert [str(one.kind) for one in stage.load().problems] == ["not its own"]
+
+
+# --- what cannot be read --------------------------------------------------------------------------------------
+
+UNREADABLE: list[dict[str, Any]] = [
+    {"permissions": {"disableBypassPermissionsMode": True}},
+    {"permissions": {"disableAutoMode": "yes"}},
+    {"permissions": {"deny": {"Bash": True}}},
+    {"permissions": {"ask": 7}},
+    {"permissions": {"denyInsteadOfPrompting": "true"}},
+    {"disableAllHooks": "true"},
+    {"disableSideloadFlags": 1},
+    {"sandbox": {"failIfUnavailable": "true"}},
+    {"sandbox": {"allowUnsandboxedCommands": "no"}},
+    {"disabledMcpjsonServers": "a"},
+    {"api": {"maxCostUsd": "5"}},
+    {"api": {"maxCostUsd": 0}},
+    {"api": {"maxCostUsd": True}},
+    {"limits": {"maxTurns": 1.5}},
+    {"limits": {"maxTurns": 0}},
+    {"limits": {"maxTokens": "3"}},
+]
+
+
+@pytest.mark.parametrize("said", UNREADABLE, ids=str)
+@pytest.mark.parametrize("who", ["user", "administrator"])
+def test_a_restriction_of_the_wrong_type_stops_the_start(stage: Stage, who: str, said: dict[str, Any]) -> None:
+    stage.say(who, said)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        stage.load()
+
+
+@pytest.mark.parametrize("said", ['"deniedModels": ["opus"]', '"sandbox": {"filesystem": {"denyRead": ["x"]}}'])
+@pytest.mark.parametrize("mistake", [", }", ', "model": 1, "model": 2}', "", ', "x": }'])
+def test_a_broken_file_with_a_restriction_stops_the_start(stage: Stage, said: str, mistake: str) -> None:
+    """The file is not used, so what it restricts would be free."""
+    stage.say("user", "{" + said + mistake)
+    with pytest.raises(SettingsError, match="in it restricts what may be done"):
+        stage.load()
+
+
+@pytest.mark.parametrize("text", ["denied_models = ['opus']\nx = ", "[sandbox.filesystem]\ndenyRead = ['x']\nx = "])
+def test_a_broken_toml_file_with_a_restriction_stops_the_start(stage: Stage, text: str) -> None:
+    stage.say("user toml", text)
+    with pytest.raises(SettingsError, match="in it restricts what may be done"):
+        stage.load()
+
+
+def test_a_broken_file_of_an_untrusted_folder_takes_the_tools_away(stage: Stage) -> None:
+    stage.say("project", '{"deniedModels": ["opus"], "disableSideloadFlags": true,')
+    assert "Bash" in texts(stage.load().permissions.deny)
+    stage.trust()
+    with pytest.raises(SettingsError, match="'deniedModels' in it restricts"):
+        stage.load()
+
+
+def test_a_broken_file_without_a_restriction_is_a_warning(stage: Stage) -> None:
+    stage.say("user", '{"model": "the key deniedModels", "permissions": {"deny": ["Bash"]},')
+    assert texts(stage.load().permissions.deny) == ["Bash"]

@@ -12,9 +12,11 @@ MOST_TOLD = 10  # problems; 'mainspring config' has them all
 WAY_OUT = ". 'mainspring trust' trusts it"  # told once, after all files that need it
 
 
-def settings_of(options: Options, cwd: str, environment: Mapping[str, str]) -> Settings:
+def settings_of(options: Options, cwd: str, environment: Mapping[str, str], *, shows_refused: bool = False) -> Settings:
+    """`shows_refused`: for showing them; with such settings nothing may be started."""
+    asked = Asked(options.settings, options.setting_sources, consented=options.driven, shows_refused=shows_refused)
     try:
-        return load(cwd, environment, Asked(options.settings, options.setting_sources, consented=options.driven))
+        return load(cwd, environment, asked)
     except SettingsError as error:
         raise StartError(str(error)) from None
 

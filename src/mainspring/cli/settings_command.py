@@ -22,11 +22,19 @@ from mainspring.settings.values import ProblemKind
 
 def config(options: Options) -> int:
     """Each value that holds, and where it came from; what was passed over, and why."""
-    settings = settings_of(options, os.getcwd(), os.environ)  # noqa: PTH109  # pathlib takes 8 ms to load
+    cwd, refusal = os.getcwd(), None  # noqa: PTH109  # pathlib takes 8 ms to load
+    try:
+        settings = settings_of(options, cwd, os.environ)
+    except StartError as error:
+        refusal = error
+        settings = settings_of(options, cwd, os.environ, shows_refused=True)
     lines = origins(settings)
     lines += [f"{problem.kind}: {problem}. The way out: {way_out}" for problem, way_out in broken_rules(settings)]
     lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_rules(options, settings)]
     print("\n".join(lines) if lines else "nothing is set: everything has its default. See docs/settings.md")
+    if refusal is not None:
+        options.tell("nothing starts here: see 'refused' above")
+        return 1
     return 0
 
 

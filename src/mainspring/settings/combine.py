@@ -39,6 +39,7 @@ from mainspring.settings.values import (
 
 if TYPE_CHECKING:
     from mainspring.settings.hook_entries import RawHook
+    from mainspring.settings.load import Asked
 
 RINGING = ("terminal_bell", "iterm2_with_bell")  # ways to be told of something that the terminal has itself
 WIDE_MODES = ("acceptEdits", "auto", "bypassPermissions")  # approve what nobody was asked about
@@ -48,19 +49,13 @@ WIDE_MODES = ("acceptEdits", "auto", "bypassPermissions")  # approve what nobody
 BY_CONSENT = frozenset({"hooks", "outputStyle"})
 
 
-def combine(
-    places: Places,
-    environ: Mapping[str, str],
-    said: str | None,
-    sources: tuple[str, ...] | None,
-    *,
-    consented: bool = False,
-) -> Settings:
-    """What all of them come to. `said` is what `--settings` says. `consented`: who named the sources meant them."""
+def combine(places: Places, environ: Mapping[str, str], asked: Asked) -> Settings:
+    """What all of them come to."""
+    said, sources = asked.settings, asked.sources
     files = [*file_layers(places, sources)]
     layers = _in_order([*files, *([] if said is None else [command_line_layer(said, places.cwd)])])
-    free = BY_CONSENT if consented and sources is not None else frozenset[str]()
-    believed, problems = _believed(layers, lambda: _is_trusted(places), free)
+    free = BY_CONSENT if asked.consented and sources is not None else frozenset[str]()
+    believed, problems = _believed(layers, lambda: _is_trusted(places), free, shows_refused=asked.shows_refused)
     own_env = _env([layer for layer in believed if not layer.origin.source.is_project])
     variables = [*environment_layers({**environ, **own_env})]
     problems += [problem for layer in variables for problem in layer.problems]
@@ -84,7 +79,7 @@ def _in_order(layers: list[Layer]) -> list[Layer]:
 
 
 def _believed(
-    layers: list[Layer], is_trusted: Callable[[], bool], free: frozenset[str]
+    layers: list[Layer], is_trusted: Callable[[], bool], free: frozenset[str], *, shows_refused: bool
 ) -> tuple[list[Layer], list[Problem]]:
     """Each layer without what it may not say. Trust is looked up once, and only if something depends on it. `free` are
     keys of a project that need none."""
@@ -97,7 +92,10 @@ def _believed(
         problems += not_its_own
         if layer.refused:
             trusted = is_trusted() if trusted is None and layer.origin.source.is_project else trusted
-            values, refused = _without_refused(layer, values, trusted=trusted is not False)
+            if layer.origin.source.is_project and trusted is False:
+                values, refused = _without_refused(layer, values)
+            else:
+                refused = _stopping(layer, stops=not shows_refused)
             problems += refused
         needs_trust = [name for name in values if BY_NAME[name].by is not By.UNTRUSTED and name not in free]
         if layer.origin.source.is_project and needs_trust:
@@ -109,12 +107,18 @@ def _believed(
     return kept, problems
 
 
-def _without_refused(layer: Layer, values: Values, *, trusted: bool) -> tuple[Values, list[Problem]]:
-    """Restrictions that we cannot honour stop the start. A folder that nobody trusts cannot do that: there, what they
-    restrict is switched off instead (settled 38)."""
-    source = layer.origin.source
-    if not source.is_project or trusted:
-        raise SettingsError(f"{layer.refused[0].problem}. Nothing was started. {_way_out(source)}")
+def _stopping(layer: Layer, *, stops: bool) -> list[Problem]:
+    """Restrictions that we cannot honour stop the start (settled 38). Where nothing starts: each with its way out."""
+    way_out = _way_out(layer.origin.source)
+    if stops:
+        more = len(layer.refused) - 1
+        others = f" ('mainspring config' names {more} more)" if more else ""
+        raise SettingsError(f"{layer.refused[0].problem}{others}. Nothing was started. {way_out}")
+    return [replace(one.problem, says=f"{one.problem.says}. {way_out}") for one in layer.refused]
+
+
+def _without_refused(layer: Layer, values: Values) -> tuple[Values, list[Problem]]:
+    """A folder that nobody trusts cannot stop the start: what it restricts is switched off instead (settled 38)."""
     problems: list[Problem] = []
     for problem, off in layer.refused:
         without = f", so this session has no {', '.join(off)}" if off else ""

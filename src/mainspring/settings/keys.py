@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.settings.claude_code_keys import CLAUDE_CODE_KEYS, NOTHING_TO_RESTRICT, Support
 from mainspring.settings.near import near
-from mainspring.settings.values import McpServerMatch, ModelEntry
+from mainspring.settings.values import McpServerMatch, ModelEntry, Source
 
 MODES = ("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions")
 OTHER_MODE_NAMES = {"manual": "default"}  # Z-31
@@ -24,11 +24,11 @@ LONGEST_TEXT = 16_384
 
 class Wrong(Exception):  # noqa: N818  # it reads as what it says
     """A value that is not what its key takes. `path` leads to it from the key. `in_force`: nothing is lost by it, since
-    its strict reading is used."""
+    its strict reading is used. `is_detail`: the rest of the value holds, and that is enough."""
 
-    def __init__(self, says: str, *path: str | int, in_force: bool = False) -> None:
+    def __init__(self, says: str, *path: str | int, in_force: bool = False, is_detail: bool = False) -> None:
         super().__init__(says)
-        self.says, self.path, self.in_force = says, path, in_force
+        self.says, self.path, self.in_force, self.is_detail = says, path, in_force, is_detail
 
 
 class Merge(Enum):
@@ -63,8 +63,15 @@ class Key(NamedTuple):
     by: By = By.PROJECT
     merge: Merge = Merge.OVERRIDE
     users_own: tuple[object, ...] = ()  # values that only the user's side may choose, though a project may set the key
-    must_hold: bool = False  # it restricts: a value that cannot be read stops the start
+    must_hold: bool = False  # it restricts: a value that cannot be read stops the start, and so does a broken file
     if_wrong: object = None  # what counts instead of a wrong value, where ignoring it could give more rights
+
+
+def may_set(key: Key, source: Source) -> bool:
+    """Whether this side has a say in a key, trusted or not."""
+    if key.by is By.ADMINISTRATOR:
+        return source is Source.ADMINISTRATOR
+    return key.by is not By.USER or not source.is_project
 
 
 # --- what a value must be ---------------------------------------------------------------------------
@@ -142,6 +149,12 @@ def narrowing(value: object) -> Checked:
     if isinstance(value, str):
         return Checked(texts([value]).value, (Wrong("it must be a list of texts; the one text that it is holds"),))
     return texts(value)
+
+
+def rules(value: object) -> Checked:
+    """Each entry by itself: what is no rule is named, and the others hold."""
+    found = narrowing(value)
+    return Checked(found.value, tuple([Wrong(wrong.says, *wrong.path, is_detail=True) for wrong in found.wrong]))
 
 
 def each(spelling: re.Pattern[str], says: str) -> Check:
@@ -297,22 +310,22 @@ def skill_states(value: object) -> Checked:
 # --- the table --------------------------------------------------------------------------------------
 
 KEYS: tuple[Key, ...] = (
-    Key("permissions.deny", narrowing, By.UNTRUSTED, Merge.ADD),
-    Key("permissions.ask", narrowing, By.UNTRUSTED, Merge.ADD),
+    Key("permissions.deny", rules, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("permissions.ask", rules, By.UNTRUSTED, Merge.ADD, must_hold=True),
     Key("permissions.allow", texts, By.PROJECT, Merge.ADD),
     Key("permissions.additionalDirectories", texts, By.PROJECT, Merge.ADD),
     Key("permissions.defaultMode", mode, users_own=("bypassPermissions", "auto"), if_wrong="default"),
-    Key("permissions.disableBypassPermissionsMode", one_of("disable"), By.UNTRUSTED),
-    Key("permissions.disableAutoMode", one_of("disable"), By.UNTRUSTED),
-    Key("permissions.denyInsteadOfPrompting", yes_or_no, By.USER),
-    Key("disableAutoMode", one_of("disable"), By.UNTRUSTED),
-    Key("autoMode.hard_deny", narrowing, By.UNTRUSTED, Merge.ADD),
-    Key("autoMode.soft_deny", narrowing, By.UNTRUSTED, Merge.ADD),
-    Key("autoMode.classifyAllShell", yes_or_no, By.UNTRUSTED, users_own=(False,)),
-    Key("allowManagedPermissionRulesOnly", yes_or_no, By.ADMINISTRATOR),
+    Key("permissions.disableBypassPermissionsMode", one_of("disable"), By.UNTRUSTED, must_hold=True),
+    Key("permissions.disableAutoMode", one_of("disable"), By.UNTRUSTED, must_hold=True),
+    Key("permissions.denyInsteadOfPrompting", yes_or_no, By.USER, must_hold=True),
+    Key("disableAutoMode", one_of("disable"), By.UNTRUSTED, must_hold=True),
+    Key("autoMode.hard_deny", narrowing, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("autoMode.soft_deny", narrowing, By.UNTRUSTED, Merge.ADD, must_hold=True),
+    Key("autoMode.classifyAllShell", yes_or_no, By.UNTRUSTED, users_own=(False,), must_hold=True),
+    Key("allowManagedPermissionRulesOnly", yes_or_no, By.ADMINISTRATOR, must_hold=True),
     Key("hooks", hooks, By.PROJECT, Merge.ADD),
-    Key("disableAllHooks", yes_or_no, By.USER),  # the user's hooks may be what holds a project back
-    Key("allowManagedHooksOnly", yes_or_no, By.ADMINISTRATOR),
+    Key("disableAllHooks", yes_or_no, By.USER, must_hold=True),  # the user's hooks may be what holds a project back
+    Key("allowManagedHooksOnly", yes_or_no, By.ADMINISTRATOR, must_hold=True),
     Key("env", environment, By.PROJECT, Merge.BY_NAME),
     Key("statusLine", status_line),
     Key("model", text),
@@ -333,19 +346,19 @@ KEYS: tuple[Key, ...] = (
     Key("api.baseUrl", text, By.USER),
     Key("apiKeyHelper", text, By.USER),
     Key("api.keyLifetimeSeconds", count, By.USER),
-    Key("api.maxCostUsd", dollars, merge=Merge.LEAST),
+    Key("api.maxCostUsd", dollars, merge=Merge.LEAST, must_hold=True),
     Key("api.maxRetries", count_or_none, merge=Merge.LEAST),
-    Key("limits.maxTurns", count, merge=Merge.LEAST),
-    Key("limits.maxTokens", count, merge=Merge.LEAST),
-    Key("limits.maxOutputTokens", count, merge=Merge.LEAST),
+    Key("limits.maxTurns", count, merge=Merge.LEAST, must_hold=True),
+    Key("limits.maxTokens", count, merge=Merge.LEAST, must_hold=True),
+    Key("limits.maxOutputTokens", count, merge=Merge.LEAST, must_hold=True),
     Key("sandbox.enabled", yes_or_no, users_own=(False,)),
-    Key("sandbox.failIfUnavailable", yes_or_no, users_own=(False,)),
-    Key("sandbox.allowUnsandboxedCommands", yes_or_no, users_own=(True,)),
+    Key("sandbox.failIfUnavailable", yes_or_no, users_own=(False,), must_hold=True),
+    Key("sandbox.allowUnsandboxedCommands", yes_or_no, users_own=(True,), must_hold=True),
     Key("sandbox.autoAllowBashIfSandboxed", yes_or_no, users_own=(True,)),
     Key("sandbox.excludedCommands", texts, By.USER, Merge.ADD),
     Key("sandbox.network.allowedDomains", texts, By.USER, Merge.ADD),
     Key("sandbox.network.deniedDomains", domain_names, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("sandbox.network.allowManagedDomainsOnly", yes_or_no, By.ADMINISTRATOR),
+    Key("sandbox.network.allowManagedDomainsOnly", yes_or_no, By.ADMINISTRATOR, must_hold=True),
     Key("sandbox.filesystem.allowWrite", texts, By.USER, Merge.ADD),
     Key("sandbox.filesystem.denyRead", sandbox_paths, By.UNTRUSTED, Merge.ADD, must_hold=True),
     Key("sandbox.filesystem.denyWrite", sandbox_paths, By.UNTRUSTED, Merge.ADD, must_hold=True),
@@ -362,13 +375,13 @@ KEYS: tuple[Key, ...] = (
     Key("features.serverClearing", yes_or_no),
     Key("mcpServers", mcp_servers, By.USER, Merge.BY_NAME),  # a project has '.mcp.json' for its own
     Key("enableAllProjectMcpServers", yes_or_no, By.USER),
-    Key("enabledMcpjsonServers", texts, By.USER, Merge.ADD),
-    Key("disabledMcpjsonServers", texts, By.PROJECT, Merge.ADD),
+    Key("enabledMcpjsonServers", texts, By.USER, Merge.ADD, must_hold=True),
+    Key("disabledMcpjsonServers", texts, By.PROJECT, Merge.ADD, must_hold=True),
     Key("allowedMcpServers", mcp_server_matches, By.UNTRUSTED, Merge.ADD, must_hold=True),
     Key("deniedMcpServers", mcp_server_matches, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("allowManagedMcpServersOnly", yes_or_no, By.ADMINISTRATOR),
+    Key("allowManagedMcpServersOnly", yes_or_no, By.ADMINISTRATOR, must_hold=True),
     Key("managedMcpServers", managed_mcp_servers, By.ADMINISTRATOR, Merge.BY_NAME),
-    Key("disableSideloadFlags", yes_or_no, By.USER),
+    Key("disableSideloadFlags", yes_or_no, By.USER, must_hold=True),
 )
 
 # What Claude Code has and we do not: see `claude_code_keys.py`. Theirs that need nothing done are accepted as they are.

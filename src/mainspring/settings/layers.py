@@ -6,13 +6,14 @@ A layer holds what its file may be believed to say, checked entry by entry. Whos
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, cast
 
 from mainspring.settings.claude_code_keys import BY_NAME as CLAUDE_CODE
 from mainspring.settings.claude_code_keys import EVERYTHING, NOTHING_TO_RESTRICT, Support, is_harmless
-from mainspring.settings.keys import BY_NAME, KEYS, NOT_OURS, SPELLINGS, TABLES, Key, Wrong
+from mainspring.settings.keys import BY_NAME, KEYS, NOT_OURS, SPELLINGS, TABLES, By, Key, Wrong, may_set, snake
 from mainspring.settings.near import near
 from mainspring.settings.places import VARIABLES, Places
 from mainspring.settings.reading import Broken, Path, Position, Read, read, read_file, salvage
@@ -109,6 +110,27 @@ def _checked(origin: Origin, load: Callable[[], Read]) -> Layer:
     return Layer(origin, check.values, tuple(check.problems), refused=tuple(check.refused))
 
 
+_RESTRICTING = (
+    *[key.name for key in KEYS if key.must_hold and key.name not in ("permissions.deny", "permissions.ask")],
+    *[key.name for key in CLAUDE_CODE.values() if key.support is Support.REFUSED],
+)  # besides the rules and guards, which are saved
+_AS_KEY = r"""(?<![\w.-])["']?(?:[\w-]+\.)*({})["']?\s*[:=]"""
+
+
+def _lost_restrictions(origin: Origin, broken: Broken) -> Iterator[RefusedKey]:
+    """Keys of a broken file that take rights away. What they say is lost with it, so they count as refused."""
+    last = {spelled.rpartition(".")[2]: name for name in _RESTRICTING for spelled in (name, snake(name))}
+    line, column = broken.position
+    found = re.findall(_AS_KEY.format("|".join(map(re.escape, last))), broken.text)
+    for name in dict.fromkeys([last[word] for word in found]):
+        key = BY_NAME.get(name)
+        if key is not None and not may_set(key, origin.source):
+            continue
+        says = f"{broken.says}. '{name}' in it restricts what may be done, and cannot be read"
+        off = EVERYTHING if key is None or key.by is By.UNTRUSTED else ()
+        yield RefusedKey(Problem(ProblemKind.REFUSED, origin.place, says, line, column), off)
+
+
 def _broken_layer(origin: Origin, broken: Broken) -> Layer:
     saved = salvage(broken.text, toml=origin.place.endswith(".toml"))
     values: Values = {f"permissions.{name}": tuple(rules) for name, rules in saved.items() if rules}
@@ -121,7 +143,8 @@ def _broken_layer(origin: Origin, broken: Broken) -> Layer:
             kept += ". It has hooks that guard calls: where they would count, every call is refused until you fix it"
     line, column = broken.position
     says = f"{broken.says}. The file is not used{kept}"
-    return Layer(origin, values, (Problem(ProblemKind.BROKEN, origin.place, says, line, column),), broken=True)
+    problem = Problem(ProblemKind.BROKEN, origin.place, says, line, column)
+    return Layer(origin, values, (problem,), broken=True, refused=tuple(_lost_restrictions(origin, broken)))
 
 
 class _Checking:
@@ -196,11 +219,11 @@ class _Checking:
 
     def wrong(self, key: Key, wrong: Wrong, path: Path) -> None:
         where = "".join([f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.path])
-        if key.must_hold:
+        if key.must_hold and not wrong.is_detail and may_set(key, self.origin.source):
             line, column = self.position((*path, *wrong.path))
             says = f"'{key.name}{where}' restricts what may be done, and cannot be read: {wrong.says}"
             problem = Problem(ProblemKind.REFUSED, self.origin.place, says, line, column)
-            self.refused.append(RefusedKey(problem, EVERYTHING))
+            self.refused.append(RefusedKey(problem, EVERYTHING if key.by is By.UNTRUSTED else ()))
             return
         kind = ProblemKind.WARNING if wrong.in_force else ProblemKind.BROKEN
         self.say(kind, f"'{key.name}{where}' is not used as it stands: {wrong.says}", (*path, *wrong.path))

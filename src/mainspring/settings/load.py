@@ -17,6 +17,7 @@ class Asked(Bundle):
     sources: tuple[str, ...] | None = None  # --setting-sources; None: it was not there
     consented: bool = False  # a program drives us, and its explicit sources load what a project describes (settled 37)
     compatible: bool = False  # we are driven by a program that was written for Claude Code
+    shows_refused: bool = False  # nothing is started: keys that would stop a start are named among the problems
 
 
 def load(
@@ -36,7 +37,7 @@ def load(
         return only_address(environ.get(ADDRESS, "").strip())
     from mainspring.settings.combine import combine
 
-    return combine(places, environ, asked.settings, asked.sources, consented=asked.consented)
+    return combine(places, environ, asked)
 
 
 def only_address(address: str) -> Settings:
