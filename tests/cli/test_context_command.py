@@ -175,3 +175,14 @@ def test_without_a_session_it_says_so_and_the_way_out(
     monkeypatch.setenv("HOME", "nowhere")
     with pytest.raises(StartError, match="set MAINSPRING_HOME"):
         run()
+
+
+def test_the_text_of_an_output_style_counts(serve: Serve, show: Callable[[Stage], Show]) -> None:
+    stage = serve(Say.of("Hi.", usage=Usage(input=FIXED, output=1)))
+    stage.run("-p", "hi")
+    before = [part for part in figures(show(stage))["parts"] if part["part"] == "system text"]
+    (stage.home / "output-styles").mkdir()
+    (stage.home / "output-styles/long.md").write_text("Say arr. " * 2_000)
+    (stage.home / "settings.json").write_text('{"outputStyle": "long"}')
+    after = [part for part in figures(show(stage))["parts"] if part["part"] == "system text"]
+    assert after[0]["tokens"] > before[0]["tokens"]

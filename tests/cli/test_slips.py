@@ -228,3 +228,50 @@ def test_what_a_flag_has_wrong_is_no_result(serve: Serve) -> None:
     """As stream-json 1.6 has it."""
     done = serve().run("--input-format=stream-json", "--modle=x")
     assert (done.returncode, done.stdout) == (1, b"")
+
+
+# --- heads of skills, commands and styles ---------------------------------------------------------------------
+
+
+def head(stage: Stage, name: str, fields: str) -> str:
+    path = stage.home / name
+    path.parent.mkdir(parents=True)
+    path.write_text(f"---\n{fields}\n---\nDo it.\n")
+    return str(path)
+
+
+def test_odd_fields_in_heads_are_told(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."), Say.of("Hi."))
+    skill = head(stage, "skills/a/SKILL.md", "description: d\nallowed-tols: Read\ncontext: fork\nlicense: MIT")
+    command = head(stage, "commands/b.md", "description: d\nargument-hnt: x")
+    style = head(stage, "output-styles/c.md", "keep-coding-instruction: true")
+    settings(stage, outputStyle="c")
+    assert told(stage.run("-p", "hi")) == [
+        f"the output style '{style}': nobody knows 'keep-coding-instruction'. Did you mean 'keep-coding-instructions'?",
+        f"the skill '{skill}': nobody knows 'allowed-tols'. Did you mean 'allowed-tools'?",
+        f"the skill '{skill}': 'context' has no effect here yet",
+    ]
+    words = f"the command '{command}': nobody knows 'argument-hnt'. Did you mean 'argument-hint'?"
+    assert words in told(stage.run("-p", "/b"))
+
+
+def test_a_skill_that_is_left_out_is_told_without_a_slash(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    head(stage, "skills/good/SKILL.md", "description: d")
+    bad = head(stage, "skills/bad/SKILL.md", "description: *x")
+    assert any(f"the skill '{bad}' is left out: " in line for line in told(stage.run("-p", "hi")))
+
+
+def test_servers_of_one_name_are_told_whoever_has_them(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    file = settings(stage, mcpServers={"a": {"command": "false"}})
+    ours, inline = '{"mcpServers": {"a": {"command": "true"}}}', '{"mcpServers": {"a": {"command": "cat"}}}'
+    lines = told(stage.run("-p", "hi", "--mcp-config", ours, "--settings", inline))
+    assert "--settings: the MCP server 'a' is left out: the command line (--mcp-config) has one, too" in lines
+    assert f"{file}: the MCP server 'a' is left out: '--settings' has one, too" in lines
+
+
+def test_a_list_of_servers_under_another_name_is_told(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    lines = told(stage.run("-p", "hi", "--mcp-config", '{"mcpservers": {"a": {"command": "true"}}}'))
+    assert lines == ["--mcp-config: it has no 'mcpServers', so it brings no server; it has 'mcpservers'"]

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.context.attachments import MANNERS, Attachment, Kind, render
+from mainspring.context.commands import Commands
 from mainspring.context.folders import Places
 from mainspring.context.frontmatter import LARGEST, split
 from mainspring.context.skills import Skill, Skills, listing
+from mainspring.context.slash import Slash
 from mainspring.core.errors import ToolError, UsageError
 
 PLAIN = "---\nname: {name}\ndescription: {about}\n---\n{body}"
@@ -211,3 +213,29 @@ def test_twenty_skills(tmp_path: Path) -> None:
     for n in range(20):
         put(tmp_path / "skills", f"skill-{n}", body="words " * 1_000)
     assert len(Skills(Places(home=str(tmp_path))).by_name) == 20
+
+
+@pytest.mark.parametrize("start", ["", "\n", "\ufeff", "\r\n"])
+def test_one_that_only_a_person_may_load(tmp_path: Path, start: str) -> None:
+    path = tmp_path / "skills/deploy/SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"{start}---\ndescription: d\ndisable-model-invocation: true\n---\nDo it.")
+    skills = Skills(Places(home=str(tmp_path)))
+    assert skills.attachment is None
+    with pytest.raises(ToolError, match="There is no skill 'deploy'"):
+        skills.load("deploy")
+    slash = Slash(skills, Commands(Places(sort="commands")))
+    assert [entry.name for entry in slash.entries()] == ["deploy"]
+    assert "Do it." in slash.text("deploy")
+
+
+def test_one_that_only_the_model_may_load(tmp_path: Path) -> None:
+    path = tmp_path / "skills/style/SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("---\ndescription: d\nuser-invocable: false\n---\nDo it.")
+    skills = Skills(Places(home=str(tmp_path)))
+    assert "Do it." in skills.load("style").text
+    slash = Slash(skills, Commands(Places(sort="commands")))
+    assert slash.entries() == ()
+    with pytest.raises(ToolError, match="There is no command and no skill '/style'"):
+        slash.text("style")

@@ -69,7 +69,7 @@ def configured(place: Place) -> Found:
     chosen: dict[str, McpEntry] = {}
     for found in said(place, problems):
         before = chosen.setdefault(found.name, found)
-        if before is not found and found.origin.source.is_project:
+        if before is not found and (found.origin.source.is_project or before.entry != found.entry):
             problems.append(
                 f"{found.origin.place}: the MCP server '{found.name}' is left out: {by(before)} has one, too"
             )
@@ -156,8 +156,13 @@ def tree(name: str, load: Callable[[], Read]) -> dict[str, object]:
 def listed(found: dict[str, object], origin: Origin, problems: list[str]) -> list[McpEntry]:
     """A file of another program may have the servers at its top."""
     kinds = tuple(FIELDS) if origin.source is Source.COMMAND_LINE else ANYWHERE
+    if KEY not in found and not all_tables(found):
+        if found:
+            listed_names = ", ".join([f"'{name}'" for name in list(found)[:5]])
+            problems.append(f"{origin.place}: it has no '{KEY}', so it brings no server; it has {listed_names}")
+        return []
     try:
-        checked = entries(found.get(KEY, {} if KEY not in found and not all_tables(found) else found), kinds)
+        checked = entries(found.get(KEY, found), kinds)
     except Wrong as wrong:
         problems.append(f"{origin.place}: '{KEY}' is not used: {wrong.says}")
         return []

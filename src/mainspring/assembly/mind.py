@@ -128,6 +128,9 @@ def style_of(wanted: str | None, own: tuple[str, ...], found: Surroundings) -> S
         for problem in styles.problems:
             found.tell(problem)
         return None
+    for problem in styles.news():
+        if style.path and style.path in problem:  # those of the others concern nobody now
+            found.tell(problem)
     return Style(style.name, style.text, style.keeps_coding)
 
 

@@ -12,10 +12,14 @@ from pathlib import Path
 import msgspec
 
 from mainspring.assembly.harmless import harmless
+from mainspring.assembly.mind import trusts
 from mainspring.assembly.options import Options, StartError
 from mainspring.assembly.sessions import Place, by_name, new_place, no_conversation
+from mainspring.assembly.settings import settings_of
 from mainspring.context.environment import place as place_in
-from mainspring.context.prompt import system_prompt
+from mainspring.context.memory import Memory, Where
+from mainspring.context.output_styles import DEFAULT, SORT, OutputStyles
+from mainspring.context.prompt import Style, system_prompt, with_nonce
 from mainspring.context.report import Fixed, Large, Removed, Report, Share, Told, report
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact
@@ -49,7 +53,7 @@ def context(options: Options) -> int:
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
     loaded = taken(words[0], place) if words else latest(place)
-    made = reckoned(loaded, place)
+    made = reckoned(loaded, place, options)
     lines = as_json_lines(made, loaded) if "--json" in options.given else as_text(made, loaded)
     for line in lines:
         print(line)
@@ -62,11 +66,12 @@ def lines_of(session_id: str) -> Iterator[str]:
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
     loaded = taken(session_id, place)
-    return as_text(reckoned(loaded, place), loaded)
+    return as_text(reckoned(loaded, place, Options()), loaded)
 
 
-def reckoned(loaded: Loaded, place: Place) -> Report:
-    return report(loaded.state, told_by(loaded), loaded.config or Config(), fixed_in(place.cwd))
+def reckoned(loaded: Loaded, place: Place, options: Options) -> Report:
+    config = loaded.config or Config()
+    return report(loaded.state, told_by(loaded), config, fixed_in(place, options, config.nonce))
 
 
 # --- finding and reading it -------------------------------------------------------------------------------
@@ -129,12 +134,26 @@ def bare_events(reader: Reader) -> Iterator[Told]:
                 continue
 
 
-def fixed_in(cwd: str) -> Fixed:
+def fixed_in(place: Place, options: Options, nonce: str) -> Fixed:
     """What a session that begins here now would send first. The journal does not hold what this one did."""
     tools = [name for name in SPECS if name not in FOR_PEOPLE]
     described = sum([len(name) + len(SPECS[name][0]) + len(as_json(SPECS[name][1])) for name in tools])
-    git = os.path.exists(f"{cwd}/.git")  # noqa: PTH110  # pathlib takes 8 ms to load
-    return Fixed(sum(map(len, system_prompt(tools, place_in(cwd, git=git), attended=False))), described)
+    git = os.path.exists(f"{place.cwd}/.git")  # noqa: PTH110  # pathlib takes 8 ms to load
+    blocks = system_prompt(tools, place_in(place.cwd, git=git), attended=False, style=style_in(place, options))
+    return Fixed(sum(map(len, with_nonce(blocks, nonce))), described)
+
+
+def style_in(place: Place, options: Options) -> Style | None:
+    """The output style of the settings; None: the usual one, also where the one that they name is not there."""
+    try:
+        wanted = settings_of(options, place.cwd, os.environ).output_style
+        if not wanted or wanted == DEFAULT:
+            return None
+        where = Where(place.cwd, os.path.expanduser("~"), place.home, trusted=trusts(place.home, place.cwd))  # noqa: PTH111
+        style = OutputStyles(Memory(where).places(SORT)).find(wanted)
+    except (StartError, UsageError):
+        return None
+    return Style(style.name, style.text, style.keeps_coding)
 
 
 # --- for people -------------------------------------------------------------------------------------------

@@ -42,6 +42,12 @@ class Commands(Shelf[Command]):
     """The commands of a session."""
 
     noun = "command"
+    fields = frozenset(
+        {"name", "description", "allowed-tools", "argument-hint", "disable-model-invocation"}
+    )  # the model is told of none, so the last one is always heeded
+    without_effect = frozenset(
+        {"when_to_use", "arguments", "model", "effort", "context", "agent", "hooks", "paths", "shell", "user-invocable"}
+    )
 
     def find(self, name: str) -> Command | None:
         """By its whole name, or by the last part of it: then the first one counts, as everywhere."""

@@ -27,7 +27,9 @@ class Head(Bundle):
 
 
 def split(text: str) -> Head:
-    """Raises `UsageError` for what is refused; a text without a head is all body."""
+    """Raises `UsageError` for what is refused; a text without a head is all body. Blank lines may stand before it."""
+    if text[:1].isspace() and (lean := text.lstrip()).startswith(f"{FENCE}\n"):
+        text = lean
     if not text.startswith((f"{FENCE}\n", f"{FENCE} ")):
         return Head({}, text)
     lines = text[: LARGEST + len(FENCE) * 2].split("\n")

@@ -78,6 +78,7 @@ class OutputStyles(Shelf[OutputStyle]):
     """Those of the user and the project."""
 
     noun = "output style"
+    fields = frozenset({"name", "description", "keep-coding-instructions"})
 
     def files(self, folder: str, *, project: bool) -> list[str]:  # noqa: ARG002  # links are looked at with the file
         return [f"{folder}/{name}" for name in entries(folder) if name.endswith(SUFFIX)]

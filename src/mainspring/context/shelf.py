@@ -42,8 +42,13 @@ class Described(Protocol):
 Kept = TypeVar("Kept", bound=Described)
 
 
+PASSED_OVER = frozenset({"license", "version", "author", "metadata", "compatibility", "color", "tags"})
+
+
 class Shelf(Generic[Kept]):
     noun: str
+    fields: frozenset[str]  # of a head, that we know
+    without_effect: frozenset[str] = frozenset()  # of a head, that others heed
 
     def __init__(self, places: Places) -> None:
         self.places = places
@@ -51,12 +56,29 @@ class Shelf(Generic[Kept]):
         self.by_name: dict[str, Kept] = {}
         self._left_out: dict[str, str] = {}  # why, by path
         self._second: dict[str, str] = {}  # the same, for those whose name another one has
+        self._odd: dict[str, list[str]] = {}  # fields of a head that do nothing, by path
+        self._told: set[str] = set()
         self.refresh()
 
     @property
     def problems(self) -> list[str]:
         left_out = {**self._left_out, **self._second}
-        return [f"the {self.noun} '{path}' is left out: {why}" for path, why in left_out.items()]
+        odd = [f"the {self.noun} '{path}': {self._about(field)}" for path in self._odd for field in self._odd[path]]
+        return [*[f"the {self.noun} '{path}' is left out: {why}" for path, why in left_out.items()], *odd]
+
+    def news(self) -> tuple[str, ...]:
+        """Problems that nobody was told of yet."""
+        new = [one for one in self.problems if one not in self._told]
+        self._told.update(new)
+        return tuple(new)
+
+    def _about(self, field: str) -> str:
+        """A field of a head that does nothing."""
+        if field in self.without_effect:
+            return f"'{field}' has no effect here yet"
+        from mainspring.core.meant import did_you_mean  # loaded only after a mistake
+
+        return f"nobody knows '{field}'{did_you_mean(field, sorted(self.fields))}"
 
     def files(self, folder: str, *, project: bool) -> list[str]:
         """Which there may be; that one is missing is no problem."""
@@ -112,13 +134,18 @@ class Shelf(Generic[Kept]):
         mark = look(path)
         known = self._read.get(path)
         if mark is None:
+            self._odd.pop(path, None)
             return None  # as with many folders
         if known is not None and known[0] == mark:
             return known[1]
         self._left_out.pop(path, None)  # a file written just now is read more than once
+        self._odd.pop(path, None)
         one: Kept | None = None
         try:
-            one = self.describe(path, folder, self._text(path, project), project=project)
+            text = self._text(path, project)
+            one = self.describe(path, folder, text, project=project)
+            if odd := sorted(split(text).fields.keys() - self.fields - PASSED_OVER):
+                self._odd[path] = odd
         except (PathRefused, UsageError, OSError) as error:
             self._left_out[path] = (error.strerror or "") if isinstance(error, OSError) else str(error)
         self._read[path] = (steady(mark), one)

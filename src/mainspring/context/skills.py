@@ -21,6 +21,7 @@ from mainspring.core.value import Value
 
 NAME = "SKILL.md"
 LONGEST_ABOUT = 300  # characters of a description in the list
+NO = ("false", "no", "off", "")
 SHORT_ABOUT = 80  # when there is not room for all
 
 
@@ -31,6 +32,8 @@ class Skill(Value):
     allowed_tools: tuple[str, ...] = ()
     model: str = ""
     project: bool = False  # comes with the project, not from the user
+    model_may: bool = True  # load it; else only a person may, by '/name'
+    user_may: bool = True  # load it by '/name'
 
     @property
     def folder(self) -> str:
@@ -48,6 +51,10 @@ class Skills(Shelf[Skill]):
     """The skills of a session."""
 
     noun = "skill"
+    fields = frozenset({"name", "description", "allowed-tools", "disable-model-invocation", "user-invocable"})
+    without_effect = frozenset(
+        {"when_to_use", "argument-hint", "arguments", "model", "effort", "context", "agent", "hooks", "paths", "shell"}
+    )
 
     def __init__(
         self, places: Places, only: tuple[str, ...] | None = None, states: Mapping[str, str] | None = None
@@ -67,12 +74,11 @@ class Skills(Shelf[Skill]):
     def told(self) -> dict[str, Skill]:
         """Those that the model knows of, by name."""
         only = self.only
-        if only is None and not self._states:
-            return self.by_name
         return {
             name: skill
             for name, skill in self.by_name.items()
             if (only is None or name in only or skill.folder.rpartition("/")[2] in only)
+            and skill.model_may
             and self._state(skill) != "user-invocable-only"
         }
 
@@ -103,7 +109,16 @@ class Skills(Shelf[Skill]):
         head = split(text)
         fields = head.fields
         name = checked_name(fields.get("name") or path.rsplit("/", 2)[-2])
-        return Skill(name, about(fields, head.body), path, named_tools(fields), fields.get("model", ""), project)
+        return Skill(
+            name,
+            about(fields, head.body),
+            path,
+            named_tools(fields),
+            fields.get("model", ""),
+            project,
+            model_may=fields.get("disable-model-invocation", "false").lower() in NO,
+            user_may=fields.get("user-invocable", "true").lower() not in NO,
+        )
 
 
 def listing(skills: tuple[Skill, ...]) -> str:

@@ -22,11 +22,14 @@ class Entry(Bundle):
 class Slash:
     def __init__(self, skills: Skills, commands: Commands) -> None:
         self._skills, self._commands = skills, commands
-        self._told: set[str] = set()
 
     def entries(self) -> tuple[Entry, ...]:
         """Skills that the model is not told of are here, too: it is a person who asks."""
-        skills = [Entry(one.name, _short(one.about), project=one.project) for one in self._skills.by_name.values()]
+        skills = [
+            Entry(one.name, _short(one.about), project=one.project)
+            for one in self._skills.by_name.values()
+            if one.user_may
+        ]
         commands = [one for name, one in self._commands.by_name.items() if name not in self._skills.by_name]
         return (
             *skills,
@@ -36,7 +39,7 @@ class Slash:
     def text(self, name: str, arguments: str = "") -> str:
         """The prompt that it stands for. Raises `ToolError`."""
         skill = self._skills.by_name.get(name)
-        if skill is not None:
+        if skill is not None and skill.user_may:
             return self._skills.text(skill, arguments)
         command = self._commands.find(name)
         if command is None:
@@ -45,9 +48,7 @@ class Slash:
 
     def news(self) -> tuple[str, ...]:
         """Problems that nobody was told of yet."""
-        new = [one for one in (*self._skills.problems, *self._commands.problems) if one not in self._told]
-        self._told.update(new)
-        return tuple(new)
+        return (*self._skills.news(), *self._commands.news())
 
 
 def _short(about: str) -> str:

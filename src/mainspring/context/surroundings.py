@@ -180,9 +180,15 @@ class Surroundings:
 
     def _standing(self, now: int) -> Iterable[Attachment]:
         """What holds all the time, the most general first."""
-        skills = self.skills.attachment if self._skills is not None or self.has_skills else None
+        skills = self._listed_skills() if self._skills is not None or self.has_skills else None
         standing = (self._place, *self.memory.attachments, self._index, skills, date(now), self._git)
         return [attachment for attachment in standing if attachment is not None]
+
+    def _listed_skills(self) -> Attachment | None:
+        """What is odd about one is told before the model could want it."""
+        for problem in self.skills.news():
+            self.tell(problem)
+        return self.skills.attachment
 
     # --- what the model touched -------------------------------------------------------------------
 

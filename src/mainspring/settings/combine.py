@@ -60,7 +60,7 @@ def combine(places: Places, environ: Mapping[str, str], asked: Asked) -> Setting
     variables = [*environment_layers({**environ, **own_env})]
     problems += [problem for layer in variables for problem in layer.problems]
     held = _Held([layer for layer in _in_order([*believed, *variables]) if layer.values])
-    problems += _be_careful_beside_broken_files(held, files)
+    problems += [*_be_careful_beside_broken_files(held, files), *_overridden_servers(held)]
     return replace(_settings(held, own_env, tuple(problems)), written=tuple(_written(layers)))
 
 
@@ -308,6 +308,16 @@ def _mcp_servers(held: _Held) -> tuple[McpEntry, ...]:
         entries = cast("dict[str, dict[str, object]]", said.value)
         found |= {name: McpEntry(name, entry, said.origin) for name, entry in entries.items()}
     return tuple(found.values())
+
+
+def _overridden_servers(held: _Held) -> Iterator[Problem]:
+    """MCP servers of a file that another one has under the same name, and means something else by it."""
+    for entry in _mcp_servers(held):
+        for said in (*held.all("mcpServers"), *held.all("managedMcpServers")):
+            other = cast("dict[str, dict[str, object]]", said.value).get(entry.name, entry.entry)
+            if said.origin != entry.origin and other != entry.entry:
+                says = f"the MCP server '{entry.name}' is left out: '{entry.origin.place}' has one, too"
+                yield Problem(ProblemKind.WARNING, said.origin.place, says)
 
 
 def _server_lists(said: Iterable[_Said]) -> tuple[McpServerList, ...]:
