@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from mainspring.processes.marks import new_mark
-from mainspring.tools.shell_script import answered, arguments
+from mainspring.tools.shell_script import answer_pair, answered, arguments
 from tools.bash_hands import bash
 
 BASH = ("bash", "--noprofile", "--norc", "-c")
@@ -41,6 +41,13 @@ SAME_AS_PLAIN = (  # what bash prints when it is given the command alone
     'for n in {3..9}; do eval "exec $n>&1"; done; cd sub',
     'for n in {3..9}; do eval "exec $n>&1"; done; cd sub; kill -TERM $$',
     "exec 8>file; cd sub; kill -TERM $$",
+    "exec 8> >(cat); cd sub; kill -TERM $$",
+    "exec 8> >(cat); cd sub; exec nosuchprogram",
+    'for n in {3..20}; do eval "exec $n> >(cat)"; done; cd sub; kill -INT $$',
+    "mkfifo p; exec 8<>p; cd sub; kill -HUP $$",
+    "exec 8>&-; cd sub; kill -TERM $$",
+    "ulimit -n 9; cd sub; exit 3",
+    "coproc { read x; }; cd sub; kill $COPROC_PID; kill -TERM $$",
     "exec 9>file; flock 9; cd sub; exit 5",
     "sleep 0 & cd sub; wait",
     "(cd sub; exit 6)",
@@ -80,7 +87,7 @@ def told(argv: tuple[str, ...], work: Path, place: int = -1, end: int = -1) -> T
 @pytest.mark.parametrize("place", DESCRIPTORS)
 @pytest.mark.parametrize("command", SAME_AS_PLAIN)
 def test_a_command_prints_what_it_prints_without_us(tmp_path: Path, command: str, place: int) -> None:
-    ours, its = os.pipe()
+    ours, its = answer_pair()
     try:
         asked = told(("bash", *arguments(command, new_mark(), place)), tmp_path / "ours", place, its)
         assert answered(ours) in {"", str(tmp_path / "ours"), str(tmp_path / "ours" / "sub"), "faked"}
@@ -93,7 +100,7 @@ def test_a_command_prints_what_it_prints_without_us(tmp_path: Path, command: str
 @pytest.mark.parametrize("place", DESCRIPTORS)
 @pytest.mark.parametrize("command", ["cd sub", "cd sub; exit 3", "exec 8>file; cd sub", "trap 'true' EXIT; cd sub"])
 def test_the_folder_is_told_wherever_the_pipe_is(tmp_path: Path, command: str, place: int) -> None:
-    ours, its = os.pipe()
+    ours, its = answer_pair()
     try:
         told(("bash", *arguments(command, new_mark(), place)), tmp_path / "work", place, its)
         assert answered(ours) == str(tmp_path / "work" / "sub")
@@ -104,7 +111,7 @@ def test_the_folder_is_told_wherever_the_pipe_is(tmp_path: Path, command: str, p
 
 @pytest.mark.parametrize("fd", ["1", "5"])
 def test_a_trace_of_the_command_does_not_show_our_own_lines(tmp_path: Path, fd: str) -> None:
-    ours, its = os.pipe()
+    ours, its = answer_pair()
     try:
         command = f"exec 5>&1; BASH_XTRACEFD={fd}; set -x; cd sub"
         assert told(("bash", *arguments(command, new_mark(), 11)), tmp_path / "work", 11, its).output == "++ cd sub\n"

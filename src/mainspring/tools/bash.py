@@ -29,7 +29,7 @@ from mainspring.tools.background import Background
 from mainspring.tools.base import Answer, Calling, Input, Place, Tool, Trait, without_nul
 from mainspring.tools.shell_codes import meaning, named
 from mainspring.tools.shell_live import Live
-from mainspring.tools.shell_script import answered, arguments, move
+from mainspring.tools.shell_script import answer_pair, answered, arguments, move
 from mainspring.tools.shell_walls import WallsOf, no_walls
 
 TIMEOUT, MOST_TIMEOUT = 120_000, 600_000  # milliseconds
@@ -110,7 +110,7 @@ class Bash:
         """With the folder in which it ended."""
         command, live = given.command, Live(calling.progress)
         with refusals(command):
-            ours, its = os.pipe()
+            ours, its = answer_pair()
         try:
             job = self._job(given, calling.place, its)._replace(
                 limits=Limits(seconds, Sizes(folder=calling.place.spill, disk=self._disk, cover=Covering)),

@@ -1,6 +1,6 @@
 """The text that bash gets around a command, and what comes back by it: the folder in which the command ended.
 
-The folder comes through a pipe of its own, so output cannot be mistaken for it. The command itself has that pipe
+The folder comes through a socket of its own, so output cannot be mistaken for it. The command itself has that socket
 closed, and so has everything it starts; bash opens it again when the command is over, also by `exit` or `set -e`. Only
 `exec` and a fatal signal leave no answer, and then the folder stays what it was.
 
@@ -9,6 +9,7 @@ environment of the session: folders stay from call to call, variables and functi
 """
 
 import os
+import socket
 
 from mainspring.processes.marks import Mark, first_words
 from mainspring.processes.paths import within
@@ -18,11 +19,18 @@ from mainspring.tools.base import Place
 # also where ours is closed, and would tell the folder to one of those.
 ANSWER = 8
 STDOUT = 7  # where the command's output goes, while ours must not go there
-# The command may have put something else there, or have overwritten the copy from which bash restores it.
-TELL = f"[[ -p /dev/fd/{ANSWER} && ! /dev/fd/{ANSWER} -ef /dev/fd/{STDOUT} ]] && builtin pwd -P >&{ANSWER}"
+# The command may have put something else there, or have overwritten the copy from which bash restores it. Commands have
+# files and pipes (`exec 8> >(cat)`), so ours is a socket.
+TELL = f"[[ -S /dev/fd/{ANSWER} && ! /dev/fd/{ANSWER} -ef /dev/fd/{STDOUT} ]] && builtin pwd -P >&{ANSWER}"
 # Also what traps (DEBUG) and traces (BASH_XTRACEFD) say of our own lines, wherever the command has them write to.
 ASIDE = f"{STDOUT}>&1 >/dev/null 2>&1 3>&1 4>&1 5>&1 6>&1 9>&1"
 LONGEST = 20_000  # bytes of an answer: two paths, and then some
+
+
+def answer_pair() -> tuple[int, int]:
+    """Two descriptors: where we read the answer, and where bash writes it."""
+    ours, its = socket.socketpair()
+    return ours.detach(), its.detach()
 
 
 def arguments(command: str, mark: Mark, answer: int | None) -> tuple[str, ...]:
