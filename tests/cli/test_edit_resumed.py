@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,8 @@ def test_it_outlasts_a_summary(serve: Serve) -> None:
     stage, session = begun(
         serve, Say.of("## Task\nRead."), Say.of(edit("a.txt", "two", "2")), Say.of("Done."), Say.of("Done.")
     )
-    stage.run("-p", "/compact", "--resume", session, ALLOWED)
+    done = stage.run("-p", "/compact", "--resume", session, ALLOWED, "--output-format=stream-json", "--verbose")
+    assert b'"compact_boundary"' in done.stdout, done
     stage.run("-p", "edit it", "--resume", session, ALLOWED)
     assert (stage.folder / "a.txt").read_text() == "one\n2\n", result(stage)
 
@@ -146,3 +148,65 @@ def test_a_log_behind_a_link_is_left_alone(tmp_path: Path) -> None:
     seen.remember(resolve(str(path), str(tmp_path)), b"a")
     assert target.read_text() == "mine"
     assert seen.of(resolve(str(path), str(tmp_path))) == digest(b"a")
+
+
+def part(path: str) -> dict[str, Any]:
+    given = {"file_path": path, "offset": 1, "limit": 1}
+    return {"type": "tool_use", "id": "toolu_part", "name": "Read", "input": given}
+
+
+def test_a_part_that_was_read_is_enough_as_before_the_resume(serve: Serve) -> None:
+    stage = serve(Say.of(part("a.txt")), Say.of("Read."), Say.of(edit("a.txt", "two", "2")), Say.of("Done."))
+    (stage.folder / "a.txt").write_text("one\ntwo\n")
+    stage.run("-p", "read it", ALLOWED)
+    [file] = stage.sessions()
+    stage.run("-p", "edit it", "--resume", file.stem, ALLOWED)
+    assert (stage.folder / "a.txt").read_text() == "one\n2\n", result(stage)
+
+
+def test_a_file_that_was_read_through_a_link(serve: Serve) -> None:
+    stage = serve(Say.of(read("link.txt")), Say.of("Read."), Say.of(edit("a.txt", "two", "2")), Say.of("Done."))
+    (stage.folder / "a.txt").write_text("one\ntwo\n")
+    (stage.folder / "link.txt").symlink_to("a.txt")
+    stage.run("-p", "read it", ALLOWED)
+    [file] = stage.sessions()
+    stage.run("-p", "edit it", "--resume", file.stem, ALLOWED)
+    assert (stage.folder / "a.txt").read_text() == "one\n2\n", result(stage)
+
+
+def test_a_file_that_a_hook_changed_after_an_edit_is_refused(serve: Serve) -> None:
+    stage, session = begun(
+        serve, Say.of(edit("a.txt", "two", "2")), Say.of("Done."), Say.of(edit("a.txt", "2", "3")), Say.of("Done.")
+    )
+    hook = {
+        "hooks": {"PostToolUse": [{"matcher": "Edit", "hooks": [{"type": "command", "command": "echo x >> a.txt"}]}]}
+    }
+    (stage.home / "settings.json").write_text(json.dumps(hook))
+    stage.run("-p", "edit it", "--resume", session, ALLOWED)
+    assert (stage.folder / "a.txt").read_text() == "one\n2\nx\n"
+    (stage.home / "settings.json").unlink()
+    stage.run("-p", "edit it again", "--resume", session, ALLOWED)
+    assert CHANGED in result(stage)
+
+
+def test_a_notebook_that_was_read(serve: Serve) -> None:
+    cell = {"cell_type": "code", "id": "c1", "metadata": {}, "outputs": [], "execution_count": None, "source": "1"}
+    book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    given = {"notebook_path": "a.ipynb", "cell_id": "c1", "new_source": "2"}
+    change = {"type": "tool_use", "id": "toolu_nb", "name": "NotebookEdit", "input": given}
+    stage = serve(Say.of(read("a.ipynb")), Say.of("Read."), Say.of(change), Say.of("Done."))
+    (stage.folder / "a.ipynb").write_text(json.dumps(book))
+    stage.run("-p", "read it", ALLOWED)
+    [file] = stage.sessions()
+    stage.run("-p", "edit it", "--resume", file.stem, ALLOWED)
+    assert json.loads((stage.folder / "a.ipynb").read_text())["cells"][0]["source"] in ("2", ["2"]), result(stage)
+
+
+def test_at_an_earlier_message(serve: Serve) -> None:
+    """What was read before the message still counts; so does what was read after it: the digest is of what is there."""
+    stage, session = begun(serve, Say.of("More."), Say.of(edit("a.txt", "two", "2")), Say.of("Done."))
+    stage.run("-p", "more", "--resume", session, ALLOWED)
+    lines = [json.loads(line) for line in stage.sessions()[0].read_text().splitlines()]
+    first = [line["uuid"] for line in lines if line["type"] == "assistant"][1]
+    stage.run("-p", "edit it", "--resume", session, "--resume-session-at", first, ALLOWED)
+    assert (stage.folder / "a.txt").read_text() == "one\n2\n", result(stage)

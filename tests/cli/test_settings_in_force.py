@@ -581,3 +581,13 @@ def test_an_untrusted_folder_loses_what_a_refused_key_restricts(serve: Serve) ->
     done = fine(stage, "--allowedTools=Bash")
     assert b"so this session has no Bash" in done.stderr
     assert "Bash" not in [tool["name"] for tool in sent(stage)["tools"]]
+
+
+@pytest.mark.parametrize(("siblings", "written"), [("isolate", True), ("cascade", False)])
+def test_what_a_failed_command_does_to_those_behind_it(serve: Serve, siblings: str, written: bool) -> None:
+    stage = serve(
+        Say.of(tool_use("Bash", "a", command="false"), tool_use("Bash", "b", command="echo > made")), Say.of("Done.")
+    )
+    settings(stage, features={"siblings": siblings}, permissions={"allow": ["Bash"]})
+    fine(stage, "--permission-mode=acceptEdits")
+    assert (stage.folder / "made").exists() is written

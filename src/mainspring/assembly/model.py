@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mainspring.assembly.options import Options, StartError
-from mainspring.core.config import DEFAULT, Config, Effort
+from mainspring.core.config import DEFAULT, Config, Effort, Siblings
 from mainspring.core.errors import UsageError
 from mainspring.core.models import DEFAULT_MODEL, MODELS, Model, model_named, per_million
 from mainspring.core.money import Price
@@ -191,6 +191,7 @@ def new_config(options: Options, settings: Settings) -> Config:
         max_turns=least(options.max_turns, settings.limits.max_turns) or DEFAULT.max_turns,
         auto_compact=settings.features.auto_compact,
         reactive_compact=settings.features.reactive_compact,
+        siblings=Siblings(settings.features.siblings),
         early_safe=settings.features.streaming_tools,
         max_tokens=settings.limits.max_tokens,
         max_output=settings.limits.max_output_tokens,

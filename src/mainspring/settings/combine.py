@@ -459,6 +459,7 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...
             snip=held.is_set("features.snip", default=True),
             microcompact=held.is_set("features.microcompact", default=True),
             collapse=held.is_set("features.collapse", default=True),
+            siblings=held.text("features.siblings") or "isolate",
             streaming_tools=held.is_set("features.streamingTools", default=True),
             server_clearing=held.is_set("features.serverClearing"),
             auto_memory=held.is_set("autoMemoryEnabled", default=True),

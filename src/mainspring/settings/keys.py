@@ -373,6 +373,7 @@ KEYS: tuple[Key, ...] = (
     Key("features.collapse", yes_or_no),
     Key("features.streamingTools", yes_or_no),
     Key("features.serverClearing", yes_or_no),
+    Key("features.siblings", one_of("isolate", "cascade")),
     Key("mcpServers", mcp_servers, By.USER, Merge.BY_NAME),  # a project has '.mcp.json' for its own
     Key("enableAllProjectMcpServers", yes_or_no, By.USER),
     Key("enabledMcpjsonServers", texts, By.USER, Merge.ADD, must_hold=True),

@@ -146,6 +146,7 @@ class Features(Value):
     snip: bool = True
     microcompact: bool = True
     collapse: bool = True
+    siblings: str = "isolate"  # or 'cascade': a failed command cancels those behind it
     streaming_tools: bool = True  # safe calls start while the model still talks
     server_clearing: bool = False  # old results are cleared by the service itself (D-14)
     auto_memory: bool = True  # notes for later sessions, in conversations,
