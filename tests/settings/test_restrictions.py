@@ -10,6 +10,8 @@ import pytest
 from mainspring.assembly import rights
 from mainspring.assembly.model import new_config
 from mainspring.cli.flags import parse
+from mainspring.engine.shared import Policy
+from mainspring.permissions.policy import Asked
 from mainspring.settings.mcp_rules import refusal as server_refusal
 from mainspring.settings.mcp_rules import url_matches
 from mainspring.settings.model_rules import refusal
@@ -232,6 +234,24 @@ def test_the_administrators_allow_rules_alone(stage: Stage) -> None:
         ("allow", "Read"),
         ("deny", "Bash(mv)"),
     ]
+
+
+def test_a_rule_of_the_session_is_no_rule_of_the_administrator(stage: Stage) -> None:
+    """Such as one that a client adds with its answer, or one that a resumed session had."""
+    stage.say("administrator", {"allowManagedPermissionRulesOnly": True, "permissions": {"allow": ["Bash(ls)"]}})
+    gate = rights.new_gate(parse([]), stage.load(), str(stage.project), str(stage.base), ())
+    standing = Policy("default", rules=("allow Bash(touch x)", "deny Read"))
+    found = gate.policy(standing).rules
+    assert ([str(rule.text) for rule in found.allow], len(found.deny)) == (["Bash(ls)"], 1)
+    asked = Asked("Bash", {"command": "touch x"}, str(stage.project))
+    assert gate.suggestions(asked, standing) == ()
+
+
+def test_a_host_that_the_session_allows_is_none_of_the_administrators(stage: Stage) -> None:
+    stage.say("administrator", {"sandbox": {"network": {"allowManagedDomainsOnly": True}}})
+    gate = rights.new_gate(parse([]), stage.load(), str(stage.project), str(stage.base), ())
+    standing = Policy("default", rules=("allow WebFetch(domain:x.test)", "allow Bash(ls)"))
+    assert [str(rule.text) for rule in gate.policy(standing).rules.allow] == ["Bash(ls)"]
 
 
 @pytest.mark.setting("sandbox.network.allowManagedDomainsOnly")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from mainspring.assembly.options import Options, StartError
 from mainspring.settings.home import from_home, users_folder
@@ -37,7 +37,19 @@ def new_gate(options: Options, settings: Settings, cwd: str, home: str, ours: tu
         home=home,
         ours=ours,
         trusted=trusted,
+        counts=counts_in(settings),
     )
+
+
+def counts_in(settings: Settings) -> Callable[[Written], bool]:
+    """Whether a rule of the session has a say: one that allows what only the administrator may allow has none."""
+
+    def counts(rule: Written) -> bool:
+        if settings.permissions.managed_only and rule.behavior == "allow":
+            return False
+        return not (settings.sandbox.managed_domains_only and opens_web(rule))
+
+    return counts
 
 
 def check_names(options: Options, settings: Settings) -> None:

@@ -67,6 +67,10 @@ def _yes() -> bool:
     return True
 
 
+def _every(rule: Written) -> bool:  # noqa: ARG001  # all of them alike
+    return True
+
+
 class Gate:
     def __init__(  # noqa: PLR0913  # keywords, nearly all of them
         self,
@@ -77,13 +81,16 @@ class Gate:
         ours: tuple[str, ...] = (),
         classifier: Classifier | None = None,
         trusted: Callable[[], bool] = _yes,
+        counts: Callable[[Written], bool] = _every,
     ) -> None:
-        """`trusted`: whether what the repository brings may run; asked when the first call is decided."""
+        """`trusted`: whether what the repository brings may run; asked when the first call is decided. `counts`:
+        whether a rule that was added in the session has a say; the administrator may keep all allow rules to himself.
+        """
         self._written = written
         self._folders, self._home, self._ours = folders, home, ours
         self._classifier = classifier
         self.sandbox: Walled | None = None
-        self._trusted = trusted
+        self._trusted, self._counts = trusted, counts
         self._made: tuple[str, tuple[str, ...], Policy] | None = None
 
     def set_folders(self, folders: tuple[str, ...]) -> None:
@@ -101,7 +108,8 @@ class Gate:
         from mainspring.permissions.rules import Rules, Source, parse
 
         rules = Rules()
-        for one in (*self._written, *[session_rule(text) for text in standing.rules]):
+        added = [session_rule(text) for text in standing.rules]
+        for one in (*self._written, *[rule for rule in added if self._counts(rule)]):
             rules = rules.and_also(parse(**{one.behavior: (one.text,)}, source=Source(one.source), base=one.base))
         root = self._folders[0] if self._folders else ""  # where the session began
         return Policy(
@@ -131,7 +139,8 @@ class Gate:
     def suggestions(self, asked: Asked, standing: Standing, paths: Paths | None = None) -> tuple[Suggestion, ...]:
         from mainspring.permissions.suggest import suggestions
 
-        return suggestions(asked, self._beside_sandbox(asked, self.policy(standing)), paths or self._paths)
+        offered = suggestions(asked, self._beside_sandbox(asked, self.policy(standing)), paths or self._paths)
+        return offered if all(self._counts(session_rule(f"allow {one.rule}")) for one in offered) else ()
 
     def suggested_mode(self, asked: Asked, standing: Standing, paths: Paths | None = None) -> Mode | None:
         from mainspring.permissions.suggest import suggested_mode
