@@ -371,7 +371,7 @@ def nonce_of(loaded: Loaded | None) -> str:
 
 def surroundings_of(parts: Parts, driven: Driven | None) -> Surroundings:
     found = around(Site(parts.options, parts.environment, parts.cwd, parts.gate, parts.kit, parts.settings))
-    found.nonce = parts.config.nonce
+    found.nonce = parts.kit.place.nonce = parts.config.nonce
     if driven is not None and driven.skills is not None:
         found.tell_only(driven.skills)
     if driven is not None and driven.place_apart and not parts.system[0]:  # our own prompt: another does not tell it

@@ -54,7 +54,10 @@ def trust(options: Options) -> int:
             place = trusting.give(folder, os.environ)
             print(f"'{place}' is trusted: its settings, hooks, servers, agents and skills take effect from now on")
     except OSError as error:
-        raise StartError(str(error)) from None
+        if error.filename not in (None, ".") or error.strerror is None:
+            raise StartError(str(error)) from None
+        home = trusting.homes(os.environ)[0]  # written from its descriptor, so the error does not name it
+        raise StartError(f"the list of trusted folders in '{home}' cannot be written: {error.strerror}") from None
     return 0
 
 

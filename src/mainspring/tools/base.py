@@ -100,6 +100,7 @@ class Place:
         self.environ = os.environ if environ is None else environ  # of the session; None: of the process
         self.folders = folders  # that were added to the first one
         self.spill = spill  # a folder of our own for what is too long to be shown; empty: nothing is stored
+        self.nonce = ""  # by which the model knows our reminders; empty: there is none
         self.keep: Callable[[Resolved], None] | None = None  # before a file is changed, in the thread that does it
         self._read: ReadSet | None = None
         self._read_log = ""

@@ -27,5 +27,23 @@ def fitted(made: Answer, most: int, place: Place, call_id: str) -> Answer:
     return replace(made, content=(Text(both_ends(whole, most, stored, head=head)), *others))
 
 
+MARKER = "reminder"
+HIDDEN = "........"
+
+
+def without_nonce(made: Answer, nonce: str) -> Answer:
+    """A program that the model runs can read the session's file, and so can the model: what they print must not pass
+    for a reminder of ours. Only the nonce in it is altered, and only beside what looks like one (settled 39)."""
+    if not nonce or not any(nonce in part.text for part in made.content if isinstance(part, Text)):
+        return made
+    if MARKER not in made.text.lower():
+        return made
+    content = [
+        replace(part, text=part.text.replace(nonce, HIDDEN)) if isinstance(part, Text) else part
+        for part in made.content
+    ]
+    return replace(made, content=tuple(content))
+
+
 def _readable(part: Content) -> Content:
     return replace(part, text=without_nul(part.text)) if isinstance(part, Text) else part

@@ -19,7 +19,7 @@ from mainspring.hooks.points import Point
 from mainspring.secrets.held import is_in
 from mainspring.tools.base import CRASHED, INTERRUPTED, Answer, is_answer
 from mainspring.tools.consent import decide
-from mainspring.tools.fitting import fitted
+from mainspring.tools.fitting import fitted, without_nonce
 from mainspring.tools.inputs import KEY_IN_INPUT, MOST_DEEP, deeper_than, take
 from mainspring.tools.passage import Done, Passage, wrong
 from mainspring.tools.pipeline_results import in_place, output_of, response
@@ -155,4 +155,5 @@ async def walk(passage: Passage) -> Done:
         if answer is not None:
             break
     assert answer is not None  # the last step has one
+    answer = without_nonce(answer, passage.place.nonce)
     return Done(answer, passage.denied, passage.stop, passage.context, tuple(times))
