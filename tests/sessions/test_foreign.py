@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mainspring import open_run
 from mainspring.core.messages import Origin, User
 from mainspring.core.view import view
@@ -120,6 +122,24 @@ def test_a_line_behind_a_torn_one_is_read(tmp_path: Path) -> None:
     with file.open("ab") as end:
         end.write(b'{"type":"user","uuid":"torn","mess\n')
     add(file, line("user", 1, leaf, "theirs"), line("assistant", 2, number(1), "their reply"))
+    assert seen(load(file))[2:] == ["theirs", "their reply"]
+
+
+TORN = [
+    b'{"type":"mainspring","v":1,"event":{"type":"Repl',
+    b'{"type":"user","uuid":"torn","message":{"role":"user","content":[{"type":"text","text":"half \\"{ a',
+    b'{"type":"assistant","uuid":"torn","message":{"content":[{"type":"tool_use","input":{"a":1',
+]
+
+
+@pytest.mark.parametrize("torn", TORN)
+def test_a_line_that_is_glued_to_a_torn_one_is_read(tmp_path: Path, torn: bytes) -> None:
+    """A crash has left half a line of ours, and the other program appends its own to it."""
+    file, leaf = ours(tmp_path)
+    with file.open("ab") as end:
+        end.write(torn)
+    result = line("assistant", 2, number(1), "their reply")
+    add(file, line("user", 1, leaf, "theirs", toolUseResult={"type": "x", "inner": {"type": "user"}}), result)
     assert seen(load(file))[2:] == ["theirs", "their reply"]
 
 

@@ -7,6 +7,7 @@ cannot read today may be read by a person tomorrow.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +26,10 @@ _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\0"
 _START = b'{"type":"'
 _GLUED = ("custom-title", "ai-title", "tag", "last-prompt")  # what a client may write behind a torn line
+_MESSAGE = re.compile(rb'\{"(?:parentUuid|logicalParentUuid|type|uuid)":')  # the beginning of a client's message
+_MESSAGES = frozenset({"user", "assistant", "system", "attachment"})
+_BEFORE_A_VALUE = (b":", b",", b"[")
+MOST_GLUED = 50  # beginnings that are tried
 
 
 class Reader:
@@ -92,7 +97,18 @@ class Reader:
         return line
 
     def _glued(self, data: bytes) -> Line | None:
-        """A title or a tag that a client has appended to a line that a crash had torn."""
+        """What a client has appended to a line that a crash had torn: a message, a title or a tag. Within a string
+        there is no bare quote, so what begins like a line and is whole up to the end is one, unless it could be a value
+        within the torn line: a model chooses what stands there."""
+        for begin in [found.start() for found in _MESSAGE.finditer(data, 1)][:MOST_GLUED]:
+            try:
+                line = (
+                    None if data[max(0, begin - 64) : begin].rstrip().endswith(_BEFORE_A_VALUE) else parse(data[begin:])
+                )
+            except Unreadable:
+                continue
+            if line is not None and line.uuid and line.type in _MESSAGES:
+                return line
         begin = data.rfind(_START)
         try:
             line = parse(data[begin:]) if begin > 0 else None
