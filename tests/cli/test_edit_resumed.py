@@ -190,7 +190,14 @@ def test_a_file_that_a_hook_changed_after_an_edit_is_refused(serve: Serve) -> No
 
 
 def test_a_notebook_that_was_read(serve: Serve) -> None:
-    cell = {"cell_type": "code", "id": "c1", "metadata": {}, "outputs": [], "execution_count": None, "source": "1"}
+    cell: dict[str, Any] = {
+        "cell_type": "code",
+        "id": "c1",
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+        "source": "1",
+    }
     book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     given = {"notebook_path": "a.ipynb", "cell_id": "c1", "new_source": "2"}
     change = {"type": "tool_use", "id": "toolu_nb", "name": "NotebookEdit", "input": given}

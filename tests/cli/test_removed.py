@@ -6,7 +6,10 @@ import json
 from typing import Any
 
 from cli.stage import Serve, Stage, frames
+from cli.terminal import SitAt, sit_at
 from mainspring.simulator.replies import Say
+
+__all__ = ["sit_at"]  # a fixture
 
 
 def removing(serve: Serve, by: str) -> Stage:
@@ -47,3 +50,11 @@ def test_one_that_was_replaced_stays_as_it_is(serve: Serve) -> None:
     [file] = stage.sessions()
     assert (done.stdout, file.read_text()) == (b"Done.\n", "theirs\n")
     assert b"another file has taken its place): from here on nothing of this session is stored" in done.stderr
+
+
+def test_a_terminal_shows_it(serve: Serve, sit_at: SitAt) -> None:
+    stage = removing(serve, "rm {home}/projects/*/*.jsonl")
+    terminal = sit_at(stage)
+    terminal.see("Mode: default.")
+    terminal.type("go\r")
+    assert "was removed while this session was using it: it was written again" in terminal.see("]\n> ")

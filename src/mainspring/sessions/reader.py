@@ -100,15 +100,16 @@ class Reader:
         """What a client has appended to a line that a crash had torn: a message, a title or a tag. Within a string
         there is no bare quote, so what begins like a line and is whole up to the end is one, unless it could be a value
         within the torn line: a model chooses what stands there."""
-        for begin in [found.start() for found in _MESSAGE.finditer(data, 1)][:MOST_GLUED]:
+        for found in [*_MESSAGE.finditer(data, 1)][:MOST_GLUED]:
+            begin = found.start()
+            if data[max(0, begin - 64) : begin].rstrip().endswith(_BEFORE_A_VALUE):
+                continue
             try:
-                line = (
-                    None if data[max(0, begin - 64) : begin].rstrip().endswith(_BEFORE_A_VALUE) else parse(data[begin:])
-                )
+                message = parse(data[begin:])
             except Unreadable:
                 continue
-            if line is not None and line.uuid and line.type in _MESSAGES:
-                return line
+            if message.uuid and message.type in _MESSAGES:
+                return message
         begin = data.rfind(_START)
         try:
             line = parse(data[begin:]) if begin > 0 else None
