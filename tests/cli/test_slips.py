@@ -230,6 +230,26 @@ def test_what_a_flag_has_wrong_is_no_result(serve: Serve) -> None:
     assert (done.returncode, done.stdout) == (1, b"")
 
 
+@pytest.mark.parametrize(
+    ("matcher", "slip"),
+    [
+        ("Bsh", "there is no tool 'Bsh'. Did you mean 'Bash'?"),
+        ("Edit|Wrte", "there is no tool 'Wrte'. Did you mean 'Write'?"),
+        ("Edit|MultiEdit|Write", ""),
+        ("mcp__server__tool", ""),
+        ("Ba.*", ""),
+        ("*", ""),
+        ("", ""),
+    ],
+)
+def test_a_hook_that_matches_no_tool_is_told(serve: Serve, matcher: str, slip: str) -> None:
+    stage = serve(Say.of("Hi."))
+    hook = {"matcher": matcher, "hooks": [{"type": "command", "command": "true"}]}
+    file = settings(stage, hooks={"PreToolUse": [hook], "SessionStart": [{**hook, "matcher": "startup"}]})
+    lines = [f"{file}: the matcher '{matcher}' of 'hooks.PreToolUse[0].hooks[0]': {slip}"] if slip else []
+    assert told(stage.run("-p", "hi")) == lines
+
+
 # --- heads of skills, commands and styles ---------------------------------------------------------------------
 
 

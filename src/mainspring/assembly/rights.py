@@ -55,7 +55,9 @@ def counts_in(settings: Settings) -> Callable[[Written], bool]:
 def check_names(options: Options, settings: Settings) -> None:
     given = settings.permissions
     of_flags = (options.allowed_tools, options.disallowed_tools, options.tools, options.model, options.fallback_model)
-    if any(of_flags) or given.deny or given.ask or given.allow or settings.model:  # else there is nothing to look at
+    if (
+        any(of_flags) or given.deny or given.ask or given.allow or settings.model or settings.hooks
+    ):  # else there is nothing to look at
         from mainspring.assembly.slips import tell_of_slips
 
         tell_of_slips(options, settings)

@@ -23,13 +23,18 @@ OTHER_TOOLS = frozenset((
     "EnterWorktree", "ExitWorktree", "KillBash", "LS", "LSP", "MultiEdit", "NotebookRead", "PowerShell", "SlashCommand",
     "TaskGet", "TaskOutput", "TaskStop", "TodoRead", "TodoWrite",
 ))  # fmt: skip
+OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest")  # hooks with a tool to match
 ALIASES = ("sonnet", "opus", "haiku", "fable", "default")
 
 
 def tell_of_slips(options: Options, settings: Settings) -> None:
     """Raises `StartError` where it can be nothing else."""
     check_tools(options)
-    told = [*slips_in_rules(options, settings), *slips_in_models(options, settings)]
+    told = [
+        *slips_in_rules(options, settings),
+        *slips_in_matchers(options, settings),
+        *slips_in_models(options, settings),
+    ]
     for words in told[:MOST_TOLD]:
         options.tell(words)
     if len(told) > MOST_TOLD:
@@ -61,6 +66,16 @@ def slips_in_rules(options: Options, settings: Settings) -> Iterator[str]:
         for text in texts:
             if slip := slip_in(text, options) if looks_right(text) else broken(text, flag):
                 yield f"'{flag} {text}': {slip}"
+
+
+def slips_in_matchers(options: Options, settings: Settings) -> Iterator[str]:
+    """A guard for a tool that is not there guards nothing. Patterns are left alone: they may mean anything."""
+    for hook in settings.hooks:
+        names = hook.matcher.split("|")
+        if hook.event not in OF_TOOLS or not all(name.replace("_", "").isalnum() for name in names):
+            continue
+        for slip in filter(None, [slip_in(name, options) for name in names]):
+            yield f"{hook.origin.place}: the matcher '{hook.matcher}' of '{hook.entry}': {slip}"
 
 
 def slip_in(rule: str, options: Options) -> str:

@@ -9,7 +9,7 @@ from mainspring.assembly import rights
 from mainspring.assembly.broken_rules import broken_rules
 from mainspring.assembly.options import Options, StartError
 from mainspring.assembly.settings import settings_of
-from mainspring.assembly.slips import slips_in_rules
+from mainspring.assembly.slips import slips_in_matchers, slips_in_rules
 from mainspring.cli import trusting
 from mainspring.engine.shared import Policy
 from mainspring.processes.paths import resolve
@@ -31,6 +31,7 @@ def config(options: Options) -> int:
     lines = origins(settings)
     lines += [f"{problem.kind}: {problem}. The way out: {way_out}" for problem, way_out in broken_rules(settings)]
     lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_rules(options, settings)]
+    lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_matchers(options, settings)]
     print("\n".join(lines) if lines else "nothing is set: everything has its default. See docs/settings.md")
     if refusal is not None:
         options.tell("nothing starts here: see 'refused' above")
