@@ -291,6 +291,21 @@ def test_f1_what_changes_on_the_disk_is_seen_by_the_next_decision(tree: Path) ->
     assert decided() == ["ask"] * 4
 
 
+def test_f1_a_working_folder_counts_as_it_was_when_it_was_added(tree: Path) -> None:
+    """`way` leads to `work`. With `reached`, where it leads now is not asked."""
+    way, work = str(tree / "way"), str(tree / "work")
+    policy = Policy(Rules(), Mode.ACCEPT_EDITS, folders=(way,), home=str(tree / "home"), reached=(way, work))
+
+    def decided() -> list[str]:
+        calls = [Asked(tool, {"file_path": "src/a.py"}, way) for tool in ("Read", "Edit")]
+        return [decide(one, policy, resolve).decision for one in calls]
+
+    assert decided() == ["allow"] * 2
+    (tree / "way").unlink()
+    (tree / "way").symlink_to(tree / "out")
+    assert decided() == ["ask"] * 2
+
+
 # --- properties --------------------------------------------------------------------------------------------------
 
 NAME = st.text("ab.*[]\\ ", min_size=1, max_size=4).filter(lambda name: name.strip("."))

@@ -28,8 +28,10 @@ from mainspring.processes.output import create
 from mainspring.processes.paths import PathRefused, resolve
 from mainspring.processes.spill import Shelf
 from mainspring.tools import putting_back
+from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate
 from mainspring.tools.keeping import Look, look
+from mainspring.tools.shell_script import move
 from tools.swap_runs import AS, Search, check, run
 from tools.swapping import CALLS, Pipeline, Swapped, leaks, leaks_in, told
 
@@ -83,6 +85,46 @@ def test_a_link_that_was_there_is_followed_and_decided_on_where_it_leads(tmp_pat
     done = played(stage, pipeline, name, input)
     assert done.answer.is_error is (what == "Read what is missing"), done.answer.text
     assert asked == []
+
+
+class Refusing(Pipeline):
+    """Nobody grants anything that was not granted before."""
+
+    async def ask(self, text: str, about: Any = None) -> str:
+        return "deny"
+
+
+@pytest.mark.parametrize("what", CALLS)
+@pytest.mark.parametrize("granted", ["the shell's folder", "a further folder", "the first folder"])
+def test_a_working_folder_that_is_swapped_grants_nothing_where_it_leads_now(
+    tmp_path: Path, what: str, granted: str
+) -> None:
+    """It counts as it was when it was made one, also for calls that come long after the swap."""
+    name, input = CALLS[what]
+    stage = Swapped(tmp_path / "stage")
+    root = stage.work / "d" if granted == "the first folder" else stage.work
+    pipeline = Refusing(root, mode="acceptEdits")
+    if granted == "the shell's folder":
+        pipeline.hands.place.cwd = str(stage.work / "d")
+    elif granted == "a further folder":
+        pipeline.hands.gate.set_folders((str(stage.work), str(stage.work / "d")))
+    stage.swap()
+    for seen in (input, {key: str(value).removeprefix("d/") for key, value in input.items() if value != "d"}):
+        done = asyncio.run(pipeline.call(name, seen))
+        assert stage.untouched()
+        assert not leaks(done), told(done)
+
+
+def test_a_shell_does_not_move_to_where_a_swapped_folder_leads(tmp_path: Path) -> None:
+    stage = Swapped(tmp_path / "stage")
+    place = Place(str(stage.work), folders=(str(stage.work / "d"),))
+    first = Place(str(stage.work / "d"))
+    assert move(place, str(stage.work / "d")) == ""
+    (stage.out / "g").mkdir()
+    stage.swap()
+    assert "was reset" in move(place, str(stage.out / "g"))
+    assert place.cwd == str(stage.work)
+    assert "was reset" in move(first, str(stage.out / "g"))
 
 
 # --- a command in the sandbox that never stops swapping; tests/long has more of it -----------------------------------

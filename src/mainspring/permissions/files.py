@@ -159,11 +159,14 @@ class Files:
         return "" if reason is None else f"'{ask.path}' is protected: {reason}"
 
     def _inside(self, names: list[tuple[str, ...]]) -> bool:
-        folders = _as_components(self.cwd, self.policy.folders)
+        held = self.policy.reached
+        folders = _as_components((self.cwd, *self.policy.folders) if held is None else (*self.policy.folders, *held))
         if len(names) == 1 and names[0][: len(folders[0])] == folders[0]:
             return True  # no links, in the first folder: the usual case
         if _within(names, folders):
             return True
+        if held is not None:
+            return False
         # The folder itself may be a link, or lie behind one: then its real name counts, too.
         further = [self.names(folder) for folder in {self.cwd, *self.policy.folders}]
         return _within(names, [*folders, *[patterns.components(name) for found in further for name in found]])
@@ -390,8 +393,8 @@ def _tops(paths: set[str]) -> tuple[str, ...]:
 
 # Of texts alone, so they may be kept: where things really lie is asked anew for each decision.
 @lru_cache(maxsize=256)
-def _as_components(cwd: str, folders: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    return tuple([patterns.components(folder) for folder in dict.fromkeys((cwd, *folders))])
+def _as_components(folders: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    return tuple([patterns.components(folder) for folder in dict.fromkeys(folders)])
 
 
 @lru_cache(maxsize=1_024)

@@ -34,6 +34,9 @@ class Policy(Value):
     root: str = ""  # where the session began: rules are seen from there, wherever a shell has gone since
     reads_enforced: bool = False  # a sandbox hides from commands what rules keep from being read
     trusted: bool = True  # whether what a repository brings may run, as its configuration of git does
+    # Every name that the folders had when they were added: a command may put a link in the place of one later, and
+    # where that leads nobody has allowed. None: nobody has looked, so the names of now count, the current one's too.
+    reached: tuple[str, ...] | None = None
 
 
 class Asked(Value):

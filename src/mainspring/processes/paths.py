@@ -57,6 +57,14 @@ def resolve(path: str, cwd: str, *, home: str | None = None) -> Resolved:
     return Resolved(path, walk.here, tuple(dict.fromkeys(walk.via)), walk.kind())
 
 
+def names(path: str) -> tuple[str, ...]:
+    """Every name of an absolute path; none if it leads nowhere."""
+    try:
+        return resolve(path, "/").names
+    except PathRefused:
+        return ()
+
+
 class Resolutions:
     """The paths of one tool call, each resolved once: the permission rules decide on what the tool then opens."""
 

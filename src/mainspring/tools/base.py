@@ -95,10 +95,11 @@ class Place:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.root = cwd  # where the session began
+        self.real = os.path.realpath(cwd)  # where that was: a link may take its place later
         self.cwd = cwd
         self.home = home
         self.environ = os.environ if environ is None else environ  # of the session; None: of the process
-        self.folders = folders  # that were added to the first one
+        self.folders = folders  # that were added to the first one; without links
         self.spill = spill  # a folder of our own for what is too long to be shown; empty: nothing is stored
         self.nonce = ""  # by which the model knows our reminders; empty: there is none
         self.keep: Callable[[Resolved], None] | None = None  # before a file is changed, in the thread that does it

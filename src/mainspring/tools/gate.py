@@ -87,15 +87,20 @@ class Gate:
         whether a rule that was added in the session has a say; the administrator may keep all allow rules to himself.
         """
         self._written = written
-        self._folders, self._home, self._ours = folders, home, ours
+        self._home, self._ours = home, ours
+        self._reached: dict[str, tuple[str, ...]] = {}
         self._classifier = classifier
         self.sandbox: Walled | None = None
         self._trusted, self._counts = trusted, counts
         self._made: tuple[str, tuple[str, ...], Policy] | None = None
+        self.set_folders(folders)
 
     def set_folders(self, folders: tuple[str, ...]) -> None:
         """The working folders, from now on; the first one stays what it was."""
+        from mainspring.processes.paths import names
+
         self._folders, self._made = folders, None
+        self._reached = {one: self._reached.get(one) or names(one) for one in folders}
 
     def policy(self, standing: Standing) -> Policy:
         made = self._made
@@ -116,6 +121,7 @@ class Gate:
             rules,
             Mode(standing.mode),
             folders=self._folders,
+            reached=tuple([name for found in self._reached.values() for name in found]) if self._folders else None,
             home=self._home,
             ours=self._ours,
             root=root,

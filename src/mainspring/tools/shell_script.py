@@ -69,7 +69,7 @@ def move(place: Place, folder: str) -> str:
     """Where the next command starts. A note for the model if that is not where this one ended."""
     if not folder or not os.path.isdir(folder) or folder == os.path.realpath(place.cwd):  # noqa: PTH112
         return ""
-    if any(within(folder, os.path.realpath(root)) for root in (place.root, *place.folders)):
+    if any(within(folder, root) for root in (place.real, *place.folders)):
         place.cwd = folder
         return ""
     place.cwd = place.root
