@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,11 +48,12 @@ def test_nothing_from_outside_is_mounted_where_it_could_be_written(base: Path) -
 
     async def main() -> list[Ended]:
         children = Children(around=box.sandbox.around)
+        sub = os.open(box.work / "d/sub", os.O_PATH | os.O_CLOEXEC)  # soon its name may be any of two
         swapper = asyncio.create_task(children.run(box.job("/usr/bin/python3 -I swapper.py")))
         while not (box.work / "ready").exists():  # noqa: ASYNC110  # another process makes it
             await asyncio.sleep(0.01)
-        made = [folder for folder in (box.work / "d", box.work / "link") if not folder.is_symlink()]
-        (made[0] / "sub/.git").mkdir()  # later than the swapper began: for it, it is no protected place
+        os.mkdir(".git", dir_fd=sub)  # later than the swapper began: for it, it is no protected place
+        os.close(sub)
         ended = [await children.run(box.job(f"touch d/{n} d/sub/{n} link/{n} link/sub/{n}")) for n in range(COMMANDS)]
         (box.work / "stop").touch()
         await swapper
