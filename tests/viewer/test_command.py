@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from mainspring.assembly.options import Options, StartError
-from mainspring.cli.trace_command import trace
-from mainspring.sessions.places import folder_of
+from mainspring.cli.trace_command import trace, write_whole
+from mainspring.sessions.places import draft_of, folder_of
 from viewer.stage import ID, story
 
 
@@ -53,6 +53,16 @@ def test_json_is_the_whole_and_then_a_span_a_line(home: Path, capsys: pytest.Cap
     head, *spans = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (head["id"], head["spans"]) == (ID, len(spans))
     assert {span["kind"] for span in spans} >= {"run", "model", "tool", "question", "agent", "compaction", "retry"}
+
+
+def test_html_is_not_written_through_a_link_that_lies_there(home: Path, tmp_path: Path) -> None:
+    """A command in the sandbox can guess the name under which the file is begun."""
+    file, mine = tmp_path / "trace.html", tmp_path / "mine"
+    mine.write_text("mine")
+    Path(draft_of(file)).symlink_to(mine)
+    with pytest.raises(FileExistsError):
+        write_whole(str(file), b"data")
+    assert (mine.read_text(), file.exists()) == ("mine", False)
 
 
 def test_html_is_written_whole_and_for_its_owner(

@@ -115,7 +115,7 @@ def as_html(made: Trace, options: Options) -> int:
 def write_whole(file: str, data: bytes) -> None:
     """Whole or not at all; what a session holds is for its owner."""
     draft = draft_of(file)
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE)  # what has that name is not ours
     try:
         with open(fd, "wb") as opened:  # noqa: PTH123  # a descriptor
             opened.write(data)
