@@ -209,6 +209,23 @@ def test_what_it_reads_and_where_it_goes_is_its_own(serve: Serve) -> None:
     assert (stage.folder / "a.txt").read_text() == FILE
 
 
+def test_it_begins_where_its_session_is_and_can_go_anywhere_in_the_working_folder(serve: Serve) -> None:
+    stage, cast = staged(
+        serve,
+        MAIN=[Say.of(tool_use("Bash", "c", command="cd sub")), Say.of(agent("GO")), Say.of("ok")],
+        GO=[
+            Say.of(tool_use("Bash", "u", command="pwd; cd ../other")),
+            Say.of(tool_use("Bash", "d", command="pwd")),
+            Say.of("done"),
+        ],
+    )
+    (stage.folder / "sub").mkdir()
+    (stage.folder / "other").mkdir()
+    run(stage, "--allowedTools", "Bash")
+    first, second = [told(one)[-1].strip() for one in cast.of("GO")[1:]]
+    assert (first, second) == (f"{stage.folder}/sub", f"{stage.folder}/other")
+
+
 def test_what_is_known_of_our_kinds_without_loading_them_is_true() -> None:
     """The catalog, the first frame and the rules know them by heart, so that a start need not load them."""
     assert listing(agents.OURS.values()) == KINDS

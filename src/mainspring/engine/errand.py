@@ -129,7 +129,7 @@ class Errand:
         above, agent = self._home.hands, (self.id, self._kind.name)
         place = Place(above.place.cwd, home=above.place.home, folders=above.place.folders, spill=above.place.spill)
         place.nonce = above.place.nonce
-        place.root = above.place.root
+        place.root, place.real = above.place.root, above.place.real
         offers = [one for name, one in above.offers.items() if self._may_have(name)]
         attended = above.attended and (not self._background or self._home.ask is not None)
         hands = Hands(offers, place=place, gate=above.gate, hooks=above.hooks, attended=attended, agent=agent)
