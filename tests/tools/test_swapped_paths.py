@@ -87,6 +87,25 @@ def test_a_link_that_was_there_is_followed_and_decided_on_where_it_leads(tmp_pat
     assert asked == []
 
 
+SPELLED = (None, ".", "./", "../d", "../d/", "../d/.", "//../d")
+SEARCHES = [("Glob", {"pattern": "**/*"}), ("Grep", {"pattern": "word", "output_mode": "content"})]
+
+
+@pytest.mark.parametrize("path", SPELLED)
+@pytest.mark.parametrize(("name", "input"), SEARCHES)
+def test_however_the_folder_is_spelled(tmp_path: Path, name: str, input: dict[str, Any], path: str | None) -> None:
+    """The rules and the tool speak of one resolution, also where no path is given."""
+    stage = Swapped(tmp_path / "stage")
+    pipeline = Pipeline(stage.work, stage.swap, f"ask {name}")
+    pipeline.hands.place.cwd = str(stage.work / "d")
+    if path is not None and path.startswith("//"):
+        path = f"{stage.work}/d{path}"
+    done = asyncio.run(pipeline.call(name, input if path is None else {**input, "path": path}))
+    assert (stage.work / "d").is_symlink(), "nobody was asked"
+    assert not leaks(done), told(done)
+    assert "changed after the permission check" in done.answer.text
+
+
 class Refusing(Pipeline):
     """Nobody grants anything that was not granted before."""
 
