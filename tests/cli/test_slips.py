@@ -178,6 +178,24 @@ def test_a_folder_that_is_not_there_is_told_if_settings_name_it(serve: Serve) ->
     assert done.stdout == b"Hi.\n"
 
 
+def test_a_folder_of_the_settings_that_a_command_may_have_swapped_for_a_link(serve: Serve) -> None:
+    """The sandbox lets commands write in the working folders, so a link there is nobody's word for where it leads."""
+    write = {"type": "tool_use", "id": "a", "name": "Write", "input": {"file_path": "../elsewhere/a", "content": "x"}}
+    stage = serve(Say.of(write), Say.of("Done."))
+    elsewhere = stage.folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    (stage.folder / "docs").symlink_to("../elsewhere")
+    named = {"permissions": {"defaultMode": "acceptEdits", "additionalDirectories": ["docs"]}}
+    file = settings(stage, **named, sandbox={"filesystem": {"allowWrite": [f"{stage.folder}/docs"]}})
+    done = stage.run("-p", "hello")
+    assert [line.replace(f"{stage.folder}/docs", "docs") for line in told(done)] == [
+        f"{file}: '{key}' has 'docs', which is a link to '{elsewhere}' now. It is left out, because a command may have "
+        "made the link: name that folder itself, if you mean it"
+        for key in ("permissions.additionalDirectories", "sandbox.filesystem.allowWrite")
+    ]
+    assert list(elsewhere.iterdir()) == []
+
+
 # --- over the pipe --------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -163,6 +163,14 @@ def new_sandboxing(
     def paths(entries: tuple[Entry, ...]) -> tuple[str, ...]:
         return rights.sandbox_paths(entries, place.root, place.home) if entries else ()
 
+    def writable() -> Iterator[str]:
+        for entry in settings.sandbox.writable:
+            found = paths((entry,))
+            out = rights.leading_out(found, (place.root, *place.folders))
+            for path in out:
+                options.tell(rights.left_out(entry.origin.place, "sandbox.filesystem.allowWrite", path, out[path]))
+            yield from [path for path in found if path not in out and os.path.isdir(path)]  # noqa: PTH112
+
     ground = Ground(
         settings.sandbox,
         folders=(place.root, *place.folders),
@@ -171,7 +179,7 @@ def new_sandboxing(
         policy=lambda: gate.policy(Policy()),
         unreadable=lambda: gate.unreadable(place.root, Policy()),
         masked=(*((f"{home}/{FILE_NAME}",) if home else ()), *paths(settings.sandbox.unreadable)),
-        writable=tuple([path for path in paths(settings.sandbox.writable) if os.path.isdir(path)]),  # noqa: PTH112
+        writable=tuple(dict.fromkeys(writable())),
         read_only=paths(settings.sandbox.read_only),
         tell=options.tell,
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from mainspring.assembly.options import Options, StartError
+from mainspring.processes.paths import within
 from mainspring.settings.home import from_home, users_folder
 from mainspring.settings.values import Entry, Settings, Source
 from mainspring.tools.gate import Gate, Written
@@ -125,8 +126,31 @@ def base(entry: Entry, cwd: str) -> str:
 
 def folders(options: Options, settings: Settings, cwd: str, home: str) -> tuple[str, ...]:
     """Those that were added to the working folder."""
-    named = (*options.add_dir, *[entry.text for entry in settings.permissions.directories])
-    return tuple(dict.fromkeys([real(folder, cwd, home) for folder in named]))
+    named = [real(folder, cwd, home) for folder in options.add_dir]
+    listed = [spelled(entry.text, cwd, home) for entry in settings.permissions.directories]
+    out = leading_out(listed, (cwd, *named))
+    return tuple(dict.fromkeys([*named, *[os.path.realpath(path) for path in listed if path not in out]]))
+
+
+def leading_out(paths: Iterable[str], tops: tuple[str, ...]) -> dict[str, str]:
+    """Those that lie in a working folder by their names, and elsewhere in truth, with where that is. A command in the
+    sandbox can have put a link in their place, in this session or an earlier one."""
+    known = [name for top in tops for name in (top, os.path.realpath(top))]
+    out: dict[str, str] = {}
+    for path in sorted(paths):  # a folder before what is in it
+        name, found = os.path.normpath(path), os.path.realpath(path)
+        if any(within(name, top) for top in known) and not any(within(found, top) for top in known):
+            out[path] = found
+        else:
+            known += [name, found]
+    return out
+
+
+def left_out(origin: str, key: str, text: str, found: str) -> str:
+    return (
+        f"{origin}: '{key}' has '{text}', which is a link to '{found}' now. It is left out, because a command may have "
+        "made the link: name that folder itself, if you mean it"
+    )
 
 
 def check_folders(options: Options, settings: Settings, cwd: str, home: str) -> None:
@@ -134,8 +158,13 @@ def check_folders(options: Options, settings: Settings, cwd: str, home: str) -> 
     for folder in options.add_dir:
         if not os.path.isdir(real(folder, cwd, home)):  # noqa: PTH112  # pathlib takes 8 ms
             raise StartError(f"'--add-dir {folder}': there is no such folder")
-    for entry in settings.permissions.directories:
-        if not os.path.isdir(real(entry.text, cwd, home)):  # noqa: PTH112
+    entries = settings.permissions.directories
+    named = [real(folder, cwd, home) for folder in options.add_dir]
+    out = leading_out([spelled(entry.text, cwd, home) for entry in entries], (cwd, *named))
+    for entry in entries:
+        if found := out.get(spelled(entry.text, cwd, home)):
+            options.tell(left_out(entry.origin.place, "permissions.additionalDirectories", entry.text, found))
+        elif not os.path.isdir(real(entry.text, cwd, home)):  # noqa: PTH112
             options.tell(
                 f"{entry.origin.place}: 'permissions.additionalDirectories' has '{entry.text}', and there is no such "
                 "folder"
@@ -143,7 +172,11 @@ def check_folders(options: Options, settings: Settings, cwd: str, home: str) -> 
 
 
 def real(folder: str, cwd: str, home: str) -> str:
-    return os.path.realpath(os.path.join(cwd, expanded(folder, home)))  # noqa: PTH118
+    return os.path.realpath(spelled(folder, cwd, home))
+
+
+def spelled(folder: str, cwd: str, home: str) -> str:
+    return os.path.join(cwd, expanded(folder, home))  # noqa: PTH118
 
 
 def expanded(folder: str, home: str | None = None) -> str:
