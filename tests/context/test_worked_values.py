@@ -74,7 +74,9 @@ def played(
 
             fixed = size_of(SYSTEM, hands.specs)
             sight = Sight(config, new_id, ask=questions, fixed=lambda: fixed, limits=lambda: limits)
-            session = Session(Equipped(provider, hands, system=SYSTEM, mind=Mind(sight)), config)
+            session = Session(
+                Equipped(provider, hands, system=SYSTEM, mind=Mind(sight), journal=MemoryJournal()), config
+            )
             updates: list[Update] = []
             for prompt in prompts:
                 async with session.run(prompt) as run:

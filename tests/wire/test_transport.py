@@ -7,8 +7,10 @@ import socket
 import struct
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.connection import LIMITS, UNREAD, Answer, Limits
+from mainspring.providers.connection import BATCH, LIMITS, UNREAD, Answer, Limits, batches
 from mainspring.providers.dial import first_to_answer
 from mainspring.providers.proxies import Origin, split
 from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
@@ -70,6 +72,41 @@ def test_what_the_server_reads() -> None:
             assert got.body == b'{"a":1}'
 
     run(main())
+
+
+@given(st.lists(st.integers(0, 3 * BATCH), max_size=6))
+def test_batches_are_the_request_and_none_is_small_but_the_last(sizes: list[int]) -> None:
+    pieces = [bytes([n + 1]) * size for n, size in enumerate(sizes)]
+    made = list(batches(pieces))
+    assert b"".join(made) == b"".join(pieces)
+    assert all(BATCH <= len(batch) < 2 * BATCH for batch in made[:-1])
+    assert all(0 < len(batch) < 2 * BATCH for batch in made[-1:])
+
+
+def test_a_long_request_is_never_in_memory_as_a_whole() -> None:
+    pieces = [b"%07d\n" % n * 500 for n in range(8_000)]  # 32 MB
+    sent, got = crc32(b"".join(pieces)), 0
+
+    async def handle(peer: Peer) -> None:
+        nonlocal got
+        left = int((await peer.reader.readuntil(b"\r\n\r\n")).split(b"content-length: ")[1].split(b"\r\n")[0])
+        while left:
+            some = await peer.reader.read(min(left, 65_536))
+            left, got = left - len(some), crc32(some, got)
+        await peer.send(OK)
+
+    async def main() -> int:
+        async with serving(handle) as served, quick() as transport:
+            tracemalloc.start()
+            try:
+                async with transport.post(served.url, {}, pieces) as response:
+                    assert response.status == 200
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+
+    assert run(main()) < 2_000_000
+    assert got == sent
 
 
 def test_a_host_of_version_6() -> None:

@@ -6,6 +6,8 @@ Nothing of this reaches the conversation itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from mainspring.context.groups import Group, Kind
@@ -19,7 +21,7 @@ GONE = "[left out]"
 LEAST = 200  # characters that remain of anything that a person said
 
 
-def under(groups: list[Group], budget: int) -> tuple[Message, ...]:
+def under(groups: Sequence[Group], budget: int) -> tuple[Message, ...]:
     rows = [[without_media(message) for message in group.messages] for group in groups]
     size = sum(map(weight, [message for row in rows for message in row]))
     for most in (SHORT, 0):

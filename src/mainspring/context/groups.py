@@ -2,15 +2,17 @@
 
 A reply and the results of its calls are one group; every message of a user is one of its own. The scene follows the
 state from turn to turn and looks only at what is new; it is made anew when the edits are not those that it knows.
+
+Most groups of a long talk are one message. Those are kept as that message, and take eight bytes (`Groups`).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from typing import assert_never
+from typing import assert_never, overload
 
 from msgspec.structs import replace
 
@@ -76,12 +78,71 @@ class Group:
         return [item for item in self.items if isinstance(item.message, ToolResult)]
 
 
+class Groups(Sequence[Group]):
+    """In order. What is got from here is for reading: a group that was changed has to be put back."""
+
+    def __init__(self, groups: Iterable[Group] = ()) -> None:
+        self._kept: list[Group | User | Assistant] = [kept(group) for group in groups]
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __iter__(self) -> Iterator[Group]:
+        return map(unfolded, self._kept)
+
+    def __reversed__(self) -> Iterator[Group]:
+        return map(unfolded, reversed(self._kept))
+
+    @overload
+    def __getitem__(self, at: int) -> Group: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Group]: ...
+
+    def __getitem__(self, at: int | slice) -> Group | list[Group]:
+        return [unfolded(one) for one in self._kept[at]] if isinstance(at, slice) else unfolded(self._kept[at])
+
+    def append(self, group: Group) -> None:
+        self._kept.append(kept(group))
+
+    def put(self, start: int, end: int, group: Group) -> None:
+        """In the place of these."""
+        self._kept[start:end] = [kept(group)]
+
+    # These three are asked of many groups, of which nothing else is wanted.
+
+    def kind(self, at: int) -> Kind:
+        one = self._kept[at]
+        return one.kind if isinstance(one, Group) else kind_of(one)
+
+    def first(self, at: int) -> str:
+        one = self._kept[at]
+        return one.first if isinstance(one, Group) else one.id
+
+    def last(self, at: int) -> str:
+        one = self._kept[at]
+        return one.last if isinstance(one, Group) else one.id
+
+
+def kept(group: Group) -> Group | User | Assistant:
+    """The message alone, if the group can be made from it again. One of a reply with calls grows."""
+    message = group.items[0].message
+    alone = len(group.items) == 1 and group.first == group.last == message.id
+    if not alone or isinstance(message, ToolResult) or (isinstance(message, Assistant) and message.calls):
+        return group
+    return message
+
+
+def unfolded(one: Group | User | Assistant) -> Group:
+    return one if isinstance(one, Group) else Group(kind_of(one), Item(one))
+
+
 class Scene:
     """Everything in view, in groups."""
 
     def __init__(self, meter: Meter, keep: int, keep_size: int) -> None:
         self.meter = meter
-        self.groups: list[Group] = []
+        self.groups = Groups()
         self.media = 0  # images and documents in view
         self.replies = 0  # seen, and not yet paid rent for
         self.fresh: list[Item] = []  # results that no request has held yet
@@ -152,12 +213,13 @@ class Scene:
             last = message.id if message.id in ends else ""
             if last:
                 here.add(last)
-        for before, group in pairwise(self.groups):
+        for at, (before, group) in enumerate(pairwise(self.groups), 1):
             if group.last in here:  # else it is forgotten itself
                 group.first = after.get(before.last, group.first) if before.last in here else first
+                self.groups.put(at, at + 1, group)
 
     def _forget_all(self) -> None:
-        self.groups, self.fresh, self.media = [], [], 0
+        self.groups, self.fresh, self.media = Groups(), [], 0
         self.old_size = self._newest_size = self._latest = 0
         self.border = self._passed = ""
         self.newest.clear()
@@ -175,7 +237,7 @@ class Scene:
                 self.replies += 1
                 self._latest = 0
                 self.meter.reply(message, item.size, live=live)
-                group = Group(Kind.TURN, item)
+                group = Group(kind_of(message), item)
                 self.groups.append(group)
                 self._open.update({call.id: (group, call) for call in message.calls})
             case ToolResult():
@@ -265,7 +327,7 @@ class Scene:
         item.cleared = item.size < WORTH_CLEARING  # else it was only cut, and can be cleared later
 
     def _drop(self, ids: set[str]) -> None:
-        left: list[Group] = []
+        left = Groups()
         begin = ""  # of a gap
         for group in self.groups:
             gone = [item for item in group.items if item.message.id in ids]
@@ -286,7 +348,7 @@ class Scene:
         start, end = span
         self._take_out([item for group in self.groups[start:end] for item in group.items])
         summary = Item(fold.summary)
-        self.groups[start:end] = [Group(kind_of(fold.summary), summary, fold)]
+        self.groups.put(start, end, Group(kind_of(fold.summary), summary, fold))
         self.media += media_in(fold.summary)
         self.meter.add(summary.size)
 
@@ -325,7 +387,7 @@ class Scene:
 
     def span(self, first: str, last: str) -> tuple[int, int] | None:
         """Which groups stand from one message of the history to another. A place that was found holds until a cut."""
-        if (known := self._spans.get((first, last))) is not None and self.groups[known[1] - 1].last == last:
+        if (known := self._spans.get((first, last))) is not None and self.groups.last(known[1] - 1) == last:
             return known
         found = self._find_span(first, last)
         if found is not None:
@@ -335,8 +397,8 @@ class Scene:
     def _find_span(self, first: str, last: str) -> tuple[int, int] | None:
         """From the end: what is asked for most was summed up last."""
         newest_first, groups = range(len(self.groups) - 1, -1, -1), self.groups
-        start = next((at for at in newest_first if groups[at].first == first), None)
-        end = next((at for at in newest_first if groups[at].last == last), None)
+        start = next((at for at in newest_first if groups.first(at) == first), None)
+        end = next((at for at in newest_first if groups.last(at) == last), None)
         return (start, end + 1) if start is not None and end is not None and start <= end else None
 
     def tail(self, size: int) -> int:
@@ -353,7 +415,7 @@ class Scene:
 
     def head(self) -> int:
         """Where the front ends: the first prompt, or the summary that stands for all that came before."""
-        return 1 if self.groups and self.groups[0].kind in (Kind.PROMPT, Kind.SUMMARY) else 0
+        return 1 if self.groups and self.groups.kind(0) in (Kind.PROMPT, Kind.SUMMARY) else 0
 
     def messages(self) -> Iterator[Message]:
         for group in self.groups:
@@ -364,7 +426,9 @@ class Scene:
             yield from reversed(group.items)
 
 
-def kind_of(message: User) -> Kind:
+def kind_of(message: User | Assistant) -> Kind:
+    if isinstance(message, Assistant):
+        return Kind.TURN
     match message.origin:
         case Origin.PROMPT:
             return Kind.PROMPT

@@ -35,7 +35,7 @@ def snip(scene: Scene, aim: Aim) -> tuple[Edit, ...]:
 def older(scene: Scene, turns: int, start: int = 0) -> list[Group]:
     """The groups from this one on, and behind the front, up to the newest turns."""
     for at in range(len(scene.groups) - 1, -1, -1):
-        turns -= scene.groups[at].kind is Kind.TURN
+        turns -= scene.groups.kind(at) is Kind.TURN
         if turns < 0:
             return scene.groups[max(scene.head(), start) : at + 1]
     return []

@@ -17,7 +17,7 @@ class Chunks:
         self.packs: list[bytes] = []
         self.packed = 0  # chunks that are in packs,
         self._begins: list[int] = []  # the first one of each pack,
-        self._ends = array("Q")  # and where each ends in its pack
+        self._ends = array("I")  # and where each ends in its pack
         self._rest: list[bytes] = []
 
     def __len__(self) -> int:

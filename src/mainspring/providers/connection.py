@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -139,6 +139,24 @@ class Answer:
         self._wake()
 
 
+BATCH = 64 * 1024  # bytes; and up to as many more
+
+
+def batches(pieces: Sequence[bytes]) -> Iterator[bytes]:
+    """Large enough to be few, and small enough that the heap keeps no room for whole requests."""
+    some: list[bytes | memoryview] = []
+    size = 0
+    for piece in pieces:
+        for begin in range(0, len(piece), BATCH):
+            some.append(piece if len(piece) <= BATCH else memoryview(piece)[begin : begin + BATCH])
+            size += len(some[-1])
+            if size >= BATCH:
+                yield b"".join(some)
+                some, size = [], 0
+    if some:
+        yield b"".join(some)
+
+
 class Connection(asyncio.Protocol):
     """A socket. `answer` is the one that is awaited; without it, whatever the server sends is unasked for."""
 
@@ -158,16 +176,32 @@ class Connection(asyncio.Protocol):
         self._due = 0.0
         self._patience = 0.0
         self._asked_at = 0.0  # since when the server owes us headers
+        self._batches: Iterator[bytes] = iter(())  # of the request: what asyncio has not been given yet,
+        self._held = 0  # and its bytes
+        self._full = False  # asyncio wants no more for now
         self._unsent = 0  # bytes of the request that were not yet with the kernel when we last looked
         self._paused = False
 
     # --- for the reader
 
-    def send(self, request: bytes) -> None:
+    def send(self, request: Sequence[bytes], size: int) -> None:
+        """`size`: bytes of all pieces. What the kernel does not take at once follows while the answer is awaited."""
         self.answer = Answer(self.place, self._limits, self._wake)
-        self.transport.write(memoryview(request))  # asyncio slices what the kernel does not take at once
+        self._batches, self._held = batches(request), size
+        self._send_on()
         self.sent_at = self._asked_at = self._loop.time()
-        self._unsent = self.raw.get_write_buffer_size()
+        self._unsent = self._left()
+
+    def _send_on(self) -> None:
+        while self._held and not self._full:
+            batch = next(self._batches)
+            self._held -= len(batch)
+            self.transport.write(memoryview(batch))  # asyncio slices what the kernel does not take at once
+        if not self._held:
+            self._batches = iter(())  # lets go of the request
+
+    def _left(self) -> int:
+        return self._held + self.raw.get_write_buffer_size()
 
     async def head(self, seconds: float) -> Answer:
         """The answer, once its status and headers are here: all of them within this time, however they drip in."""
@@ -212,7 +246,7 @@ class Connection(asyncio.Protocol):
         self._stop_timer()
         if answer is None or answer.body or not answer.clean:
             return False
-        if self.raw.is_closing() or self.raw.get_write_buffer_size():  # closed since; answered before it was all sent
+        if self.raw.is_closing() or self._left():  # closed since; answered before it was all sent
             return False
         self._timer = self._loop.call_later(seconds, self.abort)
         return True
@@ -237,7 +271,7 @@ class Connection(asyncio.Protocol):
         self._timer = None
         if self._waiter is None or self._waiter.done() or self.answer is None:
             return  # nobody waits; the next who does sets the timer again
-        now, unsent = self._loop.time(), self.raw.get_write_buffer_size()
+        now, unsent = self._loop.time(), self._left()
         if unsent < self._unsent:
             # A long request on a thin line: the server's time begins when it is sent.
             self._due, self._asked_at = now + self._patience, now
@@ -276,6 +310,14 @@ class Connection(asyncio.Protocol):
         elif answer.unread > UNREAD and not self._paused:
             self._paused = True
             self.transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        if not self.raw.is_closing():
+            self._send_on()
 
     def eof_received(self) -> None:
         self.lost = True

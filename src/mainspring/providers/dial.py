@@ -217,7 +217,8 @@ async def tunnel(connection: Connection, target: Origin, proxy: Proxy, seconds: 
     lines = [f"CONNECT {target.place} HTTP/1.1", f"host: {target.place}"]
     if proxy.credentials:
         lines.append(f"proxy-authorization: {proxy.credentials}")
-    connection.send("\r\n".join([*lines, "", ""]).encode())
+    request = "\r\n".join([*lines, "", ""]).encode()
+    connection.send((request,), len(request))
     answer = await connection.head(seconds)
     if answer.status == 407:
         raise lasting(wants_a_password(proxy))

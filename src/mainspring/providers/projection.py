@@ -63,7 +63,7 @@ class Row:
         self.size = 0  # bytes of all of them
         self.owners: list[str] = []
         self._parts: list[Part] = []  # these two are what the chunks were made from: with tuples of them, or a dict, a
-        self._roles: list[Role] = []  # long session would take more memory for its bookkeeping than for its messages
+        self._replied = bytearray()  # long session would take more memory for its bookkeeping than for its messages
         self.media: list[int] = []  # sizes of the images and documents
         self.gone = gone  # how many of the oldest of these are left out
         self.role: Role | None = None
@@ -84,7 +84,7 @@ class Row:
         self.size += len(chunk)
         self.owners.append(placed.owner)
         self._parts.append(placed.part)
-        self._roles.append(placed.role)
+        self._replied.append(placed.role == "assistant")
         self.role, self.form = placed.role, self._form_of(placed)
 
     def _change_role(self, part: Part) -> None:
@@ -112,7 +112,7 @@ class Row:
         return known
 
     def _placed(self, at: int) -> Placed:
-        return Placed(self._roles[at], self.owners[at], self._parts[at])
+        return Placed("assistant" if self._replied[at] else "user", self.owners[at], self._parts[at])
 
     def _with_room_for_media(self, placed: Placed) -> Placed:
         part = placed.part
@@ -134,7 +134,7 @@ class Row:
     def rewind(self, saved: _Saved) -> None:
         self.chunks.cut(saved.length)
         del self.owners[saved.length :], self.media[saved.media :]
-        del self._parts[saved.length :], self._roles[saved.length :]
+        del self._parts[saved.length :], self._replied[saved.length :]
         self.size, self.role, self.form, self.thinks = saved.size, saved.role, saved.form, saved.thinks
 
 

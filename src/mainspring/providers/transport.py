@@ -92,20 +92,21 @@ class Transport:
         remote: Deadlines = REMOTE,
     ) -> Exchange:
         """`size`: bytes of the body, for those who know. `sent` is called when the request is out, and the server has
-        its turn: for what will be needed then. `remote`: how long a server may be silent that is not near. All goes out
-        in one piece: a server that is woken by the head and reads beside us makes the sending of the rest five times as
-        dear."""
+        its turn: for what will be needed then. `remote`: how long a server may be silent that is not near."""
         origin, path = split(url)
         route = Route(origin, self._proxies.on_the_way_to(origin))
         pieces = (body,) if isinstance(body, bytes) else body
-        begin = head(route, path, headers, sum(map(len, pieces)) if size is None else size)
+        size = sum(map(len, pieces)) if size is None else size
+        begin = head(route, path, headers, size)
         deadlines = self._deadlines or deadlines_for(url, remote)
-        return Exchange(self, route, b"".join([begin, *pieces]), deadlines, sent)
+        return Exchange(self, route, (begin, *pieces), len(begin) + size, deadlines=deadlines, sent=sent)
 
     def get(self, url: str, headers: Mapping[str, str]) -> Exchange:
         origin, path = split(url)
         route = Route(origin, self._proxies.on_the_way_to(origin))
-        return Exchange(self, route, head(route, path, headers), self._deadlines or deadlines_for(url))
+        request = head(route, path, headers)
+        deadlines = self._deadlines or deadlines_for(url)
+        return Exchange(self, route, (request,), len(request), deadlines=deadlines)
 
     async def close(self) -> None:
         """Ends what is under way, too."""
@@ -168,17 +169,20 @@ class Exchange:
     status: int
     headers: Mapping[str, str]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what an exchange is made of
         self,
         owner: Transport,
         route: Route,
-        request: bytes,
+        request: Sequence[bytes],
+        size: int,
+        *,
         deadlines: Deadlines,
         sent: Callable[[], object] | None = None,
     ) -> None:
         self._owner = owner
         self._route = route
-        self._request = request
+        self._request = request  # in pieces,
+        self._size = size  # of so many bytes
         self._sent = sent
         self._deadlines = deadlines
         self._connection: Connection | None = None
@@ -204,7 +208,7 @@ class Exchange:
 
     async def _ask(self, connection: Connection) -> Self:
         try:
-            connection.send(self._request)
+            connection.send(self._request, self._size)
             if self._sent is not None:
                 self._sent()
             answer = await connection.head(self._deadlines.headers)
