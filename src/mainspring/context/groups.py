@@ -100,7 +100,9 @@ class Groups(Sequence[Group]):
     def __getitem__(self, at: slice) -> list[Group]: ...
 
     def __getitem__(self, at: int | slice) -> Group | list[Group]:
-        return [unfolded(one) for one in self._kept[at]] if isinstance(at, slice) else unfolded(self._kept[at])
+        if isinstance(at, slice):
+            return [one if isinstance(one, Group) else unfolded(one) for one in self._kept[at]]
+        return unfolded(self._kept[at])
 
     def append(self, group: Group) -> None:
         self._kept.append(kept(group))
@@ -109,28 +111,38 @@ class Groups(Sequence[Group]):
         """In the place of these."""
         self._kept[start:end] = [kept(group)]
 
-    # These three are asked of many groups, of which nothing else is wanted.
+    # What follows is asked of many groups, of which nothing else is wanted.
 
     def kind(self, at: int) -> Kind:
         one = self._kept[at]
         return one.kind if isinstance(one, Group) else kind_of(one)
 
-    def first(self, at: int) -> str:
-        one = self._kept[at]
-        return one.first if isinstance(one, Group) else one.id
-
     def last(self, at: int) -> str:
         one = self._kept[at]
         return one.last if isinstance(one, Group) else one.id
+
+    def beginning(self, first: str) -> int | None:
+        """The group that begins there. From the end: what is asked for most was summed up last."""
+        for at in range(len(self._kept) - 1, -1, -1):
+            one = self._kept[at]
+            if (one.first if isinstance(one, Group) else one.id) == first:
+                return at
+        return None
+
+    def ending(self, last: str) -> int | None:
+        for at in range(len(self._kept) - 1, -1, -1):
+            one = self._kept[at]
+            if (one.last if isinstance(one, Group) else one.id) == last:
+                return at
+        return None
 
 
 def kept(group: Group) -> Group | User | Assistant:
     """The message alone, if the group can be made from it again. One of a reply with calls grows."""
     message = group.items[0].message
-    alone = len(group.items) == 1 and group.first == group.last == message.id
-    if not alone or isinstance(message, ToolResult) or (isinstance(message, Assistant) and message.calls):
+    if len(group.items) > 1 or isinstance(message, ToolResult) or not group.first == group.last == message.id:
         return group
-    return message
+    return group if isinstance(message, Assistant) and message.calls else message
 
 
 def unfolded(one: Group | User | Assistant) -> Group:
@@ -395,10 +407,7 @@ class Scene:
         return found
 
     def _find_span(self, first: str, last: str) -> tuple[int, int] | None:
-        """From the end: what is asked for most was summed up last."""
-        newest_first, groups = range(len(self.groups) - 1, -1, -1), self.groups
-        start = next((at for at in newest_first if groups.first(at) == first), None)
-        end = next((at for at in newest_first if groups.last(at) == last), None)
+        start, end = self.groups.beginning(first), self.groups.ending(last)
         return (start, end + 1) if start is not None and end is not None and start <= end else None
 
     def tail(self, size: int) -> int:

@@ -139,7 +139,7 @@ class Answer:
         self._wake()
 
 
-BATCH = 64 * 1024  # bytes; and up to as many more
+BATCH = 512 * 1024  # bytes, and up to as many more: with smaller ones asyncio and the server are woken too often
 
 
 def batches(pieces: Sequence[bytes]) -> Iterator[bytes]:
@@ -147,14 +147,19 @@ def batches(pieces: Sequence[bytes]) -> Iterator[bytes]:
     some: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:
-        for begin in range(0, len(piece), BATCH):
-            some.append(piece if len(piece) <= BATCH else memoryview(piece)[begin : begin + BATCH])
-            size += len(some[-1])
+        for part in (piece,) if len(piece) <= BATCH else slices(piece):
+            some.append(part)
+            size += len(part)
             if size >= BATCH:
                 yield b"".join(some)
                 some, size = [], 0
-    if some:
+    if size:
         yield b"".join(some)
+
+
+def slices(piece: bytes) -> Iterator[memoryview]:
+    view = memoryview(piece)
+    return (view[begin : begin + BATCH] for begin in range(0, len(piece), BATCH))
 
 
 class Connection(asyncio.Protocol):
@@ -187,7 +192,7 @@ class Connection(asyncio.Protocol):
     def send(self, request: Sequence[bytes], size: int) -> None:
         """`size`: bytes of all pieces. What the kernel does not take at once follows while the answer is awaited."""
         self.answer = Answer(self.place, self._limits, self._wake)
-        self._batches, self._held = batches(request), size
+        self._batches, self._held = batches(request) if size > BATCH else iter((b"".join(request),)), size
         self._send_on()
         self.sent_at = self._asked_at = self._loop.time()
         self._unsent = self._left()

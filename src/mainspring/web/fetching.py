@@ -122,7 +122,8 @@ class Fetcher:
         way = line.Way(origin, proxy, tuple(addresses))
         connection = await self._line.dial(way, self.limits.connect)
         try:
-            connection.send(_request(target))
+            request = _request(target)
+            connection.send((request,), len(request))
             answer = await connection.head(self.limits.first_byte)
             _refuse_failed(answer)
             got = Fetched(target.url, answer.status, answer.headers.get("content-type", ""))
