@@ -332,9 +332,9 @@ def test_nobody_answers_what_they_have_not_read() -> None:
     press(asked, "enter", "2")  # before it is there
     asked.draw(60, 20)
     clock.now += READ - 0.01
-    press(asked, "enter")
+    press(asked, "enter")  # it ends the word that the number began
     assert not asked.over
-    clock.now += 2 * BURST
+    clock.now += READ + 2 * BURST
     press(asked, "enter")
     assert asked.said == Picked((0,))
 

@@ -4,14 +4,13 @@ Both are bounded, because a decision must not wait for a large disk. A bound tha
 never an empty one.
 """
 
-# ruff: noqa: PTH112, PTH120, PTH123  # pathlib takes 8 ms to load
+# ruff: noqa: PTH112, PTH113, PTH120, PTH123  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 MOST_ENTRIES = 20_000
@@ -98,7 +97,7 @@ class Disk:
             packed = {line.rpartition(" ")[2].rstrip("\n") for line in file}
 
         def is_there(ref: str) -> bool:
-            return ref in packed or Path(top, ".git", ref).is_file()
+            return ref in packed or os.path.isfile(f"{top}/.git/{ref}")
 
         first = (name, f"refs/{name}", f"refs/tags/{name}")  # git's own order
         plain = ".." not in name.split("/") and not any(is_there(ref) for ref in first)
