@@ -62,7 +62,8 @@ def test_a_session_full_of_them(serve: Serve, sit_at: SitAt) -> None:
         Say.of(f"I say {EVIL}", *calls), Say.of(edit), Say.of(asked), *[Say.of(f"```py\n{EVIL}\n```\nDone{EVIL}.")] * 9
     )
     plant(stage)
-    person = sit_at(stage, "--mcp-config", str(stage.folder.parent / "servers.json"), "--permission-mode", "default")
+    servers = ("--mcp-config", str(stage.folder.parent / "servers.json"), "--permission-mode", "default")
+    person = sit_at(stage, *servers, rows=60, columns=160)  # all of a question is seen
     person.say("begin with it")
     person.see("Edit(plain.txt)", "1. Yes")
     person.type(ESCAPE)
