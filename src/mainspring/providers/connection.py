@@ -141,7 +141,7 @@ class Answer:
 
 # Bytes. A request goes out whole up to here: one write costs the least, as asyncio and the server are woken once. A
 # larger one goes in batches of at least so much, and less than twice that: the heap would keep room for it.
-WHOLE, BATCH = 768 * 1024, 256 * 1024
+WHOLE, BATCH = 4 * 1024 * 1024, 256 * 1024
 
 
 def batches(pieces: Sequence[bytes]) -> Iterator[bytes]:
