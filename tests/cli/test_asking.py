@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.stage import Serve, Stage
-from cli.terminal import CTRL_C, SitAt, sit_at
+from cli.terminal import CTRL_C, SitAt, sit_at, without_notes
 from mainspring.simulator.replies import Say
 
 __all__ = ["sit_at"]  # a fixture
@@ -111,6 +111,7 @@ def test_what_was_typed_before_the_question_was_there_is_no_answer(serve: Serve,
 
 def test_an_answer_that_is_pasted_is_one_answer(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(Say.of(bash("touch made")), Say.of("Done."))
+    without_notes(stage)
     terminal = sit_at(stage)
     terminal.say("go")
     terminal.see("Do it? [y/a/p/n] ")
