@@ -9,8 +9,9 @@ import time
 from typing import Any
 
 import pytest
+from processes.traces import asleep, new_nap
 
-from cli.stage import Serve
+from cli.stage import Serve, until
 from cli.terminal import CTRL_C, CTRL_D, SitAt, sit_at, without_notes
 from mainspring.simulator.replies import Refuse, Say
 
@@ -219,8 +220,10 @@ def test_a_command_of_ones_own_is_run_at_once_and_the_model_hears_nothing(serve:
     terminal.say("!cat a.txt; exit 3")
     assert "some words(exit code 3)\n" in terminal.see("code 3)\n")
     os.mkfifo(stage.folder / "fifo")
-    terminal.say("!sleep 1000 >fifo")
+    nap = new_nap()
+    terminal.say(f"!sleep {nap} >fifo")
     with (stage.folder / "fifo").open() as held:
+        until(lambda: bool(asleep(nap)))  # a shell that is about to become it would lose the signal
         terminal.type(CTRL_C)  # for the command alone
         terminal.see("(ended by signal 2)\n")
         assert held.read() == ""

@@ -16,7 +16,7 @@ from mainspring.processes import descent, marks
 from mainspring.processes.child import Child
 from mainspring.processes.children import Children
 from processes.escapes import ESCAPES, bash
-from processes.traces import descriptors, new_nap, until, with_word, zombies
+from processes.traces import asleep, descriptors, new_nap, until, with_word, zombies
 
 
 def escape(name: str, nap: str) -> str:
@@ -184,8 +184,8 @@ def test_either_mark_is_enough() -> None:
         children = Children()
         nap = new_nap()
         child = children.start(bash(f"setsid sleep {nap} & env -i setsid sleep {nap} & wait"))
-        await until(lambda: len(with_word(f"\0{nap}")) == 2)
-        pids = with_word(f"\0{nap}")
+        await until(lambda: len(asleep(nap)) == 2)
+        pids = asleep(nap)
         by_variable = descent.Lineage(0, child.mark._replace(limit=0))
         by_limit = descent.Lineage(0, marks.Mark("none", child.mark.limit))
         assert len([pid for pid in pids if belongs(pid, by_variable)]) == 1

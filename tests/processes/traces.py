@@ -16,17 +16,23 @@ def new_nap() -> str:
     return f"100.{int.from_bytes(os.urandom(6), 'big'):015d}"
 
 
-def with_word(word: str) -> list[int]:
+def with_word(word: str, *, exactly: bool = False) -> list[int]:
     """Living processes, without ourselves."""
     found: list[int] = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
             try:
-                if word.encode() in (folder / "cmdline").read_bytes():
+                line = (folder / "cmdline").read_bytes()
+                if line == word.encode() if exactly else word.encode() in line:
                     found.append(int(folder.name))
             except OSError:
                 continue
     return found
+
+
+def asleep(nap: str) -> list[int]:
+    """Processes that are `sleep` by now: before that, a shell or `env` may be about to become one."""
+    return with_word(f"sleep\0{nap}\0", exactly=True)
 
 
 def zombies() -> list[int]:
