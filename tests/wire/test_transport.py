@@ -9,6 +9,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from zlib import crc32
 
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.connection import BATCH, LIMITS, UNREAD, Answer, Limits, batches
+from mainspring.providers.connection import BATCH, LIMITS, UNREAD, Answer, Limits, Unsent
 from mainspring.providers.dial import first_to_answer
 from mainspring.providers.proxies import Origin, split
 from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
@@ -74,18 +75,37 @@ def test_what_the_server_reads() -> None:
     run(main())
 
 
-@settings(max_examples=30)
-@given(st.lists(st.sampled_from([0, 1, BATCH // 2, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH]), max_size=4))
-def test_batches_are_the_request_and_none_is_small_but_the_last(sizes: list[int]) -> None:
-    pieces = [bytes([n + 1]) * size for n, size in enumerate(sizes)]
-    made = list(batches(pieces))
-    assert b"".join(made) == b"".join(pieces)
-    assert all(BATCH <= len(batch) < 2 * BATCH for batch in made[:-1])
-    assert all(0 < len(batch) < 2 * BATCH for batch in made[-1:])
+@settings(max_examples=50)
+@given(
+    st.lists(st.sampled_from([0, 1, 999, 70_000, 300_000]), max_size=4),
+    st.integers(0, 2_000),
+    st.lists(st.sampled_from([1, 1_000, 100_000, 400_000])),
+)
+def test_a_request_is_sent_once_and_in_order(sizes: list[int], tiny: int, batches: list[int]) -> None:
+    """By turns what the kernel takes at once, and a batch."""
+    pieces = [bytes([n % 251]) * size for n, size in enumerate([*sizes, *(tiny * [3]), *sizes])]
+    whole, got = b"".join(pieces), bytearray()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        unsent = Unsent(pieces, len(whole))
+        for most in [*batches, *(len(whole) // BATCH + 1) * [BATCH]]:
+            with suppress(BlockingIOError):
+                unsent.write(ours.fileno())
+            with suppress(BlockingIOError):
+                while some := theirs.recv(1 << 20):
+                    got += some
+            assert len(got) + unsent.left == len(whole)
+            batch = unsent.batch(most)
+            assert len(batch) == min(most, len(whole) - len(got))
+            got += batch
+    assert (unsent.left, bytes(got)) == (0, whole)
 
 
-def test_a_long_request_is_never_in_memory_as_a_whole() -> None:
-    pieces = [b"%07d\n" % n * 500 for n in range(8_000)]  # 32 MB
+@pytest.mark.parametrize("size", [3, 32])
+def test_a_long_request_is_never_in_memory_as_a_whole(size: int) -> None:
+    pieces = [b"%07d\n" % n * 500 for n in range(250 * size)]  # megabytes
     sent, got = crc32(b"".join(pieces)), 0
 
     async def handle(peer: Peer) -> None:
@@ -106,8 +126,24 @@ def test_a_long_request_is_never_in_memory_as_a_whole() -> None:
             finally:
                 tracemalloc.stop()
 
-    assert run(main()) < 5 * BATCH
+    assert run(main()) < 1_000_000
     assert got == sent
+
+
+def test_a_server_that_goes_away_in_the_middle_of_a_request() -> None:
+    async def handle(peer: Peer) -> None:
+        await peer.reader.readexactly(100_000)
+        peer.writer.transport.abort()
+
+    async def main() -> Failure:
+        async with serving(handle) as served, quick() as transport:
+            with pytest.raises(ProviderError) as caught:
+                await fetch(transport, served.url, b"x" * 30_000_000)
+            return caught.value.failure
+
+    failure = run(main())
+    assert failure.kind is Trouble.NETWORK
+    assert failure.detail.endswith(" the connection"), failure.detail
 
 
 def test_a_host_of_version_6() -> None:

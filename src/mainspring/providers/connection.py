@@ -7,8 +7,10 @@ when nobody reads.
 from __future__ import annotations
 
 import asyncio
+import os
 import select
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -139,28 +141,51 @@ class Answer:
         self._wake()
 
 
-# Bytes. A request goes out whole up to here: one write costs the least, as asyncio and the server are woken once. A
-# larger one goes in batches of at least so much, and less than twice that: the heap would keep room for it.
-WHOLE, BATCH = 4 * 1024 * 1024, 256 * 1024
+# Bytes that are copied for one write: as few as start asyncio waiting for the kernel, where we write the rest past it;
+# else enough to be worth the way. Joined as a whole, a request would stand in memory twice, and the heap keep the room.
+FEW, BATCH = 16 * 1024, 256 * 1024
+MOST_PIECES = 1024  # that the kernel takes at once (IOV_MAX)
+CAN_GATHER = hasattr(os, "writev")
 
 
-def batches(pieces: Sequence[bytes]) -> Iterator[bytes]:
-    some: list[bytes | memoryview] = []
-    size = 0
-    for piece in pieces:
-        for part in (piece,) if len(piece) <= BATCH else slices(piece):
-            some.append(part)
-            size += len(part)
-            if size >= BATCH:
-                yield b"".join(some)
-                some, size = [], 0
-    if size:
-        yield b"".join(some)
+class Unsent:
+    """What is still to be sent of a request."""
 
+    def __init__(self, pieces: Sequence[bytes] = (), size: int = 0) -> None:
+        self.left = size  # bytes
+        self._pieces = pieces
+        self._at = 0  # the first piece that is not wholly sent,
+        self._gone = 0  # and how many bytes of it are
 
-def slices(piece: bytes) -> Iterator[memoryview]:
-    view = memoryview(piece)
-    return (view[begin : begin + BATCH] for begin in range(0, len(piece), BATCH))
+    def write(self, fd: int) -> None:
+        """What the kernel takes, from where it lies: nothing is copied."""
+        while self.left:
+            some: Sequence[bytes | memoryview] = self._pieces[self._at : self._at + MOST_PIECES]
+            if self._gone:
+                some = (memoryview(some[0])[self._gone :], *some[1:])
+            self._sent(os.writev(fd, some))
+
+    def batch(self, most: int) -> bytes:
+        """The next bytes, in one piece."""
+        some: list[memoryview] = []
+        size, at, begin = 0, self._at, self._gone
+        while size < min(most, self.left):
+            some.append(memoryview(self._pieces[at])[begin : begin + most - size])
+            size += len(some[-1])
+            at, begin = at + 1, 0
+        self._sent(size)
+        return b"".join(some)
+
+    def _sent(self, size: int) -> None:
+        self.left -= size
+        if not self.left:
+            self._pieces = ()  # lets go of the request
+            return
+        size += self._gone
+        while size >= (length := len(self._pieces[self._at])):
+            size -= length
+            self._at += 1
+        self._gone = size
 
 
 class Connection(asyncio.Protocol):
@@ -182,8 +207,7 @@ class Connection(asyncio.Protocol):
         self._due = 0.0
         self._patience = 0.0
         self._asked_at = 0.0  # since when the server owes us headers
-        self._batches: Iterator[bytes] = iter(())  # of the request: what asyncio has not been given yet,
-        self._held = 0  # and its bytes
+        self._request = Unsent()  # what neither the kernel nor asyncio has been given yet
         self._full = False  # asyncio wants no more for now
         self._unsent = 0  # bytes of the request that were not yet with the kernel when we last looked
         self._paused = False
@@ -193,21 +217,27 @@ class Connection(asyncio.Protocol):
     def send(self, request: Sequence[bytes], size: int) -> None:
         """`size`: bytes of all pieces. What the kernel does not take at once follows while the answer is awaited."""
         self.answer = Answer(self.place, self._limits, self._wake)
-        self._batches, self._held = batches(request) if size > WHOLE else iter((b"".join(request),)), size
+        self._request = Unsent(request, size)
         self._send_on()
         self.sent_at = self._asked_at = self._loop.time()
         self._unsent = self._left()
 
     def _send_on(self) -> None:
-        while self._held and not self._full:
-            batch = next(self._batches)
-            self._held -= len(batch)
-            self.transport.write(memoryview(batch))  # asyncio slices what the kernel does not take at once
-        if not self._held:
-            self._batches = iter(())  # lets go of the request
+        """To the kernel itself, if nothing stands between: so the request is copied nowhere. What it does not take is
+        asyncio's, a little at a time: it says when there is room again."""
+        request, raw = self._request, self.raw
+        direct = CAN_GATHER and self.transport is raw
+        while request.left and not self._full and not raw.is_closing():
+            if direct and not raw.get_write_buffer_size():
+                with suppress(OSError):  # mostly, it is full; what else it may be, asyncio will meet at its own write
+                    request.write(raw.get_extra_info("socket").fileno())
+                if not request.left:
+                    return
+                raw.set_write_buffer_limits(0)  # there is room again when asyncio's own buffer is empty
+            self.transport.write(request.batch(FEW if direct else BATCH))
 
     def _left(self) -> int:
-        return self._held + self.raw.get_write_buffer_size()
+        return self._request.left + self.raw.get_write_buffer_size()
 
     async def head(self, seconds: float) -> Answer:
         """The answer, once its status and headers are here: all of them within this time, however they drip in."""
@@ -322,8 +352,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._full = False
-        if not self.raw.is_closing():
-            self._send_on()
+        self._send_on()
 
     def eof_received(self) -> None:
         self.lost = True
