@@ -163,7 +163,10 @@ class Unsent:
             some: Sequence[bytes | memoryview] = self._pieces[self._at : self._at + MOST_PIECES]
             if self._gone:
                 some = (memoryview(some[0])[self._gone :], *some[1:])
+            end = self._at + len(some)
             self._sent(os.writev(fd, some))
+            if self._at < end:
+                return  # it is full: to try once more would only raise
 
     def batch(self, most: int) -> bytes:
         """The next bytes, in one piece."""
