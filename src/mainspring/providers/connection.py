@@ -153,7 +153,7 @@ class Unsent:
 
     def __init__(self, pieces: Sequence[bytes] = (), size: int = 0) -> None:
         self.left = size  # bytes
-        self._pieces = pieces
+        self._pieces: Sequence[bytes] = pieces
         self._at = 0  # the first piece that is not wholly sent,
         self._gone = 0  # and how many bytes of it are
 
