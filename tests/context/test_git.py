@@ -14,8 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
+from processes.steps import Steps
 
 from mainspring.context.git import MOST_COMMITS, MOST_STATUS, Snapshot, snapshot
+from mainspring.processes.child import Job
+from mainspring.processes.children import Children, Ended
 
 GIT = shutil.which("git") or ""
 pytestmark = pytest.mark.needs("git")
@@ -344,6 +347,70 @@ def test_another_repository_cannot_be_borrowed(tmp_path: Path, repo: Repo, how: 
     found = look(repo.folder)
     assert "Friday" not in repr(found)
     assert found.problem
+
+
+def fill_from(secret: Repo, ours: Path) -> None:
+    """A branch of ours that names a commit which only the other repository has."""
+    (ours / "refs" / "heads" / "main").unlink()
+    (ours / "packed-refs").write_bytes((secret.folder / ".git" / "packed-refs").read_bytes())
+
+
+def swap(ours: Path, theirs: Path, name: str) -> None:
+    """A folder for a link, as a command in the background may do at any moment."""
+    aside = ours.parent.parent / "aside"
+    (ours / name if name else ours).rename(aside)
+    (ours / name if name else ours).symlink_to(theirs / name if name else theirs)
+
+
+@pytest.mark.parametrize("name", ["", "objects/pack"])
+def test_what_was_looked_at_is_what_git_reads_whatever_is_swapped(tmp_path: Path, name: str) -> None:
+    """Before every second system call of ours, until there are no more: by then git has been started."""
+    secret = Repo(tmp_path / "secret")
+    secret.commit("The merger is on Friday", a="1")
+    git(secret.folder, "gc", "-q")
+    template = Repo(tmp_path / "template")
+    template.commit("First words", kept="1\n")
+    stage = tmp_path / "stage" / "repo"
+    ours, theirs = stage / ".git", secret.folder / ".git"
+    at = shown = 0
+    for at in range(0, 3_000, 2):
+        shutil.rmtree(tmp_path / "stage", ignore_errors=True)
+        (tmp_path / "stage").mkdir()
+        shutil.copytree(template.folder, stage)
+        if name.startswith("objects"):
+            fill_from(secret, ours)
+        with Steps(at, lambda: swap(ours, theirs, name)) as steps:
+            found = asyncio.run(snapshot(str(stage), environ={"TMPDIR": str(tmp_path)}))
+        assert "Friday" not in repr(found), (at, steps.names[at - 5 : at + 1])
+        shown += "First words" in repr(found)
+        if at >= steps.count:
+            break
+    assert at > 40
+    assert shown or name.startswith("objects")
+
+
+@pytest.mark.parametrize("name", ["objects/pack", "objects/info/alternates"])
+def test_what_comes_after_the_look_is_not_followed(tmp_path: Path, repo: Repo, name: str) -> None:
+    """Git itself opens what is in a folder by name, so a link that comes when git runs already must lead nowhere."""
+    secret = Repo(tmp_path / "secret")
+    secret.commit("The merger is on Friday", a="1")
+    git(secret.folder, "gc", "-q")
+    ours, theirs = repo.folder / ".git", secret.folder / ".git"
+    fill_from(secret, ours)
+
+    class Late(Children):
+        async def run(self, job: Job) -> Ended:
+            if not (ours / name).is_symlink() and not (ours / name).is_file():
+                if name.endswith("alternates"):
+                    (ours / name).parent.mkdir(exist_ok=True)
+                    (ours / name).write_text(f"{theirs / 'objects'}\n")
+                else:
+                    swap(ours, theirs, name)
+            return await super().run(job)
+
+    found = asyncio.run(snapshot(str(repo.folder), environ={"TMPDIR": str(tmp_path)}, children=Late()))
+    assert "Friday" in git(repo.folder, "log")  # plain git follows it
+    assert "Friday" not in repr(found)
 
 
 def test_a_pipe_where_git_would_wait_for_ever_takes_two_seconds(repo: Repo) -> None:

@@ -6,10 +6,13 @@ cannot be switched off one by one. So git never gets to see that configuration: 
 configuration of ours, in which objects, references, index and excludes are links to the project's. From the project's
 file we take over a few values that are plain words and numbers and change how files are compared.
 
+What was looked at is what git reads: the parts are held by descriptors, the links lead to the descriptors, and Landlock
+keeps git to them. A command that swaps a folder for a link at the right moment gains nothing.
+
 Submodules are not entered: git would start itself there, with their configuration.
 """
 
-# ruff: noqa: PTH102, PTH106, PTH108, PTH110, PTH116, PTH123, PTH208, PTH211  # pathlib takes 8 ms to load
+# ruff: noqa: PTH102, PTH106, PTH108, PTH123, PTH208, PTH211  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
@@ -17,20 +20,24 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import Generator, Mapping
+import stat
+import sys
+from collections.abc import Callable, Generator, Iterable, Mapping
 
-from mainspring.context.texts import read_text
 from mainspring.core.value import Bundle, Value
 from mainspring.processes.child import Job, Limits
 from mainspring.processes.children import Children
+from mainspring.processes.confined import LIBRARIES, can_be_confined, held
+from mainspring.processes.opening import open_below, open_folder, open_folder_below, where
 from mainspring.processes.output import Sizes
-from mainspring.processes.paths import PathRefused, resolve
+from mainspring.processes.paths import PathRefused, resolve, within
 from mainspring.processes.programs import USUAL, find
 
 SECONDS = 2.0  # for each call; they run beside each other
 MOST_STATUS = 40  # lines
 MOST_COMMITS = 5
 WIDTH = 120  # characters of a line
+MOST_INDEXES = 10  # parts of one that is split
 SMALL = 64 * 1024  # bytes of the files that we read ourselves
 OUTPUT = Sizes(head=32 * 1024, tail=0)
 
@@ -50,11 +57,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 class Repository(Bundle):
-    """All paths are real."""
+    """Its folders by their real names, and held by descriptors: what was looked at is what git reads, whatever has
+    these names by now."""
 
     root: str
-    own: str  # HEAD and the index
-    shared: str  # everything else; the same, unless this is a worktree
+    tree: int  # `root`
+    own: int  # HEAD and the index
+    shared: int  # everything else; the same, unless this is a worktree
+    parts: dict[str, int]  # of both, by name: what git gets to see
 
 
 class Snapshot(Value):
@@ -68,19 +78,21 @@ class Snapshot(Value):
 
 async def snapshot(root: str, *, environ: Mapping[str, str], children: Children | None = None) -> Snapshot:
     """Of the repository whose working tree is at `root`. Never raises, and takes two seconds at most."""
+    branch = head = ""
     try:
-        repository = open_repository(root)
-        branch, head = read_head(repository)
-    except (OSError, PathRefused) as error:
-        return Snapshot(problem=str(error))
-    program = find("git", path=environ.get("PATH", ""), outside=(root,))
-    if program is None:
-        return Snapshot(branch, head, problem="there is no git outside of the project")
-    try:
-        with _folder_for(repository, environ.get("TMPDIR") or "/tmp") as folder:  # noqa: S108  # made new, for us only
-            asking = _Asking(program, repository, folder, environ, children or Children())
+        with contextlib.ExitStack() as held_by:
+            repository = open_repository(root, held_by)
+            branch, head = read_head(repository)
+            program = find("git", path=environ.get("PATH", ""), outside=(root,))
+            if program is None:
+                return Snapshot(branch, head, problem="there is no git outside of the project")
+            folder = held_by.enter_context(_folder_for(repository, environ.get("TMPDIR") or "/tmp"))  # noqa: S108  # made new, for us only
+            readable = await _readable(program, folder, repository, environ, held_by)
+            asking = _Asking(program, repository, folder, environ, children or Children(), readable)
             said, commits = await asyncio.gather(asking.run(*STATUS), asking.run(*LOG))
-    except OSError as error:
+            if readable is None:
+                _refuse_links(repository.parts.get("objects"), root)  # git may have followed what came meanwhile
+    except (OSError, PathRefused) as error:
         return Snapshot(branch, head, problem=str(error))
     lines = None if said is None else [_clean(line) for line in said.split("\0") if line]
     return Snapshot(
@@ -103,11 +115,15 @@ class _Asking(Bundle):
     folder: str
     environ: Mapping[str, str]
     children: Children
+    readable: tuple[int, ...] | None  # all that git can read; None: it cannot be confined here
 
     async def run(self, *words: str) -> str | None:
         """What it printed; None: it failed, or took too long."""
         argv = [self.program, "--no-pager", "--no-optional-locks", "--no-replace-objects", *SAFE, *words]
-        job = Job(argv, self.repository.root, self._env(), Limits(SECONDS, OUTPUT))
+        passed = tuple(self.repository.parts.values())
+        job = Job(
+            argv, self.repository.root, self._env(), Limits(SECONDS, OUTPUT), passed=passed, readable=self.readable
+        )
         try:
             ended = await self.children.run(job)
         except (OSError, ValueError):
@@ -145,6 +161,21 @@ ENVIRONMENT = {
     "GIT_EXTERNAL_DIFF": "",
     "GIT_FLUSH": "0",
 }
+
+
+async def _readable(
+    program: str, folder: str, repository: Repository, environ: Mapping[str, str], held_by: contextlib.ExitStack
+) -> tuple[int, ...] | None:
+    """Git opens what is in a folder by name, and takes objects from wherever `alternates` leads. Landlock keeps it to
+    what was looked at. The user's own ignore file is left out if it lies in the project: it may lead anywhere."""
+    if not await asyncio.to_thread(can_be_confined, program):
+        return None
+    settings = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
+    users = [path for name in ("ignore", "attributes") if not within(path := f"{settings}/git/{name}", repository.root)]
+    ours = held_by.enter_context(held((program, folder, os.devnull, *LIBRARIES, *users)))
+    return (repository.tree, *repository.parts.values(), *ours)
+
+
 # The configuration is ours and says none of this. It is said all the same: it costs nothing, and outlives our mistakes.
 SAFE = tuple(
     word
@@ -156,72 +187,126 @@ SAFE = tuple(
 # --- the project's git folder -----------------------------------------------------------------------
 
 
-def open_repository(root: str) -> Repository:
-    """Where its parts are. Raises `PathRefused` for one that reaches out of its place."""
-    path = resolve(f"{root}/.git", "/")
-    if os.stat(path.real).st_uid not in (os.geteuid(), os.stat(root).st_uid):
+def open_repository(root: str, held_by: contextlib.ExitStack) -> Repository:
+    """Its parts, which `held_by` closes. Raises `PathRefused` for one that reaches out of its place."""
+    hold = _Hold(held_by)
+    tree = hold(open_folder(root))
+    entry = os.stat(".git", dir_fd=tree, follow_symlinks=False)
+    if stat.S_ISLNK(entry.st_mode):
+        raise PathRefused(f"'{root}/.git' is a link")
+    if stat.S_ISDIR(entry.st_mode):
+        own = shared = hold(open_folder_below(tree, ".git"))
+        owner = os.fstat(own).st_uid
+    else:
+        pointer = hold(open_below(tree, ".git"))
+        owner = os.fstat(pointer).st_uid
+        own, shared = _pointed_to(root, _first_line(pointer), hold)
+    if owner not in (os.geteuid(), os.fstat(tree).st_uid):
         raise PathRefused(f"'{root}/.git' belongs to another user")
-    if path.kind == "folder":
-        if path.via:
-            raise PathRefused(f"'{root}/.git' is a link")
-        return _checked(Repository(root, path.real, path.real))
-    pointed = _first_line(f"{root}/.git")
-    if not pointed.startswith("gitdir: "):
+    parts = _parts(own, OWN, hold) | _parts(shared, SHARED, hold)
+    parts |= _parts(own, _split_indexes(own), hold)
+    _refuse_links(parts.get("objects"), root)
+    return Repository(root, tree, own, shared, parts)
+
+
+class _Hold:
+    """Descriptors that are closed together."""
+
+    def __init__(self, held_by: contextlib.ExitStack) -> None:
+        self._held_by = held_by
+
+    def __call__(self, descriptor: int) -> int:
+        self._held_by.callback(os.close, descriptor)
+        return descriptor
+
+
+def _pointed_to(root: str, said: str, hold: _Hold) -> tuple[int, int]:
+    """The two folders that a file in the project points to. They must point back, or they may be anybody's."""
+    if not said.startswith("gitdir: "):
         raise PathRefused(f"'{root}/.git' is no git folder")
-    own = resolve(pointed.removeprefix("gitdir: ").strip(), root).real
-    return _checked(Repository(root, own, _shared_by(root, own)))
+    name = resolve(said.removeprefix("gitdir: ").strip(), root).real
+    own = hold(open_folder(name))
+    if common := _read_line(own, "commondir"):
+        back, shared = resolve(_read_line(own, "gitdir"), name).real, resolve(common, name).real
+        if back == f"{root}/.git" and name.rpartition("/")[0] == f"{shared}/worktrees":
+            return own, hold(open_folder(shared))
+    elif (found := _WORKTREE.search(_read(own, "config"))) and resolve(found[1].strip(), name).real == root:
+        return own, own
+    raise PathRefused(f"'{root}/.git' points to '{name}', which does not belong to it")
 
 
-def _shared_by(root: str, own: str) -> str:
-    """Of a folder that a file in the project points to. It must point back, or it may be anybody's."""
-    if os.path.exists(f"{own}/commondir"):
-        back = resolve(_first_line(f"{own}/gitdir"), own).real
-        shared = resolve(_first_line(f"{own}/commondir"), own).real
-        if back == f"{root}/.git" and own.rpartition("/")[0] == f"{shared}/worktrees":
-            return shared
-    elif _submodule_of(own) == root:
-        return own
-    raise PathRefused(f"'{root}/.git' points to '{own}', which does not belong to it")
+def _parts(folder: int, names: Iterable[str], hold: _Hold) -> dict[str, int]:
+    """Those that are there. None may be a link to somewhere else: another project's commits are not this one's."""
+    found: dict[str, int] = {}
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+            found[name] = hold((open_folder_below if stat.S_ISDIR(mode) else open_below)(folder, name))
+    return found
 
 
-def _submodule_of(own: str) -> str:
-    """The working tree that a submodule's configuration names; empty: none."""
-    found = _WORKTREE.search(read_text(resolve(f"{own}/config", "/"), SMALL).text)
-    return resolve(found[1].strip(), own).real if found else ""
+def _split_indexes(own: int) -> list[str]:
+    names = _names(own, lambda entry: entry.name.startswith("sharedindex.") and not entry.is_symlink())
+    return names[:MOST_INDEXES]
 
 
-def _checked(repository: Repository) -> Repository:
-    """No part of it may be a link to somewhere else: another project's commits are not this one's.
+def _refuse_links(objects: int | None, root: str) -> None:
+    """Links among the references are left: they give a hash, which is worth nothing without its objects."""
+    if objects is None:
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.stat("info/alternates", dir_fd=objects, follow_symlinks=False)
+        raise PathRefused(f"the git folder of '{root}' takes objects from another repository")
+    linked = _names(objects, lambda entry: entry.is_symlink())
+    with contextlib.suppress(FileNotFoundError):
+        pack = open_folder_below(objects, "pack")
+        try:
+            linked += _names(pack, lambda entry: entry.is_symlink())
+        finally:
+            os.close(pack)
+    if linked:
+        raise PathRefused(f"'{linked[0]}' among the objects of '{root}' is a link")
 
-    Links among the references are left: they give no more than a hash, which is worth nothing without its objects.
-    """
-    objects = f"{repository.shared}/objects"
-    if os.path.lexists(f"{objects}/info/alternates"):
-        raise PathRefused(f"'{objects}' takes objects from another repository")
-    for folder in (objects, f"{objects}/pack"):
-        with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
-            if linked := next((entry.path for entry in entries if entry.is_symlink()), ""):
-                raise PathRefused(f"'{linked}' is a link")
-    for folder, names in ((repository.own, OWN), (repository.shared, SHARED)):
-        for name in names:
-            path = resolve(f"{folder}/{name}", "/")
-            if path.via:
-                raise PathRefused(f"'{folder}/{name}' is a link to '{path.real}'")
-            if path.kind == "special":
-                raise PathRefused(f"'{folder}/{name}' is no regular file")
-    return repository
+
+def _names(folder: int, is_wanted: Callable[[os.DirEntry[str]], bool]) -> list[str]:
+    listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        with os.scandir(listed) as entries:
+            return [entry.name for entry in entries if is_wanted(entry)]
+    finally:
+        os.close(listed)
 
 
 def read_head(repository: Repository) -> tuple[str, str]:
     """The branch, or else the commit."""
-    said = _first_line(f"{repository.own}/HEAD")
+    said = _read_line(repository.own, "HEAD")
     if found := _BRANCH.fullmatch(said):
         return ("", "") if found[1] == ".invalid" else (_clean(found[1]), "")  # the latter: references in tables
     return "", said if _COMMIT.fullmatch(said) else ""
 
 
-def _first_line(path: str) -> str:
-    return read_text(resolve(path, "/"), SMALL).text.partition("\n")[0].strip()
+def _read_line(folder: int, name: str) -> str:
+    return _read(folder, name).partition("\n")[0].strip()
+
+
+def _read(folder: int, name: str) -> str:
+    """Empty: there is no such file."""
+    try:
+        opened = open_below(folder, name)
+    except FileNotFoundError:
+        return ""
+    try:
+        return _text(opened)
+    finally:
+        os.close(opened)
+
+
+def _first_line(opened: int) -> str:
+    return _text(opened).partition("\n")[0].strip()
+
+
+def _text(opened: int) -> str:
+    return os.read(opened, SMALL).decode(errors="replace").replace("\r\n", "\n")
 
 
 # --- ours -------------------------------------------------------------------------------------------
@@ -242,23 +327,22 @@ def _folder_for(repository: Repository, temporary: str) -> Generator[str]:
 
 
 def _fill(folder: str, repository: Repository) -> None:
-    head = _first_line(f"{repository.own}/HEAD")
-    _write(f"{folder}/HEAD", f"{head}\n")
-    _write(f"{folder}/config", _config(repository))
-    with os.scandir(repository.own) as entries:
-        split = [one.name for one in entries if one.name.startswith("sharedindex.") and not one.is_symlink()][:10]
-    for place, names in ((repository.own, (*OWN, *split)), (repository.shared, SHARED)):
-        for name in names:
-            if os.path.lexists(f"{place}/{name}"):
-                os.symlink(f"{place}/{name}", f"{folder}/{name}")
+    _write(f"{folder}/HEAD", f"{_read_line(repository.own, 'HEAD')}\n")
+    _write(f"{folder}/config", _config(_read(repository.shared, "config")))
+    for name, descriptor in repository.parts.items():
+        os.symlink(_name_of(descriptor), f"{folder}/{name}")
 
 
-def _config(repository: Repository) -> str:
+def _name_of(descriptor: int) -> str:
+    """For a program that gets the descriptor: the object itself, where the system has such names."""
+    name = where(descriptor)
+    if name is None:
+        raise PathRefused("there is no /proc here, so git cannot be shown what was looked at")
+    return f"/proc/self/fd/{descriptor}" if sys.platform == "linux" else name
+
+
+def _config(said: str) -> str:
     """The later of two counts, as with git. Sections do not matter: none of these means anything elsewhere."""
-    try:
-        said = read_text(resolve(f"{repository.shared}/config", "/"), SMALL).text
-    except (OSError, PathRefused):
-        said = ""
     kept = {found[1].lower(): found[2].lower() for found in _KEPT.finditer(said)}
     hashed = kept.pop("objectformat", "sha1")
     lines = ["[core]", *[f"\t{name} = {value}" for name, value in kept.items()]]

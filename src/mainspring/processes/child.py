@@ -56,6 +56,7 @@ class Job(NamedTuple):
     store_all: bool = False  # the output's file begins with its first byte
     on_output: Callable[[bytes], object] | None = None
     passed: tuple[int, ...] = ()  # descriptors that it gets under their own numbers
+    readable: tuple[int, ...] | None = None  # descriptors of all that it can read; None: it is not confined
     mark: Mark | None = None  # None: a new one
     walls: Walls = Walls.NONE
     keeper: bool = False  # its first process only keeps the walls, and takes all inside along: TERM is not for it
@@ -142,16 +143,24 @@ class Child:
         stack.callback(os.close, given)
         outputs = [self.stdout] if job.merged else [self.stdout, self.stderr]
         ends = [self._pipe(output, stack) for output in outputs]
-        return subprocess.Popen(  # noqa: S603  # whether it may run was decided before
-            list(job.argv),
-            stdin=given,
-            stdout=ends[0],
-            stderr=ends[-1],
-            cwd=job.cwd,
-            env={**job.env, NAME: self.mark.text},
-            pass_fds=job.passed,
-            start_new_session=True,
-        )
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(  # noqa: S603  # whether it may run was decided before
+                list(job.argv),
+                stdin=given,
+                stdout=ends[0],
+                stderr=ends[-1],
+                cwd=job.cwd,
+                env={**job.env, NAME: self.mark.text},
+                pass_fds=job.passed,
+                start_new_session=True,
+            )
+
+        if job.readable is None:
+            return start()
+        from mainspring.processes.confined import start_confined
+
+        return start_confined(start, job.readable)
 
     def _pipe(self, output: Output, stack: contextlib.ExitStack) -> int:
         """The end for the child, which `stack` closes here once the child has it."""

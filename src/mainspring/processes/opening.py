@@ -84,18 +84,33 @@ def open_listing(real: str) -> int:
 
 def open_below(folder: int, name: str) -> int:
     """A regular file somewhere below an opened folder, for reading. The caller closes it."""
-    *folders, last = name.split("/")
-    if not {"", ".", ".."}.isdisjoint((*folders, last)):
-        raise PathRefused(f"'{name}' is no name below a folder")
+    folders, _, last = name.rpartition("/")
     if not folders:
-        return open_child(folder, last, name)
-    fd = os.open(folders[0], _STEP, dir_fd=folder)
-    for part in folders[1:]:
-        fd = _step(fd, part, name, None)
+        return open_child(folder, _part(last, name), name)
+    fd = open_folder_below(folder, folders)
     try:
-        return open_child(fd, last, name)
+        return open_child(fd, _part(last, name), name)
     finally:
         os.close(fd)
+
+
+def open_folder_below(folder: int, name: str) -> int:
+    """A folder somewhere below an opened one, good for `dir_fd` only. The caller closes it."""
+    fd = os.dup(folder)
+    for part in name.split("/"):
+        try:
+            _part(part, name)
+        except BaseException:
+            os.close(fd)
+            raise
+        fd = _step(fd, part, name, None)
+    return fd
+
+
+def _part(part: str, name: str) -> str:
+    if part in ("", ".", ".."):
+        raise PathRefused(f"'{name}' is no name below a folder")
+    return part
 
 
 def create_private(folder_name: str, name: str) -> int:
