@@ -5,17 +5,28 @@ The real loop and real sockets, on a clock that jumps: two minutes of silence ta
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
 
 from faults.stage import ALONE, USAGE, WITH_FALLBACK, Stage, look, updates_of
 from mainspring.core.config import Config
+from mainspring.core.effects import Request
+from mainspring.core.errors import ProviderError
+from mainspring.core.history import History
+from mainspring.core.messages import user
 from mainspring.core.updates import Failed, Result, Retrying, Update
+from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.base import Conversation
+from mainspring.providers.openai_chat import OpenAIChat
+from mainspring.providers.openai_responses import OpenAIResponses
+from mainspring.providers.proxies import Proxies
 from mainspring.providers.retry import PATIENCE, Patience, Who
 from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
 from mainspring.simulator.faults import Faults, Planned
@@ -256,6 +267,51 @@ def test_a_local_server_is_waited_for_longer(name: str, silent: float) -> None:
     run = play(Planned(name, 1), deadlines=LOCAL)
     assert run.gaps[0] == round(silent * 1_000) + BACKOFF[0]
     assert run.result.cause == "end_turn"
+
+
+FIRST: dict[Any, dict[str, Any]] = {
+    OpenAIChat: {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "Hm"}}]},
+    OpenAIResponses: {"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}},
+    Anthropic: {"type": "message_start", "message": {"id": "m", "role": "assistant", "usage": {}}},
+}
+
+
+@pytest.mark.covers("E-15")
+@pytest.mark.parametrize("speaks", [True, False])
+@pytest.mark.parametrize("kind", FIRST)
+def test_a_hosted_server_of_any_protocol_may_be_silent_as_long(kind: Any, speaks: bool) -> None:
+    """It is reached through a proxy on this machine, so that its name is that of a hosted one."""
+    loop = VirtualLoop()
+    asked: list[int] = []
+    event = f"data: {json.dumps(FIRST[kind])}\n\n".encode()
+    answer = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n" + event
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.append(loop.milliseconds())
+        writer.write(answer if speaks else b"")
+        while await reader.read(1 << 16):
+            pass  # until the other side gives up
+        writer.close()
+
+    async def main() -> str:
+        proxy = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = proxy.sockets[0].getsockname()[1]
+        proxies = Proxies({"http": ("http_proxy", f"http://127.0.0.1:{port}")})
+        async with proxy, Transport(proxies=proxies) as transport:
+            how: Any = {
+                "base_url": "http://models.example/v1",
+                "transport": transport,
+                "patience": replace(EXACT, tries=1),
+            }
+            provider: Any = kind("key", **how)
+            request = Request("a-model", 1_000, 1, "sdk", "", 0, overload_tries=1)
+            with pytest.raises(ProviderError) as caught:
+                async for _ in provider.stream(request, Conversation(History([user("go")]))):
+                    pass
+            return f"{loop.milliseconds() - asked[0]} {caught.value.failure.kind}"
+
+    assert virtually(main(), loop) == f"{IDLE if speaks else HEADERS} network"
 
 
 def kept_open(received: Received) -> Reply:

@@ -50,7 +50,7 @@ from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.refusals import WaysOut
 from mainspring.providers.retry import PATIENCE, Patience, Who
 from mainspring.providers.scripted import Reply, says
-from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Exchange, Transport, deadlines_for
+from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
 from mainspring.simulator.replies import Raw, Refuse, Say, Stream
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.conformance import ProviderConformance
@@ -209,33 +209,6 @@ def test_local_servers_may_read_long_prompts_for_minutes() -> None:
     assert deadlines_for("http://localhost:1234/v1/responses") == LOCAL
     assert deadlines_for(f"{HOME}/responses") == REMOTE
     assert LOCAL.headers >= 600
-
-
-class Noting(Transport):
-    """Notes how long a request may wait, as if the server were far away."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.waits: list[Deadlines] = []
-
-    def post(self, url: str, *request: Any, **more: Any) -> Exchange:
-        self.waits.append(deadlines_for(f"{HOME}/responses", more["remote"]))
-        return super().post(url, *request, **more)
-
-
-@pytest.mark.parametrize(
-    ("kind", "least"),
-    [(OpenAIChat, 300), (OpenAIResponses, 300), (Anthropic, 90)],
-    ids=["chat", "responses", "anthropic"],
-)
-def test_who_thinks_without_pings_may_be_silent_for_longer(kind: Any, least: int) -> None:
-    async def main() -> list[Deadlines]:
-        async with ModelServer([Say.of("ok")]) as server, Noting() as transport:
-            await ask(kind("key", base_url=server.url, transport=transport))
-            return transport.waits
-
-    (waits,) = asyncio.run(main())
-    assert (waits.headers, waits.idle) == (120, least)
 
 
 @both

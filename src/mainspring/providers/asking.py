@@ -41,7 +41,7 @@ from mainspring.providers.retry import (
     countdown,
     retrying,
 )
-from mainspring.providers.transport import REMOTE, Exchange, Transport
+from mainspring.providers.transport import Exchange, Transport
 from mainspring.secrets.sources import headers_of
 
 if TYPE_CHECKING:  # a reply is read while the server thinks about it
@@ -130,7 +130,6 @@ class Asking:
 
     path: str  # behind the address
     largest: int | None = None  # bytes of a request; None: nobody knows, so the server is asked
-    remote = REMOTE  # how long a server that is not near may be silent
 
     def __init__(  # noqa: PLR0913  # keywords, all of them
         self,
@@ -241,7 +240,7 @@ class Asking:
             refused = self._key.value
             headers = prepared.headers | self._key.headers
             url, body = prepared.url, prepared.body
-            async with self._transport.post(url, headers, body, body.size, self._warm, remote=self.remote) as response:
+            async with self._transport.post(url, headers, body, body.size, self._warm) as response:
                 if response.status == 200:
                     async with aclosing(self._read(response, prepared)) as batches:
                         async for batch in batches:

@@ -32,7 +32,7 @@ from mainspring.providers.projection import Projected
 from mainspring.providers.refusals import GIVEN, WaysOut
 from mainspring.providers.retry import PATIENCE, Patience, RefusedError, Who
 from mainspring.providers.sse import Parser
-from mainspring.providers.transport import SILENT, Exchange, Transport
+from mainspring.providers.transport import Exchange, Transport
 from mainspring.version import __version__
 
 HOME = "https://api.openai.com/v1"
@@ -80,7 +80,6 @@ def with_version(base_url: str) -> str:
 class OpenAI(Asking):
     """Not a provider yet: `openai_chat.py` and `openai_responses.py` are."""
 
-    remote = SILENT
     deployed = False  # whether Azure has the deployment's name in the path
 
     def __init__(  # noqa: PLR0913  # keywords, all of them

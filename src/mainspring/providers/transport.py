@@ -38,11 +38,9 @@ class Deadlines(Bundle):
     barren: float = 1_800  # of a stream whose events, such as pings, bring nothing of a reply
 
 
-# A hosted server sends headers as soon as it takes a request. Anthropic's models send pings while they think; those of
-# OpenAI's protocols think without a word: five minutes is what Codex waits. A local server has no pings either, and
-# reads a long prompt for minutes before it speaks (docs/decisions/0046).
+# A hosted server sends headers as soon as it takes a request, and events while it works. A local server has no pings,
+# and reads a long prompt for minutes before it speaks (docs/decisions/0046).
 REMOTE = Deadlines(connect=15, headers=120, idle=90)
-SILENT = Deadlines(connect=15, headers=120, idle=300)
 LOCAL = Deadlines(connect=5, headers=600, idle=600, barren=3_600)
 PER_IDLE = 20  # the last limit, in those of `idle`, where somebody sets that one
 
@@ -52,8 +50,8 @@ LAST_BYTES = 0.05  # seconds for the end of a transfer whose content has ended: 
 RACE = 2.0  # seconds in which a close after sending is taken for a keep-alive race: some round trips
 
 
-def deadlines_for(url: str, remote: Deadlines = REMOTE) -> Deadlines:
-    return LOCAL if is_local(split(url)[0].host) else remote
+def deadlines_for(url: str) -> Deadlines:
+    return LOCAL if is_local(split(url)[0].host) else REMOTE
 
 
 class Transport:
@@ -81,24 +79,22 @@ class Transport:
         self._idle: dict[Connection, Route] = {}  # the oldest first
         self._closed = False
 
-    def post(  # noqa: PLR0913  # what a request is made of
+    def post(  # what a request is made of
         self,
         url: str,
         headers: Mapping[str, str],
         body: bytes | Sequence[bytes],
         size: int | None = None,
         sent: Callable[[], object] | None = None,
-        *,
-        remote: Deadlines = REMOTE,
     ) -> Exchange:
         """`size`: bytes of the body, for those who know. `sent` is called when the request is out, and the server has
-        its turn: for what will be needed then. `remote`: how long a server may be silent that is not near."""
+        its turn: for what will be needed then."""
         origin, path = split(url)
         route = Route(origin, self._proxies.on_the_way_to(origin))
         pieces = (body,) if isinstance(body, bytes) else body
         size = sum(map(len, pieces)) if size is None else size
         begin = head(route, path, headers, size)
-        deadlines = self._deadlines or deadlines_for(url, remote)
+        deadlines = self._deadlines or deadlines_for(url)
         return Exchange(self, route, (begin, *pieces), len(begin) + size, deadlines=deadlines, sent=sent)
 
     def get(self, url: str, headers: Mapping[str, str]) -> Exchange:
