@@ -49,6 +49,23 @@ def test_auto_mode_that_is_switched_off_cannot_be_chosen_later(serve: Serve) -> 
         assert pipe.finish() == 0
 
 
+def test_agents_of_the_client_are_refused_where_nothing_may_come_from_elsewhere(serve: Serve) -> None:
+    stage = serve(Say.of("One."))
+    write(stage.home / "settings.json", {"disableSideloadFlags": True})
+    agents = {"greeter": {"description": "Greets.", "prompt": "You greet."}}
+    with stage.pipe() as pipe:
+        pipe.request("initialize", hooks=None, agents=agents)
+        while pipe.read() is not None:
+            pass
+        assert pipe.finish() == 1
+    assert b"'agents' is switched off by 'disableSideloadFlags': leave it out" in pipe.stderr
+    with stage.pipe() as pipe:
+        pipe.initialize(agents={})
+        assert pipe.turn("go")["result"] == "One."
+        assert pipe.finish() == 0
+    assert len(stage.requests) == 1
+
+
 @pytest.mark.setting("permissions.denyInsteadOfPrompting")
 def test_nobody_is_asked_where_the_settings_want_a_denial(serve: Serve) -> None:
     asked: list[str] = []

@@ -276,6 +276,17 @@ def test_bad_options_are_named_before_anybody_pays(chosen: dict[str, Any], words
     play(main, tmp_path)
 
 
+def test_agents_are_refused_where_nothing_may_come_from_elsewhere(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        stage.home.mkdir()
+        (stage.home / "settings.json").write_text('{"disableSideloadFlags": true}')
+        with pytest.raises(UsageError, match="'agents' is switched off by 'disableSideloadFlags': leave it out"):
+            await stage.ask(agents={"a": AgentDefinition("d", "p")}, setting_sources=["user"])
+        assert stage.server.requests == []
+
+    play(main, tmp_path)
+
+
 def test_no_key_is_told_with_the_way_out(tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
         with pytest.raises(UsageError, match="there is no key for the model"):

@@ -157,6 +157,8 @@ class Door:
         fields = first.fields if isinstance(first, Request) and first.subtype == "initialize" else {}
         options = self.parts.options
         if fields.get("agents"):
+            if self.parts.settings.no_sideloading:
+                raise StartError("'agents' is switched off by 'disableSideloadFlags': leave it out")
             options.agents = msgspec.json.encode(fields["agents"]).decode()
         skills: Any = fields.get("skills")
         consent = Consent(self.questions, self.states, self.changes)

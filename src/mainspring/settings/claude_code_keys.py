@@ -54,7 +54,7 @@ deniedMcpServers: servers that an entry names, by name, command or URL, are not 
 deniedModels: these models are refused, for side calls too
 disableAllHooks: no hooks and no status line, except the administrator's
 disableAutoMode: permission mode auto is refused
-disableSideloadFlags: --plugin-dir, --agents and --mcp-config are refused
+disableSideloadFlags: --plugin-dir, --agents (also those of the SDK) and --mcp-config are refused
 disabledMcpjsonServers: these servers of .mcp.json are not started
 effortLevel: effort of each request
 enableAllProjectMcpServers: all servers of .mcp.json may start in a trusted folder
