@@ -1,6 +1,6 @@
 """A command in the sandbox swaps folders and files for links as fast as it can, while all that opens files works.
 
-As a program of its own: `python -m tools.swap_play FOLDER OPERATIONS PYTHON SEARCH [USER]`. It prints, as JSON,
+As a program of its own: `python -m tools.swap_play FOLDER OPERATIONS PYTHON SEARCH WALLS [USER]`. It prints, as JSON,
 how often each operation came to its end and how often it was refused, and what got out of the workspace.
 """
 
@@ -35,7 +35,7 @@ from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
 from mainspring.processes.child import Walls
 from mainspring.processes.environment import for_programs
-from mainspring.processes.sandbox import Rooms, Sandbox
+from mainspring.processes.sandbox import Answer, Kind, Rooms, build
 from mainspring.providers.scripted import Scripted
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate, Written
@@ -55,36 +55,41 @@ SIGNS = (f": {SECRET}", DENIED, "only-outside", "only-closed", "U0VDUkVU")  # th
 SWAPPER = """
 import ctypes, os, sys
 renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-pairs = [(one.encode(), one.encode() + b"-link") for one in ("d", "e", "k/f", "k/n.ipynb")]
+at = sys.argv[1]
+pairs = [(f"{at}/{one}".encode(), f"{at}/{one}-link".encode()) for one in ("d", "e", "k/f", "k/n.ipynb")]
 count = 0
-while not os.path.exists("stop"):
+while not os.path.exists(f"{at}/stop"):
     for one, other in pairs:
         if renameat2(-100, one, -100, other, 2):
             sys.exit(os.strerror(ctypes.get_errno()))
     count += 1
     if count % 1000 == 1:
-        with open("swaps.new", "w") as file:
+        with open(f"{at}/swaps.new", "w") as file:
             file.write(str(count))
-        os.rename("swaps.new", "swaps")
+        os.rename(f"{at}/swaps.new", f"{at}/swaps")
 """
 
 
 class Field:
     """The workspace `work`: `d` changes places with a link to `out`, `e` with one to `work/closed`, which a rule keeps
-    from being read, and files in `k` with links to files in `out`."""
+    from being read, and files in `k` with links to files in `out`. With Landlock nothing can be renamed at the top of a
+    workspace that has something protected: there all of it is a folder lower, and links lead to it."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, walls: str) -> None:
         self.base, self.work, self.out = base, base / "work", base / "out"
-        for folder, word in ((self.work / "d", "inside"), (self.work / "e", "inside"), (self.work / "k", "inside")):
-            self.fill(folder, word)
+        self.at = self.work / "x" if walls == "landlock" else self.work  # what is swapped is in there
+        for name in ("d", "e", "k"):
+            self.fill(self.at / name, "inside")
+            if self.at != self.work:
+                (self.work / name).symlink_to(f"x/{name}")
         self.fill(self.out, SECRET)
         self.fill(self.work / "closed", DENIED)
         (self.out / "only-outside").write_text(f"a word: {SECRET}")
         (self.work / "closed/only-closed").write_text(f"a word: {DENIED}")
-        (self.work / "d-link").symlink_to(self.out)
-        (self.work / "e-link").symlink_to("closed")
+        (self.at / "d-link").symlink_to(self.out)
+        (self.at / "e-link").symlink_to(self.work / "closed")
         for name in ("f", "n.ipynb"):
-            (self.work / f"k/{name}-link").symlink_to(self.out / name)
+            (self.at / f"k/{name}-link").symlink_to(self.out / name)
         for sort in ("skills", "commands", "agents"):
             (self.work / ".claude").mkdir(exist_ok=True)
             (self.work / ".claude" / sort).symlink_to(f"../d/{sort}")
@@ -116,13 +121,14 @@ class Field:
 
 
 class Play:
-    def __init__(self, field: Field, python: str) -> None:
+    def __init__(self, field: Field, python: str, walls: str) -> None:
         self.field, self.python = field, python
         work, base = str(field.work), field.base
         rooms = Rooms((work,), str(base / "temp"), str(base / "state"), denied=(f"{work}/closed",))
-        self.sandbox = Sandbox(bubblewrap(base / "state"), rooms)
+        program = python if walls == "landlock" else bubblewrap(base / "state")
+        self.sandbox = build(Answer(program, kind=Kind(walls)), rooms)
         place = Place(work, home=str(base / "user"), spill=str(base / "spill"))
-        self.swapper = f"{shlex.quote(python)} -I swapper.py"
+        self.swapper = f"{shlex.quote(python)} -I swapper.py {field.at}"
         rules = (Written("deny", "Read(./closed/**)", "project"), Written("allow", f"Bash({self.swapper})", "user"))
         self.gate = Gate(rules, folders=(work,), home=place.home)
         self.kit = Kit(place, for_programs(os.environ), around=self.sandbox.around, walls=lambda *_: Walls.USUAL)
@@ -242,7 +248,7 @@ class Play:
             for number in range(count):
                 await self.one(order[number % len(order)], operations)
             swaps = await self.swaps_after(self.swaps())  # it still runs
-            (self.field.work / "stop").touch()
+            (self.field.at / "stop").touch()
             return {
                 "operations": count,
                 "swaps": swaps,
@@ -261,7 +267,7 @@ class Play:
 
     def swaps(self) -> int:
         """How often everything was swapped so far."""
-        counted = self.field.work / "swaps"
+        counted = self.field.at / "swaps"
         return int(counted.read_text()) if counted.exists() else 0
 
     async def swaps_after(self, so_far: int) -> int:
@@ -295,24 +301,24 @@ def search_by(search: str, bin: Path) -> None:
     assert found == (None if search == "python" else str(bin / name)), found
 
 
-def main(folder: str, count: str, python: str, search: str, user: str = "") -> None:
+def main(folder: str, count: str, python: str, search: str, walls: str, user: str = "") -> None:
     base = Path(folder)
     search_by(search, base / "bin")
     if user:
-        played(base / "first", 60, python)  # all is loaded now: it may lie where this user cannot read
+        played(base / "first", 60, python, walls)  # all is loaded now: it may lie where this user cannot read
         shutil.rmtree(base / "first")
         os.chown(base, int(user), int(user))
         become(int(user))
     os.chdir(base)
-    print(json.dumps(played(base / "play", int(count), python)))
+    print(json.dumps(played(base / "play", int(count), python, walls)))
 
 
-def played(base: Path, count: int, python: str) -> dict[str, Any]:
+def played(base: Path, count: int, python: str, walls: str) -> dict[str, Any]:
     base.mkdir()
-    field = Field(base)
+    field = Field(base, walls)
 
     async def play() -> dict[str, Any]:
-        return await Play(field, python).run(count)
+        return await Play(field, python, walls).run(count)
 
     return asyncio.run(play())
 

@@ -13,6 +13,8 @@ import pytest
 from processes.walls import NOBODY, python_for, seen_folder
 from programs import need
 
+from mainspring.processes import landlock_helper
+
 AS = pytest.mark.parametrize("user", [None, NOBODY] if os.getuid() == 0 else [None], ids=str)
 TESTS = Path(__file__).parent.parent
 
@@ -20,10 +22,25 @@ TESTS = Path(__file__).parent.parent
 Search = Literal["ripgrep", "script", "python"]  # as it is; not to be confined by Landlock; without ripgrep
 
 
-def run(operations: int, seconds: int, *, user: int | None = None, search: Search = "ripgrep") -> dict[str, Any]:
-    need("bwrap")
+Walls = Literal["bubblewrap", "landlock"]
+LANDLOCK = pytest.mark.skipif(
+    sys.platform == "linux" and not landlock_helper.version(), reason="this kernel has no landlock"
+)
+
+
+def run(
+    operations: int,
+    seconds: int,
+    *,
+    user: int | None = None,
+    search: Search = "ripgrep",
+    walls: Walls = "bubblewrap",
+) -> dict[str, Any]:
+    if walls == "bubblewrap":
+        need("bwrap")
     with seen_folder() as folder:
-        command = [sys.executable, "-m", "tools.swap_play", str(folder), str(operations), python_for(user), search]
+        play = [sys.executable, "-m", "tools.swap_play", str(folder), str(operations)]
+        command = [*play, python_for(user), search, walls]
         done = subprocess.run(
             [*command, *([] if user is None else [str(user)])],
             cwd=TESTS, capture_output=True, text=True, timeout=seconds, check=False,

@@ -32,7 +32,7 @@ from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate
 from mainspring.tools.keeping import Look, look
 from mainspring.tools.shell_script import move
-from tools.swap_runs import AS, Search, check, run
+from tools.swap_runs import AS, LANDLOCK, Search, check, run
 from tools.swapping import CALLS, Pipeline, Swapped, leaks, leaks_in, told
 
 
@@ -159,6 +159,13 @@ def test_a_swapper_in_the_sandbox_gets_nothing_out(user: int | None) -> None:
 @pytest.mark.parametrize("search", ["script", "python"])
 def test_nor_where_ripgrep_cannot_be_confined_or_is_missing(search: Search) -> None:
     check(run(200, 120, search=search), 200)
+
+
+@LINUX
+@LANDLOCK
+@AS
+def test_nor_in_the_lower_sandbox(user: int | None) -> None:
+    check(run(200, 120, user=user, walls="landlock"), 200)
 
 
 # --- a swap before each system call of what is read without a tool ---------------------------------------------------
