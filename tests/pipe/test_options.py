@@ -7,7 +7,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from claude_agent_sdk import ClaudeSDKClient
+from claude_agent_sdk import AgentDefinition, ClaudeSDKClient
 
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Refuse, Reply, Say
@@ -181,3 +181,33 @@ def test_dynamic_sections_are_left_out_of_the_system_prompt(serve: Serve) -> Non
     stage.ask("hello", system_prompt=preset(exclude_dynamic_sections=False))
     assert f"Working folder: {stage.folder}" in stage.system()
     assert "Working folder" not in stage.said()
+
+
+def test_nor_do_agents_name_the_folder_in_theirs(serve: Serve) -> None:
+    given = {"description": "greet", "prompt": "say hello below", "subagent_type": "greeter"}
+
+    def choose(received: Received) -> Reply:
+        if "say hello below" in str(received.talk.messages[0]):
+            return Say.of("Hello from below.")
+        done = received.talk.results()
+        return Say.of("Done.") if done else Say.of(call("Agent", "spawn", run_in_background=False, **given))
+
+    stage = serve(choose=choose)
+    other = stage.folder.parent / "other"
+    other.mkdir()
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    greeter = {"greeter": AgentDefinition(description="Greets.", prompt="You greet.", tools=["Bash"])}
+    for folder in (stage.folder, other):
+        chosen: Any = {"system_prompt": preset(exclude_dynamic_sections=True), "agents": greeter, "cwd": folder}
+        stage.ask("go", permission_mode="bypassPermissions", **chosen)
+    below = [number for number in range(len(stage.requests)) if "You greet." in stage.system(number)]
+    assert len(below) == 2
+    first, second = [shared_part(stage.requests[number].body["system"]) for number in below]
+    assert first == second
+    for number, folder in zip(below, (stage.folder, other), strict=True):
+        assert str(folder) not in stage.system(number)
+        assert stage.said(number).count(f"Working folder: {folder}") == 1
+    stage.ask("go", permission_mode="bypassPermissions", agents=greeter, system_prompt=preset())
+    last = next(number for number in range(below[-1] + 1, len(stage.requests)) if "You greet." in stage.system(number))
+    assert f"Working folder: {stage.folder}" in stage.system(last)
+    assert "Working folder" not in stage.said(last)

@@ -228,8 +228,9 @@ def system_of(kind: AgentKind, hands: Hands, household: Household) -> tuple[str,
     from mainspring.context import environment
     from mainspring.context.prompt import with_nonce
 
-    place = environment.place(hands.place.cwd, git=household.found.memory.project.git)
-    return with_nonce((kind.prompt, place), household.found.nonce)
+    found = household.found
+    place = () if found.tells_place else (environment.place(hands.place.cwd, git=found.memory.project.git),)
+    return with_nonce((kind.prompt, *place), found.nonce)
 
 
 def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
@@ -248,9 +249,12 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
         skills="Skill" in hands.offers,
         nonce=household.found.nonce,
     )
+    surroundings = Surroundings(around)
+    if household.found.tells_place:
+        surroundings.tell_place(hands.place.cwd)
     provider = ways.provider(config.model.name)  # its summaries go where its conversation goes, and nowhere else
     asked = replace(household.asked, provider=provider, config=config, ledger=ledger)
-    return mind_for(asked, Surroundings(around), hands, lambda: system)
+    return mind_for(asked, surroundings, hands, lambda: system)
 
 
 def journal_of(agent_id: str, about: dict[str, str], household: Household) -> Kept:

@@ -91,9 +91,10 @@ class Surroundings:
         if self._skills is not None:
             self._skills.only, self._unsure = skills, True
 
-    def tell_place(self) -> None:
-        """With the first prompt: the system prompt is to be alike in all folders."""
-        self._place = place_apart(self.memory.where.cwd, git=self.memory.project.git)
+    def tell_place(self, cwd: str | None = None) -> None:
+        """With the first prompt: the system prompt is to be alike in all folders. `cwd`: of an agent, which begins
+        where the shell is."""
+        self._place = place_apart(cwd or self.memory.where.cwd, git=self.memory.project.git)
 
     @property
     def tells_place(self) -> bool:
