@@ -143,6 +143,39 @@ def test_a_line_that_is_glued_to_a_torn_one_is_read(tmp_path: Path, torn: bytes)
     assert seen(load(file))[2:] == ["theirs", "their reply"]
 
 
+TURNS = [(1, "user", "one"), (2, "assistant", "two \u00e9{}"), (3, "user", 'thr"}{"ee'), (4, "assistant", "four")]
+
+
+@pytest.mark.parametrize("between", [b"", b" ", b"\0", b"\r"])
+@pytest.mark.parametrize("glued", range(16))
+def test_whole_lines_without_a_newline_between_them_are_all_read(tmp_path: Path, glued: int, between: bytes) -> None:
+    """Each bit of `glued` is a newline that is missing: before the first line of the other program, and so on."""
+    file, parent = ours(tmp_path)
+    data = file.read_bytes().rstrip(b"\n")
+    for place, (n, kind, text) in enumerate(TURNS):
+        one = line(kind, n, parent, text)
+        data += (between if glued & 1 << place else b"\n") + json.dumps(one, ensure_ascii=False).encode()
+        parent = number(n)
+    file.write_bytes(data + b"\n")
+    loaded = load(file)
+    assert seen(loaded)[2:] == [text for _, _, text in TURNS]
+    assert loaded.warnings == ()
+    again, journal = FileJournal.resume(file, ENVELOPE)
+    journal.close()
+    assert seen(again) == seen(loaded)
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+@pytest.mark.parametrize("torn", TORN)
+def test_whole_lines_around_a_torn_one_are_read(tmp_path: Path, torn: bytes, before: int) -> None:
+    file, leaf = ours(tmp_path)
+    lines = [line("user", 1, leaf, "a"), line("assistant", 2, number(1), "b"), line("user", 3, number(2), "c")]
+    parts = [json.dumps(one).encode() for one in lines]
+    with file.open("ab") as end:
+        end.write(b"".join([*parts[:before], torn, *parts[before:]]) + b"\n")
+    assert seen(load(file))[2:] == ["a", "b", "c"]
+
+
 def test_a_summary_with_what_it_kept_in_view(tmp_path: Path) -> None:
     file, leaf = ours(tmp_path)
     kept = {"preservedMessages": {"uuids": [number(3), number(4)]}}

@@ -28,6 +28,7 @@ _START = b'{"type":"'
 _GLUED = ("custom-title", "ai-title", "tag", "last-prompt")  # what a client may write behind a torn line
 _MESSAGE = re.compile(rb'\{"(?:parentUuid|logicalParentUuid|type|uuid)":')  # the beginning of a client's message
 _MESSAGES = frozenset({"user", "assistant", "system", "attachment"})
+_OBJECT = re.compile("[ \\t\\r\\0\\ufeff]*\\{")
 _BEFORE_A_VALUE = (b":", b",", b"[")
 MOST_GLUED = 50  # beginnings that are tried
 
@@ -40,6 +41,7 @@ class Reader:
         self.fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         self.size = os.fstat(self.fd).st_size
         self.warnings: list[str] = []
+        self._several: dict[int, Line] = {}  # those that `line_at` has found without a newline between them
 
     def __enter__(self) -> Reader:
         return self
@@ -67,55 +69,92 @@ class Reader:
             where = f"line {number}" if start == 0 else f"line {number} after byte {start:,}"
             if data is None:
                 self.warn(f"{where}: longer than {LONGEST_LINE:,} bytes, skipped")
-            elif line := self._line(data, where):
-                yield offset, line
+            else:
+                for place, line in self._lines_in(data, where):
+                    yield offset + place, line
 
     def line_at(self, offset: int) -> Line | None:
         """The line that begins here, if one does."""
-        if not self.is_start(offset):
-            return None
-        _, data = next(self._raw(offset, self.size, LINE), (0, None))
-        return self._line(data, f"the line at byte {offset:,}") if data is not None else None
+        if (known := self._several.get(offset)) is not None:
+            return known
+        begin = offset if self._follows_newline(offset) else self._start_of(offset)
+        _, data = next(self._raw(begin, self.size, LINE), (0, None))
+        found = self._lines_in(data, f"the line at byte {begin:,}") if data is not None else []
+        lines = {begin + place: line for place, line in found}
+        if len(lines) > 1:
+            self._several = lines
+        return lines.get(offset)
 
     def is_start(self, offset: int) -> bool:
+        return self._follows_newline(offset) or (0 < offset < self.size and self.line_at(offset) is not None)
+
+    def _follows_newline(self, offset: int) -> bool:
         return offset == 0 or (offset > 0 and os.pread(self.fd, 1, offset - 1) == b"\n")
 
-    def _line(self, data: bytes, where: str) -> Line | None:
+    def _start_of(self, offset: int) -> int:
+        """Of the line that this byte is in."""
+        stop = max(0, offset)
+        while stop > 0:
+            begin = max(0, stop - CHUNK)
+            newline = os.pread(self.fd, stop - begin, begin).rfind(b"\n")
+            if newline >= 0:
+                return begin + newline + 1
+            stop = begin
+        return 0
+
+    def _lines_in(self, data: bytes, where: str) -> list[tuple[int, Line]]:
+        """Most often one. Several, with where they begin, where somebody forgot a newline."""
         clean = data.removeprefix(_BOM).strip(_BLANK)
         if not clean:
             if b"\0" in data:
                 self.warn(f"{where}: nothing but zeros, skipped")
-            return None
+            return []
         try:
-            line = parse(clean)
+            return self._known(0, parse(clean), where)
+        except Unreadable as error:
+            why = f"{where}: {type(error).__name__}: {str(error)[:200]}, skipped"
+        ends = _objects_in(data)
+        if len(ends) == 1 and not data[ends[0] :].strip(_BLANK):  # one object, which is no line of ours or theirs
+            self.warn(why)
+            return []
+        found, begin = list[tuple[int, Line]](), 0
+        for end in ends:
+            found += self._one_of(data[begin:end], begin, where)
+            begin = end
+        if rest := data[begin:].strip(_BLANK):
+            self.warn(why)
+            found += [(begin + place, line) for place, line in self._glued(rest)]
+        return found
+
+    def _one_of(self, data: bytes, begin: int, where: str) -> list[tuple[int, Line]]:
+        try:
+            return self._known(begin, parse(data.removeprefix(_BOM).strip(_BLANK)), where)
         except Unreadable as error:
             self.warn(f"{where}: {type(error).__name__}: {str(error)[:200]}, skipped")
-            return self._glued(clean)
+            return []
+
+    def _known(self, begin: int, line: Line, where: str) -> list[tuple[int, Line]]:
         if line.type == "mainspring" and line.v != VERSION:
             self.warn(f"{where}: version {line.v} is not known here, skipped")
-            return None
-        return line
+            return []
+        return [(begin, line)]
 
-    def _glued(self, data: bytes) -> Line | None:
-        """What a client has appended to a line that a crash had torn: a message, a title or a tag. Within a string
-        there is no bare quote, so what begins like a line and is whole up to the end is one, unless it could be a value
+    def _glued(self, data: bytes) -> list[tuple[int, Line]]:
+        """What a client has appended to a line that a crash had torn: messages, a title or a tag. Within a string there
+        is no bare quote, so what begins like a line and is whole up to the end is one, unless it could be a value
         within the torn line: a model chooses what stands there."""
         for found in [*_MESSAGE.finditer(data, 1)][:MOST_GLUED]:
             begin = found.start()
             if data[max(0, begin - 64) : begin].rstrip().endswith(_BEFORE_A_VALUE):
                 continue
-            try:
-                message = parse(data[begin:])
-            except Unreadable:
-                continue
-            if message.uuid and message.type in _MESSAGES:
-                return message
+            if messages := _messages_in(data[begin:]):
+                return [(begin + place if place else 0, message) for place, message in messages]
         begin = data.rfind(_START)
         try:
             line = parse(data[begin:]) if begin > 0 else None
         except Unreadable:
-            return None
-        return line if line is not None and line.type in _GLUED else None
+            return []
+        return [(0, line)] if line is not None and line.type in _GLUED else []
 
     def _raw(self, start: int, end: int, window: int = CHUNK) -> Iterator[tuple[int, bytes | None]]:
         """None in place of a line that is too long: it is passed over without being kept."""
@@ -166,3 +205,37 @@ class Reader:
             self.warn(f"payload '{name}': is not what was written; its beginning stands for it")
             return None
         return data
+
+
+def _objects_in(data: bytes) -> list[int]:
+    """Where each of the whole JSON objects ends that follow each other from the beginning."""
+    from json import JSONDecoder
+
+    text, ends, place, size = data.decode(errors="surrogateescape"), list[int](), 0, 0
+    decode = JSONDecoder().raw_decode
+    while True:
+        found = _OBJECT.match(text, place)
+        try:
+            _, end = decode(text, found.end() - 1) if found else (None, 0)
+        except (ValueError, RecursionError):
+            end = 0
+        if not end:
+            return ends
+        size += len(text[place:end].encode(errors="surrogateescape"))
+        ends.append(size)
+        place = end
+
+
+def _messages_in(data: bytes) -> list[tuple[int, Line]]:
+    """Messages that follow each other up to the end, with where they begin; empty: it is something else."""
+    found, begin = list[tuple[int, Line]](), 0
+    for end in _objects_in(data):
+        try:
+            line = parse(data[begin:end].strip(_BLANK))
+        except Unreadable:
+            return []
+        if not line.uuid or line.type not in _MESSAGES:
+            return []
+        found.append((begin, line))
+        begin = end
+    return found if not data[begin:].strip(_BLANK) else []
