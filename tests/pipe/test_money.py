@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
+from typing import Any
 
 import pytest
 from claude_agent_sdk import ClaudeSDKClient
@@ -13,6 +15,7 @@ from mainspring.core.money import NANOS_PER_USD, Usage, cost
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Reply, Say
 from pipe.stage import Serve, Told, bash, exchange
+from pipe.test_agents import GREETER, is_below, spawn
 
 MODEL = "claude-sonnet-4-5"
 USED = Usage(input=1_000, output=200)  # less than is reserved for a request
@@ -65,3 +68,38 @@ def test_a_resumed_session_goes_on_with_what_it_has_spent(serve: Serve) -> None:
     assert results[-1].subtype == "error_max_budget_usd"
     assert len(stage.requests) * ONE <= LIMIT
     assert results[-1].total_cost_usd == pytest.approx(len(stage.requests) * ONE)
+
+
+def test_the_usage_of_a_model_is_the_sessions_whatever_was_compacted(serve: Serve) -> None:
+    """6.4: what was used before a summary, by agents, and for the summary itself counts after a resume as before it."""
+
+    def choosing(received: Received) -> Reply:
+        if is_below(received):
+            return Say.of("Hello from below.", usage=USED)
+        if "delegate" in received.talk.prompt and not received.talk.results():
+            return Say.of(spawn(), usage=USED)
+        return choose(received)
+
+    stage = serve(choose=choosing)
+    given: Any = {"model": MODEL, "permission_mode": "bypassPermissions", "agents": {"greeter": GREETER}}
+    rows: list[dict[str, Any]] = []
+
+    async def main(client: ClaudeSDKClient) -> None:
+        for word in ("hello", "delegate", "run", "/compact", "hello"):
+            told = await exchange(client, word)
+        rows.append(told.result.model_usage or {})
+        given["resume"] = told.result.session_id
+
+    async def again(client: ClaudeSDKClient) -> None:
+        told = await exchange(client, "hello")
+        rows.append(told.result.model_usage or {})
+
+    stage.talk(main, **given)
+    stage.talk(again, **given)
+    stage.talk(again, **given)
+    asked = Counter(str(request.body["model"]) for request in stage.requests)
+    assert len(asked) == 2
+    for later, row in enumerate(rows):
+        tokens = {model: (used["inputTokens"], used["outputTokens"]) for model, used in row.items()}
+        count = {model: n - (2 - later) * (model == MODEL) for model, n in asked.items()}
+        assert tokens == {model: (n * USED.input, n * USED.output) for model, n in count.items()}

@@ -57,6 +57,7 @@ from mainspring.engine.shared import Policy
 from mainspring.engine.wishes import compaction, token_budget
 from mainspring.hooks.points import Hooks
 from mainspring.sessions.journal import FileJournal
+from mainspring.sessions.lines import used_by
 from mainspring.sessions.places import read_log, side_folder
 from mainspring.sessions.records import NoteRecord
 from mainspring.settings.home import home_folder
@@ -355,11 +356,9 @@ def drawn_on(ledger: Ledger, parts: Parts, opened: Opened, before: Before) -> Le
 
 def used_before(loaded: Loaded | None) -> tuple[tuple[str, Usage], ...]:
     """What each model was told and said, in a session that is taken up again."""
-    used: dict[str, Usage] = {}
-    for message in loaded.state.history if loaded is not None else ():
-        if isinstance(message, Assistant) and message.model:
-            used[message.model] = used.get(message.model, Usage()) + message.usage
-    return tuple(used.items())
+    if loaded is None:
+        return ()
+    return used_by(loaded.state.history) if loaded.standing.used is None else loaded.standing.used
 
 
 def nonce_of(loaded: Loaded | None) -> str:

@@ -178,7 +178,11 @@ class Errand:
     async def over(self) -> None:
         """What it spent is its session's, from now on also in the file."""
         cost = self._ledger.account.spent
-        await self._home.note(AgentRecord(self.id, self._background, self._home.now(), ended=True, cost=cost))
+        used: dict[str, Usage] = {}
+        for model, usage in self._used:
+            used[model] = used.get(model, Usage()) + usage
+        now, rows = self._home.now(), tuple(used.items())
+        await self._home.note(AgentRecord(self.id, self._background, now, ended=True, cost=cost, used=rows))
         self._shared.agent_spent(cost)
 
     async def _worked(self, deps: AgentWorld, prompt: User) -> Result:

@@ -10,6 +10,7 @@ Nothing here reads or writes files, and nothing here remembers: see `scribe.py` 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -17,8 +18,21 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from mainspring.core.config import Config
-from mainspring.core.events import Aborted, Compacted, ContextReady, Event, ToolsDone
-from mainspring.core.messages import Block, Content, Defect, Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
+from mainspring.core.events import Aborted, CallFailed, Compacted, ContextReady, Event, Replied, ToolsDone
+from mainspring.core.messages import (
+    Assistant,
+    Block,
+    Content,
+    Defect,
+    Message,
+    Origin,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    User,
+)
 from mainspring.core.money import Usage
 from mainspring.core.value import Bundle
 from mainspring.sessions.forms import (
@@ -316,6 +330,8 @@ class Standing(Struct, omit_defaults=True):
     leaf: str | None = None  # the line that the next one follows
     seen: str = ""  # the last line of the conversation, whoever wrote it, when a process began with the file
     spent: int = 0  # nano-dollars, the whole session
+    used: tuple[tuple[str, Usage], ...] | None = None  # by model, the one that replied last behind the others;
+    # None: not known, and the messages have to tell
     turns: int = 0
     config: Config | None = None
     policy: PolicyRecord | None = None
@@ -331,6 +347,42 @@ def note_agent(standing: Standing, record: AgentRecord) -> None:
     others = tuple([one for one in standing.away if one.agent_id != record.agent_id])
     standing.away = others if record.ended else (*others, record)
     standing.unbooked += record.cost
+    for model, usage in record.used:
+        _book(standing, model, usage, is_last=False)
+
+
+def note_usage(standing: Standing, event: Event) -> None:
+    """What no reply accounts for is booked on the model that replied last, as in the results of runs."""
+    match event:
+        case Replied(reply=reply):
+            _book(standing, reply.model, reply.usage, is_last=True)
+        case ContextReady() | CallFailed() | Compacted() | Aborted():
+            configured = standing.config.model.name if standing.config is not None else ""
+            _book(standing, standing.used[-1][0] if standing.used else configured, event.usage, is_last=True)
+        case _:
+            pass
+
+
+def note_replies(standing: Standing, messages: Iterable[Message]) -> None:
+    """Of which no event has told: another program has written them."""
+    for message in messages:
+        if isinstance(message, Assistant):
+            _book(standing, message.model, message.usage, is_last=True)
+
+
+def used_by(messages: Iterable[Message]) -> tuple[tuple[str, Usage], ...]:
+    """For files in which no checkpoint tells it."""
+    counted = Standing(used=())
+    note_replies(counted, messages)
+    return counted.used or ()
+
+
+def _book(standing: Standing, model: str, usage: Usage, *, is_last: bool) -> None:
+    if standing.used is None or not model or not usage.total:
+        return
+    others = tuple([(name, one) for name, one in standing.used if name != model])
+    row = ((model, dict(standing.used).get(model, Usage()) + usage),)
+    standing.used = (*others, *row) if is_last else (*row, *others)
 
 
 def by_agents(event: Event) -> int:

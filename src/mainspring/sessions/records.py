@@ -135,6 +135,7 @@ class AgentRecord(Value):
     at: int
     ended: bool = False
     cost: int = 0  # nano-dollars
+    used: tuple[tuple[str, Usage], ...] = ()  # by model
 
 
 class PolicyRecord(Value):

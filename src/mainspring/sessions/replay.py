@@ -23,7 +23,7 @@ from mainspring.sessions.book import Book, Missing
 from mainspring.sessions.chain import KINDS
 from mainspring.sessions.foreign import ForeignLines, ForeignTurns
 from mainspring.sessions.forms import Unreadable, block_id
-from mainspring.sessions.lines import Standing, by_agents, note_agent
+from mainspring.sessions.lines import Standing, by_agents, note_agent, note_replies, note_usage
 from mainspring.sessions.loaded import Loaded, standing_for
 from mainspring.sessions.parsing import Line, note_names, record_of
 from mainspring.sessions.places import live_file
@@ -136,6 +136,7 @@ class Replay:
         self._foreign.account_for((*line.messages, *line.results))
         self.standing.n = line.n
         self.standing.unbooked -= by_agents(event)
+        note_usage(self.standing, event)
         self.standing.first = self.standing.first or next(iter((*line.messages, *line.results)), "")
         for name in line.messages:
             self._commands.pop(name, None)  # promoted, though the record that says so may be missing
@@ -225,6 +226,8 @@ class Replay:
         found = turns.behind(known, cut_off, self.state.edits, set(self._intents))
         state = replace(self.state, history=History(found.messages), edits=found.edits, pending=None, waiting_for=None)
         standing = self._standing(state, MERGED, {message.id for message in found.messages})
+        ours = {message.id for message in (*self.state.history, *cut_off)}
+        note_replies(standing, [message for message in found.messages if message.id not in ours])
         return Loaded(
             self._reader.file,
             MERGED,

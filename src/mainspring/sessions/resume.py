@@ -24,7 +24,7 @@ from mainspring.sessions.chain import KINDS, Chain, Node, node, repaired
 from mainspring.sessions.dropping import check_drops
 from mainspring.sessions.foreign import Rewound
 from mainspring.sessions.forms import Unreadable
-from mainspring.sessions.lines import Standing
+from mainspring.sessions.lines import Standing, used_by
 from mainspring.sessions.loaded import Loaded, standing_for
 from mainspring.sessions.parsing import Line, note_names, record_of
 from mainspring.sessions.places import Place
@@ -44,6 +44,8 @@ def load(file: Place, *, config: Config | None = None, at: str = "", drops: str 
     """
     with Reader(Path(file)) as reader:
         loaded = _by_conversation(reader, at, drops) if at else _newest(reader, config)
+        if loaded.standing.used is None:  # an earlier version has written it, or another program alone
+            loaded.standing.used = used_by(loaded.state.history)
         return loaded._replace(
             size=reader.size, ends_in_mid_line=reader.ends_in_mid_line, warnings=tuple(reader.warnings)
         )
@@ -124,7 +126,7 @@ def _in_view(reader: Reader, saved: Checkpoint, standing: Standing) -> tuple[lis
 
 def _by_records(reader: Reader, config: Config | None) -> Loaded | None:
     replay = Replay(reader, Book(reader.payload), config)
-    replay.begin(State(History()), Standing())
+    replay.begin(State(History()), Standing(used=()))
     try:
         replay.run(0)
         return replay.loaded("records") if replay.standing.n else None

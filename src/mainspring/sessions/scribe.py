@@ -43,6 +43,7 @@ from mainspring.sessions.lines import (
     last_prompt_line,
     name_lines,
     note_agent,
+    note_usage,
     record_line,
     result_line,
     user_line,
@@ -73,8 +74,8 @@ class Scribe:
     def __init__(self, envelope: Envelope, standing: Standing | None = None) -> None:
         self._envelope = envelope
         self._common = envelope.encoded()
-        self.standing = (
-            standing or Standing()
+        self.standing = standing or Standing(
+            used=()
         )  # as the last checkpoint has it; `n`, `leaf` and so on are kept up to date
         self.payloads: list[Payload] = []  # to be written before the lines that name them
         self.listed = 0  # messages of the history that checkpoints have named
@@ -225,6 +226,7 @@ class Scribe:
     def _event(self, event: Event) -> bytes:
         self.standing.n += 1
         self.standing.unbooked -= by_agents(event)
+        note_usage(self.standing, event)
         content, messages, results, reply, edits = b"", list[str](), list[str](), None, b""
         husk = event
         match event:
