@@ -78,3 +78,72 @@ def test_a_session_full_of_them(serve: Serve, sit_at: SitAt) -> None:
     person.say("/mcp")
     person.see("bad")
     check(person, "/mcp")
+
+
+def name_of(sort: str) -> str:
+    """A name of a file that begins plainly, and holds as much of it as a name can."""
+    return f"{sort}{EVIL.replace('/', '_')}"[:120]
+
+
+def hostile_sessions(stage: Stage) -> None:
+    """One that is named by its first prompt, one by a client, one by a model."""
+    for title in ("", "custom-title", "ai-title"):
+        known = set(stage.sessions())
+        assert stage.run("-p", f"prompted {EVIL}").returncode == 0
+        (file,) = set(stage.sessions()) - known
+        if title:
+            field = "customTitle" if title == "custom-title" else "aiTitle"
+            with file.open("a") as end:
+                line = {"type": title, field: f"{title} {EVIL}", "sessionId": file.stem}
+                end.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def test_titles_of_sessions(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(*[Say.of("Fine.")] * 9)
+    hostile_sessions(stage)
+    person = sit_at(stage, rows=40, columns=160)
+    person.see("? for keys")
+    person.type("/resume ")
+    person.see("prompted", "custom-title")
+    check(person, "completion of /resume")
+    person.type("\x15")
+    person.say("/resume")
+    person.see("Resume a session", "prompted", "custom-title")
+    check(person, "/resume")
+    person.type("custom")
+    person.see_no("prompted")
+    person.answer("\r", "Resume a session")
+    person.see("Fine.")
+    check(person, "a resumed session")
+    person.say("/status")
+    person.see("Session")
+    check(person, "/status")
+
+
+def test_names_of_files_that_are_completed(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Fine."), Say.of("Fine."))
+    (stage.folder / name_of("folder")).mkdir()
+    (stage.folder / name_of("folder") / name_of("inner")).write_text("x")
+    (stage.folder / "plain").mkdir()
+    for place in (stage.folder, stage.folder / "plain"):
+        (place / name_of("hostile")).write_text("x")
+        (place / "hostess.txt").write_text("x")
+    person = sit_at(stage, rows=40, columns=160)
+    person.see("? for keys")
+    for typed, seen in {
+        "@host": "hostess.txt",
+        "@./host": "hostess.txt",
+        "@plain/": "hostess.txt",
+        "@fold": "@fold",
+        "!cat plain/": "!cat plain/",  # Tab alone completes there
+    }.items():
+        person.type(typed)
+        person.see(seen)
+        person.type("\t")
+        check(person, typed)
+        person.type("\x15")
+        person.see_no(typed)
+        person.type("\x15")
+    person.say("@plain/hostess.txt please")
+    person.see("Fine.")
+    check(person, "a mention")

@@ -1,0 +1,47 @@
+"""What a plain no ends, and what it leaves alone (settled 36)."""
+
+from __future__ import annotations
+
+import json
+
+from cli.stage import Serve, Stage
+from cli.terminal import without_notes
+
+from mainspring.simulator.received import Received
+from mainspring.simulator.replies import Reply, Say
+from repl.person import ESCAPE, SitAt
+from repl.test_terminal import tool_use
+
+
+def results(received: Received) -> dict[str, str]:
+    """By the id of the call."""
+    blocks = [block for message in received.body["messages"] for block in message["content"] if isinstance(block, dict)]
+    return {block["tool_use_id"]: json.dumps(block["content"]) for block in blocks if block["type"] == "tool_result"}
+
+
+def outside(stage: Stage) -> None:
+    (stage.folder.parent / "outside.txt").write_text("not for everybody\n")
+
+
+def test_a_no_to_a_call_of_an_agent(serve: Serve, sit_at: SitAt) -> None:
+    """It ends the agent's run, which tells the session so; the session goes on."""
+    given = {"description": "look", "prompt": "look below", "subagent_type": "general-purpose"}
+
+    def choose(received: Received) -> Reply:
+        if "look below" in json.dumps(received.body["messages"][0]):
+            return Say.of(tool_use("Read", "toolu_3", file_path="../outside.txt"))
+        if received.talk.results():
+            return Say.of("The agent was stopped.")
+        return Say.of(tool_use("Agent", "toolu_4", run_in_background=False, **given))
+
+    stage = serve(choose=choose)
+    outside(stage)
+    without_notes(stage)
+    person = sit_at(stage, rows=40, columns=120)
+    person.say("go")
+    person.see("outside.txt", "1. Yes")
+    person.answer(ESCAPE, "1. Yes")
+    person.see("The agent did not come to its end", "The agent was stopped.", "[2 turns")
+    asked = [request for request in stage.requests if "look below" not in json.dumps(request.body["messages"][0])]
+    assert (len(asked), len(stage.requests)) == (2, 3)
+    assert "The user declined this call" in results(asked[-1])["toolu_4"]
