@@ -147,3 +147,28 @@ def test_names_of_files_that_are_completed(serve: Serve, sit_at: SitAt) -> None:
     person.say("@plain/hostess.txt please")
     person.see("Fine.")
     check(person, "a mention")
+
+
+def test_names_of_skills_and_commands_that_are_completed(serve: Serve, sit_at: SitAt) -> None:
+    """Completion reads them in a thread: what is wrong with one is told from there, and the others are offered."""
+    stage = serve(Say.of("Fine."))
+    bad, about = json.dumps(EVIL), json.dumps(f"about {EVIL}")
+    for file, name in {
+        f"commands/{name_of('word')}.md": bad,
+        f"skills/{name_of('skilled')}/SKILL.md": bad,
+        "commands/wordy.md": "wordy",
+        "skills/skillful/SKILL.md": "skillful",
+    }.items():
+        path = stage.home / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"---\nname: {name}\ndescription: {about}\n---\nDo {EVIL}.\n")
+    person = sit_at(stage, rows=40, columns=160)
+    person.see("? for keys")
+    for typed, seen in {"/word": "wordy", "/skill": "skillful"}.items():
+        person.type(typed)
+        person.see(seen, "about")
+        check(person, typed)
+        person.type("\x15")
+        person.see_no(f"❯ {typed}")
+    person.see("is left out: its name")
+    assert "Something failed" not in person.text

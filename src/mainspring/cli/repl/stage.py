@@ -114,8 +114,15 @@ class Stage:
 
     def redraw(self) -> None:
         """Soon: what streams is drawn thirty times a second. What a key does is drawn at once, by prompt-toolkit."""
-        if self._due is None:
-            self._due = asyncio.get_running_loop().call_later(FRAME, self._redraw_now)
+        if self._due is not None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # words from a thread: completion reads skills there, and tells what is wrong with one
+            if self.app.loop is not None:
+                self.app.loop.call_soon_threadsafe(self.redraw)
+            return
+        self._due = loop.call_later(FRAME, self._redraw_now)
 
     def _redraw_now(self) -> None:
         self._due = None
