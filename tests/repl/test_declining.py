@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from cli.stage import Serve, Stage
 from cli.terminal import without_notes
@@ -15,8 +16,10 @@ from repl.test_terminal import tool_use
 
 def results(received: Received) -> dict[str, str]:
     """By the id of the call."""
-    blocks = [block for message in received.body["messages"] for block in message["content"] if isinstance(block, dict)]
-    return {block["tool_use_id"]: json.dumps(block["content"]) for block in blocks if block["type"] == "tool_result"}
+    messages: list[dict[str, Any]] = received.body["messages"]
+    lists: list[list[dict[str, Any]]] = [one["content"] for one in messages if isinstance(one["content"], list)]
+    found = [block for blocks in lists for block in blocks if block["type"] == "tool_result"]
+    return {block["tool_use_id"]: json.dumps(block["content"]) for block in found}
 
 
 def outside(stage: Stage) -> None:
