@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -77,6 +77,11 @@ def test_a_history_that_begins_after_or_within_a_fold() -> None:
     assert seen(Fold("a", "g", summary("S")), history=tail) == "S h"
     assert seen(Fold("a", "b", summary("S")), Fold("c", "d", summary("T")), history=tail) == "S T f g h"
     assert seen(Fold("a", "b", summary("S")), Fold("a", "f", summary("T")), history=tail) == "T g h"
+    assert seen(Fold("a", "b", summary("S")), Fold("c", "f", summary("T")), history=tail) == "S T g h"
+    assert seen(Fold("a", "b", summary("S")), Fold("f", "g", summary("T")), history=tail) == "S T h"
+    both = (Fold("a", "b", summary("S")), Fold("c", "d", summary("T")))
+    assert seen(*both, Fold("a", "f", summary("U")), history=tail) == "U g h"
+    assert seen(*both, Fold("c", "f", summary("U")), history=tail) == "S U g h"
     assert seen(Fold("g", "z", summary("S")), history=tail) == "f g h"  # its end is unknown: no hole
     assert seen(Fold("a", "d", summary("S")), history=History()) == "S"
     assert seen(Drop(("z",)), Replace("z", ()), history=tail) == "f g h"
@@ -162,11 +167,28 @@ def test_what_stands_behind_a_summary_is_out_of_view() -> None:
     assert out_of_view(History(), ()) == 0
 
 
+def test_a_summary_of_all_that_is_here_begins_where_the_first_earlier_one_does() -> None:
+    """Also in a history that was loaded from a checkpoint, and so has forgotten nothing itself."""
+    edits = (Fold("a", "b", summary("S")), Fold("c", "e", summary("T")))
+    new = (Drop(("h",)), Fold("f", "g", summary("U")), Fold("g", "g", summary("V")))
+    tail = History([message(letter) for letter in "fgh"])
+    for short in (LETTERS.forget(5), tail):
+        front = from_the_front(short, edits, new)
+        assert front == (new[0], Fold("a", "g", summary("U")), new[2])
+        assert view(short, edits + front) == view(LETTERS, edits + front)
+    assert from_the_front(tail, (), new) == new
+    assert from_the_front(History(), edits, new) == new
+
+
 @given(
     st.lists(edit_strategy, max_size=4).map(tuple),
     st.lists(edit_strategy.filter(lambda edit: not isinstance(edit, Fold)), max_size=3).map(tuple),
     st.integers(0, 8),
 )
+@example((Fold("a", "a", summary("S")), Fold("b", "h", summary("T"))), (), 0)
+@example((Fold("a", "a", summary("S")), Fold("b", "g", summary("T")), Fold("h", "h", summary("U"))), (), 1)
+@example((Fold("a", "h", summary("S")), Fold("b", "h", summary("T"))), (Drop(("S",)),), 0)
+@example((Fold("a", "b", summary("S")), Fold("z", "a", summary("T"))), (), 0)
 def test_forgetting_changes_no_view(before: tuple[Edit, ...], after: tuple[Edit, ...], last: int) -> None:
     """Neither now nor later: with more edits, more messages, and another summary of all that is in view."""
     edits = prune(LETTERS, before)

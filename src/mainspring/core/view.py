@@ -125,9 +125,9 @@ def out_of_view(history: History, edits: tuple[Edit, ...]) -> int:
 def from_the_front(history: History, edits: tuple[Edit, ...], new: tuple[Edit, ...]) -> tuple[Edit, ...]:
     """New edits as a whole history would have them: a fold from the first message that is still here also covers what
     was forgotten before it, so it begins where the summary of that begins."""
-    if not history.begin or history.begin == len(history):
+    here = next((message.id for message in history), None)
+    if not any(isinstance(edit, Fold) and edit.first == here for edit in new):
         return new
-    here = history[history.begin].id
     front = next((span.fold.first for span in _spans(history, edits) if span.start == history.begin), here)
     return tuple([replace(e, first=front) if isinstance(e, Fold) and e.first == here else e for e in new])
 
@@ -151,6 +151,22 @@ def _spans(history: History, edits: tuple[Edit, ...]) -> list[_Span]:
         # it: then the summary stands at the front, for whatever of its span is there.
         new = _Span(places.get(fold.first, begin), places.get(fold.last, begin - 1) + 1, fold)
         if new.end >= new.start:  # else its end is not here: better too much in view than a hole
-            spans = [span for span in spans if not (new.start <= span.start and span.end <= new.end > begin)]
-            spans.append(new)
-    return sorted(spans, key=lambda span: span.start)
+            spans = [*(_uncovered(spans, new, places) if new.end > begin else spans), new]
+    return sorted(spans, key=lambda span: (span.start, span.fold.first in places))
+
+
+def _uncovered(spans: list[_Span], new: _Span, places: dict[str, int]) -> list[_Span]:
+    """Those that the new one does not swallow.
+
+    Where messages stood that are not here is not known. But folds that begin with one are in the order of their places
+    (`prune`), so the new one begins before those that follow one with the same beginning (`from_the_front`), and
+    before no other: two folds side by side, the last message of the second one still here, are two.
+    """
+    kept: list[_Span] = []
+    begun = False
+    for span in spans:
+        here = span.fold.first in places
+        begun = begun or (not here and span.fold.first == new.fold.first)
+        if span.end > new.end or not (new.start <= span.start if here else begun):
+            kept.append(span)
+    return kept

@@ -193,7 +193,8 @@ class ForeignTurns:
 
 
 def front_of(messages: list[Message], edits: tuple[Edit, ...]) -> str:
-    """Where a summary of everything begins: with the first message, or where an earlier one began that covers it."""
+    """Where a summary of everything begins: with the first message, or where the first of the earlier ones began that
+    stand before it."""
     here = {message.id for message in messages}
     folds = [edit.first for edit in edits if isinstance(edit, Fold) and edit.first not in here]
-    return folds[-1] if folds else messages[0].id
+    return folds[0] if folds else messages[0].id
