@@ -131,6 +131,49 @@ def test_growing_while_results_are_cut_leads_to_the_same_request(data: st.DataOb
         assert grown.project(history, edits, target) == Projection(encode).project(history, edits, target)
 
 
+def call(id: str, name: str) -> Assistant:
+    return Assistant((ToolCall(id, "Read", {}),), SONNET, id=name)
+
+
+def answer(id: str, name: str) -> ToolResult:
+    return replace(result(id, f"the result {name}"), id=name)
+
+
+SAID, AGAIN = replace(user("go"), id="u1"), replace(user("on"), id="u2")
+OUT_OF_ORDER: dict[str, list[Message]] = {
+    "a result before its call": [answer("t1", "r1"), Assistant((), SONNET, id="a1"), SAID, call("t1", "a2"), AGAIN],
+    "and another behind it": [answer("t1", "r1"), call("t1", "a1"), answer("t1", "r2"), SAID],
+    "two before one call": [answer("t1", "r1"), answer("t1", "r2"), call("t1", "a1"), SAID, call("t2", "a2"), AGAIN],
+    "in the middle": [SAID, call("t1", "a1"), answer("t2", "r2"), call("t2", "a2"), AGAIN, call("t3", "a3")],
+    "an id that is renamed, twice": [
+        call("a b", "a1"), answer("a b", "r1"), answer("a b", "r2"), call("x", "a2"), AGAIN, call("a b", "a3"), SAID
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("messages", OUT_OF_ORDER.values(), ids=OUT_OF_ORDER)
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_results_out_of_order_are_told_alike_however_the_request_grew(messages: list[Message], step: int) -> None:
+    """What was said in the meantime has settled what stands before it. A call that comes later takes its result from
+    there, or there is a call of the same id already."""
+    target, grown, history = Target(SONNET), Projection(encode), History()
+    for start in range(0, len(messages), step):
+        history = history.append(*messages[start : start + step])
+        assert grown.project(history, (), target) == Projection(encode).project(history, (), target)
+
+
+def test_a_result_without_its_call_is_placed_once_and_for_all() -> None:
+    """It is remembered, for the call that may still come; the others extend the request as ever."""
+    target, grown, history = Target(SONNET), Projection(encode), History([answer("gone", "r"), call("t", "a"), SAID])
+    rows = list[Chunks]()
+    for number in range(5):
+        quick = grown.project(history, (), target)
+        assert quick == Projection(encode).project(history, (), target)
+        rows += [] if any(quick.chunks is row for row in rows) else [quick.chunks]
+        history = history.append(call(f"t{number}", f"a{number}"), answer(f"t{number}", f"r{number}"))
+    assert len(rows) == 1
+
+
 LOOPS = {"it never thinks": (False, False), "it thinks at first": (True, False), "it thinks later": (False, True)}
 
 

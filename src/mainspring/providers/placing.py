@@ -42,6 +42,7 @@ EARLIER = Text("[The conversation before this point is not shown.]")
 GO_ON = Text("Go on.")  # the request must end with a user's message, and nobody has said anything
 ORPHAN = "[The result of a tool call that is no longer shown]"
 NO_OUTCOME = (Text(NeverRan.LOST),)
+REASONING = ("reasoning_content", "reasoning")  # fields of a chat for what a model thinks: its signature is their name
 APART = Text("[An image or document of this result is shown in the message that follows.]")
 
 
@@ -106,10 +107,12 @@ def runs(messages: Iterable[Message]) -> list[Run]:
 class Placing:
     """Places the runs of a list of messages, one after the other. It knows all of their calls and results."""
 
-    def __init__(self, messages: Sequence[Message], target: Target, taken: set[str]) -> None:
+    def __init__(self, messages: Sequence[Message], target: Target, taken: set[str], loose: set[str]) -> None:
         self._target = target
-        self._taken = taken  # ids of calls placed before this list begins
+        self._taken = taken  # ids of calls placed before this list begins,
+        self._loose = loose  # and what was loose there
         self.placed_ids: set[str] = set()
+        self.loose_ids: set[str] = set()  # of results and calls, as given, that a later call may have to do with
         self.unanswered = False  # a call had no result, so words were made up
         self._leads: bool | None = None  # the message that replies are being placed into begins with thinking
         self._calls = {call.id for message in messages if isinstance(message, Assistant) for call in message.calls}
@@ -122,8 +125,9 @@ class Placing:
 
     @property
     def is_self_contained(self) -> bool:
-        """No result for a call before this list, and no call id used before it."""
-        return self._results.keys() <= self._calls and not self._calls & self._taken
+        """No result for a call before this list, and no call id used before it: not by a result, either."""
+        apart = self._calls.isdisjoint(self._taken) and self._calls.isdisjoint(self._loose)
+        return apart and self._results.keys() <= self._calls
 
     def place(self, run: Run, *, ends: bool) -> Iterator[Placed]:
         sound = self._whole(run.replies, paused=ends and not run.others)
@@ -135,7 +139,10 @@ class Placing:
                 for part in message.content:
                     if not is_empty(part):
                         yield Placed("user", message.id, part)
-            elif message.call_id not in self._calls:
+                continue
+            if message.call_id not in self.placed_ids:
+                self.loose_ids.add(message.call_id)
+            if message.call_id not in self._calls:
                 yield from orphan(message)
 
     def _reply(self, reply: Assistant, servers: list[int]) -> Iterator[Placed]:
@@ -210,7 +217,10 @@ class Placing:
             number += 1
             own = f"{wanted}-{number}"
         self.placed_ids.add(own)
-        return call if own == call.id else replace(call, id=own)
+        if own == call.id:
+            return call
+        self.loose_ids.add(call.id)
+        return replace(call, id=own)
 
     def _answer(self, given_id: str, call_id: str) -> Placed:
         found = self._results.get(given_id)

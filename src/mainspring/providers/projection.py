@@ -165,7 +165,8 @@ class GrowingRow:
         self._changed = 0  # up to here nothing has changed by the last request
         self._found: dict[str, int] = {}
         self._tail: list[Message] = []  # the messages behind that, as they are in view
-        self._ids: set[str] = set()  # of the calls before that
+        self._ids: set[str] = set()  # of the calls before that,
+        self._loose: set[str] = set()  # and those that are no call's, or not as they were given
         self._unfinished = False
 
     @property
@@ -215,7 +216,7 @@ class GrowingRow:
             if not contents.keys() <= {message.id for message in messages}:
                 return False
             messages = [with_content(message, contents) for message in messages]
-        placing = Placing(messages, target, self._ids)
+        placing = Placing(messages, target, self._ids, self._loose)
         if not placing.is_self_contained:
             return False
         self._changed = self._settled.length
@@ -230,11 +231,11 @@ class GrowingRow:
         known = before.known_from(0) | (other.known_parts() if other is not None else {})
         self._begin_anew(0)
         self._row.known = known
-        self._place(messages, Placing(messages, target, self._ids))
+        self._place(messages, Placing(messages, target, self._ids, self._loose))
         if gone := too_many(self._row.media):
             self._begin_anew(gone)
             self._row.known = known
-            self._place(messages, Placing(messages, target, self._ids))
+            self._place(messages, Placing(messages, target, self._ids, self._loose))
 
     def _place(self, messages: list[Message], placing: Placing) -> None:
         """Place the messages behind what is settled. All but the last run of them are settled by that."""
@@ -244,7 +245,8 @@ class GrowingRow:
                 row.add(placed)
         self._settled = row.save()
         row.chunks.pack(self._settled.length)
-        settled_ids, placing.unanswered = set(placing.placed_ids), False
+        settled_ids, settled_loose = set(placing.placed_ids), set(placing.loose_ids)
+        placing.unanswered = False
         self._tail, paused = [], False
         for run in split[-1:]:
             self._tail = [*run.replies, *run.others]
@@ -253,6 +255,7 @@ class GrowingRow:
                 row.add(last)
             paused = is_paused(run, last)
         self._ids |= settled_ids
+        self._loose |= settled_loose
         made_up = row.role != "user" and not paused
         if made_up:
             row.add(Placed("user", "", GO_ON))
