@@ -71,7 +71,8 @@ def judge_of(provider: Asking) -> Judge:
 
 
 def switched(messages: list[Message]) -> list[Message]:
-    """The same, as if some replies had come from other protocols: reasoning items, and thoughts in a chat's field."""
+    """The same, as if some replies had come from other protocols: reasoning items, and thoughts in a chat's field. One
+    model may be asked by any of them."""
     return [
         as_from_openai(message, n) if isinstance(message, Assistant) else message for n, message in enumerate(messages)
     ]
@@ -79,10 +80,11 @@ def switched(messages: list[Message]) -> list[Message]:
 
 def as_from_openai(reply: Assistant, number: int) -> Assistant:
     model = {"claude-haiku-4-5": GPT, "claude-fable-5-1": "gpt-5.4"}.get(reply.model, reply.model)
-    if model == reply.model and model != LOCAL:
+    way = number % 3 if model == CLAUDE else 0 if model == LOCAL else 1 if model != reply.model else 2
+    if way == 2:
         return reply
     blocks = [
-        Thinking(block.text, f"rs_{number}_{at} sig:{model}:1" if model != LOCAL else "reasoning_content")
+        Thinking(block.text, f"rs_{number}_{at} sig:{model}:1" if way else "reasoning_content")
         if isinstance(block, Thinking) and block.signature
         else block
         for at, block in enumerate(reply.blocks)
@@ -180,6 +182,23 @@ def test_growing_and_making_anew_lead_to_the_same_request(
             break
         step = data.draw(st.integers(1, len(messages) - len(history)))
         history = history.append(*messages[len(history) : len(history) + step])
+
+
+@both
+def test_a_call_behind_its_result_is_told_alike_however_the_request_grew(kind: Kind) -> None:
+    encode, form_of, target = SPELLINGS[kind]
+    messages: list[Message] = [
+        replace(user("go"), id="m0"),
+        replace(user("on"), id="m1"),
+        Assistant((), CLAUDE, id="m2"),
+        replace(result("t1", "early"), id="m3"),
+        Assistant((ToolCall("t1", "Read", {}),), CLAUDE, id="m4"),
+        replace(user("and?"), id="m5"),
+    ]
+    grown, history = Projection(encode, form_of), History()
+    for message in messages:
+        history = history.append(message)
+        assert grown.project(history, (), target) == Projection(encode, form_of).project(history, (), target)
 
 
 @settings(max_examples=60)
@@ -321,6 +340,46 @@ def test_reasoning_goes_back_only_to_the_model_that_wrote_it() -> None:
     assert kinds == {GPT: ["message", "reasoning", "message", "message"], "gpt-5.4": ["message"] * 3}
     chat = told(OpenAIChat, user("go"), reply, user("on"))
     assert chat[1] == {"role": "assistant", "content": "So."}
+
+
+SIGNATURES = {
+    "Anthropic's": (Anthropic, "sig:claude-sonnet-5-5:1"),
+    "an item's": (OpenAIResponses, "rs_1 sig:claude-sonnet-5-5:1"),
+    "a field's name": (OpenAIChat, "reasoning_content"),
+    "another field's name": (OpenAIChat, "reasoning"),
+    "a call's": (OpenAIChat, "google sig"),
+    "details'": (OpenAIChat, 'reasoning_details [{"type":"reasoning.text","text":"hm"}]'),
+}
+
+
+@pytest.mark.covers("E-08")
+@pytest.mark.parametrize(("own", "signature"), SIGNATURES.values(), ids=SIGNATURES)
+def test_what_a_model_thought_goes_back_by_the_protocol_it_came_by(own: type[Asking], signature: str) -> None:
+    """The model is the same: a gateway has it under one name for each protocol."""
+    reply = Assistant((Thinking("hm", signature), Text("So.")), CLAUDE, id="a")
+    talk = conversation([replace(user("go"), id="u"), reply, replace(user("on"), id="v")])
+    providers = (Anthropic(base_url="http://127.0.0.1:1"), OpenAIResponses(manners=OPENAI), OpenAIChat(manners=OPENAI))
+    shown = [type(each) for each in providers if b"hm" in b"".join(each.prepare(request(CLAUDE), talk).body)]
+    assert set(shown) <= {own}
+    for provider in providers:
+        if not isinstance(provider, own):
+            sent(provider, request(CLAUDE), talk)
+    assert shown == [own] or own is OpenAIChat  # which takes it where it is wanted: see below
+
+
+def test_reasoning_without_an_id_is_told_from_what_another_protocol_signed() -> None:
+    assert [openai_responses_json.signature(*each) for each in (("", "gA"), ("rs_1", "gA"), ("rs_1", ""))] == [
+        " gA",
+        "rs_1 gA",
+        "",
+    ]
+    thoughts = [Thinking("hm", signature) for signature in (" gA", "rs_1 gA", "gA")]
+    assert [openai_responses_json.takes(thought) for thought in thoughts] == [True, True, False]
+    assert openai_responses_json.reasoning_object(thoughts[0]) == {
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "hm"}],
+        "encrypted_content": "gA",
+    }
 
 
 def test_thoughts_in_a_field_go_back_only_where_they_are_wanted() -> None:

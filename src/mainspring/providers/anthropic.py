@@ -18,7 +18,7 @@ from mainspring.core.effects import Request
 from mainspring.core.models import model_named
 from mainspring.core.value import Bundle
 from mainspring.providers import asking
-from mainspring.providers.anthropic_json import END, can_be_marked, encode, marked, system_json, tool_json
+from mainspring.providers.anthropic_json import END, can_be_marked, encode, marked, system_json, takes, tool_json
 from mainspring.providers.asking import Asking, Body, Fixed, Line, Prepared
 from mainspring.providers.base import Conversation
 from mainspring.providers.placing import Target
@@ -120,7 +120,7 @@ class Anthropic(Asking):
         model = model_named(request.model)
         leads = request.thinking is not None and not request.adaptive
         thinks = request.adaptive or leads or model.thinking_off not in ("", "disabled")
-        return Target(request.model, thinks, leads, distrusted)
+        return Target(request.model, thinks, leads, distrusted, takes)
 
     def _thinking_in(self, settings: dict[str, object]) -> object:
         return settings.get("thinking")

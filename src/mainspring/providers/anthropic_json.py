@@ -7,6 +7,7 @@ from typing import Any, assert_never, cast
 import msgspec
 
 from mainspring.core.messages import (
+    Block,
     Content,
     Document,
     Image,
@@ -18,7 +19,7 @@ from mainspring.core.messages import (
 )
 from mainspring.providers.base import ToolSpec
 from mainspring.providers.media import fitting
-from mainspring.providers.placing import NAME_LENGTH, Answer, Part, Placed, Role, clean, is_empty
+from mainspring.providers.placing import NAME_LENGTH, REASONING, Answer, Part, Placed, Role, clean, is_empty
 
 BETWEEN = b","
 END = b"]}"
@@ -64,6 +65,11 @@ def mended(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [mended(inner) for inner in cast("list[Any]", value)]
     return value
+
+
+def takes(block: Block) -> bool:
+    """Of what was thought, only what this protocol signed. The others' signatures have a blank, or name a field."""
+    return not isinstance(block, Thinking) or (" " not in block.signature and block.signature not in REASONING)
 
 
 def part_json(part: Part) -> bytes:

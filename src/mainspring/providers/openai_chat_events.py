@@ -18,9 +18,10 @@ from mainspring.core.money import Usage
 from mainspring.providers.base import Batch, Ended, told
 from mainspring.providers.odd_calls import Balance, call_of, is_whole
 from mainspring.providers.openai_blocks import NOTHING_EXPECTED, Expected, Reader, fail
-from mainspring.providers.openai_chat_json import GOOGLE, REASONING
+from mainspring.providers.openai_chat_json import GOOGLE
 from mainspring.providers.openai_chat_odd import mended
 from mainspring.providers.openai_refusals import failure_of, read_complaint
+from mainspring.providers.placing import REASONING
 
 DONE = b"[DONE]"
 NO_ERROR = Raw()  # told apart by identity: it is looked for in every chunk

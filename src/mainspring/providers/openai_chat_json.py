@@ -31,10 +31,9 @@ from mainspring.providers.openai_json import (
     wire_name,
     words_of,
 )
-from mainspring.providers.placing import Answer, Placed
+from mainspring.providers.placing import REASONING, Answer, Placed
 from mainspring.providers.projection import Encode
 
-REASONING = ("reasoning_content", "reasoning")  # the fields in which servers send what a model thinks
 # Gemini signs the first call of each reply, and refuses one that comes back without it. What its documentation names
 # for calls that it did not make itself is accepted in place of a signature.
 GOOGLE = "google "  # before such a signature, in ours

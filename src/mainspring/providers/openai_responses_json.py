@@ -13,7 +13,7 @@ from functools import partial
 from mainspring.core.messages import Block, Content, Document, Image, Text, Thinking, ToolCall
 from mainspring.providers.anthropic_json import as_bytes
 from mainspring.providers.base import ToolSpec
-from mainspring.providers.openai_chat_json import REASONING, signs_call
+from mainspring.providers.openai_chat_json import signs_call
 from mainspring.providers.openai_details import has_details
 from mainspring.providers.openai_json import FILE_NAME, address, arguments, shown, wire_id, wire_name, words_of
 from mainspring.providers.placing import Answer, Placed
@@ -27,9 +27,9 @@ def form_of(placed: Placed) -> str:
 
 
 def takes(block: Block) -> bool:
-    """What was thought and came in a chat's field cannot be read by the server."""
+    """Of what was thought, only what came as an item: the server can read no other protocol's field or signature."""
     if isinstance(block, Thinking):
-        return block.signature not in REASONING and not signs_call(block) and not has_details(block)
+        return " " in block.signature and not signs_call(block) and not has_details(block)
     return isinstance(block, Text | ToolCall)
 
 
@@ -81,8 +81,9 @@ def answer_object(answer: Answer, *, files: bool) -> dict[str, object]:
 
 
 def signature(item_id: str, encrypted: str) -> str:
-    """Encrypted content is base64, so the blank can only be ours."""
-    return f"{item_id} {encrypted}" if item_id and encrypted else encrypted
+    """Encrypted content is base64, so the blank can only be ours. It is there without an id, too: by it we know later
+    that this was an item."""
+    return f"{item_id} {encrypted}" if encrypted else ""
 
 
 def reasoning_object(thinking: Thinking) -> dict[str, object]:
