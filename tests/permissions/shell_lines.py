@@ -66,7 +66,9 @@ class Lines:
             lambda: f"while {inner()}; do break; done",
             lambda: f"until true; do {inner()}; done",
             lambda: f"case {self.word(0)} in a|b) {inner()};; *) {inner()} ;; esac",
-            lambda: f"f() {{ {inner()}; }}; f",
+            lambda: (
+                f"f{depth}() {{ {inner()}; }}; f{depth}"
+            ),  # named by its depth: one that called itself would not end
             lambda: f"! {self.simple(depth - 1)}",
             lambda: f"[[ {self.word(0)} == a* ]] && {inner()}",
             lambda: f"[ {self.word(0)} = b ] || {inner()}",
