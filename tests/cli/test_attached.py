@@ -14,7 +14,7 @@ import pytest
 from cli.stage import Serve, Stage
 from cli.test_openai_runs import at
 from cli.words.sitting import Sitting, here, sat
-from mainspring.assembly.said import told_of_attached
+from mainspring.agent.said import lines_of_attached
 from mainspring.engine.prompts import Blocked
 from mainspring.simulator.replies import Say
 
@@ -92,7 +92,7 @@ def test_who_looks_is_told_of_each_name(serve: Serve, monkeypatch: pytest.Monkey
         names = '@notes.md @picture.png @paper.pdf @../secret.png @"odd\x1b[2J.md" @nobody'
         heard = await world.heard(f"look at {names}")
         assert not isinstance(heard, Blocked)
-        assert told_of_attached(heard) == [
+        assert lines_of_attached(heard.attached) == [
             "+ notes.md, 2 lines",
             "+ picture.png, PNG image, 2 x 1",
             "+ paper.pdf, PDF, 1 page",
@@ -101,8 +101,7 @@ def test_who_looks_is_told_of_each_name(serve: Serve, monkeypatch: pytest.Monkey
         ]
         nothing = await world.heard("no names")
         assert not isinstance(nothing, Blocked)
-        assert told_of_attached(nothing) == []
-        assert told_of_attached(tuple(nothing)) == []  # of a door that keeps the messages alone
+        assert lines_of_attached(nothing.attached) == []
 
     sat(play)
 

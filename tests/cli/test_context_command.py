@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.stage import Serve, Stage
-from mainspring.assembly.options import Options, StartError
+from mainspring.agent.options import Options, StartError
 from mainspring.cli.context_command import context
 from mainspring.core.money import Usage
 from mainspring.simulator.replies import Reply, Say

@@ -23,7 +23,7 @@ from mainspring.processes.probes import PROBES
 KEY = "sk-ant-api03-the-key-of-this-test"
 BEGIN = """
 import sys
-from mainspring.assembly.options import Options
+from mainspring.agent.options import Options
 from mainspring.cli.doctor import doctor
 sys.exit(doctor(Options(words=("doctor",), given=tuple(sys.argv[1:]))))
 """

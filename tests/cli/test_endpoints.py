@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from cli.stage import Serve, Stage
-from mainspring.assembly.endpoints import CHAT, ENDPOINTS, RESPONSES, configured, endpoint_of, named_by, own
-from mainspring.assembly.mind import small_model
-from mainspring.assembly.model import chosen_model
-from mainspring.assembly.options import Options, StartError
-from mainspring.assembly.routes import ways_out
+from mainspring.agent.endpoints import CHAT, ENDPOINTS, RESPONSES, configured, endpoint_of, named_by, own
+from mainspring.agent.mind import small_model
+from mainspring.agent.model import chosen_model
+from mainspring.agent.options import Options, StartError
+from mainspring.agent.routes import ways_out
 from mainspring.core.money import Price
 from mainspring.settings.values import ModelEntry, Settings
 from mainspring.simulator.replies import Say

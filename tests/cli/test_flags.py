@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.assembly.options import Options, StartError
-from mainspring.cli.flags import BY_NAME, FLAGS, Takes, parse, split
+from mainspring.agent.options import Options, StartError
+from mainspring.cli.flags import BY_NAME, FLAGS, Flag, Takes, parse, split
 from mainspring.cli.help import WIDTH, flags_table, help_text
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +44,7 @@ def test_every_flag_of_the_wire_is_accepted_in_both_forms(name: str) -> None:
 def test_the_table_and_the_options_are_one() -> None:
     fields = {flag.field for flag in FLAGS}
     others = {"words", "given", "ignored", "cwd", "in_process", "notice", "own_tools", "remark", "sessions_home"}
+    others |= {"host_hooks", "skills", "exclude_dynamic_sections", "forward_subagent_text"}  # of `initialize`
     assert fields | others == set(Options.__annotations__)
     assert len(BY_NAME) == sum(1 + len(flag.also) for flag in FLAGS)
 
@@ -138,8 +139,6 @@ def test_the_page_has_the_table_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
-def test_every_flag_has_words_and_choices_where_it_must(flag: object) -> None:
-    assert isinstance(flag, tuple)
-    [row] = [row for row in FLAGS if row == flag]
-    assert row.help
-    assert bool(row.choices) == (row.takes is Takes.CHOICE)
+def test_every_flag_has_words_and_choices_where_it_must(flag: Flag) -> None:
+    assert flag.help
+    assert bool(flag.choices) == (flag.takes is Takes.CHOICE)

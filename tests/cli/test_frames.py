@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mainspring.assembly.about import About
-from mainspring.assembly.outcomes import ROWS, outcome
+from mainspring.agent.about import About
+from mainspring.agent.outcomes import ROWS, outcome
+from mainspring.agent.usage import UsageMeter
 from mainspring.core.config import Config
 from mainspring.core.events import Verdict
 from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, User, user
@@ -45,14 +46,17 @@ async def frames_of(
 ) -> list[Frame]:
     """As a reader of the lines gets them; `interrupt_at` counts updates."""
     session = Session(world, config, ledger=ledger)
-    frames = Frames(replace_about(config), new_id=world.new_id, now=world.now, partial=partial, replay=replay)
+    usage = UsageMeter(config.model, world.now)
+    frames = Frames(replace_about(config), usage, new_id=world.new_id, now=world.now, partial=partial, replay=replay)
     lines: list[bytes] = []
     for prompt in prompts or ("go",):
         said = User((Text(prompt),), id=world.new_id())
         lines += [line(frame) for frame in frames.opening(said)]
+        usage.begin()
         async with session.run((said,), deltas=partial) as run:
             seen = 0
             async for update in run:
+                usage.observe(update)
                 lines += [line(frame) for frame in frames.of(update)]
                 seen += 1
                 if seen == interrupt_at:
@@ -326,7 +330,7 @@ def test_a_fallback_is_paid_for_at_its_own_price() -> None:
 
 
 def test_a_run_that_broke_off_has_a_result_too() -> None:
-    frames = Frames(ABOUT, new_id=lambda: "x", now=lambda: 0)
+    frames = Frames(ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "x", now=lambda: 0)
     [result] = frames.broke_off("the disk is full")
     needed = {"subtype", "duration_ms", "duration_api_ms", "is_error", "num_turns", "session_id"}
     assert needed <= result.keys()
@@ -477,7 +481,7 @@ def check_events(frames: list[Frame]) -> None:
 @pytest.mark.covers("D-35")
 def test_a_boundary_tells_its_sizes_and_what_was_freed() -> None:
     """Only a summary is a boundary, with both sizes; a layer knows only what it freed, and has a frame of its own."""
-    frames = Frames(ABOUT, new_id=lambda: "id", now=lambda: 0)
+    frames = Frames(ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "id", now=lambda: 0)
     begins, summary, over = frames.of(Boundary("summary", 5_000, 1_000, 4_000))
     assert (begins["status"], over["status"]) == ("compacting", None)
     sizes = {"trigger": "auto", "pre_tokens": 5_000, "post_tokens": 1_000, "freed": 4_000}
@@ -491,7 +495,8 @@ def test_a_boundary_tells_its_sizes_and_what_was_freed() -> None:
 @pytest.mark.covers("D-35", "D-36")
 def test_a_summary_that_somebody_asked_for_is_told_as_such() -> None:
     """Not a summary of a run that follows by itself."""
-    frames, room = Frames(ABOUT, new_id=lambda: "id", now=lambda: 0), Boundary("summary", 5_000, 1_000, 4_000)
+    frames = Frames(ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "id", now=lambda: 0)
+    room = Boundary("summary", 5_000, 1_000, 4_000)
     frames.opening(user("/compact keep the numbers"))
     assert frames.of(room)[1]["compact_metadata"]["trigger"] == "manual"
     [ended] = frames.of(Result(Terminal.COMPLETED, Cause.COMPACTED, Subtype.SUCCESS))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.stage import Serve
-from mainspring.assembly.options import Options, StartError
+from mainspring.agent.options import Options, StartError
 from mainspring.cli.models_command import models
 from mainspring.cli.offers import listed, window_of
 from mainspring.core.models import AS_OF, MODELS

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
-from mainspring.assembly.sandbox import Ground, Sandboxing
+from mainspring.agent.sandbox import Ground, Sandboxing
 from mainspring.engine.shared import Policy
 from mainspring.hooks.commands import Shell
 from mainspring.hooks.points import Opinion, Point

@@ -12,7 +12,7 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKError, query
 
 from cli.stage import COMMAND, PATIENCE, Done, Serve, Stage, frames
-from mainspring.assembly.options import MODES
+from mainspring.agent.options import MODES
 from mainspring.simulator.replies import Say
 
 

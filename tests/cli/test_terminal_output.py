@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from cli.stage import COMMAND, PATIENCE, Serve, Stage
 from cli.terminal import OWN_TERMINAL
-from mainspring.assembly.harmless import escape_controls
+from mainspring.agent.harmless import escape_controls
 from mainspring.simulator.replies import Refuse, Say
 
 EVIL = "\x1b]52;c;aGk=\x07\x9b31m\x1b[2J\u202e\x7f\x08\x90"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.assembly.words import clip, columns, count
+from mainspring.agent.words import clip, columns, count
 
 
 def test_one_is_not_many() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.assembly.pictured import medium_in
+from mainspring.agent.pictured import medium_in
 from mainspring.context import named as limits
 from mainspring.context.attachments import Attachment, Kind, render
 from mainspring.context.named import (

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mainspring.assembly.hooks import Said, hooks_of
-from mainspring.assembly.options import Options
-from mainspring.assembly.sessions import Opened
+from mainspring.agent.hooks import Said, hooks_of
+from mainspring.agent.options import Options
+from mainspring.agent.sessions import Opened
 from mainspring.cli.telling import say, tell
 from mainspring.hooks.points import NOTHING, Opinion, Point
 from mainspring.sessions.journal import FileJournal

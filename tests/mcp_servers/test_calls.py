@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.assembly.mcp import taken_away
+from mainspring.agent.mcp import taken_away
 from mainspring.core.messages import Image, ToolCall
 from mainspring.engine.shared import Policy
 from mainspring.tools.mcp.values import Limits

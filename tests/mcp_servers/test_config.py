@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from settings.stage import Stage
 
-from mainspring.assembly.mcp import Found, Place, configured, seconds, undriven
-from mainspring.assembly.options import StartError
+from mainspring.agent.mcp import Found, Place, configured, seconds, undriven
+from mainspring.agent.options import StartError
 from mainspring.cli.flags import parse
 from mainspring.secrets import held
 from mainspring.secrets.named import secrets_in

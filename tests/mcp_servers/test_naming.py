@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.assembly.mcp import taken_away
+from mainspring.agent.mcp import taken_away
 from mainspring.core.errors import UsageError
 from mainspring.permissions.rules import names_tool, parse_rule
 from mainspring.settings.keys import Wrong

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.assembly.mcp import Wired
+from mainspring.agent.mcp import Wired
 from mainspring.core.errors import ToolError
 from mainspring.tools.mcp.prompts import Argument, Prompt, filled
 from mainspring.tools.mcp.resources import LIST

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.assembly.mcp import Found, new_servers
+from mainspring.agent.mcp import Found, new_servers
 from mainspring.tools.base import Place
 from mainspring.tools.kit import Kit
 from mainspring.tools.mcp.form import put

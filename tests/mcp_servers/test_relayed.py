@@ -14,7 +14,7 @@ from claude_agent_sdk import SdkMcpTool, create_sdk_mcp_server, tool
 from mcp.server import Server
 from mcp_types import ListToolsResult, ToolAnnotations
 
-from mainspring.assembly.mcp import Wired
+from mainspring.agent.mcp import Wired
 from mainspring.core.messages import Image, Text, ToolCall
 from mainspring.tools.mcp.values import Limits, Status
 from mainspring.version import __version__

@@ -318,7 +318,7 @@ if "hide" in sys.argv:
     sys.meta_path.insert(0, Hidden())
 
 from mainspring.cli.flags import parse
-from mainspring.assembly.mcp import Place, Wired, configured, new_servers
+from mainspring.agent.mcp import Place, Wired, configured, new_servers
 from mainspring.settings.values import Settings
 from mainspring.tools.base import Place as Site
 from mainspring.tools.hands import Hands

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.assembly.sandbox import Ground, Sandboxing
+from mainspring.agent.sandbox import Ground, Sandboxing
 from mainspring.engine.shared import Policy as Standing
 from mainspring.permissions.policy import Asked
 from mainspring.processes.child import Job

@@ -18,8 +18,8 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import PermissionResult, PermissionRuleValue
 
+from mainspring.agent.permission_updates import lasting
 from mainspring.core.errors import UsageError
-from mainspring.driven.changes import lasting
 from mainspring.settings import trust
 from mainspring.settings.values import Source
 from mainspring.settings.writing import Listed

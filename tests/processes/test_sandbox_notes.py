@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.assembly.sandbox import Ground, Sandboxing
+from mainspring.agent.sandbox import Ground, Sandboxing
 from mainspring.engine.shared import Policy
 from mainspring.processes.child import Job, Walls
 from mainspring.processes.children import Children

@@ -15,8 +15,8 @@ import pytest
 from cli.stage import Stage, serving
 from peers import PYTHON, is_made
 
-from mainspring.assembly.endpoints import own
-from mainspring.assembly.routes import ways_out
+from mainspring.agent.endpoints import own
+from mainspring.agent.routes import ways_out
 from mainspring.cli.offers import asked, server_at
 from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from mainspring.assembly.own_words import Word
+from mainspring.agent.own_words import Word
 from mainspring.cli.repl.adapters import PromptCompleter, PromptHistory
 from mainspring.cli.repl.completing import Known
 from mainspring.cli.repl.files_index import Paths, prepared

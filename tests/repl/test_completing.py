@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mainspring.assembly.own_words import Word
+from mainspring.agent.own_words import Word
 from mainspring.cli.repl.completing import MOST, Candidate, Choice, Known, best, candidates, mention
 from mainspring.cli.repl.files_index import prepared, typable
 from mainspring.context.includes import mentions

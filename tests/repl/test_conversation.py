@@ -72,11 +72,11 @@ class Sitting:
         paper, lines, options = ReadPaper(200), PaperLines(), parse(["--permission-mode", "bypassPermissions"])
         options.in_process = True  # nothing of the process of the tests is ours to change
         lines.paper = paper
-        asker = Asker(options, lines)
+        asker = Asker(lines, lambda: self.talk.session.permissions)
         self.talk = Talk(options, lines, asker)
         self.talk.begin()
         self.place = Place()
-        self.conversation = Conversation(self.talk, asker, Shown(paper, self.talk.model), Status(), self.place)
+        self.conversation = Conversation(self.talk, Shown(paper, self.talk.model), Status(), self.place)
         self.work = asyncio.ensure_future(self.conversation.work())
         self.taken_back: list[str] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainspring.agent.permission_updates import PermissionUpdates
 from mainspring.cli.granting import Granting
 from mainspring.cli.repl.diffs import proposed
 from mainspring.cli.repl.permission import Said, Scope, granted, permission
@@ -19,8 +21,11 @@ from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine.session import Session
 from mainspring.permissions.shown import shown
 from mainspring.settings import trust
+from mainspring.settings.keeping import Keeper
 from mainspring.testing.world import World
 from mainspring.tools.approval import Approval
+from mainspring.tools.base import Place
+from mainspring.tools.gate import Gate
 from repl.hands import Clock, Key, few, fits, harmless_keys, heights, keys, marked, press, read, widths, words
 
 RULE = {"rule": "Bash(touch a)", "covers": "exactly this command: touch a"}
@@ -310,8 +315,10 @@ class Granted:
         monkeypatch.setenv("MAINSPRING_HOME", str(folder / "home"))
         self.told: list[str] = []
         self.warned: list[str] = []
-        granting = Granting()
-        granting.session = session = Session(World([]), Config(model=DEFAULT_MODEL))
+        session = Session(World([]), Config(model=DEFAULT_MODEL))
+        keeper = Keeper(str(project), os.environ)
+        updates = PermissionUpdates(session, Gate(()), Place(str(project)), may_bypass=False, keeper=keeper)
+        granting = Granting(lambda: updates)
         self.approval = asyncio.run(
             granted(said, about(suggestions=rules), granting, self.told.append, self.warned.append)
         )

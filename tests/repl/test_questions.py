@@ -11,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from mainspring.agent.asking import HostQuestions
+from mainspring.agent.host import NoHost
+from mainspring.agent.permission_updates import PermissionUpdates
 from mainspring.cli.granting import Granting, refused
 from mainspring.cli.repl.asked_texts import of_text
 from mainspring.cli.repl.forms import Form, spoken
@@ -27,11 +30,21 @@ from mainspring.permissions.shown import shown
 from mainspring.testing.calling import Called
 from mainspring.testing.world import World
 from mainspring.tools.approval import Approval, approval
-from mainspring.tools.base import Answer
+from mainspring.tools.base import Answer, Place
+from mainspring.tools.gate import Gate
 from mainspring.tools.mcp.form import put
 from mainspring.tools.plan import plan_tools
 from mainspring.tools.question import ASK_USER_QUESTION, Option, Question, meant
 from repl.hands import Clock, Key, few, fits, heights, keys, marked, plain, press, widths, words
+
+
+class Host(NoHost):
+    def __init__(self, questions: Questions) -> None:
+        self.approve, self.ask = questions.approve, questions.ask  # type: ignore[method-assign]
+
+
+async def caught_up() -> None:
+    pass
 
 
 class Person:
@@ -45,19 +58,18 @@ class Person:
         self.interrupts = 0
         self.unheard = ""
         self.session = Session(World([]), Config(model=DEFAULT_MODEL))
-        granting = Granting()
-        granting.session = self.session
+        updates = PermissionUpdates(self.session, Gate(()), Place("/"), may_bypass=False)
         self.questions = Questions(
             Outside(
                 place=self,
-                granting=granting,
-                call_of=self.call_of,
+                granting=Granting(lambda: updates),
                 tell=self.never,
                 warn=self.never,
                 interrupt=self.interrupt,
                 now=self.clock,
             )
         )
+        self.asked = HostQuestions(Host(self.questions), caught_up, lambda _: None, updates.apply)
 
     def open(self, modal: Asking[Any]) -> None:
         assert self.open_now is None
@@ -88,14 +100,12 @@ class Person:
     def interrupt(self) -> None:
         self.interrupts += 1
 
-    async def call_of(self, question: deps.Question) -> ToolCall | None:
-        return self.call
-
     def never(self, words: str) -> None:
         raise AssertionError(words)
 
     async def ask(self, text: str, about: Any = None) -> str:
-        return await self.questions.answer(deps.Question("q", self.call.id if self.call else "c", text, about))
+        call_id = self.call.id if self.call else "c"
+        return await self.asked.answer(deps.Question("q", call_id, text, about, self.call))
 
 
 class Calling(Called):

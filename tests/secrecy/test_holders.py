@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.assembly.routes import routes
+from mainspring.agent.routes import routes
 from mainspring.providers.transport import Transport
 from mainspring.secrets import held
 from mainspring.secrets.held import Holder

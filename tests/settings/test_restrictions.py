@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mainspring.assembly import rights
-from mainspring.assembly.model import new_config
+from mainspring.agent import rights
+from mainspring.agent.model import new_config
 from mainspring.cli.flags import parse
 from mainspring.engine.shared import Policy
 from mainspring.permissions.policy import Asked
@@ -89,7 +89,7 @@ def test_whose_list_counts(stage: Stage) -> None:
 
 
 def test_a_denied_small_model_is_not_asked_for_side_calls() -> None:
-    from mainspring.assembly.mind import small_model
+    from mainspring.agent.mind import small_model
     from mainspring.core.models import MODELS
 
     main = next(model for name, model in MODELS.items() if "opus" in name)

@@ -18,7 +18,7 @@ from typing import Any
 
 from processes.steps import Steps, left_over
 
-from mainspring.assembly.rewinding import Limits, Rewinding
+from mainspring.agent.rewinding import Limits, Rewinding
 from mainspring.core.config import Config
 from mainspring.core.messages import Text, User
 from mainspring.engine.equipped import Equipped

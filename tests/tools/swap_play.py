@@ -22,7 +22,7 @@ from typing import Any
 from processes.steps import snapshot
 from processes.walls import bubblewrap
 
-from mainspring.assembly.said import attaching
+from mainspring.agent.said import attaching
 from mainspring.context import agents
 from mainspring.context.memory import Where
 from mainspring.context.surroundings import Around, Surroundings

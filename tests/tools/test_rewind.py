@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.assembly.rewinding import Limits
+from mainspring.agent.rewinding import Limits
 from mainspring.core.errors import UsageError
 from mainspring.secrets import held
 from mainspring.tools.keeping import look

@@ -14,7 +14,7 @@ import pytest
 from processes.steps import Steps
 from processes.walls import LINUX
 
-from mainspring.assembly.said import medium_of
+from mainspring.agent.said import medium_of
 from mainspring.context import agents
 from mainspring.context.changed import Changes
 from mainspring.context.memory import Where

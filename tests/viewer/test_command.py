@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.assembly.options import Options, StartError
+from mainspring.agent.options import Options, StartError
 from mainspring.cli.trace_command import trace, write_whole
 from mainspring.sessions.places import draft_of, folder_of
 from viewer.stage import ID, story
@@ -116,7 +116,7 @@ def test_a_reader_that_has_seen_enough_is_no_trouble(home: Path, monkeypatch: py
 
 
 SERVE = """
-from mainspring.assembly.options import Options
+from mainspring.agent.options import Options
 from mainspring.cli.trace_command import trace
 raise SystemExit(trace(Options(words=("trace",))))
 """

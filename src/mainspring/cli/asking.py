@@ -4,56 +4,60 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.words import count
+from mainspring.agent.harmless import harmless
+from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
+from mainspring.agent.words import count
 from mainspring.cli.flags import readable
 from mainspring.cli.granting import READ, Granting, offer, reason, refused
 from mainspring.cli.output import Output, Style
 from mainspring.cli.typed import AT_ONCE, drop, take, waits
 from mainspring.core.errors import DeclinedError
-from mainspring.engine.deps import Question
-from mainspring.engine.session import Session
-from mainspring.settings.load import Asked
-from mainspring.tools.approval import Approval, as_text
+from mainspring.tools.approval import Approval
 from mainspring.tools.plan import NOT_APPROVED, asks_for_approval
+from mainspring.tools.question import rendered
+
+if TYPE_CHECKING:
+    from mainspring.agent.permission_updates import PermissionUpdates
 
 YES, ALWAYS, PROJECT, NO = ("y", "yes"), ("a", "always"), ("p", "project"), ("n", "no", "")
 MOST_LINE = 65_536  # bytes of an answer; a little more if it is pasted
 MOST_CHANGES = 60  # lines of an edit that are shown
 
 
-class Keyboard:
-    def __init__(self, output: Output, asked: Asked = Asked()) -> None:  # noqa: B008  # a frozen value
-        """`asked`: what the command line says about settings."""
+class Keyboard(NoHost):
+    """The person at a plain terminal, as the host of a session."""
+
+    reach: Reach = "during_run"
+
+    def __init__(self, output: Output, permissions: Callable[[], PermissionUpdates]) -> None:
         self._output = output
-        self.granting = Granting(asked)
+        self._granting = Granting(permissions)
         self._early = ""  # typed while a question came
-        self._turn_of: dict[str, asyncio.Event] = {}
         self._one = asyncio.Lock()  # agents may ask at the same time, and there is one person
 
-    def speak_for(self, session: Session) -> None:
-        self.granting.session = session
-
-    def may_ask(self, id: str) -> None:
-        """All that came before the question is on the screen."""
-        self._turn_of.setdefault(id, asyncio.Event()).set()
-
-    async def answer(self, question: Question) -> str:
-        try:
-            await self._turn_of.setdefault(question.id, asyncio.Event()).wait()
-        finally:
-            del self._turn_of[question.id]
+    async def ask(self, questions: QuestionSet) -> Answers:
         async with self._one:
-            about: Any = question.about
-            if isinstance(about, dict) and "tool_name" in about:
-                return as_text(await self._permission(cast("dict[str, Any]", about)))
-            self._output.line(harmless(question.text), Style.BOLD)
-            said = await self._line("> ")
-            if said.strip().lower() in NO and asks_for_approval(question.text):
-                raise DeclinedError(NOT_APPROVED)
-            return said
+            if questions.questions is None:
+                return Answers(await self._answered(questions.text))
+            asked = questions.questions.questions
+            texts = [rendered(one, number, len(asked)) for number, one in enumerate(asked, 1)]
+            return Answers(
+                by_question={one.question: await self._answered(text) for one, text in zip(asked, texts, strict=True)}
+            )
+
+    async def _answered(self, text: str) -> str:
+        self._output.line(harmless(text), Style.BOLD)
+        said = await self._line("> ")
+        if said.strip().lower() in NO and asks_for_approval(text):
+            raise DeclinedError(NOT_APPROVED)
+        return said
+
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        async with self._one:
+            return await self._permission(request.facts)
 
     async def _permission(self, about: dict[str, Any]) -> Approval:
         """All of what will be done is shown, and what a rule would cover."""
@@ -73,9 +77,9 @@ class Keyboard:
             if said.lower() in YES:
                 return Approval("allow")
             if said.lower() in (*ALWAYS, *PROJECT) and offered:
-                await self.granting.add(offered.rules)
+                await self._granting.add(offered.rules)
                 if said.lower() in PROJECT:
-                    await self.granting.keep(offered.rules, self._told, self._warned)
+                    await self._granting.keep(offered.rules, self._told, self._warned)
                 return Approval("allow")
             if said.lower() in NO:
                 return refused()

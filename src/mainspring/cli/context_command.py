@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.mind import trusts
-from mainspring.assembly.options import Options, StartError
-from mainspring.assembly.sessions import Place, by_name, new_place, no_conversation
-from mainspring.assembly.settings import settings_of
+from mainspring.agent.harmless import harmless
+from mainspring.agent.mind import trusts
+from mainspring.agent.options import Options, StartError
+from mainspring.agent.sessions import Place, by_name, new_place, no_conversation
+from mainspring.agent.settings import settings_of
 from mainspring.context.environment import place as place_in
 from mainspring.context.memory import Memory, Where
 from mainspring.context.output_styles import DEFAULT, SORT, OutputStyles

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 import asyncio
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.options import Options
-from mainspring.assembly.said import told_of_attached
-from mainspring.assembly.words import clip
-from mainspring.assembly.world import World
+from mainspring.agent.harmless import harmless
+from mainspring.agent.options import Options
+from mainspring.agent.said import lines_of_attached
+from mainspring.agent.updates import (
+    AnyUpdate,
+    Idle,
+    Notice,
+    PromptAnswered,
+    PromptBlocked,
+    PromptExpanded,
+    PromptReturned,
+    RunBroken,
+    SessionUpdate,
+)
+from mainspring.agent.words import clip
+from mainspring.agent.world import World
 from mainspring.cli.asking import Keyboard
 from mainspring.cli.collector import begun
 from mainspring.cli.flags import readable
@@ -21,13 +32,8 @@ from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.talk import Lines, Talk
 from mainspring.cli.typed import TypedAhead, ask, load_line_editing
 from mainspring.cli.wrap import AsItIs
-from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Assistant, Message
-from mainspring.core.updates import Asked
-from mainspring.engine.prompts import Blocked
-from mainspring.engine.run import Run
 from mainspring.engine.wishes import compaction
-from mainspring.settings.load import Asked as Kept
 
 MOST_ABSENT = 5  # names that are told
 LONGEST_LAST = 200  # columns of what was said last, in a session that is taken up again
@@ -36,7 +42,7 @@ LONGEST_LAST = 200  # columns of what was said last, in a session that is taken 
 def converse(options: Options) -> int:
     output = Output(colour=wants_colour(), wrap=AsItIs())
     with Signals() as signals, asyncio.Runner() as runner:
-        keyboard = Keyboard(output, Kept(options.settings, options.setting_sources))
+        keyboard = Keyboard(output, lambda: talk.session.permissions)
         talk = Talk(options, output, keyboard)
         signals.check()
         ahead = TypedAhead()
@@ -46,7 +52,7 @@ def converse(options: Options) -> int:
             ahead.put_back()
 
         signals.kill = kill
-        talk.begin()
+        runner.run(begin(talk))
         begun()
         greet(output, talk.world)
         load_line_editing()
@@ -55,14 +61,16 @@ def converse(options: Options) -> int:
             said = readable(options.words[0]) if options.words else ask(signals, output)
             while said is not None:
                 if said.strip() and (meant := runner.run(understood(said, talk, output))):
-                    tell_of_absent(meant, talk.world, output)
-                    wish = said if meant is said else ""  # the words of a skill or a command are for the model
                     with ahead:
-                        runner.run(Turn(talk, keyboard, output, signals).follow(meant, wish))
+                        runner.run(Turn(talk, output, signals).follow(meant))
                 said = ask(signals, output, keyboard.take_early())
         finally:
             runner.run(talk.close())
     return 0
+
+
+async def begin(talk: Talk) -> None:
+    talk.begin()
 
 
 async def understood(said: str, talk: Talk, output: Output) -> str:
@@ -80,16 +88,13 @@ async def understood(said: str, talk: Talk, output: Output) -> str:
     return await slash_words.understood(word[1:], words.strip(), talk)
 
 
-def tell_of_absent(said: str, world: World, output: Lines) -> None:
+def tell_of_mentions(update: PromptExpanded, output: Lines) -> None:
     """A file that is not there, the model looks for in vain, and somebody pays for it."""
-    if "@" not in said:
-        return
-    from mainspring.context.includes import absent
-
-    for name in absent(said, world.about.cwd)[:MOST_ABSENT]:
-        output.line(
-            f"There is no file '{harmless(name)}' here: '@{harmless(name)}' is sent as it stands.", Style.YELLOW
-        )
+    for name in update.missing[:MOST_ABSENT]:
+        shown = harmless(name)
+        output.line(f"There is no file '{shown}' here: '@{shown}' is sent as it stands.", Style.YELLOW)
+    for line in lines_of_attached(update.attached):
+        output.line(line, Style.DIM)
 
 
 def greet(output: Lines, world: World) -> None:
@@ -115,47 +120,47 @@ def is_said(message: Message) -> bool:
 
 
 class Turn:
-    def __init__(self, talk: Talk, keyboard: Keyboard, output: Output, signals: Signals) -> None:
-        self._talk, self._keyboard, self._signals = talk, keyboard, signals
+    def __init__(self, talk: Talk, output: Output, signals: Signals) -> None:
+        self._talk, self._signals = talk, signals
         self._screen = Screen(output, talk.model)
 
-    async def follow(self, said: str, wish: str) -> None:
-        """`wish`: what of it is for the loop itself."""
-        world, screen, signals = self._talk.world, self._screen, self._signals
-        heard = await world.heard(said)
-        if isinstance(heard, Blocked):
-            screen.broke_off(heard.reason)
-            return
-        for line in told_of_attached(heard):
-            self._talk.output.line(line, Style.DIM)
-        whole = await self._followed(world.run(wish, heard))
-        while whole and world.has_more and not signals.code:
-            from mainspring.cli.waiting import waited  # few have agents in the background
+    async def follow(self, text: str) -> None:
+        """To the end of all that comes of it."""
+        session, signals = self._talk.session, self._signals
+        await session.submit(text)
+        signals.during(signals.ending(asyncio.get_running_loop(), lambda: session.interrupt(hold_reports=True)))
+        if signals.code:  # it was heard before there was anything to interrupt
+            session.interrupt(hold_reports=True)
+        waits = False
+        try:
+            async for update in session.updates():
+                if isinstance(update, Idle) and not session.queued:
+                    if not update.background:
+                        break
+                    waits = True
+                    self._screen.waits_for(update.background)
+                self._show(update)
+        finally:
+            signals.during(nothing)
+        if waits and self._talk.world.agents.away:
+            self._screen.stops_waiting()
 
-            screen.waits_for(world.agents.away)
-            if await waited(world, signals):
-                whole = await self._followed(world.go_on())
-            else:
-                screen.stops_waiting()
-
-    async def _followed(self, run: Run) -> bool:
-        """Whether it came to its end."""
-        talk, signals = self._talk, self._signals
-        async with run:
-            signals.during(signals.ending(asyncio.get_running_loop(), run.interrupt))
-            if signals.code:
-                return False  # it was heard before there was anything to interrupt
-            try:
-                async for update in run:
-                    self._screen.show(update)
-                    talk.saw(update)
-                    if isinstance(update, Asked):
-                        self._keyboard.may_ask(update.id)
-            except BrokenPipeError:
-                raise
-            except (MainspringError, OSError) as error:
-                self._screen.broke_off(str(error))
-                return False
-            finally:
-                signals.during(nothing)
-        return True
+    def _show(self, update: AnyUpdate) -> None:
+        screen, output = self._screen, self._talk.output
+        match update:
+            case PromptExpanded():
+                tell_of_mentions(update, output)
+            case PromptBlocked():
+                screen.broke_off(update.reason)
+            case PromptAnswered():
+                output.line(harmless(update.text))
+            case PromptReturned():
+                output.line("(interrupted)", Style.YELLOW)
+            case RunBroken():
+                screen.broke_off(str(update.error))
+            case Notice():
+                self._talk.parts.options.say(update.text)
+            case SessionUpdate():
+                pass
+            case _:
+                screen.show(update)

@@ -1,58 +1,37 @@
-"""`/cost` in a conversation: what it came to so far, by model. `driven/tally.py` reckons, for programs too."""
+"""`/cost` in a conversation: what it came to so far, by model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from mainspring.assembly.about import About
+from mainspring.agent.usage import UsageMeter
 from mainspring.core.models import MODELS, same_model
 from mainspring.core.money import NANOS_PER_USD, Account
-from mainspring.core.updates import AgentDone, ReplyDone, RequestStarted, Result, Update
-from mainspring.driven.tally import Tally
 
 
-class Cost:
-    def __init__(self, about: About, now: Callable[[], int]) -> None:
-        self._tally = Tally(about.model, now, about.spent, about.used)
-        self._now, self._began = now, now()
+def cost_lines(usage: UsageMeter) -> Iterator[str]:
+    rows = usage.by_model()
+    passed = f"{span(usage.api_ms)} of waiting for the model, {span(usage.age)} since it began"
+    if not rows:
+        yield f"Nothing was spent yet. {passed.capitalize()}."
+        return
+    known = all(has_price(name) for name in rows)
+    yield f"{dollars(usage.cost) if known else 'The price is not known'}. {passed.capitalize()}."
+    for name, row in rows.items():
+        yield f"  {name}: {tokens(row)}" + (f", ${row['costUSD']:.4f}" if has_price(name) else "")
 
-    def see(self, update: Update) -> None:
-        match update:
-            case RequestStarted():
-                self._tally.asked(update.model)
-            case ReplyDone():
-                self._tally.replied(update.usage)
-            case AgentDone():
-                self._tally.agent_ended(update.used)
-            case Result():
-                self._tally.ended(update)
-            case _:
-                pass  # it costs nothing
 
-    def lines(self) -> Iterator[str]:
-        rows = self._tally.by_model()
-        passed = (
-            f"{span(self._tally.api_ms)} of waiting for the model, {span(self._now() - self._began)} since it began"
-        )
-        if not rows:
-            yield f"Nothing was spent yet. {passed.capitalize()}."
-            return
-        known = all(has_price(name) for name in rows)
-        yield f"{dollars(self._tally.cost) if known else 'The price is not known'}. {passed.capitalize()}."
-        for name, row in rows.items():
-            yield f"  {name}: {tokens(row)}" + (f", ${row['costUSD']:.4f}" if has_price(name) else "")
-
-    def limit(self, account: Account) -> Iterator[str]:
-        """Of the process, which may have held other conversations before this one; each of them counts against the
-        limit."""
-        spent, limit = dollars(account.spent), account.limit
-        others = account.spent != self._tally.cost
-        if limit is not None:
-            whose = "since the start, with all conversations, " if others else ""
-            yield f"Limit: {whose}{spent} of {dollars(limit)} spent, {dollars(max(0, limit - account.spent))} left."
-        elif others:
-            yield f"Since the start, with all conversations: {spent}."
+def limit_lines(usage: UsageMeter, account: Account) -> Iterator[str]:
+    """Of the process, which may have held other conversations before this one; each of them counts against the
+    limit."""
+    spent, limit = dollars(account.spent), account.limit
+    others = account.spent != usage.cost
+    if limit is not None:
+        whose = "since the start, with all conversations, " if others else ""
+        yield f"Limit: {whose}{spent} of {dollars(limit)} spent, {dollars(max(0, limit - account.spent))} left."
+    elif others:
+        yield f"Since the start, with all conversations: {spent}."
 
 
 def tokens(row: dict[str, Any]) -> str:

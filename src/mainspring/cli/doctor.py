@@ -16,9 +16,9 @@ from textwrap import fill
 
 import msgspec
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.options import Options, StartError
-from mainspring.assembly.settings import settings_of
+from mainspring.agent.harmless import harmless
+from mainspring.agent.options import Options, StartError
+from mainspring.agent.settings import settings_of
 from mainspring.cli.doctor_checks import CHECKS, Finding, Here, State
 from mainspring.cli.doctor_servers import endpoints, online
 from mainspring.secrets.redaction import redact

@@ -17,11 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from functools import partial
 
-from mainspring.assembly.broken_rules import broken_rules
-from mainspring.assembly.model import is_elsewhere, new_config
-from mainspring.assembly.options import Options, StartError
-from mainspring.assembly.sandbox import level_of
-from mainspring.assembly.slips import slips_in_rules
+from mainspring.agent.broken_rules import broken_rules
+from mainspring.agent.model import is_elsewhere, new_config
+from mainspring.agent.options import Options, StartError
+from mainspring.agent.sandbox import level_of
+from mainspring.agent.slips import slips_in_rules
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.processes.bubblewrap import TEMPORARY

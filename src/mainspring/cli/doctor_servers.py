@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mainspring.assembly.endpoints import Endpoint, address_place, configured, endpoint_of, key_of, key_place
-from mainspring.assembly.model import ways_out
-from mainspring.assembly.options import StartError
+from mainspring.agent.endpoints import Endpoint, address_place, configured, endpoint_of, key_of, key_place
+from mainspring.agent.model import ways_out
+from mainspring.agent.options import StartError
 from mainspring.cli.doctor_checks import Finding, Findings, Here, State, asked_models, is_asked_here, wanted_key
 from mainspring.core.errors import MainspringError, ProviderError, UsageError
 from mainspring.core.reasons import Trouble
@@ -55,7 +55,7 @@ def placed(here: Here) -> list[str]:
 
 
 def set_up(endpoint: Endpoint, here: Here) -> Finding:
-    from mainspring.assembly.routes import KEYS_NEEDED
+    from mainspring.agent.routes import KEYS_NEEDED
     from mainspring.providers.proxies import split
 
     name = f"'{endpoint.entry or endpoint.name}' at '{endpoint.url}'"
@@ -86,7 +86,7 @@ def online(here: Here) -> Iterator[Finding]:
 
 
 def answered(endpoint: Endpoint, offer: Offered, here: Here) -> Findings:
-    from mainspring.assembly.routes import ways_out as ways_out_at
+    from mainspring.agent.routes import ways_out as ways_out_at
 
     name, ways, keyed = f"'{endpoint.url}'", ways_out_at(endpoint), bool(key_of(endpoint, here.environ))
     if not offer.status:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
-from mainspring.assembly.options import MODES, OTHER_NAMES, Options, StartError, is_uuid
+from mainspring.agent.options import MODES, OTHER_NAMES, Options, StartError, is_uuid
 from mainspring.cli.telling import say, tell
 
 
@@ -29,14 +29,23 @@ class Takes(Enum):
     SOURCE = "FILE|JSON"  # the same
 
 
-class Flag(NamedTuple):
-    name: str
-    takes: Takes
-    help: str
-    also: tuple[str, ...] = ()  # other spellings
-    choices: tuple[str, ...] = ()
-    least: int = 1  # of a number
-    later: str = ""  # not honoured yet: what will bring it
+class Flag:
+    """A plain class: it is defined at every start, and a tuple with names takes longer for that."""
+
+    def __init__(  # noqa: PLR0913  # keywords, most of them
+        self,
+        name: str,
+        takes: Takes,
+        help: str,
+        *,
+        also: tuple[str, ...] = (),
+        choices: tuple[str, ...] = (),
+        least: int = 1,
+        later: str = "",
+    ) -> None:
+        """`also`: other spellings; `least`: of a number; `later`: what will bring it, if it is not honoured yet."""
+        self.name, self.takes, self.help = name, takes, help
+        self.also, self.choices, self.least, self.later = also, choices, least, later
 
     @property
     def field(self) -> str:

@@ -5,20 +5,15 @@ How they are asked is not here: line by line (`asking.py`), or with a menu (`rep
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.core.value import Bundle
-from mainspring.engine.session import Session
-from mainspring.settings.keeping import Keeper
-from mainspring.settings.load import Asked
-from mainspring.settings.values import Source
 from mainspring.tools.approval import Approval
+
+if TYPE_CHECKING:
+    from mainspring.agent.permission_updates import PermissionUpdates
 
 Tell = Callable[[str], None]
 
@@ -63,35 +58,26 @@ def refused(words: str = "") -> Approval:
 
 
 class Granting:
-    """The session is told of rules that somebody adds; it is made after this."""
+    """What a person grants, in the session that is spoken to."""
 
-    def __init__(self, asked: Asked = Asked()) -> None:  # noqa: B008  # a frozen value
-        """`asked`: what the command line says about settings."""
-        self._keeper = Keeper(os.getcwd(), os.environ, asked)  # noqa: PTH109  # pathlib takes 8 ms to load
-        self.session: Session | None = None
+    def __init__(self, permissions: Callable[[], PermissionUpdates]) -> None:
+        self._permissions = permissions
 
     @property
     def mode(self) -> str:
-        assert self.session is not None  # it asks
-        return self.session.shared.policy.mode
+        return self._permissions().mode
 
     async def set_mode(self, mode: str) -> None:
         """For the rest of this session, or until somebody chooses another."""
-        assert self.session is not None
-        await self.session.change(replace(self.session.shared.policy, mode=mode))
+        await self._permissions().set_mode(mode)
 
     async def add(self, rules: tuple[str, ...]) -> None:
         """For the rest of this session."""
-        assert self.session is not None  # it asks
-        policy = self.session.shared.policy
-        added = tuple([f"allow {rule}" for rule in rules])
-        await self.session.change(replace(policy, rules=(*policy.rules, *added)))
+        await self._permissions().add_rules(rules)
 
     async def keep(self, rules: tuple[str, ...], tell: Tell, warn: Tell) -> None:
         """In the local settings: in this project they hold from now on, if it is trusted."""
-        from mainspring.settings.writing import Listed
-
-        kept = await asyncio.to_thread(self._keeper.keep, Source.LOCAL, Listed("allow", rules))
+        kept = await self._permissions().keep_rules(rules)
         for file in kept.files:
             tell(f"(kept in '{harmless(file)}')")
         for words in dict.fromkeys([UNTRUSTED if one.endswith(NOT_TRUSTED) else one for one in kept.words]):

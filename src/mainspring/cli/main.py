@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mainspring.assembly.options import Options, StartError
+from mainspring.agent.options import Options, StartError
 from mainspring.cli.flags import near, parse
 from mainspring.cli.terminal_output import protect_terminal
 from mainspring.version import __version__

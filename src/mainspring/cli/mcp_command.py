@@ -6,12 +6,12 @@ import asyncio
 import os
 from typing import Any, cast
 
-from mainspring.assembly import rights
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.mcp import Found, Place, configured, hold_keys, new_servers, taken_away, undriven
-from mainspring.assembly.mind import trusts
-from mainspring.assembly.options import Options
-from mainspring.assembly.settings import settings_of, tell
+from mainspring.agent import rights
+from mainspring.agent.harmless import harmless
+from mainspring.agent.mcp import Found, Place, configured, hold_keys, new_servers, taken_away, undriven
+from mainspring.agent.mind import trusts
+from mainspring.agent.options import Options
+from mainspring.agent.settings import settings_of, tell
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings

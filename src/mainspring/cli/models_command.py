@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from mainspring.assembly.model import as_set, new_config
-from mainspring.assembly.options import Options, StartError
-from mainspring.assembly.settings import settings_of
+from mainspring.agent.model import as_set, new_config
+from mainspring.agent.options import Options, StartError
+from mainspring.agent.settings import settings_of
 from mainspring.cli.offers import Offered, asked, servers_in
 from mainspring.core.models import AS_OF, MODELS, Model, model_named
 from mainspring.core.money import Price

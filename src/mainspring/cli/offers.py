@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from mainspring.assembly.endpoints import ANTHROPIC, AZURE_KEY, Endpoint, configured, key_of, named_by
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.model import Environment, key_for
+from mainspring.agent.endpoints import ANTHROPIC, AZURE_KEY, Endpoint, configured, key_of, named_by
+from mainspring.agent.harmless import harmless
+from mainspring.agent.model import Environment, key_for
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Trouble
 from mainspring.core.value import Bundle, Value

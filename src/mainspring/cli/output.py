@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 
-from mainspring.assembly.harmless import escape_controls
+from mainspring.agent.harmless import escape_controls
 from mainspring.cli.terminal_output import write_own
 from mainspring.cli.wrap import AsItIs, Wrap
 

@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.cli.output import Style
 from mainspring.cli.talk import Lines
 

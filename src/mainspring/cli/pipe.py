@@ -7,8 +7,8 @@ import gc
 import os
 from collections.abc import AsyncGenerator
 
-from mainspring.assembly.options import Options, StartError, clean
-from mainspring.assembly.parts import Parts, prepare
+from mainspring.agent.options import Options, StartError, clean
+from mainspring.agent.parts import Parts, prepare
 from mainspring.cli.collector import begun
 from mainspring.cli.hearing import lines
 from mainspring.cli.signals import INTERRUPT, Signals

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import assert_never
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.outcomes import LOCAL, outcome
-from mainspring.assembly.words import clip, count
+from mainspring.agent.harmless import harmless
+from mainspring.agent.outcomes import LOCAL, outcome
+from mainspring.agent.words import clip, count
 from mainspring.cli.output import Output, Style
 from mainspring.core.messages import ToolCall
 from mainspring.core.models import MODELS, Model, same_model

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.words import count
+from mainspring.agent.harmless import harmless
+from mainspring.agent.words import count
 from mainspring.core.effects import Finish
 from mainspring.core.errors import UsageError
 from mainspring.core.money import NANOS_PER_USD

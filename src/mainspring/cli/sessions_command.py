@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from itertools import chain
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.options import Options, StartError
-from mainspring.assembly.sessions import by_name, new_place, no_conversation
-from mainspring.assembly.words import clip, count
+from mainspring.agent.harmless import harmless
+from mainspring.agent.options import Options, StartError
+from mainspring.agent.sessions import by_name, new_place, no_conversation
+from mainspring.agent.words import clip, count
 from mainspring.cli.output import is_terminal
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.sessions.listing import MOST_LISTED, Entry, listed, shown

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
-from mainspring.assembly import rights
-from mainspring.assembly.broken_rules import broken_rules
-from mainspring.assembly.options import Options, StartError
-from mainspring.assembly.settings import settings_of
-from mainspring.assembly.slips import slips_in_matchers, slips_in_rules
+from mainspring.agent import rights
+from mainspring.agent.broken_rules import broken_rules
+from mainspring.agent.options import Options, StartError
+from mainspring.agent.settings import settings_of
+from mainspring.agent.slips import slips_in_matchers, slips_in_rules
 from mainspring.cli import trusting
 from mainspring.engine.shared import Policy
 from mainspring.processes.paths import resolve

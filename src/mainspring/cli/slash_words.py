@@ -1,5 +1,5 @@
 """What the words with a slash do in a conversation: which file does which. Which there are, for every door, is in
-`assembly/own_words.py`."""
+`agent/own_words.py`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.own_words import TERMINAL, names_at, words_at
-from mainspring.assembly.said import others
+from mainspring.agent.harmless import harmless
+from mainspring.agent.own_words import TERMINAL, names_at, words_at
+from mainspring.agent.said import others
 from mainspring.cli.output import Style
 from mainspring.core.errors import ToolError
 

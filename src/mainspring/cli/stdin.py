@@ -6,8 +6,10 @@ import os
 import select
 import sys
 
-from mainspring.assembly.options import StartError
+from mainspring.agent.options import StartError
+from mainspring.agent.prompts import Prompt, text_prompt
 from mainspring.cli.flags import readable
+from mainspring.core.messages import Text
 
 MOST = 10_000_000  # bytes; far more than any model's window
 WAIT = 3_000  # milliseconds for the first byte, where an argument is prompt enough
@@ -17,15 +19,17 @@ NO_PROMPT = (
 )
 
 
-def prompt(words: tuple[str, ...]) -> str:
+def prompt(words: tuple[str, ...]) -> Prompt:
+    """What is piped in beside an argument is data."""
     if len(words) > 1:
         raise StartError(f"one prompt, please: put it in quotes, '{words[0]} {words[1]} ...'")
     given = readable(words[0]) if words else ""
     piped = "" if os.isatty(0) else text(read(0, wait=WAIT if given.strip() else None))
-    both = "\n\n".join([part for part in (given, piped) if part.strip()])
-    if not both:
-        raise StartError(NO_PROMPT)
-    return both
+    if not given.strip():
+        if not piped.strip():
+            raise StartError(NO_PROMPT)
+        return text_prompt(piped)
+    return Prompt((Text(given),), data=f"\n\n{piped}" if piped.strip() else "")
 
 
 def read(fd: int, wait: int | None) -> bytes:

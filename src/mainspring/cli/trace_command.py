@@ -14,10 +14,10 @@ from contextlib import suppress
 
 import msgspec
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.options import Options, StartError
-from mainspring.assembly.sessions import Place, by_name, new_place, no_conversation
-from mainspring.assembly.words import count
+from mainspring.agent.harmless import harmless
+from mainspring.agent.options import Options, StartError
+from mainspring.agent.sessions import Place, by_name, new_place, no_conversation
+from mainspring.agent.words import count
 from mainspring.cli.output import is_terminal
 from mainspring.sessions.listing import newest
 from mainspring.sessions.places import FILE, draft_of

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.options import StartError
-from mainspring.assembly.words import clip
+from mainspring.agent.harmless import harmless
+from mainspring.agent.options import StartError
+from mainspring.agent.words import clip
 from mainspring.settings import trust
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import ProblemKind
@@ -80,7 +80,7 @@ def of_servers(talk: Talk) -> list[str]:
     sources, path = talk.parts.options.setting_sources, f"{talk.parts.cwd}/.mcp.json"
     if not os.path.lexists(path) or (sources is not None and "project" not in sources):
         return []
-    from mainspring.assembly.mcp import names_in
+    from mainspring.agent.mcp import names_in
     from mainspring.settings.reading import Broken, read, read_file
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from mainspring.assembly.world import World
+from mainspring.agent.world import World
 from mainspring.cli.signals import Signals, nothing
 
 

@@ -25,7 +25,6 @@ from mainspring.core.updates import (
     RequestStarted,
     Result,
 )
-from mainspring.driven.tally import Tally
 from mainspring.driven.wire import Object, block, block_id, message, tool_result
 
 
@@ -48,11 +47,10 @@ class Task:
 
 
 class AgentFrames:
-    def __init__(self, frame: Frame, tally: Tally, now: Callable[[], int], *, forward: bool = False) -> None:
+    def __init__(self, frame: Frame, now: Callable[[], int], *, forward: bool = False) -> None:
         """`forward`: also what they say and think."""
         self._frame = frame
         self._forward = forward
-        self._tally = tally
         self._now = now
         self._tasks: dict[str, Task] = {}
 
@@ -64,7 +62,6 @@ class AgentFrames:
                 task = self._tasks.get(update.agent_id)
                 return self._at_work(task, update) if task is not None else []
             case AgentDone():
-                self._tally.agent_ended(update.used)
                 task = self._tasks.pop(update.agent_id, None)
                 return self._ends(task, update) if task is not None else []
 

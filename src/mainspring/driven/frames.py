@@ -13,8 +13,9 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mainspring.assembly.about import About
-from mainspring.assembly.outcomes import LOCAL, error_name, outcome, prose_of
+from mainspring.agent.about import About
+from mainspring.agent.outcomes import LOCAL, error_name, outcome, prose_of
+from mainspring.agent.usage import UsageMeter
 from mainspring.core.effects import How
 from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.core.models import Model
@@ -49,7 +50,6 @@ from mainspring.core.updates import (
 )
 from mainspring.driven.agent_frames import AgentFrames, Shell, shell_frames
 from mainspring.driven.asides import deferred, progress, rate_limit, retry, withdrawn
-from mainspring.driven.tally import Tally
 from mainspring.driven.wire import Object, begun, block, block_id, content, delta, message, tool_result, usage
 from mainspring.engine.wishes import compaction
 from mainspring.version import __version__
@@ -65,6 +65,7 @@ class Frames:
     def __init__(  # noqa: PLR0913  # keywords, all but one
         self,
         about: About,
+        usage: UsageMeter,
         *,
         new_id: Callable[[], str],
         now: Callable[[], int],
@@ -72,13 +73,12 @@ class Frames:
         replay: bool = False,
         forward: bool = False,
     ) -> None:
-        """`forward`: also what agents say and think."""
-        self._about = about
+        """`usage` has seen each update before it comes here. `forward`: also what agents say and think."""
+        self._about, self._usage = about, usage
         self._new_id, self._now = new_id, now
         self._partial = partial
         self.origin: Object | None = None  # who wanted the run under way: told again with its result
         self._replay = replay
-        self._tally = Tally(about.model, now, about.spent, about.used)
         self._first_model = about.model
         self._started = ReplyStarted("", about.model.name, Usage())
         self._open = -1  # the index of the block that streams
@@ -87,7 +87,7 @@ class Frames:
         self._denials: list[Object] = []  # of this run
         self._asked: set[str] = set()  # the calls that somebody was asked about
         self._trigger = "auto"  # of a summary in this run
-        self._agents = AgentFrames(self._frame, self._tally, now, forward=forward)
+        self._agents = AgentFrames(self._frame, now, forward=forward)
 
     @property
     def partial(self) -> bool:
@@ -122,7 +122,6 @@ class Frames:
         }
         said = prompt.text if prompt is not None else ""
         self._begin(said if wish is None else wish)
-        self._tally.begin()
         frames = [self.system("init", init)]
         if self._replay and prompt is not None:
             frames.append(self._said(prompt, as_blocks=as_blocks) | {"isReplay": True})
@@ -145,11 +144,11 @@ class Frames:
         told: Object = {
             "subtype": subtype,
             "duration_ms": 0,
-            "duration_api_ms": self._tally.api_ms,
+            "duration_api_ms": self._usage.api_ms,
             "num_turns": 0,
-            "total_cost_usd": self._tally.cost / NANOS_PER_USD,
+            "total_cost_usd": self._usage.cost / NANOS_PER_USD,
             "usage": usage(Usage()),
-            "modelUsage": self._tally.by_model(),
+            "modelUsage": self._usage.by_model(),
             "permission_denials": self._denials,
         }
         return self._frame("result", told | fields)
@@ -214,7 +213,7 @@ class Frames:
             case CallStarted():
                 self._calls[update.call.id] = (update.call, self._now())
             case RequestStarted():
-                self._tally.asked(update.model)
+                pass
             case Asked():
                 self._asked.add(update.call_id)
         return []
@@ -250,7 +249,6 @@ class Frames:
                 made = message(update.reply_id, update.model, [], update.usage)
                 return [self._event({"type": "message_start", "message": made})] if self._partial else []
             case ReplyDone():
-                self._tally.replied(update.usage)
                 return self._reply_ends(update) if self._partial else []
             case _:
                 assert_never(update)
@@ -362,18 +360,17 @@ class Frames:
         return [self._frame("assistant", {"message": made, "parent_tool_use_id": None, "error": error}, own_id)]
 
     def _result(self, result: Result) -> Object:
-        self._tally.ended(result)
         out = outcome(result, self._failure)
         fields: Object = {
             "subtype": out.subtype,
             "is_error": out.is_error,
             "duration_ms": result.duration,
-            "duration_api_ms": self._tally.api_ms,
+            "duration_api_ms": self._usage.api_ms,
             "num_turns": 0 if result.cause in LOCAL else result.num_turns,
             "stop_reason": None if result.stop is Stop.UNFINISHED else result.stop,
-            "total_cost_usd": self._tally.cost / NANOS_PER_USD,
+            "total_cost_usd": self._usage.cost / NANOS_PER_USD,
             "usage": usage(result.usage),
-            "modelUsage": self._tally.by_model(),
+            "modelUsage": self._usage.by_model(),
             "permission_denials": self._denials,
             "terminal_reason": out.reason,
             "cause": result.cause,

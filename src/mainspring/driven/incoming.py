@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import msgspec
 
+from mainspring.agent.json_values import listed, table
+from mainspring.agent.prompts import Prompt
 from mainspring.core.messages import Content, Document, Image, Text
 from mainspring.core.value import Bundle
 
@@ -20,16 +22,8 @@ class BadLineError(Exception):
     """In words for whoever wrote the line."""
 
 
-class Prompt(Bundle):
-    content: tuple[Content, ...]
-    id: str = ""  # that its sender gave it
+class WirePrompt(Prompt):
     as_blocks: bool = False  # it came as a list, and is repeated as one
-    composed: bool = False  # as it stands: no command, nothing to expand
-    origin: dict[str, Any] | None = None  # told again with the result
-
-    @property
-    def text(self) -> str:
-        return "".join([part.text for part in self.content if isinstance(part, Text)])
 
 
 class Request(Bundle):
@@ -48,7 +42,7 @@ class Reply(Bundle):
     error: str | None = None  # the callback failed
 
 
-Incoming = Prompt | Request | Reply
+Incoming = WirePrompt | Request | Reply
 
 
 def incoming(line: bytes) -> Incoming | None:
@@ -92,17 +86,17 @@ def reply(response: dict[str, Any]) -> Reply | None:
 # --- prompts ----------------------------------------------------------------------------------------
 
 
-def prompt(frame: dict[str, Any]) -> Prompt:
+def prompt(frame: dict[str, Any]) -> WirePrompt:
     message = table(frame.get("message"))
     if message.get("role") != "user":
         raise BadLineError(f"a message of the role '{message.get('role')}' is no prompt: the role must be 'user'")
     said, own_id, origin = message.get("content"), frame.get("uuid"), frame.get("origin")
     parts = [text(said)] if isinstance(said, str) else [part for one in listed(said) for part in block(table(one))]
-    return Prompt(
+    return WirePrompt(
         tuple(parts),
         own_id if isinstance(own_id, str) else "",
         as_blocks=not isinstance(said, str),
-        composed=frame.get("client_composed") is True,
+        literal=frame.get("client_composed") is True,
         origin=table(origin) or None,
     )
 
@@ -132,14 +126,6 @@ def block(one: dict[str, Any]) -> list[Content]:
 
 def text(said: object) -> Text:
     return Text(said if isinstance(said, str) else "")
-
-
-def table(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def listed(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def shown(line: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Frames on their way out: whole lines, in order, from whoever has one; and what the session is doing."""
+"""Frames on their way out: whole lines, in order, from whoever has one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from mainspring.driven.lines import line
 from mainspring.engine.endings import look_at
 
 Write = Callable[[bytes], Awaitable[None]]
-Stamp = Callable[[str, dict[str, Any]], dict[str, Any]]  # makes a `system` frame of a subtype and its fields
-
-IDLE, RUNNING, WAITING = "idle", "running", "requires_action"
 
 
 class Out(Protocol):
@@ -51,39 +48,3 @@ class Outgoing:
         async with self._one:
             for one in lines:
                 await self._write(one)
-
-
-class States:
-    """Told when they change, to those who asked for it. While several questions are open, somebody is wanted."""
-
-    def __init__(self, out: Out, stamp: Stamp, *, wanted: bool, host_only: bool) -> None:
-        self._out, self._stamp, self._wanted = out, stamp, wanted
-        self._extra: dict[str, Any] = {"sdk_host_only": True} if host_only else {}
-        self._told = IDLE
-        self._open = 0  # questions
-
-    @property
-    def now(self) -> str:
-        return self._told
-
-    async def running(self) -> None:
-        await self._tell(WAITING if self._open else RUNNING)
-
-    async def idle(self) -> None:
-        await self._tell(IDLE)
-
-    async def asks(self) -> None:
-        self._open += 1
-        await self._tell(WAITING)
-
-    async def answered(self) -> None:
-        self._open -= 1
-        if not self._open and self._told == WAITING:
-            await self._tell(RUNNING)
-
-    async def _tell(self, state: str) -> None:
-        if state == self._told:
-            return
-        self._told = state
-        if self._wanted:
-            await self._out.put(self._stamp("session_state_changed", {"state": state} | self._extra))

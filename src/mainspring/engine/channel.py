@@ -45,6 +45,11 @@ class Channel(Generic[T]):
         self._closed = True
         _wake(self._reader)
 
+    @property
+    def over(self) -> bool:
+        """Closed from either end."""
+        return self._closed or self._left
+
     # --- the consumer's end ---
 
     def leave(self) -> None:

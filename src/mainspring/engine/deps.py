@@ -37,6 +37,7 @@ class Question(Value):
     call_id: str
     text: str
     about: Any = None  # what it is about, as JSON values, for whoever answers by program
+    call: ToolCall | None = None  # that asks
 
 
 class Asking(base.Asking, Protocol):

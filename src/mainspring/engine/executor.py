@@ -261,7 +261,7 @@ class Executor:
     # --- a call that waits for a person ---
 
     async def ask(self, job: Job, text: str, about: Any = None) -> str:
-        question = Question(self._deps.new_id(), job.call.id, text, about)
+        question = Question(self._deps.new_id(), job.call.id, text, about, job.call)
         await self._deps.journal.append(AskedRecord(question.id, job.call.id, text, self._deps.now()))
         job.questions += 1
         job.set(Status.WAITING)

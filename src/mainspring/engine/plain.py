@@ -52,7 +52,7 @@ class Plain:
         self._journal: Journal = journal or NoJournal()
         self._cache = RequestCache()
         self._view_size = ViewSize()
-        self.system = system  # may grow: see `assembly/mcp.py`
+        self.system = system  # may grow: see `agent/mcp.py`
 
     @property
     def hands(self) -> Hands:

@@ -4,7 +4,6 @@ begins and ends. For every door."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Literal
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin, User, user
@@ -47,9 +46,7 @@ async def nothing(text: str) -> Heard:  # noqa: ARG001  # it has the shape of wh
 class Prompts:
     """One for a session."""
 
-    def __init__(
-        self, hooks: Hooks, source: Literal["startup", "resume"] = "startup", attach: Attach = nothing
-    ) -> None:
+    def __init__(self, hooks: Hooks, source: str = "startup", attach: Attach = nothing) -> None:
         """`attach` brings what a text names by `@path` and the like, or raises `ToolError`."""
         self._hooks = hooks
         self._source = source

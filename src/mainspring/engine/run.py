@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 from mainspring.core.errors import UsageError
 from mainspring.core.events import Submitted
@@ -43,9 +44,25 @@ class Run:
             self._driver.interrupt(reason)
 
     @property
+    def begun(self) -> bool:
+        """Somebody has asked for its first update."""
+        return self._driver is not None
+
+    @property
     def unread(self) -> bool:
         """Something has happened that nobody has been shown yet."""
         return self._channel.ready
+
+    def take(self) -> Update:
+        """The next one of those that are unread."""
+        return self._channel.pop()
+
+    def show(self, update: Any) -> bool:
+        """Show this behind all that has happened so far. False: the run has not begun, or is over."""
+        if self._driver is None or self._channel.over:
+            return False
+        self._channel.push(update)
+        return True
 
     @property
     def result(self) -> Result:
@@ -71,7 +88,7 @@ class Run:
         try:
             return await self._channel.__anext__()
         except StopAsyncIteration:
-            await self._finish()
+            await self.finish()
             raise
         finally:
             self._reading = False
@@ -80,8 +97,8 @@ class Run:
         self._driver, submitted = self._start(self._channel)
         self._task = asyncio.get_running_loop().create_task(self._driver.run(submitted))
 
-    async def _finish(self) -> None:
-        """Wait for the driver to be over; a crash of it is raised here, once."""
+    async def finish(self) -> None:
+        """Wait for the run to be over, when its result is there; a crash of the engine is raised here, once."""
         task, self._task = self._task, None
         if task is None or self._driver is None:
             return
@@ -108,7 +125,7 @@ class Run:
         self._channel.leave()
         self.interrupt(self._leaving)
         try:
-            await self._finish()
+            await self.finish()
         except Exception:
             if error is None:  # the caller's own trouble comes first
                 raise

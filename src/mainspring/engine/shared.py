@@ -89,7 +89,8 @@ class Shared:
         self.inbox = Inbox()
         self.cleared = 0  # tokens that the service left out of the prompt of the last reply (D-14)
         self._spent_by_agents = 0  # nano-dollars that no event has told of
-        self._show: Callable[[Update], None] | None = None  # to whoever follows the run under way
+        self._show: Callable[[Update], None] | None = None  # to whoever follows the run under way,
+        self._between: Callable[[Update], None] | None = None  # and between runs
         self._unseen: list[AgentDone] = []
         self.call_ids = {call.id for message in history if isinstance(message, Assistant) for call in message.calls}
 
@@ -103,9 +104,14 @@ class Shared:
     def policy(self, policy: Policy) -> None:
         self._policy = policy
 
+    def watch(self, show: Callable[[Update], None]) -> None:
+        """Show there what happens between runs."""
+        self._between = show
+        self.follow(None)
+
     def follow(self, show: Callable[[Update], None] | None) -> None:
         """A run begins, and shows what it has to show there; None: it is over."""
-        self._show = show
+        self._show = show = show or self._between
         if show is not None:
             unseen, self._unseen = self._unseen, []
             for update in unseen:

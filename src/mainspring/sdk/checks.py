@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from mainspring.assembly import options as wanted
+from mainspring.agent import options as wanted
 from mainspring.core.errors import UsageError
 from mainspring.core.meant import did_you_mean
 from mainspring.sdk.custom import SdkMcpTool

@@ -16,12 +16,12 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, M
 from types import TracebackType
 from typing import Any
 
-from mainspring.assembly.options import Options as SessionOptions
-from mainspring.assembly.options import StartError
-from mainspring.assembly.parts import Own, Parts, prepare
+from mainspring.agent.options import Options as SessionOptions
+from mainspring.agent.options import StartError
+from mainspring.agent.parts import Own, Parts, prepare
 from mainspring.core.errors import UsageError
 from mainspring.driven.door import Door, Host, compatible
-from mainspring.driven.incoming import BadLineError, Prompt, prompt
+from mainspring.driven.incoming import BadLineError, WirePrompt, prompt
 from mainspring.engine.endings import end_all, to_its_end
 from mainspring.sdk import hooks, permissions
 from mainspring.sdk.checks import check
@@ -199,7 +199,7 @@ class Client:
             if last or self._failed is not None:
                 line.hang_up()
 
-    def _prompt(self, said: Frame) -> Prompt:
+    def _prompt(self, said: Frame) -> WirePrompt:
         composed = {"client_composed": True} if self.options.verbatim_prompts else {}
         try:
             return prompt({**said, **composed})
@@ -246,7 +246,7 @@ class Client:
         match self._failed:
             case None:
                 return
-            case StartError() | UsageError() as error if not hasattr(self._door, "world"):
+            case StartError() | UsageError() as error if not hasattr(self._door, "session"):
                 self._tell(str(error))
                 raise self._refusal or not_started(error) from None
             case error:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from mainspring.assembly.options import is_uuid
+from mainspring.agent.options import is_uuid
 from mainspring.core.errors import UsageError
 from mainspring.engine.endings import regardless
 from mainspring.sdk.complaints import is_cancelled

@@ -1,4 +1,4 @@
-"""From the options of a program to those of a session (`assembly/options.py`). What is wrong is a `UsageError`."""
+"""From the options of a program to those of a session (`agent/options.py`). What is wrong is a `UsageError`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import msgspec
 
-from mainspring.assembly import options as wanted
-from mainspring.assembly.world import CHECKPOINTS
+from mainspring.agent import options as wanted
+from mainspring.agent.world import CHECKPOINTS
 from mainspring.core.errors import UsageError
 from mainspring.sdk.complaints import complain
 from mainspring.sdk.options import Options

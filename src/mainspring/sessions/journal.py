@@ -34,7 +34,7 @@ from mainspring.core.events import ToolsDone
 from mainspring.core.value import Bundle
 from mainspring.secrets.held import covered, hold
 from mainspring.sessions.forms import Unreadable, as_line
-from mainspring.sessions.lines import Envelope, Payload
+from mainspring.sessions.lines import Envelope, Payload, name_lines
 from mainspring.sessions.opening import open_file, place_new, rename
 from mainspring.sessions.places import (
     Place,
@@ -232,6 +232,15 @@ class FileJournal:
         prompt came: whoever changes another one appends a `FileRecord` first."""
         kept = self._scribe.kept = set[str]()
         return kept
+
+    def rename(self, title: str) -> None:
+        """One more line, as every client that names a session writes it; the last one counts. Raises `UsageError`."""
+        if not size_of(self.file):
+            raise UsageError("nothing was said yet")
+        self._scribe.standing.title = title
+        self._write(name_lines(title, "", id_of(self.file)))
+        if not self.stored:
+            raise UsageError(f"'{self.file}' cannot be written")
 
     def close(self) -> None:
         """Give the session free. A file that nothing was written to is taken away again."""

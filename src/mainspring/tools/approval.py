@@ -13,6 +13,7 @@ class Approval(Struct, frozen=True):
     updated_input: dict[str, Any] | None = msgspec.field(default=None, name="updatedInput")
     message: str = ""  # to the model, with a no
     interrupt: bool = False  # the run ends, too
+    updates: Any = msgspec.field(default=None, name="updatedPermissions")  # with a yes: rules, directories, the mode
 
 
 def approval(answer: str) -> Approval:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from mainspring.assembly.words import clip, count
+from mainspring.agent.words import clip, count
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.viewer.spans import CALLS, How, Kind, Span, Totals
 from mainspring.viewer.trace import Trace

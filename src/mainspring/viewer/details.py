@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.core.messages import (
     Block,
     Content,

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.core.effects import ANSWERS, CallModel, Effect
 from mainspring.core.events import Event, Replied, Submitted
 from mainspring.core.messages import Origin, ToolResult, User

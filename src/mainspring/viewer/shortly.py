@@ -8,7 +8,7 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import fields
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, ToolCall, ToolResult, User
 from mainspring.core.models import Model

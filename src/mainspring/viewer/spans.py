@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.core.messages import ToolCall
 from mainspring.core.money import Usage
 from mainspring.secrets import held

@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cli.stage import Stage
+from mainspring.agent.host import ApprovalRequest, NoHost, Reach
+from mainspring.agent.updates import Notice, PromptBlocked, PromptReturned, RunBroken
 from mainspring.cli.flags import parse
 from mainspring.cli.output import Style
 from mainspring.cli.slash_words import understood
 from mainspring.cli.talk import Talk
+from mainspring.core.updates import Result
 from mainspring.core.view import Fold
-from mainspring.engine.deps import Question
-from mainspring.engine.prompts import Blocked
-from mainspring.engine.run import Run
-from mainspring.engine.session import Session
+from mainspring.tools.approval import Approval
 
 
 class Paper:
@@ -30,18 +30,17 @@ class Paper:
         self.lines += text.split("\n")
 
 
-class Stern:
+class Stern(NoHost):
     """Says no to everything."""
+
+    reach: Reach = "during_run"
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def speak_for(self, session: Session) -> None:
-        pass
-
-    async def answer(self, question: Question) -> str:
-        self.asked.append(question.text)
-        return "deny"
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        self.asked.append(request.tool_name)
+        return Approval("deny")
 
 
 class Sitting:
@@ -54,22 +53,23 @@ class Sitting:
         before = len(self.paper.lines)
         word, words = (*line.split(None, 1), "")[:2]
         self.meant = await understood(word.removeprefix("/"), words, self.talk)
+        updates = self.talk.session.updates()
+        while updates.unread:
+            if isinstance(update := await anext(updates), Notice):
+                self.paper.line(update.text)
         return "\n".join(self.paper.lines[before:])
 
     async def asked(self, prompt: str) -> None:
-        """A turn to its end."""
-        heard = await self.talk.world.heard(prompt)
-        assert not isinstance(heard, Blocked)
-        await self._followed(self.talk.world.run("", heard))
+        """A run to its end."""
+        await self.talk.session.submit(prompt)
+        async for update in self.talk.session.updates():
+            assert not isinstance(update, PromptBlocked | PromptReturned | RunBroken), update
+            if isinstance(update, Result):
+                return
 
     async def summed_up(self) -> None:
-        await self._followed(self.talk.world.run("/compact", ()))
+        await self.asked("/compact")
         assert any(isinstance(edit, Fold) for edit in self.talk.world.session.state.edits), "there was too little of it"
-
-    async def _followed(self, run: Run) -> None:
-        async with run:
-            async for update in run:
-                self.talk.saw(update)
 
 
 def here(stage: Stage, monkeypatch: pytest.MonkeyPatch, **more: str) -> None:

@@ -64,7 +64,7 @@ class Account:
             self._note_session()
 
     async def reload(self, _: random.Random) -> None:
-        await self.talk.begin_again()
+        await self.talk.session.reload()
 
     async def trust(self, _: random.Random) -> None:
         await self.sitting.said("/trust")

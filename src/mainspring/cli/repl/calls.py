@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.assembly.words import count
+from mainspring.agent.words import count
 from mainspring.cli.granting import DECLINED
 from mainspring.cli.repl.laid import below, lines_in, one_line
 from mainspring.cli.repl.live import seconds

@@ -28,7 +28,7 @@ async def chosen(sheet: Sheet[str | None], stage: Stage) -> str | None:
 
 
 async def session(talk: Talk, stage: Stage) -> str | None:
-    from mainspring.assembly.sessions import new_place
+    from mainspring.agent.sessions import new_place
     from mainspring.sessions.listing import listed
 
     place = new_place(talk.parts.environment, talk.parts.cwd, ())

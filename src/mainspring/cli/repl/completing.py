@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.cli.repl.files_index import Paths, typable
 from mainspring.context.includes import mentions
 from mainspring.core.value import Bundle
@@ -54,7 +54,7 @@ class Choice(Bundle):
 
 
 class Word(Protocol):
-    """`assembly/own_words.Word` and `context/slash.Entry` are both."""
+    """`agent/own_words.Word` and `context/slash.Entry` are both."""
 
     @property
     def name(self) -> str: ...

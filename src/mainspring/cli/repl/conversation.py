@@ -13,13 +13,23 @@ from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.said import told_of_attached
+from mainspring.agent.harmless import harmless
+from mainspring.agent.prompts import Prompt, QueuedPrompt
+from mainspring.agent.updates import (
+    Idle,
+    Notice,
+    PromptAnswered,
+    PromptBlocked,
+    PromptExpanded,
+    PromptReturned,
+    RunBroken,
+    RunStarted,
+    SessionUpdate,
+)
 from mainspring.cli import slash_words
-from mainspring.cli.conversation import tell_of_absent
+from mainspring.cli.conversation import tell_of_mentions
 from mainspring.cli.output import Style
 from mainspring.cli.own_commands import run_own
-from mainspring.cli.repl.asker import Asker
 from mainspring.cli.repl.shown import Shown
 from mainspring.cli.repl.status import Status
 from mainspring.cli.repl.waiting import Waiting
@@ -27,13 +37,11 @@ from mainspring.cli.talk import Talk
 from mainspring.cli.trusting import held_back
 from mainspring.cli.typed import LEAVE
 from mainspring.core.errors import MainspringError
-from mainspring.core.messages import Origin
-from mainspring.core.updates import Asked, Injected, Update
-from mainspring.engine.prompts import Blocked
-from mainspring.engine.run import Run
-from mainspring.engine.wishes import compaction, token_budget
+from mainspring.core.messages import Origin, Text
+from mainspring.core.updates import Asked, Injected, Result, Update
+from mainspring.engine.endings import end_all
+from mainspring.engine.wishes import compaction
 from mainspring.hooks.notices import waiting_for_person
-from mainspring.hooks.points import Point
 
 T = TypeVar("T")
 
@@ -81,16 +89,16 @@ class Place(Protocol):
 
 
 class Conversation:
-    def __init__(self, talk: Talk, asker: Asker, shown: Shown, status: Status, place: Place) -> None:
-        self.waiting = Waiting(lambda: talk.world.session)
-        self._talk, self._asker, self._shown, self._status, self._place = talk, asker, shown, status, place
+    def __init__(self, talk: Talk, shown: Shown, status: Status, place: Place) -> None:
+        self.waiting = Waiting(talk.session)
+        self._talk, self._shown, self._status, self._place = talk, shown, status, place
         self._news = asyncio.Event()
-        self._run: Run | None = None
         self._stoppable: asyncio.Future[Any] | None = None  # what can be stopped, and is no run
-        self._wanted: set[str] = set()  # ids of what waits in the inbox and may be sent
+        self._said: dict[str, str] = {}  # prompts that are on paper by their ids, as they were typed
+        self._began, self._last = 0.0, ""  # the run under way: since when, and its prompt as it was typed
+        self._idle = False  # the session has nothing to do
         self._busy = True  # until the first prompt can be taken
         self._left = False
-        self._calm = False  # interrupted: reports of agents wait until somebody speaks
 
     # --- what somebody does -----------------------------------------------------------------------------------------
 
@@ -101,37 +109,29 @@ class Conversation:
     @property
     def waits_for_a_word(self) -> bool:
         """What was handed on in another sitting is here."""
-        return not self._busy and any(one.id not in self._wanted for one in self.waiting.handed_on)
+        return not self._busy and any(queued.restored for queued in self._talk.session.queued)
 
     def say(self, text: str) -> None:
         if text.strip() in LEAVE:
             self.leave()
-        elif not self._is_for_the_model(text):
+        elif text.strip().startswith(("/", "!")) or self.waiting.has_own:
             self._wait_with(text)
+        elif not self._idle or self._talk.session.queued:
+            self._talk.beside(self._submit(Prompt((Text(text),), delivery="steer")))
         else:
-            self._calm = False
-            self.go_on()
-            goes_along = self._run is not None or self.waiting.handed_on
-            if goes_along and not self.waiting.has_own and self._brings_nothing(text):
-                self._talk.beside(self._hand_on(text))
-            else:
-                self._wait_with(text)
+            self._wait_with(text)
 
     def go_on(self) -> None:
         """With what was handed on in another sitting."""
-        self._wanted |= {one.id for one in self.waiting.handed_on}
+        self._talk.session.release()
         self._news.set()
 
     def interrupt(self) -> bool:
         """Whether there was anything to interrupt."""
-        if self._run is not None:
-            self._calm = True
-            self._run.interrupt()
-            return True
         if self._stoppable is not None:
             self._stoppable.cancel()
             return True
-        return False
+        return self._talk.session.interrupt(hold_reports=True).met
 
     def leave(self) -> None:
         """In order: what is under way is interrupted."""
@@ -139,28 +139,19 @@ class Conversation:
         self.interrupt()
         self._news.set()
 
-    def _is_for_the_model(self, text: str) -> bool:
-        return not text.strip().startswith(("/", "!"))
-
-    def _brings_nothing(self, text: str) -> bool:
-        """It is what it says: no files go along, no hook is asked, no wish to the loop itself."""
-        asked = self._talk.world.hands.hooks.any_at(Point.USER_PROMPT_SUBMIT)
-        return not asked and "@" not in text and token_budget(text) is None
-
     def _wait_with(self, text: str) -> None:
         self.waiting.add(text)
         self._news.set()
 
-    async def _hand_on(self, text: str) -> None:
+    async def _submit(self, prompt: Prompt) -> QueuedPrompt | None:
         try:
-            command = await self._talk.world.session.submit(text)
+            queued = await self._talk.session.submit(prompt)
         except (MainspringError, OSError) as error:
             self._talk.output.line(f"It could not be handed on, and waits: {harmless(str(error))}", Style.YELLOW)
-            self._wait_with(text)
-            return
-        self._wanted.add(command.id)
-        self._news.set()
+            self._wait_with(prompt.text)
+            return None
         self._place.redraw()
+        return queued
 
     # --- the work ---------------------------------------------------------------------------------------------------
 
@@ -168,16 +159,21 @@ class Conversation:
         """Until somebody leaves."""
         await self._talk.open()
         await self._ask_for_trust()
-        while not self._left:
-            self._busy = True
-            if self._goes_on():
-                await self._follow(self._talk.world.go_on(anew=self._has_wanted()))
-            elif (said := self.waiting.next()) is not None:
-                await self._take_up(said)
-            else:
-                self._busy = False
-                self._place.redraw()
+        reading = asyncio.ensure_future(self._read())
+        reading.add_done_callback(lambda _: self._news.set())
+        try:
+            while not self._left and not reading.done():
+                self._busy = True
+                if self._idle and (said := self.waiting.next()) is not None:
+                    await self._take_up(said)
+                else:
+                    await self._something()
+            while not self._idle and not reading.done():
                 await self._something()
+        finally:
+            await end_all([reading])
+        if not reading.cancelled():
+            reading.result()
 
     async def _ask_for_trust(self) -> None:
         """Where the folder brings something that waits for it."""
@@ -186,50 +182,28 @@ class Conversation:
         if trusted:
             await slash_words.understood("trust", "", self._talk)
 
-    def _has_wanted(self) -> bool:
-        return any(one.id in self._wanted for one in self.waiting.handed_on)
-
-    def _goes_on(self) -> bool:
-        """By itself: something handed on was not taken by the run that it was for, or an agent has reported."""
-        if self.waiting.handed_on:
-            return self._has_wanted()
-        reports = self._talk.world.session.shared.inbox.waiting()
-        return bool(reports) and not self._calm and self._talk.world.agents.turns_left > 0
-
     async def _something(self) -> None:
-        """Somebody speaks, leaves, or an agent reports."""
+        """Somebody speaks or leaves, or the session has come to rest."""
         self._news.clear()
-        hopes: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._news.wait())]
-        if self._talk.world.agents.away and not self._calm:
-            hopes.append(asyncio.ensure_future(self._talk.world.wait_for_more()))
-        try:
-            with waiting_for_person(self._talk.world.hands.hooks):
-                await asyncio.wait(hopes, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for hope in hopes:
-                hope.cancel()
+        if not self._idle:
+            await self._news.wait()
+            return
+        self._busy = False
+        self._place.redraw()
+        with waiting_for_person(self._talk.world.hands.hooks):
+            await self._news.wait()
 
     async def _take_up(self, said: str) -> None:
-        self._place.say(said)
+        is_command = said.strip().startswith(("/", "!"))
+        if is_command:
+            self._place.say(said)
         meant = await self._understood(said)
         if not meant or self._left:
             return
-        tell_of_absent(meant, self._talk.world, self._talk.output)
-        self._shown.begins(self._talk.model)
-        heard = await self._stopped_by_somebody(self._talk.world.heard(meant))
-        if heard is None:  # the model has heard nothing: it can be said again, or otherwise
-            self._shown.ends()
-            self._talk.output.line("(interrupted)", Style.YELLOW)
-            self._place.draft(said)
-            return
-        if isinstance(heard, Blocked):
-            self._shown.ends()
-            self._talk.output.line(harmless(heard.reason), Style.YELLOW)
-            return
-        for line in told_of_attached(heard):
-            self._talk.output.line(line, Style.DIM)
-        wish = said if meant is said else ""  # the words of a skill or a command are for the model
-        await self._follow(self._talk.world.run(wish, heard))
+        self._idle = False
+        queued = await self._submit(Prompt((Text(meant),)))
+        if queued is not None and is_command:
+            self._said[queued.id] = said
 
     async def _stopped_by_somebody(self, work: Coroutine[Any, Any, T]) -> T | None:
         """None: somebody did not want to wait."""
@@ -272,32 +246,61 @@ class Conversation:
         async with self._place.given_away():
             await run_own(command, self._talk.output)
 
-    # --- following a run --------------------------------------------------------------------------------------------
+    # --- what the session tells -------------------------------------------------------------------------------------
 
-    async def _follow(self, run: Run) -> None:
+    async def _read(self) -> None:
+        async for update in self._talk.session.updates():
+            if isinstance(update, SessionUpdate):
+                self._hear(update)
+            else:
+                self._see(update)
+
+    def _hear(self, update: SessionUpdate) -> None:
+        match update:
+            case Idle():
+                self._idle = True
+                self._news.set()
+            case RunStarted():
+                self._starts(update)
+            case PromptExpanded():
+                tell_of_mentions(update, self._talk.output)
+            case PromptBlocked():
+                self._ends(harmless(update.reason))
+            case PromptAnswered():
+                self._ends(harmless(update.text))
+            case PromptReturned():
+                self._ends("(interrupted)")
+                if update.prompt is not None:  # the model has heard nothing: it can be said again, or otherwise
+                    self._place.draft(self._last or update.prompt.text)
+            case RunBroken():
+                self._shown.broke_off(str(update.error))
+                self._ends()
+            case Notice():
+                self._talk.parts.options.say(update.text)
+            case _:
+                pass
+
+    def _starts(self, update: RunStarted) -> None:
+        self._idle, self._busy, self._began = False, True, time.monotonic()
+        message = update.message
+        self._last = self._said.pop(message.id, "") if message is not None else ""
+        if update.prompt is not None and not self._last:
+            self._last = update.prompt.text
+            self._place.say(self._last)
         self._shown.begins(self._talk.model)
-        began = time.monotonic()
-        async with run:
-            self._run = run
-            try:
-                if not self._left:
-                    async for update in run:
-                        self._see(update)
-            except (MainspringError, OSError) as error:
-                self._shown.broke_off(str(error))
-                self._wanted.clear()  # or it would be tried again, and again
-            finally:
-                self._run = None
-                self._asker.rests()
-                self._shown.ends()
-                self._place.rests(time.monotonic() - began)
+
+    def _ends(self, words: str = "") -> None:
+        self._shown.ends()
+        if words:
+            self._talk.output.line(words, Style.YELLOW)
+        self._place.rests(time.monotonic() - self._began)
 
     def _see(self, update: Update) -> None:
         if isinstance(update, Injected) and update.message.origin is Origin.PROMPT:
             self._place.say(update.message.text)
         self._shown.see(update)
         self._status.see(update)
-        self._talk.saw(update)
-        self._asker.see(update)
         if isinstance(update, Asked):
             self._place.ring()
+        if isinstance(update, Result):
+            self._ends()

@@ -22,7 +22,7 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.cli.output import wants_colour
 from mainspring.cli.repl.editor import Editor
 from mainspring.cli.repl.keys import Bindings, help_rows

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.core.errors import ToolError
 from mainspring.processes.opening import open_folder
 from mainspring.tools.aside import Halt

@@ -3,8 +3,8 @@ what it all came to. Tables, so that nothing is shown under the name that it has
 
 from __future__ import annotations
 
-from mainspring.assembly.outcomes import LOCAL
-from mainspring.assembly.words import count
+from mainspring.agent.outcomes import LOCAL
+from mainspring.agent.words import count
 from mainspring.cli.repl.live import seconds
 from mainspring.cli.screen import room
 from mainspring.core.models import MODELS, Model, same_model

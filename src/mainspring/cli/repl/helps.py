@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from mainspring.assembly.own_words import TERMINAL, names_at, words_at
-from mainspring.assembly.said import others
+from mainspring.agent.own_words import TERMINAL, names_at, words_at
+from mainspring.agent.said import others
 from mainspring.cli.repl.adapters import PromptCompleter, PromptHistory
 from mainspring.cli.repl.completing import Choice, Known, Word
 from mainspring.cli.repl.files_index import FilesIndex
@@ -72,7 +72,7 @@ def models(talk: Talk) -> Iterable[Choice]:
 
 
 def sessions(talk: Talk) -> Iterable[Choice]:
-    from mainspring.assembly.sessions import new_place
+    from mainspring.agent.sessions import new_place
     from mainspring.sessions.listing import listed
 
     place = new_place(talk.parts.environment, talk.parts.cwd, ())

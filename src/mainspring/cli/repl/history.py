@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec import Struct
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.places import FILE, draft_of, make_folder, put_in_place, remove
 

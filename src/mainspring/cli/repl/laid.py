@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from mainspring.assembly.words import count
+from mainspring.agent.words import count
 from mainspring.cli.repl.page import clean, clipped, folded, indented
 
 NARROWEST = 4  # columns: with fewer nothing can be read, and what is cut is at least not folded for ever

@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.cli.repl.theme import THEME
 
 Fragments = list[tuple[str, str]]  # as prompt-toolkit has them: a style and a text

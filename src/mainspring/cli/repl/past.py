@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mainspring.assembly.words import count
+from mainspring.agent.words import count
 from mainspring.cli.repl.calls import titled
 from mainspring.cli.repl.laid import NARROWEST, Laid, text_of
 from mainspring.cli.repl.page import clipped, indented, told

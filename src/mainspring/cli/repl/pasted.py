@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import re
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.words import count
+from mainspring.agent.harmless import harmless
+from mainspring.agent.words import count
 from mainspring.cli.repl.completing import mention
 from mainspring.settings.home import from_home
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from mainspring.assembly.words import count
+from mainspring.agent.words import count
 from mainspring.cli.models_command import dollars
 from mainspring.cli.repl.menus import Choice, Choices, Clock, Picked
 from mainspring.cli.repl.page import Page, clean, one_line

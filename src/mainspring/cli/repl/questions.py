@@ -8,12 +8,12 @@ fails and says so, and nothing more is started.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar, cast
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, TypeVar
 
-import msgspec
-
-from mainspring.assembly.words import count
+from mainspring.agent.host import Answers, ApprovalRequest, QuestionSet
+from mainspring.agent.words import count
 from mainspring.cli.granting import Granting, Tell
 from mainspring.cli.repl.asked_texts import PlanSaid, of_plan, of_text
 from mainspring.cli.repl.forms import form
@@ -21,12 +21,9 @@ from mainspring.cli.repl.menus import Clock
 from mainspring.cli.repl.permission import Changes, granted, permission, plain_changes
 from mainspring.cli.repl.sheet import Asking
 from mainspring.core.errors import DeclinedError
-from mainspring.core.messages import ToolCall
 from mainspring.core.value import Bundle
-from mainspring.engine.deps import Question
-from mainspring.tools.approval import as_text
+from mainspring.tools.approval import Approval
 from mainspring.tools.plan import NOT_APPROVED
-from mainspring.tools.question import QuestionInput, rendered
 
 T = TypeVar("T")
 
@@ -48,7 +45,6 @@ class Outside(Bundle):
 
     place: Place
     granting: Granting
-    call_of: Callable[[Question], Awaitable[ToolCall | None]]  # that asks; waits until it is known
     tell: Tell  # a line on paper
     warn: Tell
     interrupt: Callable[[], object]  # Ctrl-C: the run under way
@@ -62,37 +58,38 @@ class Questions:
         self._one = asyncio.Lock()  # agents may ask at the same time, and there is one person
         self._waiting = 0
         self._open: Asking[Any] | None = None
-        self._answers: tuple[str, dict[str, str]] = ("", {})  # of the call that asks several things, by their texts
 
-    async def answer(self, question: Question) -> str:
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        outside, about = self._outside, request.facts
+        async with self._turn():
+            mode = outside.granting.mode
+            said = await self._put(permission(about, now=outside.now, changes=outside.changes, mode=mode))
+            return await granted(said, about, outside.granting, outside.tell, outside.warn)
+
+    async def ask(self, questions: QuestionSet) -> Answers:
         """Raises `DeclinedError` if nobody wants to."""
-        call = None if is_permission(question.about) else await self._outside.call_of(question)
+        now = self._outside.now
+        async with self._turn():
+            if questions.questions is not None:
+                asked = questions.questions.questions
+                said = wanted(await self._put(form(asked, now)))
+                return Answers(by_question=dict(zip([one.question for one in asked], said, strict=True)))
+            if questions.kind == "plan" and (plan := of_plan(questions.text, now)) is not None:
+                return Answers(await self._plan(plan))
+            return Answers(wanted(await self._put(of_text(questions.text, now))))
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncGenerator[None]:
+        """One at a time, in the order they came in."""
         self._waits(1)
         try:
             await self._one.acquire()
         finally:
             self._waits(-1)
         try:
-            return await self._ask(question, call)
+            yield
         finally:
             self._one.release()
-
-    async def _ask(self, question: Question, call: ToolCall | None) -> str:
-        outside = self._outside
-        if is_permission(question.about):
-            about = cast("dict[str, Any]", question.about)
-            mode = outside.granting.mode
-            said = await self._put(permission(about, now=outside.now, changes=outside.changes, mode=mode))
-            return as_text(await granted(said, about, outside.granting, outside.tell, outside.warn))
-        if call is not None and call.name == "AskUserQuestion" and (given := questions_of(call)) is not None:
-            return await self._form(call.id, given, question.text)
-        if (
-            call is not None
-            and call.name == "ExitPlanMode"
-            and (plan := of_plan(question.text, outside.now)) is not None
-        ):
-            return await self._plan(plan)
-        return wanted(await self._put(of_text(question.text, outside.now)))
 
     async def _plan(self, plan: Asking[PlanSaid]) -> str:
         said = await self._put(plan)
@@ -101,18 +98,6 @@ class Questions:
         if said.mode:
             await self._outside.granting.set_mode(said.mode)
         return said.words
-
-    async def _form(self, call_id: str, given: QuestionInput, text: str) -> str:
-        """The tool asks one by one; the person is asked all at once, so that they can look at their answers."""
-        known = self._answers[1] if self._answers[0] == call_id else {}
-        if text in known:
-            return known.pop(text)
-        texts = [rendered(one, number, len(given.questions)) for number, one in enumerate(given.questions, 1)]
-        if text not in texts:  # a hook has changed the call
-            return wanted(await self._put(of_text(text, self._outside.now)))
-        said = wanted(await self._put(form(given.questions, self._outside.now)))
-        self._answers = (call_id, dict(zip(texts, said, strict=True)))
-        return self._answers[1].pop(text)
 
     async def _put(self, asking: Asking[T]) -> T:
         self._open = asking
@@ -137,17 +122,6 @@ class Questions:
             waits = "waits" if self._waiting == 1 else "wait"
             self._open.note = f"({count(self._waiting, 'more question')} {waits})" if self._waiting else ""
             self._outside.place.redraw()
-
-
-def is_permission(about: object) -> bool:
-    return isinstance(about, dict) and "tool_name" in about
-
-
-def questions_of(call: ToolCall) -> QuestionInput | None:
-    try:
-        return msgspec.convert(call.input, QuestionInput)
-    except msgspec.ValidationError:
-        return None
 
 
 def wanted(said: T | None) -> T:

@@ -13,8 +13,8 @@ from typing import assert_never
 from rich.console import RenderableType
 from rich.text import Text
 
-from mainspring.assembly.outcomes import outcome
-from mainspring.assembly.words import count
+from mainspring.agent.outcomes import outcome
+from mainspring.agent.words import count
 from mainspring.cli.repl import happenings, live
 from mainspring.cli.repl.drawing import Paper
 from mainspring.cli.repl.finished import Finished, interrupted

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.words import count
+from mainspring.agent.harmless import harmless
+from mainspring.agent.words import count
 
 MOST_LINES = 30  # of a long paste
 MOST_TEXT = 8_000  # characters, if it is one long line

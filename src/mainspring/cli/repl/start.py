@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mainspring.assembly.options import Options, clean
+from mainspring.agent.options import Options, clean
 from mainspring.cli.collector import begun
 from mainspring.cli.flags import readable
 from mainspring.cli.output import Style
@@ -82,7 +82,7 @@ class Sitting:
         from mainspring.cli.talk import Talk
 
         await asyncio.sleep(BREATH)
-        asker = Asker(self._options, self._lines)
+        asker = Asker(self._lines, lambda: talk.session.permissions)
         asker.stage = desk.stage
         talk = Talk(self._options, self._lines, asker)
         self._kill_also(talk.parts.kit.kill)
@@ -129,7 +129,7 @@ class Sitting:
 
         shown = Shown(desk.stage, talk.model, root=talk.parts.cwd)
         status = Status()
-        conversation = Conversation(talk, asker, shown, status, desk)
+        conversation = Conversation(talk, shown, status, desk)
         asker.interrupt = conversation.interrupt
         greet(self._lines, talk.world)
         self._lines.shown = shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.utils import get_cwidth
 
-from mainspring.assembly.words import clip
+from mainspring.agent.words import clip
 from mainspring.core.models import Model
 from mainspring.core.updates import Boundary, ReplyDone, ReplyStarted, Update
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.cli.talk import Talk
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.hooks.commands import Shell

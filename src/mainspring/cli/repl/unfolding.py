@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mainspring.assembly.words import count
+from mainspring.agent.words import count
 from mainspring.cli.repl.finished import Finished
 from mainspring.cli.repl.laid import MORE
 from mainspring.cli.repl.live import seconds

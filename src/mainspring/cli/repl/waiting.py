@@ -1,20 +1,18 @@
 """What was said and has not been taken up yet: it is drawn over the input, and can be taken back.
 
-Words for the model that a run can take wait in the session's own inbox, and are read there, so nothing is kept twice.
-The rest waits here.
+Prompts that were submitted wait in the session, and are read there, so nothing is kept twice. The rest waits here:
+slash commands, and what stands behind one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.text import Text
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.words import clip
-from mainspring.core.messages import Origin
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Command
+from mainspring.agent.harmless import harmless
+from mainspring.agent.session import AgentSession
+from mainspring.agent.words import clip
 
 MARK = "❯ "
 MOST_DRAWN = 4
@@ -22,18 +20,12 @@ HEAD = 500  # characters of a prompt that may be shown: no terminal has so many 
 
 
 class Waiting:
-    def __init__(self, session: Callable[[], Session]) -> None:
-        """`session`: the one that is spoken to now."""
+    def __init__(self, session: AgentSession) -> None:
         self._session = session
         self._own: list[str] = []
 
     def __bool__(self) -> bool:
-        return bool(self._own or self.handed_on)
-
-    @property
-    def handed_on(self) -> tuple[Command, ...]:
-        """To the session, which takes them with its next request."""
-        return tuple([one for one in self._session().shared.inbox.waiting() if one.origin is Origin.PROMPT])
+        return bool(self._own or self._session.queued)
 
     @property
     def has_own(self) -> bool:
@@ -49,13 +41,13 @@ class Waiting:
         """What was said last, unless it is on its way to the model."""
         if self._own:
             return self._own.pop()
-        for command in reversed(self.handed_on):
-            if await self._session().withdraw(command):
-                return command.text
+        for queued in reversed(self._session.queued):
+            if (prompt := await self._session.withdraw(queued.id)) is not None:
+                return prompt.text
         return ""
 
     def draw(self, width: int, height: int) -> Sequence[Text]:
-        texts = [*[command.text for command in self.handed_on], *self._own]
+        texts = [*[queued.prompt.text for queued in self._session.queued], *self._own]
         if not texts or height < 1:
             return ()
         most = min(MOST_DRAWN, height)

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainspring.assembly.words import clip
+from mainspring.agent.words import clip
 from mainspring.cli.output import Style
 from mainspring.cli.words.knowledge import held_back
 from mainspring.cli.words.stored import file_of

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.cli.output import Style
 from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list
 from mainspring.secrets.redaction import redact
@@ -39,8 +39,8 @@ async def config(talk: Talk, _: str) -> None:
 
 def set_here(talk: Talk) -> Iterator[str]:
     """What `mainspring config` prints, of the settings that this session began with."""
-    from mainspring.assembly.broken_rules import broken_rules
-    from mainspring.assembly.slips import slips_in_rules
+    from mainspring.agent.broken_rules import broken_rules
+    from mainspring.agent.slips import slips_in_rules
     from mainspring.settings.shown import origins
 
     settings = talk.parts.settings

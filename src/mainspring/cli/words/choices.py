@@ -6,10 +6,8 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.options import StartError
+from mainspring.agent.harmless import harmless
+from mainspring.agent.options import StartError
 from mainspring.cli.output import Style
 from mainspring.cli.words.telling import tell, usage
 from mainspring.core.errors import UsageError
@@ -26,20 +24,15 @@ async def model(talk: Talk, name: str) -> None:
         default = talk.world.about.model.name
         tell(talk, f"{talk.model.name}. '/model NAME' asks another one, '/model default' {default} again.")
         return
-    from mainspring.assembly.agents import Ways
-    from mainspring.assembly.slips import slip_in_model
+    from mainspring.agent.slips import slip_in_model
 
-    session, ways = talk.world.session, Ways(talk.parts)
     try:
         if slip := slip_in_model(name, talk.parts.settings):
             raise UsageError(slip)
-        wanted = ways.model(name) if name != "default" else None
-        if wanted is not None and ways.provider(wanted.name) is not talk.parts.model.provider:
-            raise UsageError(f"the model '{name}' is on another server: 'mainspring --model {name}' asks it")
+        await talk.session.set_model(name)
     except (UsageError, StartError) as error:
         tell(talk, f"The model stays: {error}", Style.YELLOW)
         return
-    await session.change(replace(session.shared.policy, model=wanted))
     tell(talk, f"From now on: {talk.model.name}.", Style.DIM)
 
 
@@ -72,8 +65,7 @@ async def add_dir(talk: Talk, named: str) -> None:
     if not named:
         usage(talk, "'/add-dir FOLDER' lets the tools work in one more folder, until you leave.")
         return
-    from mainspring.assembly.rights import real
-    from mainspring.driven.changes import Changes
+    from mainspring.agent.rights import real
     from mainspring.processes.paths import within
 
     place, options = talk.parts.kit.place, talk.parts.options
@@ -85,7 +77,7 @@ async def add_dir(talk: Talk, named: str) -> None:
     if held is not None:
         tell(talk, f"The tools can work in '{folder}' already: it is {of(folder, held)}.", Style.DIM)
         return
-    Changes(talk.parts.gate, place, may_bypass=False).set_folders((*place.folders, folder))
+    talk.session.permissions.set_folders((*place.folders, folder))
     options.add_dir = (*options.add_dir, folder)
     tell(
         talk, f"From now on the tools can work in '{folder}', too. Who may do what there, the mode decides.", Style.DIM

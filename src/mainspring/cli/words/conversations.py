@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.options import StartError
-from mainspring.assembly.words import clip
+from mainspring.agent.harmless import harmless
+from mainspring.agent.options import StartError
+from mainspring.agent.words import clip
 from mainspring.cli.output import Style
-from mainspring.cli.words.stored import append, file_of, title_of
+from mainspring.cli.words.stored import file_of, title_of
 from mainspring.cli.words.telling import about, clean, tell, tell_all, usage
+from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, Origin, User
 from mainspring.core.view import view
 
@@ -29,7 +30,7 @@ async def clear(talk: Talk, _: str) -> None:
     before, spoken = talk.world.about.session_id, bool(talk.world.session.state.history)
     stored = bool(file_of(talk))
     try:
-        await talk.begin_anew()
+        await talk.change(talk.session.clear())
     except StartError as error:  # settings that were broken meanwhile
         tell(talk, f"The conversation goes on: {error}", Style.YELLOW)
         return
@@ -38,7 +39,7 @@ async def clear(talk: Talk, _: str) -> None:
 
 
 async def resume(talk: Talk, name: str) -> None:
-    from mainspring.assembly.sessions import by_name, new_place, no_conversation
+    from mainspring.agent.sessions import by_name, new_place, no_conversation
     from mainspring.sessions.places import id_of
 
     place = new_place(talk.parts.environment, talk.parts.cwd, ())
@@ -51,7 +52,7 @@ async def resume(talk: Talk, name: str) -> None:
             raise StartError(no_conversation(name))
         if id_of(file) == talk.world.about.session_id:
             raise StartError("it is the one that you are in")
-        await talk.go_on_with(id_of(file))
+        await talk.change(talk.session.resume(id_of(file)))
     except StartError as error:
         tell(talk, f"The conversation stays: {error}", Style.YELLOW)
         return
@@ -78,19 +79,15 @@ async def list_sessions(talk: Talk, folder: str) -> None:
 
 async def rename(talk: Talk, title: str) -> None:
     """One more line in its file, as every client that names a session writes it; the last one counts."""
-    name, file = clean(title)[:LONGEST_TITLE], file_of(talk)
+    name = clean(title)[:LONGEST_TITLE]
     if not name:
         known = title_of(talk)
         usage(talk, (f"It is called '{clean(known)}'. " if known else "") + "'/rename TITLE' calls it otherwise.")
-    elif not file:
-        tell(talk, f"There is no name yet: {why_not(talk)}.", Style.YELLOW)
     else:
-        from mainspring.sessions.lines import name_lines
-
         try:
-            await asyncio.to_thread(append, file, name_lines(name, "", talk.world.about.session_id))
-        except OSError as error:
-            tell(talk, f"The name stays: '{file}' cannot be written ({error.strerror}).", Style.YELLOW)
+            await talk.session.rename(name)
+        except UsageError as error:
+            tell(talk, f"There is no name yet: {error}.", Style.YELLOW)
             return
         tell(talk, f"This session is called '{name}' now: '/resume {name}' finds it.", Style.DIM)
 
@@ -142,7 +139,7 @@ async def go_back(talk: Talk, prompt: User) -> None:
     first = first_of(prompt, talk.world.session.state.history.newest_first())
     try:
         last = await asyncio.to_thread(line_before, file_of(talk), first)
-        await (talk.go_back_to(last) if last else talk.begin_anew())
+        await talk.change(talk.session.rewind_to(last) if last else talk.session.clear())
     except StartError as error:
         tell(talk, f"The conversation goes on: {error}", Style.YELLOW)
         return

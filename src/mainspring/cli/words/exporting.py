@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.words import count
+from mainspring.agent.harmless import harmless
+from mainspring.agent.words import count
 from mainspring.cli.output import Style
 from mainspring.cli.words.stored import file_of, title_of
 from mainspring.cli.words.telling import about, clean, tell

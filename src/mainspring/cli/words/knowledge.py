@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring.assembly.own_words import TERMINAL, names_at
-from mainspring.assembly.words import count
+from mainspring.agent.own_words import TERMINAL, names_at
+from mainspring.agent.words import count
 from mainspring.cli.output import Style
 from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list, usage
 from mainspring.context.memory import LEFT_OUT, File
@@ -75,7 +75,7 @@ def size(file: File, sent: str) -> str:
 
 def notes_of(talk: Talk) -> list[str]:
     """What sessions here have noted for later ones."""
-    from mainspring.assembly.mind import notes_folder
+    from mainspring.agent.mind import notes_folder
 
     where = talk.world.around.memory.where
     folder = notes_folder(where.home, where.cwd)

@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.options import StartError
-from mainspring.assembly.own_words import TERMINAL, names_at, words_at
-from mainspring.assembly.said import others
-from mainspring.assembly.words import count
+from mainspring.agent.harmless import harmless
+from mainspring.agent.options import StartError
+from mainspring.agent.own_words import TERMINAL, names_at, words_at
+from mainspring.agent.said import others
+from mainspring.agent.words import count
 from mainspring.cli.output import Style
 from mainspring.cli.words.stored import file_of, title_of
 from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list
@@ -54,7 +54,10 @@ async def show_context(talk: Talk, _: str) -> None:
 
 
 async def show_cost(talk: Talk, _: str) -> None:
-    tell_all(talk, [*talk.cost.lines(), *talk.cost.limit(talk.world.session.shared.ledger.account)])
+    from mainspring.cli.cost import cost_lines, limit_lines
+
+    usage, account = talk.session.usage, talk.world.session.shared.ledger.account
+    tell_all(talk, [*cost_lines(usage), *limit_lines(usage, account)])
 
 
 # --- how things stand ---------------------------------------------------------------------------------------------
@@ -100,7 +103,7 @@ def kept_in(talk: Talk) -> str:
 
 def server_of(talk: Talk) -> str:
     """Its address, without what may be a key in it. A name and a password no address may hold."""
-    from mainspring.assembly.endpoints import endpoint_of
+    from mainspring.agent.endpoints import endpoint_of
 
     settings = talk.parts.settings
     endpoint = endpoint_of(talk.model.name, settings, talk.parts.environment)
@@ -126,7 +129,7 @@ def settings_files(talk: Talk) -> list[str]:
 
 
 def share(talk: Talk) -> str:
-    from mainspring.driven.facts import context_usage
+    from mainspring.agent.context_usage import context_usage
 
     used = context_usage(talk.world)
     return f"{used['percentage']} % of {used['maxTokens']:,} tokens; '/context' says more"

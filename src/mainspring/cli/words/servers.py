@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mainspring.assembly.harmless import harmless
+from mainspring.agent.harmless import harmless
 from mainspring.cli.output import Style
 from mainspring.cli.words.telling import clean, tell, tell_list, usage
 from mainspring.core.errors import MainspringError
@@ -51,7 +51,7 @@ async def reconnect(talk: Talk, name: str) -> None:
         tell(talk, NONE, Style.DIM)
         return
     try:
-        await servers.reconnect(name)
+        await talk.session.reconnect_mcp(name)
     except (MainspringError, OSError) as error:
         tell(talk, f"It did not come to that: {clean(str(error))}", Style.YELLOW)
         return

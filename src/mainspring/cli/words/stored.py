@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,14 +25,3 @@ def title_of(talk: Talk) -> str:
         return ""
     found = describe(Entry(talk.world.about.session_id, Path(file), 0, size_of(file)))
     return found.title if found is not None else ""
-
-
-def append(file: str, lines: bytes) -> None:
-    """At the end, in one write: the journal writes there, too. A line that a crash has torn is closed first."""
-    fd = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-    try:
-        size = os.fstat(fd).st_size
-        torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
-        os.write(fd, (b"\n" if torn else b"") + lines)
-    finally:
-        os.close(fd)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from mainspring.assembly.harmless import harmless
-from mainspring.assembly.words import clip
+from mainspring.agent.harmless import harmless
+from mainspring.agent.words import clip
 from mainspring.cli.output import Style
 from mainspring.secrets.redaction import redact
 

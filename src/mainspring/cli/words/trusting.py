@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from mainspring.assembly.options import StartError
+from mainspring.agent.options import StartError
 from mainspring.cli import trusting
 from mainspring.cli.output import Style
 from mainspring.cli.words.telling import tell, usage
@@ -47,6 +47,6 @@ async def take_back(talk: Talk, folder: str) -> None:
 async def begin_again(talk: Talk) -> None:
     """Who is trusted is known from here on at any rate; what cannot take effect now does when one begins anew."""
     try:
-        await talk.begin_again()
+        await talk.change(talk.session.reload())
     except (StartError, UsageError) as error:  # such as an address in the environment that was changed meanwhile
         tell(talk, f"This conversation goes on as it was: {error}", Style.YELLOW)

@@ -1,0 +1,313 @@
+"""The agents of a session of the command: which kinds there are, and what each is made of.
+
+Ours are known without a look at the disk, and everything else is loaded when the first one is sent out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mainspring.agent.options import Options, StartError
+from mainspring.context.folders import Places
+from mainspring.core.config import Effort
+from mainspring.core.errors import UsageError
+from mainspring.core.messages import Origin
+from mainspring.core.value import Bundle
+from mainspring.settings.values import Settings
+from mainspring.tools.catalog import SPECS
+
+if TYPE_CHECKING:
+    from mainspring.agent.mind import Thinking
+    from mainspring.agent.parts import Parts
+    from mainspring.agent.sessions import Opened
+    from mainspring.context.agents import AgentKind
+    from mainspring.context.surroundings import Surroundings
+    from mainspring.core.config import Config
+    from mainspring.core.models import Model
+    from mainspring.engine.agents import Agents
+    from mainspring.engine.equipped import Answerer
+    from mainspring.engine.errand import AtWork, Kept
+    from mainspring.engine.ledger import Ledger
+    from mainspring.engine.mind import Mind
+    from mainspring.engine.session import Session
+    from mainspring.providers.base import Provider
+    from mainspring.providers.router import Router
+    from mainspring.sessions.loaded import Loaded
+    from mainspring.sessions.records import AgentRecord
+    from mainspring.tools.agent import AgentInput
+    from mainspring.tools.base import Answer, Calling
+    from mainspring.tools.hands import Hands
+
+OURS = ("general-purpose", "Explore")  # as `context/agents.py` has them
+
+
+def kinds_of(options: Options, found: Surroundings) -> Mapping[str, AgentKind]:
+    """Empty: ours alone. What is left out is told, once."""
+    places = found.memory.places("agents")
+    tell_of_untrusted(places, options)
+    if options.agents is None and not places.are_there():
+        return {}
+    from mainspring.context.agents import described, find
+
+    odd: list[str] = []
+    try:
+        given = described(options.agents, odd) if options.agents is not None else {}
+    except UsageError as error:
+        raise StartError(f"'--agents' cannot be understood: {error}") from None
+    made = find(places, given, {*SPECS, "Task", "ToolSearch", "StructuredOutput"})
+    for problem in (*odd, *made.problems):
+        options.tell(problem)
+    return made.kinds
+
+
+def with_capped_effort(kinds: Mapping[str, AgentKind], settings: Settings) -> Mapping[str, AgentKind]:
+    """By `maxEffortLevel`, which holds for agents, too."""
+    if settings.max_effort is None:
+        return kinds
+    from mainspring.agent.model import capped_effort
+
+    def capped(kind: AgentKind) -> AgentKind:
+        most = capped_effort(kind.effort, settings) if kind.effort else None
+        return replace(kind, effort=Effort(most)) if most else kind
+
+    return {name: capped(kind) for name, kind in kinds.items()}
+
+
+def tell_of_untrusted(places: Places, options: Options) -> None:
+    if places.trusted:
+        return
+    ours = [folder for folder, project in replace(places, trusted=True).folders() if project]
+    found = next((folder for folder in ours if os.path.isdir(folder)), "")  # noqa: PTH112  # pathlib takes 8 ms to load
+    if found:
+        options.tell(
+            f"the agents in '{found}' are left out: this folder is not trusted ('mainspring trust' changes that)"
+        )
+
+
+def told(kinds: Mapping[str, AgentKind]) -> str:
+    """As the model is told of them; empty: ours alone."""
+    if not kinds:
+        return ""
+    from mainspring.context.agents import listing
+
+    return listing(kinds.values())
+
+
+class Household(Bundle):
+    """What there is in a session for its agents."""
+
+    parts: Parts
+    opened: Opened
+    kinds: Mapping[str, AgentKind]
+    found: Surroundings
+    asked: Thinking
+    hands: Hands
+    session: Session
+    ask: Answerer | None = None  # who can be asked at any time, also for an agent in the background
+
+
+class AgentsOf:
+    """The agents of one session, made with the first one that is sent out."""
+
+    def __init__(self, household: Household) -> None:
+        self._household = household
+        self._made: Agents | None = None
+        self._left = 0
+
+    async def send(self, given: AgentInput, calling: Calling) -> Answer:
+        return await self.agents.send(given, calling)
+
+    @property
+    def agents(self) -> Agents:
+        if self._made is None:
+            self._made = new_agents(self._household)
+        return self._made
+
+    def begin(self, limit: int) -> None:
+        """Somebody has said something: so many turns may come of it, those after reports of agents included (law 1)."""
+        self._left = limit
+
+    def took(self, turns: int) -> None:
+        self._left -= turns
+
+    @property
+    def turns_left(self) -> int:
+        return self._left
+
+    async def tell_of_lost(self, lost: tuple[AgentRecord, ...]) -> None:
+        """When a session is taken up again."""
+        if lost:
+            await self.agents.tell_of_lost(lost)
+
+    @property
+    def away(self) -> int:
+        return self._made.away if self._made is not None else 0
+
+    def at_work(self) -> tuple[AtWork, ...]:
+        """Those that are away."""
+        return self._made.at_work() if self._made is not None else ()
+
+    async def next_report(self) -> None:
+        if self._made is not None:
+            await self._made.next_report()
+
+    async def stop(self, agent_id: str) -> None:
+        if self._made is not None:
+            await self._made.stop(agent_id)
+
+    async def close(self) -> None:
+        if self._made is not None:
+            await self._made.close()
+
+
+class Before(Bundle):
+    """What a session that is taken up has spent, in nano-dollars."""
+
+    spent: int = 0  # as its events tell,
+    by_agents: int = 0  # and of which none has told
+    lost: tuple[AgentRecord, ...] = ()  # agents that were at work when the program ended
+
+
+def spent_before(loaded: Loaded | None) -> Before:
+    if loaded is None:
+        return Before()
+    lost = lost_agents(loaded) if loaded.standing.away else ()
+    return Before(loaded.spent, loaded.standing.unbooked + sum([one.cost for one in lost]), lost)
+
+
+def lost_agents(loaded: Loaded) -> tuple[AgentRecord, ...]:
+    """With what each had spent by then."""
+    from mainspring.sessions.places import agent_file
+    from mainspring.sessions.resume import load
+
+    found: list[AgentRecord] = []
+    for one in loaded.standing.away:
+        try:
+            spent = load(agent_file(loaded.file, one.agent_id)).spent
+        except (OSError, UsageError):
+            spent = 0  # it had not begun to write
+        found.append(replace(one, ended=True, cost=spent))
+    return tuple(found)
+
+
+def new_agents(household: Household) -> Agents:
+    from mainspring.context import agents
+    from mainspring.engine.agents import Agents
+    from mainspring.engine.errand import Home
+
+    parts, session, ways = household.parts, household.session, Ways(household.parts)
+    home = Home(
+        kinds=household.kinds or agents.OURS,
+        provider=ways.provider,
+        config=parts.config,
+        hands=household.hands,
+        system=lambda kind, hands: system_of(kind, hands, household),
+        mind=lambda config, hands, system, ledger: mind_of(ways, config, hands, system, ledger, household),
+        journal=lambda agent_id, about: journal_of(agent_id, about, household),
+        model=ways.model,
+        shared=lambda: household.session.shared,
+        note=session.deps.journal.append,
+        now=session.deps.now,
+        ask=household.ask,
+    )
+
+    async def deliver(text: str) -> None:
+        await session.submit(text, origin=Origin.REPORT)
+
+    return Agents(home, deliver)
+
+
+# --- what one is made of ----------------------------------------------------------------------------
+
+
+def system_of(kind: AgentKind, hands: Hands, household: Household) -> tuple[str, ...]:
+    from mainspring.context import environment
+    from mainspring.context.prompt import with_nonce
+
+    found = household.found
+    place = () if found.tells_place else (environment.place(hands.place.cwd, git=found.memory.project.git),)
+    return with_nonce((kind.prompt, *place), found.nonce)
+
+
+def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
+    ways: Ways, config: Config, hands: Hands, system: tuple[str, ...], ledger: Ledger, household: Household
+) -> Mind:
+    """What the user and the project want to be known counts for agents, too; notes are taken by the session alone."""
+    from mainspring.agent.mind import mind_for
+    from mainspring.context.surroundings import Around, Surroundings
+
+    kit = household.parts.kit
+    around = Around(
+        household.found.memory.where,
+        environ=household.parts.environment,
+        read=lambda: hands.place.read,
+        children=lambda: kit.children,
+        skills="Skill" in hands.offers,
+        nonce=household.found.nonce,
+    )
+    surroundings = Surroundings(around)
+    if household.found.tells_place:
+        surroundings.tell_place(hands.place.cwd)
+    provider = ways.provider(config.model.name)  # its summaries go where its conversation goes, and nowhere else
+    asked = replace(household.asked, provider=provider, config=config, ledger=ledger)
+    return mind_for(asked, surroundings, hands, lambda: system)
+
+
+def journal_of(agent_id: str, about: dict[str, str], household: Household) -> Kept:
+    """A file beside the session's, and one that says whose it is (stream-json 14.4)."""
+    from mainspring.engine.errand import Kept
+    from mainspring.sessions.records import NoJournal
+
+    above = household.opened.journal
+    if above is None or not above.stored:
+        return Kept(NoJournal())
+    from mainspring.agent.sessions import new_place
+    from mainspring.sessions.agents import open_journal
+
+    parts = household.parts
+    envelope = new_place(parts.environment, parts.cwd, ()).envelope(household.opened.session_id)
+    journal = open_journal(above, envelope, agent_id, about)
+    return Kept(journal, journal.file, journal.close)
+
+
+class Ways:
+    """To the models of agents: that of the session, where it reaches one; else to the model's own server."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._router: Router | None = None
+
+    def model(self, name: str) -> Model:
+        """Raises `UsageError` for one that cannot be asked."""
+        from mainspring.agent.model import chosen_model
+
+        model = chosen_model(name, self._parts.options, self._parts.settings)
+        self.provider(model.name)
+        return model
+
+    def provider(self, name: str) -> Provider:
+        from mainspring.agent.model import is_elsewhere
+
+        reached, settings, environment = self._parts.model, self._parts.settings, self._parts.environment
+        if reached.transport is None:
+            return reached.provider
+        if not is_elsewhere(name, settings, environment):
+            if reached.key_source == "none" and not settings.api.base_url:
+                raise UsageError("there is no key for Anthropic's models")
+            return reached.provider
+        from mainspring.agent.routes import routes
+        from mainspring.providers.router import Router
+
+        if self._router is None:
+            known = reached.provider
+            made = routes(settings, environment, reached.transport, lambda: known)
+            self._router = known if isinstance(known, Router) else made
+        try:
+            self._router.provider(name)  # what is wrong with it is told now
+        except StartError as error:
+            raise UsageError(str(error)) from None
+        return self._router

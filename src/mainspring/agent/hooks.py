@@ -1,0 +1,75 @@
+"""Hooks of the settings, ready to be asked. Loaded only where there are some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from mainspring.agent.sessions import Opened
+from mainspring.core.meant import did_you_mean
+from mainspring.core.value import Bundle
+from mainspring.hooks.commands import Shell, unstartable
+from mainspring.hooks.facts import Facts, of_command
+from mainspring.hooks.points import Point
+from mainspring.hooks.runner import Hook, Runner
+from mainspring.settings.values import Hook as Setting
+from mainspring.settings.values import Settings
+from mainspring.tools.kit import Kit
+
+
+class Said(Bundle):
+    """Who hears it."""
+
+    warn: Callable[[str], object]  # what is wrong with hooks
+    say: Callable[[str], object]  # what they have for the person
+
+
+def hooks_of(settings: Settings, kit: Kit, opened: Opened, brought: tuple[Hook, ...], said: Said) -> Runner:
+    """`brought`: functions of a program that drives us."""
+    warn = said.warn
+    place = kit.place
+    shell = Shell(kit.children, kit.env, cwd=place.root, outside=(place.root, *place.folders))
+    hooks: list[Hook] = [*brought, *of_settings(settings, shell, warn)]
+
+    def common() -> Facts:
+        return {
+            "session_id": opened.session_id,
+            "transcript_path": opened.journal.file if opened.journal is not None else "",
+            "cwd": place.cwd,
+            "permission_mode": kit.mode(),
+        }
+
+    def at_the_end(_: Facts) -> Facts:
+        running = [of_command(one.id, one.command, one.about) for one in kit.background.running]
+        return {"background_tasks": running}
+
+    return Runner(hooks, common=common, more={Point.STOP: at_the_end}, warn=warn, say=said.say)
+
+
+def of_settings(settings: Settings, shell: Shell, warn: Callable[[str], object]) -> Iterator[Hook]:
+    """What cannot run is told, and refuses what it would have guarded."""
+    for hook in settings.hooks:
+        point = next((one for one in Point if one == hook.event), None)
+        if point is None:
+            near = did_you_mean(hook.event, Point)
+            warn(f"{where(hook)}: there is no hook event '{hook.event}', so it never runs{near}")
+        elif hook.broken:  # which was told with the settings
+            guard = unstartable(point, hook.matcher, {}, f"{where(hook)}: {hook.broken}", hook.entry)
+            yield from [guard] if guard else []
+        elif hook.command.get("type") == "command":
+            yield shell.hook(point, hook.matcher, hook.command)
+        else:
+            yield from of_other_type(hook, point, warn)
+
+
+def of_other_type(hook: Setting, point: Point, warn: Callable[[str], object]) -> Iterator[Hook]:
+    kind = hook.command.get("type")
+    why = f"hooks of the type '{kind}' are not supported yet (only 'command' is)"
+    if guard := unstartable(point, hook.matcher, hook.command, why, f"{kind} hook"):
+        warn(f"{where(hook)}: {why}, and it guards: every call that it matches is refused")
+        yield guard
+    else:
+        warn(f"{where(hook)}: {why}. It is left out")
+
+
+def where(hook: Setting) -> str:
+    return f"{hook.origin.place}: '{hook.entry or hook.event}'"

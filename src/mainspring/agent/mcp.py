@@ -1,0 +1,392 @@
+"""Which MCP servers a session has: from the command line, the settings and the project's own file. Loaded only where
+somebody named one.
+
+Whose word counts (T1): `--mcp-config` is the user's, and so are the settings. A project's `.mcp.json` counts where the
+user trusts the folder. Of several servers with one name the user's wins, so that a rule written for it never covers
+another. Servers within the program that drives us come on the command line only, and are left out where nobody does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, cast
+
+from msgspec.structs import replace
+
+from mainspring.agent.model import Environment, key_for, new_config
+from mainspring.agent.options import Options, StartError
+from mainspring.core.errors import ToolError
+from mainspring.core.messages import Origin as By
+from mainspring.core.messages import User
+from mainspring.core.value import Bundle
+from mainspring.secrets.held import hold, hold_key
+from mainspring.secrets.named import secrets_in
+from mainspring.settings.home import home_folder
+from mainspring.settings.keys import Wrong, table
+from mainspring.settings.mcp import ANYWHERE, FIELDS, FILE, KEY, NO_DRIVER, SDK, entries, filled_secrets, server
+from mainspring.settings.mcp_rules import refusal
+from mainspring.settings.reading import Broken, Read, read, read_file
+from mainspring.settings.values import Mcp, McpEntry, McpServer, Origin, Settings, Source
+from mainspring.tools.mcp.naming import START
+from mainspring.tools.mcp.prompts import filled, hint
+from mainspring.tools.mcp.values import DYNAMIC, Status
+
+if TYPE_CHECKING:
+    from mainspring.context.slash import Entry
+    from mainspring.tools.hands import Hands
+    from mainspring.tools.kit import Kit
+    from mainspring.tools.mcp.named import May
+    from mainspring.tools.mcp.relayed import Send
+    from mainspring.tools.mcp.servers import Servers
+
+READERS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # see `tools/mcp/resources.py`
+LEAST, MOST = 1.0, 86_400.0  # seconds that a limit may be
+
+
+class Found(Bundle):
+    servers: tuple[McpServer, ...] = ()
+    off: tuple[str, ...] = ()  # names of those that are switched off
+    problems: tuple[str, ...] = ()  # what was passed over, and why
+    secrets: tuple[str, ...] = ()  # that were filled in, and are the servers' alone
+    trusted: bool = False  # the working folder
+
+
+class Place(Bundle):
+    """Where we are, and who says so."""
+
+    options: Options
+    settings: Settings
+    environ: Mapping[str, str]
+    cwd: str
+    is_trusted: Callable[[], bool]  # the working folder
+
+
+def configured(place: Place) -> Found:
+    """Raises `StartError` if what the command line names cannot be read; everything else is in `problems`."""
+    problems: list[str] = []
+    chosen: dict[str, McpEntry] = {}
+    for found in said(place, problems):
+        before = chosen.setdefault(found.name, found)
+        if before is not found and (found.origin.source.is_project or before.entry != found.entry):
+            problems.append(
+                f"{found.origin.place}: the MCP server '{found.name}' is left out: {by(before)} has one, too"
+            )
+    ready: list[McpServer] = []
+    off: list[str] = []
+    secrets: list[str] = []
+    environ = {**place.environ, "CLAUDE_PROJECT_DIR": place.cwd}
+    for found in chosen.values():
+        try:
+            if found.entry.get("disabled") is True:
+                off.append(found.name)
+            elif why := refusal(made := server(found, environ), found.entry, place.settings.mcp):
+                problems.append(f"{found.origin.place}: the MCP server '{found.name}' is not started: {why}")
+            else:
+                ready.append(made)
+                secrets += filled_secrets(found, environ)
+        except Wrong as wrong:
+            problems.append(told(found.origin.place, found.name, wrong))
+    trusted = bool(ready) and place.is_trusted()
+    return Found(tuple(ready), tuple(off), tuple(problems), tuple(secrets), trusted)
+
+
+def said(place: Place, problems: list[str]) -> Iterable[McpEntry]:
+    """Who comes first wins."""
+    settings, options = place.settings, place.options
+    if not options.strict_mcp_config:
+        yield from [one for one in settings.mcp.servers if one.origin.source is Source.ADMINISTRATOR]
+    for text in reversed(options.mcp_config):
+        yield from from_command_line(text, place, problems)
+    if not options.strict_mcp_config:
+        yield from [one for one in settings.mcp.servers if one.origin.source is not Source.ADMINISTRATOR]
+        yield from of_project(place, problems)
+
+
+def by(found: McpEntry) -> str:
+    return f"the {found.origin.source} ({found.origin.place})"
+
+
+def hold_keys(options: Options, settings: Settings, environ: Environment, cwd: str) -> None:
+    """Those of the models that a session here may ask: its own, and all that have a server of their own by the user's
+    settings. Before `configured`, which gives no key that is held to anybody (K2). A key in the environment for a
+    service that nobody uses is not among them: it may be a server's."""
+    from mainspring.agent.endpoints import endpoint_of, key_of
+
+    key_for(settings, environ, cwd)  # holds what it finds
+    config = new_config(options, settings)
+    names = [model.name for model in (config.model, *config.fallbacks)]
+    for name in (*names, *[entry.name for entry in settings.models if entry.base_url]):
+        endpoint = endpoint_of(name, settings, environ)
+        if endpoint is not None:
+            key_of(endpoint, environ)
+
+
+# --- the command line -----------------------------------------------------------------------------------------------
+
+
+def from_command_line(text: str, place: Place, problems: list[str]) -> list[McpEntry]:
+    flag = "--mcp-config"
+    if text.lstrip().startswith("{"):
+        return listed(
+            tree(flag, lambda: read(text.encode(errors="surrogateescape"))), Origin(Source.COMMAND_LINE, flag), problems
+        )
+    path = os.path.join(place.cwd, text)  # noqa: PTH118  # pathlib takes 8 ms to load
+    name = f"{flag} {text}"
+
+    def load() -> Read:
+        data = read_file(path)
+        if data is None:
+            raise StartError(f"'{flag}' names '{text}', and there is no such file")
+        return read(data)
+
+    return listed(tree(name, load), Origin(Source.COMMAND_LINE, path), problems)
+
+
+def tree(name: str, load: Callable[[], Read]) -> dict[str, object]:
+    try:
+        return load().tree
+    except Broken as broken:
+        line, column = broken.position
+        at = f" in line {line}, column {column}" if line else ""
+        raise StartError(f"'{name}' cannot be read{at}: {broken.says}") from None
+
+
+def listed(found: dict[str, object], origin: Origin, problems: list[str]) -> list[McpEntry]:
+    """A file of another program may have the servers at its top."""
+    kinds = tuple(FIELDS) if origin.source is Source.COMMAND_LINE else ANYWHERE
+    if KEY not in found and not all_tables(found):
+        if found:
+            listed_names = ", ".join([f"'{name}'" for name in list(found)[:5]])
+            problems.append(f"{origin.place}: it has no '{KEY}', so it brings no server; it has {listed_names}")
+        return []
+    try:
+        checked = entries(found.get(KEY, found), kinds)
+    except Wrong as wrong:
+        problems.append(f"{origin.place}: '{KEY}' is not used: {wrong.says}")
+        return []
+    for odd in checked.wrong:
+        name, *path = odd.path
+        problems.append(told(origin.place, str(name), Wrong(odd.says, *path)))
+    good = cast("dict[str, dict[str, object]]", checked.value)
+    return [McpEntry(name, entry, origin) for name, entry in good.items()]
+
+
+def all_tables(found: dict[str, object]) -> bool:
+    try:
+        return bool(found) and all("command" in table(one) or "url" in table(one) for one in found.values())
+    except Wrong:
+        return False
+
+
+def told(place: str, name: str, wrong: Wrong) -> str:
+    field = "".join([f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.path])
+    at = f", field '{field.removeprefix('.')}'" if field else ""
+    return f"{place}: the MCP server '{name}'{at}: {wrong.says}"
+
+
+# --- the project ----------------------------------------------------------------------------------------------------
+
+
+def of_project(place: Place, problems: list[str]) -> list[McpEntry]:
+    """Of its `.mcp.json`, where the folder is trusted; there, those that nobody has switched off."""
+    options, mcp = place.options, place.settings.mcp
+    if options.setting_sources is not None and Source.PROJECT not in (options.setting_sources or ()):
+        return []
+    path = f"{place.cwd}/{FILE}"
+    try:
+        data = read_file(path)
+        if data is None:
+            return []
+        found = read(data).tree
+    except Broken as broken:
+        line, column = broken.position
+        problems.append(f"{path}{f':{line}:{column}' if line else ''}: {broken.says}. The file is not used")
+        return []
+    if not place.is_trusted():
+        names = ", ".join([str(name) for name in names_in(found)])
+        problems.append(
+            f"{path}: MCP servers ({names}) are not started, because this folder is not trusted. 'mainspring trust' "
+            "trusts it"
+        )
+        return []
+    return [one for one in listed(found, Origin(Source.PROJECT, path), problems) if is_wanted(one.name, mcp)]
+
+
+def names_in(found: dict[str, object]) -> list[str]:
+    servers = found.get(KEY)
+    return list(cast("dict[str, object]", servers))[:20] if isinstance(servers, dict) else []
+
+
+def is_wanted(name: str, mcp: Mcp) -> bool:
+    if name in mcp.disabled:
+        return False
+    return mcp.enable_all or not mcp.enabled or name in mcp.enabled
+
+
+# --- ready to start -------------------------------------------------------------------------------------------------
+
+
+def undriven(found: Found) -> Found:
+    """Where nobody drives us: without the servers that live in who does."""
+    here = tuple([server for server in found.servers if server.kind != SDK])
+    gone = [
+        told(server.origin.place, server.name, Wrong(NO_DRIVER, "type"))
+        for server in found.servers
+        if server.kind == SDK
+    ]
+    return replace(found, servers=here, problems=(*found.problems, *gone)) if gone else found
+
+
+def new_servers(  # noqa: PLR0913  # keywords, most of them
+    found: Found,
+    kit: Kit,
+    environ: Mapping[str, str],
+    *,
+    window: int,
+    is_away: Callable[[str], bool],
+    warn: Callable[[str], object],
+    relay: Send | None = None,
+) -> Servers:
+    """They are started by `Servers.start`, where an event loop runs. `relay` reaches those within the program that
+    drives us; None: nobody does."""
+    from mainspring.tools.mcp.ground import Ground
+    from mainspring.tools.mcp.host import Host
+    from mainspring.tools.mcp.servers import Servers
+    from mainspring.tools.mcp.values import Limits
+
+    if relay is None:
+        known, found = found.problems, undriven(found)
+        for problem in found.problems[len(known) :]:
+            warn(problem)
+    hold(*[secret for server in found.servers for secret in secrets_in({**server.headers, **server.env})], ours=False)
+    for secret in found.secrets:
+        hold_key(secret, ours=False)
+    usual, place = Limits(), kit.place
+    ground = Ground(place.root, trusted=found.trusted, home=home_folder(environ), folders=place.folders)
+    host = Host(lambda: kit.children, lambda: kit.env, ground, relay)
+    host.folders = lambda: (place.root, *place.folders)
+    host.limits = Limits(
+        start=seconds(environ, "MCP_TIMEOUT", usual.start), call=seconds(environ, "MCP_TOOL_TIMEOUT", usual.call)
+    )
+    return Servers(found.servers, host, window=window, is_away=is_away, warn=warn)
+
+
+class Wired:
+    """The servers of a session, its hands and its system text, brought together."""
+
+    def __init__(self, servers: Servers, hands: Hands, instruct: Callable[[str], object]) -> None:
+        """`instruct` takes what the servers want the model to know, each time all of it."""
+        self.servers, self._hands, self._instruct = servers, hands, instruct
+        self._one = asyncio.Lock()  # whoever settles second finds what the first one has brought
+        hands.late = self._arrive
+
+    async def open(self, *, wait: bool) -> None:
+        """`wait`: their tools are there afterwards, or the time for it is over. Else the first turn waits."""
+        self.servers.start()
+        if wait:
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Before each turn."""
+        async with self._one:
+            self._hands.add(await self.servers.settle())
+            if words := self.servers.instructions():
+                self._instruct(words)
+
+    async def _arrive(self, tool: str) -> str:
+        """A server that is connecting is waited for as long as it may take to connect. Returns what went wrong."""
+        server = self.servers.speaker(tool)
+        if server is None:
+            return ""
+        if server.status is Status.PENDING:
+            await server.settled()
+        await self.settle()
+        if server.status is Status.CONNECTED:
+            return ""
+        why = server.error or f"it is {server.status}"
+        return f"There is no tool '{tool}': the MCP server '{server.name}' cannot be used: {why}."
+
+    async def close(self) -> None:
+        await self.servers.close()
+
+    # --- prompts and resources, in what somebody says ---
+
+    def words(self) -> tuple[Entry, ...]:
+        """Prompts of servers, as words with a slash."""
+        from mainspring.context.slash import Entry
+
+        found = self.servers.prompts().items()
+        return tuple([Entry(name, prompt.about, hint(prompt)) for name, (_, prompt) in found])
+
+    def knows(self, word: str, words: str) -> bool:
+        """Whether it is a prompt of a server, or may be: of one that is not there yet nobody knows. Raises `ToolError`
+        if what is said behind it is too little."""
+        found = self.servers.prompts().get(word)
+        if found is not None:
+            filled(found[1], word, words)
+            return True
+        speaker = self.servers.speaker(word)
+        return speaker is not None and speaker.status is Status.PENDING
+
+    async def brought(self, said: str, may: May) -> tuple[User, ...]:
+        """The prompt that it stands for, and the resources that it names. Raises `ToolError` if there is no such
+        prompt, or its server does not tell it."""
+        prompt = await self._prompted(said) if said.startswith(f"/{START}") else ()
+        if "@" not in said or ":" not in said:
+            return prompt
+        from mainspring.context.includes import mentions
+        from mainspring.tools.mcp.named import brought
+
+        return (*prompt, *await brought(mentions(said), self.servers, may))
+
+    async def _prompted(self, said: str) -> tuple[User, ...]:
+        from mainspring.tools.mcp.prompts import contents
+
+        word, words = (*said[1:].split(None, 1), "")[:2]
+        speaker = self.servers.speaker(word)
+        if speaker is not None:
+            await self.servers.there(speaker)
+        found = self.servers.prompts().get(word)
+        if found is None:
+            raise ToolError(f"There is no prompt '/{word}' of an MCP server.")
+        server, prompt = found
+        result = await server.prompt(prompt.name, filled(prompt, word, words))
+        return (User(contents(word, server.name, result), By.ATTACHMENT),)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """Those of servers that somebody switched off are no use to anybody."""
+        off = tuple([f"{START}{one.name}__" for one in self.servers.servers.values() if one.status is Status.DISABLED])
+        ours = [name for name in self._hands.offers if name.startswith(START) or name in READERS]
+        return tuple([name for name in ours if not name.startswith(off)])
+
+    def states(self) -> list[dict[str, str]]:
+        """For `init` (stream-json 6)."""
+        return [
+            {"name": one["name"], "status": one["status"], "source": SDK if one["scope"] == DYNAMIC else one["scope"]}
+            for one in self.servers.status()
+        ]
+
+
+def seconds(environ: Mapping[str, str], name: str, usual: float) -> float:
+    """From milliseconds. What is no number is told, not guessed."""
+    said = environ.get(name, "").strip()
+    if not said:
+        return usual
+    if not (said.isascii() and said.isdigit()) or not LEAST * 1_000 <= int(said) <= MOST * 1_000:
+        raise StartError(
+            f"'{name}' is '{said}': it must be milliseconds, from {LEAST * 1_000:.0f} to {MOST * 1_000:.0f}"
+        )
+    return int(said) / 1_000
+
+
+def taken_away(rules: Iterable[str]) -> Callable[[str], bool]:
+    """Whether a rule that denies whole tools names this one, or its whole server."""
+    bare = tuple([rule for rule in rules if rule.startswith("mcp__") or rule in READERS])
+
+    def is_away(name: str) -> bool:
+        return any(name == rule or (rule.count("__") == 1 and name.startswith(f"{rule}__")) for rule in bare)
+
+    return is_away

@@ -1,0 +1,257 @@
+"""What a session of the command knows and keeps in view: memory, skills, surroundings, and the layers over it all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from mainspring.agent.model import Environment
+from mainspring.agent.options import Options
+from mainspring.agent.system_prompt import complete, takes_style
+from mainspring.context import environment as surroundings_of
+from mainspring.context.memory import Where
+from mainspring.context.prompt import Style
+from mainspring.context.surroundings import Around, Surroundings
+from mainspring.core.config import Config
+from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.messages import Block, user
+from mainspring.core.models import MODELS, Model, model_named
+from mainspring.core.value import Bundle
+from mainspring.engine.ledger import Ledger
+from mainspring.engine.mind import Mind, Sight, size_of
+from mainspring.engine.plain import new_id
+from mainspring.engine.shared import Policy
+from mainspring.providers.base import Provider, ToolSpec
+from mainspring.sessions.places import folder_of
+from mainspring.settings.home import TRUSTED, home_folder
+from mainspring.settings.values import Features, ModelRules, Settings
+from mainspring.tools.gate import Gate
+from mainspring.tools.hands import Hands
+from mainspring.tools.kit import Kit
+
+if TYPE_CHECKING:
+    from mainspring.context.layers import Limits
+    from mainspring.engine.side_questions import SideQuestions
+
+HAIKU = "claude-haiku-"
+SMALL = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
+
+
+class Site(Bundle):
+    """Where a session works, and by whose rules."""
+
+    options: Options
+    environment: Environment
+    cwd: str
+    gate: Gate
+    kit: Kit
+    settings: Settings = Settings()
+
+
+def excluder_of(patterns: tuple[str, ...], home: str) -> Callable[[str], bool] | None:
+    if not patterns:
+        return None
+    from mainspring.context.excludes import excluder
+
+    return excluder(patterns, home)
+
+
+def around(site: Site) -> Surroundings:
+    """Reads the memory files. What is left out of them is told, once."""
+    options, kit = site.options, site.kit
+
+    def may_read(path: str) -> bool:
+        return site.gate.readable(site.cwd, Policy())(path)  # asked for links and includes alone
+
+    home = home_folder(site.environment)
+    where = Where(
+        site.cwd,
+        user=kit.place.home,
+        home=home,
+        trusted=trusts(home, site.cwd),
+        driven=options.driven,
+        sources=options.setting_sources,
+        may_read=may_read,
+        skill_states=site.settings.skill_states,
+        excluded=excluder_of(site.settings.memory_excludes, kit.place.home),
+    )
+    found = Surroundings(
+        Around(
+            where,
+            notes=notes_folder(home, site.cwd),
+            environ=site.environment,
+            read=lambda: kit.place.read,
+            children=lambda: kit.children,
+            tell=options.tell,
+        )
+    )
+    kit.load_skill = lambda name, arguments: found.skills.load(name, arguments).text
+    for problem in found.problems:
+        found.tell(problem)
+    return found
+
+
+def notes_folder(home: str | None, cwd: str) -> str:
+    return f"{folder_of(home, cwd)}/memory" if home else ""
+
+
+def trusts(home: str | None, folder: str) -> bool:
+    """Who never trusted a folder does not pay for a look into the list."""
+    if home is None or not os.path.lexists(f"{home}/{TRUSTED}"):
+        return False
+    from mainspring.settings.trust import is_trusted
+
+    return is_trusted(home, folder)
+
+
+def system_text(
+    own: tuple[str, ...], found: Surroundings, tools: Iterable[str], *, attended: bool, style: Style | None = None
+) -> tuple[str, ...]:
+    """`own` is what the command line has for it: see `system_prompt.own_blocks`."""
+    memory = found.memory
+    place = "" if found.tells_place else surroundings_of.place(memory.where.cwd, git=memory.project.git)
+    return complete(own, tools, place, attended=attended, style=style)
+
+
+def style_of(wanted: str | None, own: tuple[str, ...], found: Surroundings) -> Style | None:
+    """The output style in force; None: the usual one. One that is not there, or cannot be read, is told."""
+    if not wanted or wanted == "default" or not takes_style(own):
+        return None
+    from mainspring.context.output_styles import OutputStyles
+
+    styles = OutputStyles(found.memory.places("output-styles"))
+    try:
+        style = styles.find(wanted)
+    except UsageError as error:
+        found.tell(f"'outputStyle' is not used: {error}")
+        for problem in styles.problems:
+            found.tell(problem)
+        return None
+    for problem in styles.news():
+        if style.path and style.path in problem:  # those of the others concern nobody now
+            found.tell(problem)
+    return Style(style.name, style.text, style.keeps_coding)
+
+
+def style_names(found: Surroundings) -> tuple[str, ...]:
+    from mainspring.context.output_styles import OutputStyles
+
+    return OutputStyles(found.memory.places("output-styles")).names
+
+
+class Thinking(Bundle):
+    """Who is asked for summaries, and who pays."""
+
+    provider: Provider
+    config: Config
+    ledger: Ledger
+    environment: Environment
+    searches: bool = False  # whether the model's service does
+    features: Features = Features()
+    model_rules: ModelRules = ModelRules()
+
+
+class Thoughts(Bundle):
+    """After a turn, for which the small model is asked: notes, and who is told what the user may say next."""
+
+    suggest: Callable[[str], object] | None = None
+
+
+def mind_for(
+    asked: Thinking,
+    found: Surroundings,
+    hands: Hands,
+    system: Callable[[], tuple[str, ...]],
+    thoughts: Thoughts | None = None,
+) -> Mind:
+    """`system` as it is when somebody asks: MCP servers add to it. `thoughts`: None, if a turn is not thought of."""
+    where = found.memory.where
+
+    def specs() -> tuple[ToolSpec, ...]:
+        return hands.specs
+
+    def side_questions() -> SideQuestions:
+        from mainspring.engine.side_questions import SideQuestions
+
+        config = asked.config
+        small = small_model(config.model, asked.environment, asked.model_rules)
+        return SideQuestions(
+            asked.provider, config, small=small, ledger=lambda: asked.ledger, system=system(), tools=specs
+        )
+
+    def limits() -> Limits:
+        from mainspring.context.layers import Limits
+
+        on = asked.features
+        clears = on.microcompact and not on.server_clearing  # one of the two, or the same is cleared twice
+        return Limits(snip=on.snip, clear=clears, collapse=on.collapse, elsewhere=on.server_clearing)
+
+    def files() -> Iterable[tuple[str, str]]:
+        from mainspring.context.recent import recent
+
+        return recent(hands.place.read)
+
+    return Mind(
+        Sight(
+            asked.config,
+            new_id,
+            surroundings=found,
+            ask=side_questions,
+            folder=hands.place.spill,
+            fixed=lambda: size_of(system(), hands.specs),
+            files=files,
+            hooks=hands.hooks,
+            notes=notes_folder(where.home, where.cwd) if thoughts is not None else "",
+            suggest=thoughts.suggest if thoughts is not None else None,
+            limits=limits,
+        )
+    )
+
+
+def new_mind(  # noqa: PLR0913  # what a mind is made of
+    asked: Thinking,
+    found: Surroundings,
+    hands: Hands,
+    system: Callable[[], tuple[str, ...]],
+    kit: Kit,
+    *,
+    afterthoughts: Thoughts | None = None,
+) -> Mind:
+    """That of a session, which its tools may ask."""
+    mind = mind_for(asked, found, hands, system, afterthoughts)
+
+    async def ask_small(text: str) -> str:
+        from mainspring.context.asking import Question
+
+        assert mind.ask is not None
+        answer = await mind.ask(Question((user(text),), ANSWER, small=True))
+        if answer.failed:
+            raise ToolError(f"the small model gave no answer: {answer.failed}")
+        return answer.text
+
+    async def search(prompt: str, declared: dict[str, Any]) -> list[Block]:
+        assert mind.ask is not None
+        return await mind.ask.search(prompt, declared)
+
+    kit.ask_small = ask_small
+    if asked.searches:
+        kit.search_service = search
+    return mind
+
+
+ANSWER = 2_000  # tokens, about a page
+
+
+def small_model(main: Model, environment: Environment, rules: ModelRules = ModelRules()) -> Model:  # noqa: B008
+    """For what need not be said well. Of a server that is not Anthropic's we know only the one model that was named.
+    `availableModels` does not limit it, as in Claude Code; in place of a denied one the main model is asked."""
+    if not main.name.startswith("claude-"):
+        return main
+    named = next((value for name in SMALL if (value := environment.get(name, "").strip())), "")
+    small = model_named(named) if named else next(model for name, model in MODELS.items() if name.startswith(HAIKU))
+    if rules.denied:
+        from mainspring.settings.model_rules import is_denied
+
+        return main if is_denied(small.name, rules) else small
+    return small

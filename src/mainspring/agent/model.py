@@ -1,0 +1,290 @@
+"""Which model, and the way to it: from flags, settings and the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mainspring.agent.options import Options, StartError
+from mainspring.core.config import DEFAULT, Config, Effort, Siblings
+from mainspring.core.errors import UsageError
+from mainspring.core.models import DEFAULT_MODEL, MODELS, Model, model_named, per_million
+from mainspring.core.money import Price
+from mainspring.core.value import Bundle
+from mainspring.providers.base import Provider
+from mainspring.secrets.sources import FILE, Found, Wanted, find_key
+from mainspring.settings.home import home_folder
+from mainspring.settings.values import Settings
+
+if TYPE_CHECKING:
+    from mainspring.providers.refusals import WaysOut
+    from mainspring.providers.retry import Patience
+    from mainspring.providers.transport import Deadlines, Transport
+
+Environment = dict[str, str]
+Close = Callable[[], Awaitable[None]]
+
+NO_KEY = """\
+there is no key for the model. Any of these helps (more: docs/secrets.md):
+  ANTHROPIC_API_KEY=...       a key from the Anthropic console
+  ANTHROPIC_AUTH_TOKEN=...    a token, sent as 'Authorization: Bearer'
+  ANTHROPIC_BASE_URL=...      the address of another server, such as one on this machine; it may need no key
+  OPENAI_API_KEY=...          with '--model openai/NAME'; 'ollama/NAME' and others need none: docs/openai.md
+'mainspring demo' needs none of them"""
+
+
+class Reached(Bundle):
+    """A way to a model, and how to close it."""
+
+    provider: Provider
+    close: Close
+    key_source: str
+    transport: Transport | None = None  # None: the program has a provider of its own, for all models
+
+
+def key_for(settings: Settings, environment: Environment, cwd: str) -> Found:
+    """Raises `UsageError` for a key that is there and cannot be used."""
+    api = settings.api
+    home = home_folder(environment)
+    return find_key(Wanted(environment, home, cwd, helper=api.key_helper, lifetime=api.key_lifetime))
+
+
+def new_provider(
+    options: Options, settings: Settings, environment: Environment, cwd: str, models: Iterable[str] = ()
+) -> Reached:
+    """The one place that knows which provider it is. `models` are those that are sure to be asked."""
+    found = key_for(settings, environment, cwd)
+    address = settings.api.base_url or ""
+    names = tuple(models)
+    elsewhere = [name for name in names if is_elsewhere(name, settings, environment)]
+    if not found.is_any and not address and not (names and len(elsewhere) == len(names)):
+        raise StartError(NO_KEY)
+    from mainspring.providers.anthropic import HOME, Anthropic, Clearing
+    from mainspring.providers.asking import Key
+    from mainspring.providers.proxies import split
+    from mainspring.providers.transport import Transport
+
+    split(address or HOME)  # an address that is none is told now, and not at the first call
+    key = Key(found.value, found.header, found.refresh, found.is_stale)
+    transport = Transport(deadlines=deadlines(environment, address or HOME), environ=environment)
+
+    def anthropic() -> Provider:
+        return Anthropic(
+            key,
+            base_url=address or HOME,
+            transport=transport,
+            betas=options.betas,
+            thinking_display=options.thinking_display,
+            clearing=Clearing() if settings.features.server_clearing else None,
+            patience=patience_of(settings),
+            ways_out=ways_out(settings, found.source),
+            driver=driver_of(environment) if options.driven else "",
+        )
+
+    if not elsewhere and all(takes_tools(name, settings) for name in names):
+        return Reached(anthropic(), transport.close, found.source, transport)
+    from mainspring.agent.routes import routes
+
+    router = routes(settings, environment, transport, anthropic)
+    for name in elsewhere:
+        router.provider(name)  # what is wrong with it is told now
+    return Reached(router, transport.close, found.source, transport)
+
+
+DRIVEN_BY = ("CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_AGENT_SDK_CLIENT_APP")
+
+
+def driver_of(environment: Environment) -> str:
+    """As the program that drives us calls itself (stream-json 1.3); one word each, whatever it holds."""
+    said = [environment.get(name, "") for name in DRIVEN_BY]
+    return ", ".join(
+        ["".join([c for c in one if c.isascii() and c.isprintable() and c not in "()"])[:100] for one in said if one]
+    )
+
+
+TOOLLESS = (
+    "'\"tools\": false' in its entry of 'models' in your settings makes plain conversation work, without tools; or "
+    "name another model"
+)
+
+
+def takes_tools(model: str, settings: Settings) -> bool:
+    return not any(entry.name == model and entry.tools is False for entry in settings.models)
+
+
+def patience_of(settings: Settings) -> Patience:
+    """That of somebody who looks at the screen, with as many retries as the user wants."""
+    from mainspring.providers.retry import PATIENCE, Who
+
+    usual, most = PATIENCE[Who.FOREGROUND], settings.api.max_retries
+    if most is None:
+        return usual
+    return replace(usual, tries=most + 1, overload_tries=most + 1, near_tries=most + 1)
+
+
+def ways_out(settings: Settings, source: str) -> WaysOut:
+    """For Anthropic's protocol: by what brought the key, and who set the address."""
+    from mainspring.providers.anthropic import WAYS_OUT
+
+    refused = f"the key was refused: check {'the ' if source == FILE else ''}{source}"
+    ways = replace(WAYS_OUT, refused=refused, toolless=TOOLLESS)
+    place = next((value.origin.place for value in settings.effective if value.name == "api.baseUrl"), "")
+    if not place:
+        return ways
+    return replace(
+        ways,
+        unknown=f"check the model's name and {place}",
+        unreached=f"Check the connection, and the address in {place}",
+    )
+
+
+def is_elsewhere(model: str, settings: Settings, environment: Environment) -> bool:
+    """Whether it is not asked in Anthropic's own way. Who uses nothing else does not load the rest."""
+    plain = model.startswith("claude-") and not any(entry.name == model and entry.base_url for entry in settings.models)
+    if plain:
+        return False
+    from mainspring.agent.endpoints import endpoint_of
+
+    return endpoint_of(model, settings, environment) is not None
+
+
+SILENCE = "MAINSPRING_SILENCE_SECONDS"
+
+
+def deadlines(environment: Environment, address: str) -> Deadlines | None:
+    """How long a server may be silent; None: what is usual for such an address."""
+    said = environment.get(SILENCE, "").strip()
+    if not said:
+        return None
+    from mainspring.providers.transport import PER_IDLE, deadlines_for
+
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < 86_400:
+        raise StartError(f"'{SILENCE}' is a number of seconds, not '{said}'")
+    return replace(deadlines_for(address), headers=seconds, idle=seconds, barren=PER_IDLE * seconds)
+
+
+def new_config(options: Options, settings: Settings) -> Config:
+    try:
+        model = chosen_model(options.model or settings.model or "default", options, settings)
+        names = options.fallback_model or settings.fallback_models
+        fallbacks = tuple([chosen_model(name, options, settings) for name in names])
+    except UsageError as error:
+        raise StartError(str(error)) from None
+    effort = capped_effort(options.effort or settings.effort, settings)
+    if options.json_schema is not None and not takes_tools(model.name, settings):
+        raise StartError(
+            f"'--json-schema' needs a model that takes tools, and '{model.name}' takes none by your settings: name "
+            "another one"
+        )
+    if model.name in [fallback.name for fallback in fallbacks]:
+        raise StartError(f"'--fallback-model {model.name}' is the model that it should stand in for: name another one")
+    return replace(
+        DEFAULT,
+        model=model,
+        fallbacks=fallbacks,
+        max_turns=least(options.max_turns, settings.limits.max_turns) or DEFAULT.max_turns,
+        auto_compact=settings.features.auto_compact,
+        reactive_compact=settings.features.reactive_compact,
+        siblings=Siblings(settings.features.siblings),
+        early_safe=settings.features.streaming_tools,
+        max_tokens=settings.limits.max_tokens,
+        max_output=settings.limits.max_output_tokens,
+        task_budget=options.task_budget,
+        max_retries=DEFAULT.max_retries if settings.api.max_retries is None else settings.api.max_retries,
+        effort=Effort(effort) if effort else None,
+        thinking=thinks(options, settings),
+        structured_output=options.json_schema is not None,
+    )
+
+
+def least(*limits: int | None) -> int | None:
+    """Of those that somebody has set."""
+    return min([limit for limit in limits if limit is not None], default=None)
+
+
+def thinks(options: Options, settings: Settings) -> bool:
+    if options.thinking is not None:
+        return options.thinking != "disabled"
+    said = settings.max_thinking_tokens if options.max_thinking_tokens is None else options.max_thinking_tokens
+    return said != 0 and settings.thinking is not False
+
+
+EFFORTS = tuple(Effort)
+USUAL_EFFORT = Effort.HIGH  # of a model that nobody says anything to
+
+
+def capped_effort(effort: str | None, settings: Settings) -> str | None:
+    """By `maxEffortLevel`. Where nobody asked for any, the model's own is capped, too."""
+    if settings.max_effort is None:
+        return effort
+    asked, most = Effort(effort) if effort else USUAL_EFFORT, Effort(settings.max_effort)
+    return most if EFFORTS.index(asked) > EFFORTS.index(most) else effort
+
+
+def chosen_model(name: str, options: Options, settings: Settings) -> Model:
+    """Raises `UsageError` for one that the settings rule out."""
+    rules = settings.model_rules
+    if rules.available is not None or rules.narrowed or rules.denied:
+        name = available_name(name, settings)
+    model = as_set(DEFAULT_MODEL if name == "default" else model_named(newest(name)), settings)
+    budget = options.max_thinking_tokens or settings.max_thinking_tokens
+    if options.context_window:
+        window = options.context_window
+        model = replace(model, window=window, max_output=min(model.max_output, window // 4))
+    if budget and not model.adaptive_thinking:
+        model = replace(model, thinking_budget=budget)
+    return model
+
+
+def available_name(name: str, settings: Settings) -> str:
+    """The same, or what the default is where the usual one is not available. Raises `UsageError`."""
+    from mainspring.settings.model_rules import first_available, refusal
+
+    rules, is_default = settings.model_rules, name == "default"
+    why = refusal(DEFAULT_MODEL.name if is_default else newest(name), rules, default=is_default)
+    instead = first_available(rules) if is_default and why else None
+    if instead is not None and not refusal(newest(instead), rules):
+        return instead
+    if why:
+        raise UsageError(why)
+    return name
+
+
+NEAR_WINDOW, NEAR_OUTPUT = 32_768, 8_192  # tokens: what local servers are usually started with
+
+
+def near(model: Model) -> Model:
+    """One on this machine: it costs nothing, and its window is that of its server, which we do not know."""
+    return replace(model, window=NEAR_WINDOW, max_output=NEAR_OUTPUT, price=Price())
+
+
+def as_set(model: Model, settings: Settings) -> Model:
+    """A model that the user knows better than our table."""
+    if model.name.startswith(LOCAL):
+        model = near(model)
+    for entry in settings.models:
+        if entry.name == model.name:
+            price = model.price
+            if entry.input_usd is not None and entry.output_usd is not None:
+                price = per_million(entry.input_usd, entry.output_usd)
+            return replace(
+                model,
+                window=entry.window or model.window,
+                max_output=entry.max_output or model.max_output,
+                price=price,
+            )
+    return model
+
+
+LOCAL = ("ollama/", "lmstudio/", "vllm/", "llamacpp/")
+
+
+def newest(name: str) -> str:
+    """What `opus` and the like stand for: the table has the newest first."""
+    return next((listed for listed in MODELS if listed.startswith(f"claude-{name}-")), name)

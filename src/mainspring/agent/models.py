@@ -1,0 +1,19 @@
+"""Which model a session is told to ask from now on."""
+
+from __future__ import annotations
+
+from mainspring.agent.agents import Ways
+from mainspring.agent.parts import Parts
+from mainspring.core.errors import UsageError
+from mainspring.core.models import Model
+
+
+def choose_model(name: str | None, parts: Parts) -> Model | None:
+    """None: the session's own. Raises `UsageError` for one that cannot be asked."""
+    if name in (None, "", "default"):
+        return None
+    ways = Ways(parts)
+    model = ways.model(name)
+    if ways.provider(model.name) is not parts.model.provider:
+        raise UsageError(f"the model '{name}' is on another server: start a session with '--model {name}'")
+    return model

@@ -1,0 +1,267 @@
+"""From the command line, the settings and the environment to all that a session is made of. Nothing else reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from mainspring.agent import rights
+from mainspring.agent.mcp_wiring import named_servers
+from mainspring.agent.model import Environment, Reached, least, new_config, new_provider, takes_tools
+from mainspring.agent.options import Options, StartError
+from mainspring.agent.sandbox import Ground, Sandboxing
+from mainspring.agent.sessions import Opened, new_place, open_session
+from mainspring.agent.settings import settings_of, tell
+from mainspring.agent.system_prompt import own_blocks
+from mainspring.core.config import COMPATIBLE, Config
+from mainspring.core.errors import UsageError
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.value import Bundle
+from mainspring.engine.plain import new_id
+from mainspring.engine.shared import Policy
+from mainspring.providers.base import Provider
+from mainspring.secrets.held import Holder
+from mainspring.secrets.sources import FILE_NAME
+from mainspring.settings.home import home_folder, users_folder
+from mainspring.settings.values import Entry, Settings
+from mainspring.tools.base import Offer, Place, Tool, offer
+from mainspring.tools.catalog import SPECS
+from mainspring.tools.gate import Gate
+from mainspring.tools.kit import Kit
+
+if TYPE_CHECKING:
+    from mainspring.agent.mcp import Found
+
+
+class Own(Bundle):
+    """What a program brings that the session lives in."""
+
+    tools: tuple[Tool, ...] = ()
+    provider: Provider | None = None  # None: by the settings
+
+
+class Parts(Bundle):
+    """Everything that can be known before a session begins."""
+
+    options: Options
+    environment: Environment
+    cwd: str
+    settings: Settings
+    config: Config
+    system: tuple[str, ...]  # what the command line has for it
+    mode: str
+    gate: Gate
+    kit: Kit
+    tools: tuple[str, ...]  # by name
+    own: tuple[Offer, ...]  # tools of the program, and the one for an answer of a given shape
+    model: Reached
+    sandboxing: Sandboxing
+    holder: Holder  # of the secrets that it learns, to its end
+    servers: Found | None = None  # of MCP
+
+
+def prepare(options: Options, environment: Environment, own: Own | None = None) -> Parts:
+    """Checks everything and changes nothing: what is wrong is told before anybody waits or pays."""
+    holder = Holder()
+    try:
+        return holder.run(prepared, options, environment, own, holder)
+    except BaseException:
+        holder.release()
+        raise
+
+
+def prepared(options: Options, environment: Environment, own: Own | None, holder: Holder) -> Parts:
+    cwd = working_folder(options)
+    settings = settings_of(options, cwd, environment)
+    if settings.no_sideloading:
+        rights.refuse_sideloading(options)
+    environment = environment | settings.own_env
+    home, ours = users_folder(environment), home_folder(environment)
+    gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else ())
+    place = Place(cwd, home=home, folders=rights.folders(options, settings, cwd, home), environ=environment)
+    sandboxing = new_sandboxing(place, gate, environment, settings, options)
+    kit = new_kit(place, gate, environment, settings, sandboxing, options)
+    config = new_config(options, settings)
+    if options.driven:
+        config = replace(config, stop_hooks=COMPATIBLE.stop_hooks)
+    parts = Parts(
+        options=options,
+        environment=environment,
+        cwd=cwd,
+        settings=settings,
+        config=config,
+        system=own_blocks(options),
+        mode=rights.mode(options, settings, environment),
+        gate=gate,
+        kit=kit,
+        tools=tuple(offered(options, settings, config)),
+        own=(*brought(own, options, settings), *structured(options)),
+        model=reached(own, options, settings, environment, cwd, config),
+        sandboxing=sandboxing,
+        holder=holder,
+        servers=named_servers(options, settings, environment, cwd),
+    )
+    hold_written(settings, environment)  # last: what belongs to a server was given to it
+    tell(settings, options)
+    return parts
+
+
+def hold_written(settings: Settings, environment: Environment) -> None:
+    """Secrets that settings know of, also where nothing uses them: they are covered in all that is stored and shown."""
+    others = [name for name in environment if name.endswith("_API_KEY")]
+    variables = {*others, *[entry.key_env for entry in settings.models if entry.key_env]} & environment.keys()
+    addresses = [one for one in (settings.api.base_url, *[model.base_url for model in settings.models]) if one]
+    if not variables and not settings.written and not any("@" in one for one in addresses):
+        return
+    from mainspring.secrets.held import hold, hold_key
+    from mainspring.secrets.named import passwords_in, secrets_in
+
+    for name in variables:
+        hold_key(environment[name].strip(), ours=name.startswith("ANTHROPIC"))
+    found = [word for pair in settings.written for word in secrets_in(dict([pair]))]
+    hold(*found, *passwords_in(addresses), ours=False)
+
+
+def reached(  # noqa: PLR0913, PLR0917  # what a way depends on
+    own: Own | None, options: Options, settings: Settings, environment: Environment, cwd: str, config: Config
+) -> Reached:
+    if own is not None and own.provider is not None:
+        return Reached(own.provider, nothing_to_close, "none")
+    return new_provider(options, settings, environment, cwd, (config.model.name, *[m.name for m in config.fallbacks]))
+
+
+def brought(own: Own | None, options: Options, settings: Settings) -> list[Offer]:
+    """Tools of the program, but for those that a rule takes away as a whole."""
+    away = rights.taken_away(options, settings)
+    return [offer(tool) for tool in own.tools if tool.name not in away] if own is not None else []
+
+
+async def nothing_to_close() -> None:
+    """Who brings a provider closes it."""
+
+
+def structured(options: Options) -> tuple[Offer, ...]:
+    if options.json_schema is None:
+        return ()
+    from mainspring.tools.structured import structured_tool
+
+    try:
+        return (offer(structured_tool(msgspec.json.decode(options.json_schema, type=dict[str, Any]))),)
+    except (msgspec.MsgspecError, UsageError) as error:
+        raise StartError(f"'--json-schema' cannot be understood: {error}") from None
+
+
+def new_sandboxing(
+    place: Place, gate: Gate, environment: Environment, settings: Settings, options: Options
+) -> Sandboxing:
+    home = home_folder(environment)
+
+    def paths(entries: tuple[Entry, ...]) -> tuple[str, ...]:
+        return rights.sandbox_paths(entries, place.root, place.home) if entries else ()
+
+    def writable() -> Iterator[str]:
+        for entry in settings.sandbox.writable:
+            found = paths((entry,))
+            out = rights.leading_out(found, (place.root, *place.folders))
+            for path in out:
+                options.tell(rights.left_out(entry.origin.place, "sandbox.filesystem.allowWrite", path, out[path]))
+            yield from [path for path in found if path not in out and os.path.isdir(path)]  # noqa: PTH112
+
+    ground = Ground(
+        settings.sandbox,
+        folders=(place.root, *place.folders),
+        home=home,
+        path=environment.get("PATH", ""),
+        policy=lambda: gate.policy(Policy()),
+        unreadable=lambda: gate.unreadable(place.root, Policy()),
+        masked=(*((f"{home}/{FILE_NAME}",) if home else ()), *paths(settings.sandbox.unreadable)),
+        writable=tuple(dict.fromkeys(writable())),
+        read_only=paths(settings.sandbox.read_only),
+        tell=options.tell,
+    )
+    sandboxing = gate.sandbox = Sandboxing(ground)
+    return sandboxing
+
+
+def new_kit(  # noqa: PLR0913, PLR0917  # what a kit is made of
+    place: Place, gate: Gate, environment: Environment, settings: Settings, sandboxing: Sandboxing, options: Options
+) -> Kit:
+    def only_reads(command: str) -> bool:
+        return gate.only_reads(command, place.cwd, Policy())
+
+    def env() -> dict[str, str]:
+        from mainspring.processes.environment import for_programs, sounds_secret
+        from mainspring.secrets.held import within
+
+        keys = {entry.key_env for entry in settings.models}
+
+        def is_secret(name: str, value: str) -> bool:
+            return sounds_secret(name) or name in keys or bool(within(value))
+
+        # A program that drives us has chosen what we find there, and for its tools (stream-json 1.3).
+        named = [name for name, value in environment.items() if not is_secret(name, value)] if options.driven else ()
+        found = for_programs(environment, settings=settings.env, names=named)
+        if "PATH" in found:  # a relative folder on it is the project's own, in every project (P6)
+            found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
+        return found
+
+    kit = Kit(
+        place,
+        env,
+        adopt=not options.in_process,
+        only_reads=only_reads,
+        around=sandboxing.around,
+        walls=sandboxing.walls,
+        notes=sandboxing.notes,
+    )
+    kit.search_command = settings.search_command or ""
+    return kit
+
+
+def service_searches(config: Config, settings: Settings) -> bool:
+    """Anthropic's own does, for its own models; of what stands at another address nobody knows."""
+    return config.model.name.startswith("claude-") and not settings.api.base_url
+
+
+def offered(options: Options, settings: Settings, config: Config) -> list[str]:
+    """The tools that exist for this session. Those that a rule takes away as a whole, the model is not told of."""
+    if not takes_tools(config.model.name, settings):
+        return []
+    exist = tuple(SPECS) if options.tools is None or "default" in options.tools else options.tools
+    if unknown := [name for name in exist if name not in SPECS]:
+        raise StartError(f"'--tools {unknown[0]}': there is no such tool; there are {', '.join(SPECS)}")
+    away = rights.taken_away(options, settings)
+    usual = options.tools is None or "default" in options.tools
+    if usual and not settings.search_command and not service_searches(config, settings):
+        away = {*away, "WebSearch"}  # nobody is there to search; who names the tool is told so by its answer
+    return [name for name in exist if name not in away]
+
+
+def money(options: Options, settings: Settings) -> int | None:
+    given = round(options.max_budget_usd * NANOS_PER_USD) if options.max_budget_usd else None
+    return least(given, settings.api.max_cost)
+
+
+def open_journal(parts: Parts, mirror: Callable[[str, bytes], None] | None = None) -> Opened:
+    place = new_place(parts.environment, parts.cwd, (), mirror, parts.options.sessions_home)
+    return open_session(parts.options, place, new_id())
+
+
+def working_folder(options: Options) -> str:
+    if options.cwd is not None:
+        return named_folder(options.cwd)
+    try:
+        return os.getcwd()  # noqa: PTH109  # pathlib takes 8 ms to load
+    except FileNotFoundError:
+        raise StartError("the working folder is gone: change into one that is there") from None
+
+
+def named_folder(path: str) -> str:
+    folder = os.path.abspath(path)  # noqa: PTH100  # pathlib takes 8 ms to load
+    if not os.path.isdir(folder):  # noqa: PTH112
+        raise StartError(f"the working folder '{path}' is not there, or is no folder")
+    return folder

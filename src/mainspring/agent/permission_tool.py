@@ -1,0 +1,77 @@
+"""`--permission-prompt-tool mcp__server__tool`: a tool of an MCP server is asked about calls that no rule covers.
+
+It gets the name of the tool, its input and the call's id; its first text is the answer, as JSON (stream-json 5.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from mainspring.core.errors import ToolError, UsageError
+from mainspring.engine.deps import Question
+from mainspring.tools.approval import Approval, as_text
+from mainspring.tools.mcp.naming import START, of_tool
+
+if TYPE_CHECKING:
+    from mainspring.tools.base import Calling
+    from mainspring.tools.mcp.server import Server
+    from mainspring.tools.mcp.servers import Servers
+
+
+class PermissionTool:
+    def __init__(self, name: str, tell: Callable[[str], object], servers: Callable[[], Servers | None]) -> None:
+        """`servers`: known when the session is."""
+        if not name.startswith(START):
+            raise UsageError(
+                f"'--permission-prompt-tool {name}': 'stdio' goes with '--input-format stream-json'; else it is the "
+                "whole name of an MCP tool, 'mcp__server__tool'"
+            )
+        self.name = name
+        self._tell, self._told, self._servers = tell, False, servers
+
+    async def answer(self, question: Question) -> str:
+        about: Any = question.about
+        if not isinstance(about, dict) or "tool_name" not in about:
+            raise ToolError("Nobody can be asked here.")
+        known = cast("dict[str, Any]", about)
+        asked = {key: known[key] for key in ("tool_name", "input", "tool_use_id")}
+        try:
+            server, tool = self._found()
+            return answered(await server.call(tool, asked, cast("Calling", Silent())))
+        except ToolError as error:
+            return as_text(Approval("deny", message=f"The permission tool '{self.name}' failed: {error}"))
+
+    def _found(self) -> tuple[Server, str]:
+        servers = self._servers()
+        for server in servers.servers.values() if servers is not None else ():
+            for listed in server.tools.values():
+                if of_tool(server.name, listed.name) == self.name:
+                    return server, listed.name
+        known = [of_tool(one.name, tool) for one in (servers.servers.values() if servers else ()) for tool in one.tools]
+        words = f"no MCP server has the tool '{self.name}'; there are: {', '.join(known) or 'none'}"
+        if not self._told:
+            self._told = True
+            self._tell(f"'--permission-prompt-tool': {words}")
+        raise ToolError(words)
+
+
+class Silent:
+    """It asks for nobody's attention while it works."""
+
+    def progress(self, text: str) -> None:
+        pass
+
+
+def answered(result: dict[str, Any]) -> str:
+    """The first text, if it is an answer; `approval` says no to everything else."""
+    parts = [cast("dict[str, Any]", part) for part in result.get("content") or () if isinstance(part, dict)]
+    texts = [part.get("text", "") for part in parts if part.get("type") == "text"]
+    said = str(texts[0]) if texts else ""
+    try:
+        return as_text(msgspec.json.decode(said, type=Approval))
+    except msgspec.MsgspecError:
+        words = f"The permission tool gave no answer in the shape of a permission: '{said[:200]}'"
+        return as_text(Approval("deny", message=words))

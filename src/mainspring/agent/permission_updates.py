@@ -1,0 +1,240 @@
+"""What a host changes in a session: mode, rules, directories (stream-json 4 and 5.1).
+
+All of it holds for the session at once. What has the user's, the project's or the local settings as its destination is
+written there, too (decision 14); what cannot be written, or will not count, is told and holds for the session only.
+An answer to a question never takes a deny rule out of a file, and never makes `bypassPermissions` a default: whoever
+wants that opens the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
+
+from mainspring.agent.json_values import listed, table
+from mainspring.agent.options import MODES, OTHER_NAMES, log
+from mainspring.agent.rights import AUTO, BYPASS, expanded
+from mainspring.core.errors import UsageError
+from mainspring.engine.session import Session
+from mainspring.settings.keeping import Keeper, Kept
+from mainspring.settings.load import Asked
+from mainspring.settings.values import Source
+from mainspring.tools.base import Place
+from mainspring.tools.gate import Gate
+
+if TYPE_CHECKING:
+    from mainspring.agent.parts import Parts
+    from mainspring.permissions.rules import Behavior
+    from mainspring.settings.writing import Change
+
+DESTINATIONS = {
+    "userSettings": Source.USER,
+    "projectSettings": Source.PROJECT,
+    "localSettings": Source.LOCAL,
+}  # any other, as `session`: memory alone
+BEHAVIORS = ("allow", "deny", "ask")
+DENY_STAYS = "no answer takes a deny rule out of a file; open the file, if you want that"
+
+
+class PermissionUpdates:
+    def __init__(  # noqa: PLR0913  # keywords, most of them
+        self,
+        session: Session,
+        gate: Gate,
+        place: Place,
+        *,
+        may_bypass: bool,
+        auto_disabled: str = "",
+        keeper: Keeper | None = None,
+        tell: Callable[[str], object] = log,
+    ) -> None:
+        """Without a keeper nothing outlasts the session. `tell` is for what the person should know."""
+        self._session, self._gate, self._place, self._may_bypass = session, gate, place, may_bypass
+        self._auto_disabled, self._keeper, self._tell = auto_disabled, keeper, tell
+
+    @property
+    def mode(self) -> str:
+        return self._session.shared.policy.mode
+
+    async def add_rules(self, rules: tuple[str, ...], behavior: Behavior = "allow") -> None:
+        """For the rest of this session."""
+        policy = self._session.shared.policy
+        added = tuple([f"{behavior} {rule}" for rule in rules])
+        await self._session.change(replace(policy, rules=(*policy.rules, *added)))
+
+    async def keep_rules(self, rules: tuple[str, ...], source: Source = Source.LOCAL) -> Kept:
+        """For later sessions, in a settings file. Raises `UsageError` where nothing can be kept."""
+        from mainspring.settings.writing import Listed
+
+        if self._keeper is None:
+            raise UsageError("nothing of this session outlasts it")
+        return await asyncio.to_thread(self._keeper.keep, source, Listed("allow", rules))
+
+    async def set_mode(self, mode: object) -> str:
+        """Raises `UsageError` for one that is not to be had."""
+        named = mode_named(mode)
+        if named not in MODES:
+            raise UsageError(f"Invalid permission mode '{mode}': there are {', '.join(MODES)}")
+        if named == BYPASS and not self._may_bypass:
+            raise UsageError(
+                f"Cannot set permission mode to {BYPASS} because the session was not launched with "
+                "--dangerously-skip-permissions"
+            )
+        if named == AUTO and self._auto_disabled:
+            raise UsageError(f"Cannot set permission mode to {AUTO}: it is switched off by '{self._auto_disabled}'")
+        policy = self._session.shared.policy
+        if policy.mode != named:
+            await self._session.change(replace(policy, mode=named))
+        return named
+
+    async def apply(self, updates: object) -> None:
+        """Those that make sense; one that does not gives no right to anybody."""
+        for update in map(table, listed(updates)):
+            if await self._made(update):
+                await self._keep(update)
+
+    async def _made(self, update: dict[str, Any]) -> bool:
+        """For this session. Whether it made sense."""
+        match update.get("type"):
+            case "addRules" | "replaceRules" | "removeRules" as kind:
+                return await self._rules(kind, update)
+            case "setMode":
+                try:
+                    await self.set_mode(update.get("mode"))
+                except UsageError:
+                    return False
+            case "addDirectories":
+                self._folders(added=folders_in(update))
+            case "removeDirectories":
+                self._folders(removed=folders_in(update))
+            case _:
+                return False
+        return True
+
+    async def _rules(self, kind: str, update: dict[str, Any]) -> bool:
+        behavior = update.get("behavior")
+        if behavior not in BEHAVIORS:
+            return False
+        named = tuple([f"{behavior} {rule}" for rule in rules_in(update)])
+        policy = self._session.shared.policy
+        kept = policy.rules
+        if kind == "removeRules":
+            kept, named = tuple([rule for rule in kept if rule not in named]), ()
+        elif kind == "replaceRules":
+            kept = tuple([rule for rule in kept if not rule.startswith(f"{behavior} ")])
+        rules = tuple(dict.fromkeys([*kept, *named]))
+        if rules != policy.rules:
+            await self._session.change(replace(policy, rules=rules))
+        return True
+
+    async def _keep(self, update: dict[str, Any]) -> None:
+        """For later sessions, too."""
+        source = DESTINATIONS.get(str(update.get("destination")))
+        if source is None or self._keeper is None:
+            return
+        try:
+            change = lasting(update, source, self._place)
+        except UsageError as error:
+            self._tell(f"not kept in the {source} settings: {error}")
+            return
+        kept = await asyncio.to_thread(self._keeper.keep, source, change)  # the disk, and maybe a lock
+        for words in kept.words:
+            self._tell(words)
+        if kept.files and update.get("type") in ("replaceRules", "removeRules"):
+            deny = update.get("behavior") == "deny"
+            self._tell(DENY_STAYS if deny else "rules that were read when this session began hold until it ends")
+
+    def _folders(self, *, added: tuple[str, ...] = (), removed: tuple[str, ...] = ()) -> None:
+        new, gone = real(added, self._place), real(removed, self._place)
+        self.set_folders(tuple([one for one in dict.fromkeys([*self._place.folders, *new]) if one not in gone]))
+
+    def set_folders(self, folders: tuple[str, ...]) -> None:
+        self._place.folders = folders
+        self._gate.set_folders((self._place.root, *folders))
+
+
+def permission_updates(parts: Parts, session: Session, *, may_bypass: bool) -> PermissionUpdates:
+    options = parts.options
+    keeper = Keeper(parts.cwd, parts.environment, Asked(options.settings, options.setting_sources))
+    return PermissionUpdates(
+        session,
+        parts.gate,
+        parts.kit.place,
+        may_bypass=may_bypass,
+        auto_disabled=parts.settings.permissions.auto_disabled,
+        keeper=keeper,
+        tell=options.tell,
+    )
+
+
+# --- in a file --------------------------------------------------------------------------------------
+
+
+def lasting(update: dict[str, Any], source: Source, place: Place) -> Change:
+    """What an update comes to in a settings file. Raises `UsageError` for what an answer does not change there."""
+    from mainspring.settings.writing import Listed, ModeSet
+
+    match update.get("type"):
+        case "setMode":
+            mode = mode_named(update.get("mode"))
+            if mode == BYPASS:
+                raise UsageError(f"no answer makes '{BYPASS}' a default; write it into the file, if you want that")
+            return ModeSet(mode)
+        case "addDirectories":
+            named = folders_in(update)  # a project's may be relative, and mean the same on another machine
+            return Listed("additionalDirectories", real(named, place) if source is Source.USER else named)
+        case "removeDirectories":
+            named = folders_in(update)
+            return Listed("additionalDirectories", removed=(*named, *real(named, place)))
+        case kind:
+            return lasting_rules(str(kind), cast("Behavior", update["behavior"]), rules_in(update))
+
+
+def lasting_rules(kind: str, behavior: Behavior, rules: tuple[str, ...]) -> Change:
+    """One that nobody can read would be complained of at every start, and may stand for one that takes rights away:
+    then none of them is written."""
+    from mainspring.permissions.rules import RuleError, parse_rule
+    from mainspring.settings.writing import Listed
+
+    if behavior == "deny" and kind == "removeRules":
+        raise UsageError(DENY_STAYS)
+    if kind == "removeRules":
+        return Listed(behavior, removed=rules)
+    for rule in rules:
+        try:
+            parse_rule(rule, behavior)
+        except RuleError as error:
+            raise UsageError(str(error)) from None
+    return Listed(behavior, rules, alone=kind == "replaceRules" and behavior != "deny")
+
+
+# --- what an update says ----------------------------------------------------------------------------
+
+
+def mode_named(said: object) -> str:
+    return OTHER_NAMES.get(("--permission-mode", str(said)), str(said))
+
+
+def rules_in(update: dict[str, Any]) -> tuple[str, ...]:
+    return tuple([rule for one in listed(update.get("rules")) if (rule := written(table(one)))])
+
+
+def real(folders: tuple[str, ...], place: Place) -> tuple[str, ...]:
+    found = [os.path.join(place.root, expanded(one, place.home)) for one in folders]  # noqa: PTH118
+    return tuple([os.path.realpath(path) for path in found])
+
+
+def written(rule: dict[str, Any]) -> str:
+    """As text; empty if it is none."""
+    tool, content = rule.get("toolName"), rule.get("ruleContent")
+    if not isinstance(tool, str) or not tool:
+        return ""
+    return f"{tool}({content})" if isinstance(content, str) and content else tool
+
+
+def folders_in(update: dict[str, Any]) -> tuple[str, ...]:
+    return tuple([one for one in listed(update.get("directories")) if isinstance(one, str) and one])

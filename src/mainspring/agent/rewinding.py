@@ -1,0 +1,172 @@
+"""Going back to what files were when a prompt came (stream-json 4, `rewind_files`). Only where somebody asked for it.
+
+Before a tool changes a file for the first time since a prompt, what it was goes into the session: the content beside
+its file, a line into it (`sessions/file_history.py`). On the way back each file becomes what it was, and what is there
+then is kept in the same way, so that one can go back again: also to a later prompt.
+
+Whoever can write a session's file could name any path in it. So a file is put back if its change would be allowed now
+(in the working folders, and none of the protected ones), or if a tool of this very process has changed it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from mainspring.agent.words import count
+from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.value import Bundle
+from mainspring.permissions.policy import Asked
+from mainspring.processes.atomic import FileChanged
+from mainspring.secrets.held import covered
+from mainspring.sessions.file_history import Was, content, is_kept, kept_size, since
+from mainspring.sessions.records import FileRecord
+from mainspring.tools.keeping import EDITORS, Look, keeping, look
+from mainspring.tools.putting_back import Counted, counted, found, is_same, put_back
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mainspring.engine.session import Session
+    from mainspring.processes.paths import Resolved
+    from mainspring.sessions.journal import FileJournal
+    from mainspring.tools.base import Tool
+    from mainspring.tools.hands import Hands
+
+LARGEST = 10_000_000  # bytes of a file: what the tools edit at most, so only what others have made is larger
+TOTAL = 200_000_000  # bytes of all that is kept of a session
+TRIES = 3  # somebody may save a file while it is put back
+MOST_NAMED = 10
+FREE = ("acceptEdits", "bypassPermissions")  # modes in which edits of the project's files are not asked for
+
+
+class Limits(Bundle):
+    file: int = LARGEST
+    total: int = TOTAL
+
+
+class Rewinding:
+    """Of one session. Made while its event loop runs: tools keep from their threads."""
+
+    def __init__(self, session: Session, hands: Hands, journal: FileJournal, limits: Limits | None = None) -> None:
+        self._session, self._hands, self._journal = session, hands, journal
+        self._limits = limits or Limits()
+        self._loop = asyncio.get_running_loop()
+        self._kept = journal.keep_files()
+        self._size = -1  # of all that is kept; not counted yet
+        self._changed: set[str] = set()  # by tools of this process
+        hands.place.keep = self.keep
+        for name in EDITORS:  # for agents: they have places of their own, and the session's tools
+            if name in hands.offers:
+                hands.offers[name] = replace(hands.offers[name], load=self._keeping(hands.offers[name].load))
+
+    def _keeping(self, load: Callable[[], Tool]) -> Callable[[], Tool]:
+        return lambda: keeping(load(), self.keep)
+
+    # --- before a change ---
+
+    def keep(self, path: Resolved) -> None:
+        """In the thread of a tool, right before it writes."""
+        self._changed.add(path.real)
+        if path.real not in self._kept:
+            now = look(path.real, self._limits.file)
+            asyncio.run_coroutine_threadsafe(self._append(path.real, now), self._loop).result()
+
+    async def _append(self, real: str, now: Look, rewound: str = "") -> None:
+        now = self._bounded(now)
+        await self._journal.append(
+            FileRecord(real, self._session.deps.now(), now.there, now.mode, now.digest, now.data, now.why, rewound)
+        )
+
+    def _bounded(self, now: Look) -> Look:
+        """Without the content, if it cannot be kept."""
+        if not now.there or now.why:
+            return now
+        if now.data is None:
+            return replace(now, why=f"it had {now.size:,} bytes, and {self._limits.file:,} of a file is the most kept")
+        if covered(now.data) != now.data:
+            return replace(now, data=None, why="it holds a key of this session, and no session stores its keys")
+        if is_kept(self._journal.file, now.digest):
+            return now
+        if self._size < 0:
+            self._size = kept_size(self._journal.file)
+        if self._size + now.size > self._limits.total:
+            return replace(now, data=None, why=f"{self._limits.total:,} bytes of a session is the most kept")
+        self._size += now.size
+        return now
+
+    # --- the way back ---
+
+    async def rewind(self, prompt: str) -> dict[str, Any]:
+        """What became of it. Raises `UsageError` if there is no way back, or not for all files."""
+        if not self._journal.stored:
+            raise UsageError("Files cannot be rewound: this session is not stored, so it is not known what they were")
+        files = await asyncio.to_thread(since, self._journal.file, prompt)
+        if files is None:
+            raise UsageError(
+                f"No file checkpoint found for message '{prompt}': there is one for each prompt of this session that "
+                "came while file checkpointing was enabled"
+            )
+        changed, left = dict[str, Counted](), list[str]()
+        for real, was in files.items():
+            try:
+                done = await self._one(real, was, prompt)
+            except ToolError as error:
+                left.append(f"'{real}' ({error})")
+                continue
+            if done is not None:
+                changed[real] = done
+        if left:
+            raise UsageError(incomplete(len(changed), left))
+        lines = changed.values()
+        return {
+            "canRewind": True,
+            "filesChanged": list(changed),
+            "insertions": sum([one.plus for one in lines]),
+            "deletions": sum([one.minus for one in lines]),
+        }
+
+    async def _one(self, real: str, was: Was, prompt: str) -> Counted | None:
+        """One file; None: it is what it was. Raises `ToolError` if it must be left alone."""
+        for _ in range(TRIES):
+            now = await asyncio.to_thread(look, real, self._limits.file)
+            if is_same(now, Look(was.there, was.mode, was.digest)):
+                return None
+            path, aim = await self._aim(real, was)
+            if now.why:
+                raise ToolError(now.why)
+            await self._append(real, now, prompt)
+            try:
+                await asyncio.to_thread(put_back, path, now, aim)
+            except FileChanged:
+                continue
+            return await asyncio.to_thread(counted, now, aim)
+        raise ToolError("it changes all the time")
+
+    async def _aim(self, real: str, was: Was) -> tuple[Resolved, Look]:
+        """Where it is, and what it is to be."""
+        path = await asyncio.to_thread(found, real)
+        if real not in self._changed:
+            await self._check(real)
+        if not was.there:
+            return path, Look()
+        if was.why:
+            raise ToolError(was.why)
+        data = await asyncio.to_thread(content, self._journal.file, was)
+        if data is None:
+            raise ToolError("what it was is not at hand: it is kept beside the session, on the machine that wrote it")
+        return path, Look(True, was.mode, was.digest, len(data), data)
+
+    async def _check(self, real: str) -> None:
+        policy = self._session.shared.policy
+        standing = policy if policy.mode in FREE else replace(policy, mode=FREE[0])
+        verdict = await self._hands.gate.verdict(Asked("Edit", {"file_path": real}, self._hands.place.root), standing)
+        if verdict.decision != "allow":
+            raise ToolError(f"no tool may change it now: {verdict.reason}")
+
+
+def incomplete(done: int, left: list[str]) -> str:
+    more = f", and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
+    return f"Put back: {count(done, 'file')}, but not {', '.join(left[:MOST_NAMED])}{more}"

@@ -1,0 +1,226 @@
+"""Who may do what in this session, from flags and settings: rules, mode, folders. `permissions/` decides by them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+
+from mainspring.agent.options import Options, StartError
+from mainspring.processes.paths import within
+from mainspring.settings.home import from_home, users_folder
+from mainspring.settings.values import Entry, Settings, Source
+from mainspring.tools.gate import Gate, Written
+
+BYPASS, AUTO, DEFAULT = "bypassPermissions", "auto", "default"
+
+# What a source of settings is called in a verdict.
+NAMES = {
+    Source.USER: "user",
+    Source.PROJECT: "project",
+    Source.LOCAL: "local",
+    Source.ENVIRONMENT: "user",
+    Source.COMMAND_LINE: "flag",
+    Source.ADMINISTRATOR: "administrator",
+}
+
+
+def new_gate(options: Options, settings: Settings, cwd: str, home: str, ours: tuple[str, ...]) -> Gate:
+    def trusted() -> bool:
+        from mainspring.settings.trust import is_trusted
+
+        return is_trusted(ours[0] if ours else None, cwd)
+
+    check_names(options, settings)
+    check_folders(options, settings, cwd, home)
+    return Gate(
+        rules(options, settings, cwd),
+        folders=(cwd, *folders(options, settings, cwd, home)),
+        home=home,
+        ours=ours,
+        trusted=trusted,
+        counts=counts_in(settings),
+    )
+
+
+def counts_in(settings: Settings) -> Callable[[Written], bool]:
+    """Whether a rule of the session has a say: one that allows what only the administrator may allow has none."""
+
+    def counts(rule: Written) -> bool:
+        if settings.permissions.managed_only and rule.behavior == "allow":
+            return False
+        return not (settings.sandbox.managed_domains_only and opens_web(rule))
+
+    return counts
+
+
+def check_names(options: Options, settings: Settings) -> None:
+    given = settings.permissions
+    of_flags = (options.allowed_tools, options.disallowed_tools, options.tools, options.model, options.fallback_model)
+    if (
+        any(of_flags) or given.deny or given.ask or given.allow or settings.model or settings.hooks
+    ):  # else there is nothing to look at
+        from mainspring.agent.slips import tell_of_slips
+
+        tell_of_slips(options, settings)
+
+
+def rules(options: Options, settings: Settings, cwd: str) -> tuple[Written, ...]:
+    given = settings.permissions
+    said = [
+        *[("deny", entry) for entry in given.deny],
+        *[("ask", entry) for entry in given.ask],
+        *[("allow", entry) for entry in given.allow],
+    ]
+    from_settings = [Written(kind, entry.text, NAMES[entry.origin.source], base(entry, cwd)) for kind, entry in said]
+    from_flags = [Written("deny", text, "flag", cwd) for text in options.disallowed_tools]
+    if not given.managed_only:
+        from_flags += [Written("allow", text, "flag", cwd) for text in options.allowed_tools]
+    written = (*from_settings, *from_sandbox(settings, cwd), *from_flags)
+    if settings.sandbox.managed_domains_only:
+        return tuple([rule for rule in written if not opens_web(rule)])
+    return written
+
+
+def opens_web(rule: Written) -> bool:
+    """Whether it lets somebody but the administrator choose what can be reached."""
+    return rule.behavior == "allow" and rule.text.lstrip().startswith("WebFetch") and rule.source != "administrator"
+
+
+def from_sandbox(settings: Settings, cwd: str) -> list[Written]:
+    """What the sandbox keeps from commands is kept from tools, too."""
+    given = settings.sandbox
+    said = [
+        *[(f"WebFetch(domain:{entry.text})", entry) for entry in given.denied_domains],
+        *[(f"Read({pattern(entry, cwd)})", entry) for entry in given.unreadable],
+        *[(f"Edit({pattern(entry, cwd)})", entry) for entry in given.read_only],
+    ]
+    return [Written("deny", rule, NAMES[entry.origin.source], base(entry, cwd)) for rule, entry in said]
+
+
+def pattern(entry: Entry, cwd: str) -> str:
+    """A path of `sandbox.filesystem` in the words of a rule, where `/path` would be relative."""
+    path = entry.text.replace("(", "\\(").replace(")", "\\)")
+    if path.startswith("~"):
+        return path
+    return f"//{path.lstrip('/')}" if path.startswith("/") else f"/{base(entry, cwd)}/{path.removeprefix('./')}"
+
+
+def sandbox_paths(entries: tuple[Entry, ...], cwd: str, home: str) -> tuple[str, ...]:
+    """Absolute ones. A relative one is meant from the folder of its settings file, or from the working folder; what
+    a pattern matches is looked up now."""
+    import glob
+
+    found: list[str] = []
+    for entry in entries:
+        path = os.path.join(base(entry, cwd), expanded(entry.text, home))  # noqa: PTH118  # pathlib takes 8 ms
+        found += glob.glob(path, recursive=True, include_hidden=True) if glob.has_magic(path) else [path]  # noqa: PTH207
+    return tuple(dict.fromkeys([os.path.normpath(path) for path in found]))
+
+
+def base(entry: Entry, cwd: str) -> str:
+    """What `/path` in a rule is relative to: for files of the user's side, the folder of the file."""
+    if entry.origin.source in (Source.USER, Source.ADMINISTRATOR) and entry.origin.place.startswith("/"):
+        return entry.origin.place.rpartition("/")[0] or "/"
+    return cwd
+
+
+def folders(options: Options, settings: Settings, cwd: str, home: str) -> tuple[str, ...]:
+    """Those that were added to the working folder."""
+    named = [real(folder, cwd, home) for folder in options.add_dir]
+    listed = [spelled(entry.text, cwd, home) for entry in settings.permissions.directories]
+    out = leading_out(listed, (cwd, *named))
+    return tuple(dict.fromkeys([*named, *[os.path.realpath(path) for path in listed if path not in out]]))
+
+
+def leading_out(paths: Iterable[str], tops: tuple[str, ...]) -> dict[str, str]:
+    """Those that lie in a working folder by their names, and elsewhere in truth, with where that is. A command in the
+    sandbox can have put a link in their place, in this session or an earlier one."""
+    known = [name for top in tops for name in (top, os.path.realpath(top))]
+    out: dict[str, str] = {}
+    for path in sorted(paths):  # a folder before what is in it
+        name, found = os.path.normpath(path), os.path.realpath(path)
+        if any(within(name, top) for top in known) and not any(within(found, top) for top in known):
+            out[path] = found
+        else:
+            known += [name, found]
+    return out
+
+
+def left_out(origin: str, key: str, text: str, found: str) -> str:
+    return (
+        f"{origin}: '{key}' has '{text}', which is a link to '{found}' now. It is left out, because a command may have "
+        "made the link: name that folder itself, if you mean it"
+    )
+
+
+def check_folders(options: Options, settings: Settings, cwd: str, home: str) -> None:
+    """One that is not there gives nobody any right, but somebody meant another: who names it now is told so at once."""
+    for folder in options.add_dir:
+        if not os.path.isdir(real(folder, cwd, home)):  # noqa: PTH112  # pathlib takes 8 ms
+            raise StartError(f"'--add-dir {folder}': there is no such folder")
+    entries = settings.permissions.directories
+    named = [real(folder, cwd, home) for folder in options.add_dir]
+    out = leading_out([spelled(entry.text, cwd, home) for entry in entries], (cwd, *named))
+    for entry in entries:
+        if found := out.get(spelled(entry.text, cwd, home)):
+            options.tell(left_out(entry.origin.place, "permissions.additionalDirectories", entry.text, found))
+        elif not os.path.isdir(real(entry.text, cwd, home)):  # noqa: PTH112
+            options.tell(
+                f"{entry.origin.place}: 'permissions.additionalDirectories' has '{entry.text}', and there is no such "
+                "folder"
+            )
+
+
+def real(folder: str, cwd: str, home: str) -> str:
+    return os.path.realpath(spelled(folder, cwd, home))
+
+
+def spelled(folder: str, cwd: str, home: str) -> str:
+    return os.path.join(cwd, expanded(folder, home))  # noqa: PTH118
+
+
+def expanded(folder: str, home: str | None = None) -> str:
+    """`home`: the user's, in the session's environment; None: of this process."""
+    return from_home(folder, users_folder({}) if home is None else home)
+
+
+def mode(options: Options, settings: Settings, environment: Mapping[str, str]) -> str:
+    chosen = options.permission_mode or settings.permissions.default_mode or DEFAULT
+    if options.dangerously_skip_permissions:
+        chosen = BYPASS
+    if chosen == BYPASS and settings.permissions.bypass_disabled:
+        raise StartError(
+            f"'{BYPASS}' is switched off by 'permissions.disableBypassPermissionsMode': choose another mode"
+        )
+    if chosen == AUTO and settings.permissions.auto_disabled:
+        raise StartError(f"'{AUTO}' is switched off by '{settings.permissions.auto_disabled}': choose another mode")
+    if chosen == BYPASS and os.geteuid() == 0 and environment.get("IS_SANDBOX") != "1":
+        raise StartError(
+            f"'{BYPASS}' is refused for root, for whom nothing is out of reach: use another user, or set IS_SANDBOX=1 "
+            "where nothing can be harmed"
+        )
+    return chosen
+
+
+def refuse_sideloading(options: Options) -> None:
+    """By `disableSideloadFlags`. Servers within the program that drives us are no files from elsewhere."""
+    import msgspec
+
+    given = ["--agents"] if options.agents is not None else []
+    given += ["--plugin-dir"] if options.plugin_dir else []
+    for text in options.mcp_config:
+        try:
+            servers = msgspec.json.decode(text, type=dict[str, dict[str, dict[str, object]]]).get("mcpServers", {})
+            is_own = all(entry.get("type") == "sdk" for entry in servers.values())
+        except msgspec.MsgspecError:
+            is_own = False  # a file, or what cannot be read
+        given += [] if is_own else ["--mcp-config"]
+    if given:
+        raise StartError(f"'{given[0]}' is switched off by 'disableSideloadFlags': leave it out")
+
+
+def taken_away(options: Options, settings: Settings) -> set[str]:
+    """Tools that the model is not even told of: denied as a whole (N-10)."""
+    denied = [*options.disallowed_tools, *[entry.text for entry in settings.permissions.deny]]
+    bare = [rule.removesuffix("()").removesuffix("(*)") for rule in denied]
+    return {"Agent" if rule == "Task" else rule for rule in bare if "(" not in rule and "*" not in rule}

@@ -1,0 +1,408 @@
+"""Which run comes next, and how a prompt becomes one: the queue, interrupts, reports of subagents in the background.
+
+One task, which never runs ahead of the reader: it goes on when every update so far has been taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from mainspring.agent.prompts import Prompt, QueuedPrompt, text_prompt, with_data
+from mainspring.agent.updates import (
+    AnyUpdate,
+    Idle,
+    PromptAnswered,
+    PromptBlocked,
+    PromptExpanded,
+    PromptReturned,
+    RunBroken,
+    RunStarted,
+    State,
+    StateChanged,
+    UpdateStream,
+)
+from mainspring.core.errors import MainspringError, UsageError
+from mainspring.core.messages import Origin, Text, User
+from mainspring.core.value import Bundle
+from mainspring.engine.endings import end_all
+from mainspring.engine.prompts import Blocked, Heard
+from mainspring.engine.run import Run
+from mainspring.engine.wishes import token_budget
+from mainspring.hooks.points import Point
+
+if TYPE_CHECKING:
+    from mainspring.agent.world import World
+    from mainspring.engine.shared import Command
+
+T = TypeVar("T")
+
+
+class LocalCommand(Bundle):
+    """A slash command that needs no model."""
+
+    answer: Callable[[], Awaitable[str]]
+    starts_anew: bool = False  # it puts another conversation in the place of this one
+
+
+class Interrupted(Bundle):
+    """What an interrupt met."""
+
+    met: bool  # a run was under way, or about to begin
+    queued: tuple[str, ...] = ()  # ids of prompts that still wait
+
+
+class RunLoop:
+    def __init__(
+        self, world: Callable[[], World], updates: UpdateStream, commands: dict[str, LocalCommand], *, deltas: bool
+    ) -> None:
+        """`world`: as it is now. `commands`: slash commands that are answered without the model, by name."""
+        self._current, self._updates, self._commands, self._deltas = world, updates, commands, deltas
+        self._queue: deque[QueuedPrompt] = deque()
+        self._sent: set[str] = set()  # ids of steering prompts that may go out by themselves
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._run: Run | None = None
+        self._run_left: asyncio.Future[None] | None = None  # somebody waits for its end
+        self._stoppable: asyncio.Future[Any] | None = None  # what an interrupt ends before there is a run
+        self._number = 0  # of the run under way, or of the last one
+        self._unwanted = 0  # the number of a run that is to end as soon as it begins
+        self.under_way = False  # from its start until its result
+        self._hold_reports = self._finishing = self._paused = False
+        self._told_idle = -1  # subagents that the last `Idle` told of; -1: something has happened since
+        self._in_use = 0  # what `finish` waits for
+        self._open_questions = 0
+        self.state: State = "idle"
+
+    @property
+    def _world(self) -> World:
+        return self._current()
+
+    # --- what waits ---
+
+    async def submit(self, prompt: Prompt) -> QueuedPrompt:
+        if self._finishing:
+            raise UsageError("this session takes no more prompts: it was finished, or closed")
+        self.release()
+        if prompt.delivery == "steer" and self._can_steer(prompt):
+            command = await self._world.session.submit(prompt.text)
+            self._sent.add(command.id)
+            self._news.set()
+            return QueuedPrompt(command.id, prompt)
+        return self.enqueue(prompt)
+
+    def enqueue(self, prompt: Prompt) -> QueuedPrompt:
+        self.release()
+        queued = QueuedPrompt(prompt.id or self._world.session.deps.new_id(), prompt)
+        self._queue.append(queued)
+        self._news.set()
+        return queued
+
+    def _can_steer(self, prompt: Prompt) -> bool:
+        """Nothing in it must be expanded, no hook wants to see it, and nothing waits before it."""
+        if self._queue or (self._run is None and not self._steering()):
+            return False
+        text, hooks = prompt.text, self._world.hands.hooks
+        asked = hooks.any_at(Point.USER_PROMPT_SUBMIT)
+        return not asked and "@" not in text and not text.startswith("/") and token_budget(text) is None
+
+    def _steering(self) -> list[Command]:
+        return [one for one in self._world.session.shared.inbox.waiting() if one.origin is Origin.PROMPT]
+
+    @property
+    def queued(self) -> tuple[QueuedPrompt, ...]:
+        steering = [QueuedPrompt(one.id, text_prompt(one.text), one.id not in self._sent) for one in self._steering()]
+        return (*steering, *self._queue)
+
+    async def withdraw(self, id: str) -> Prompt | None:
+        """None: it is on its way to the model, or nobody knows it."""
+        for one in self._queue:
+            if one.id == id:
+                self._queue.remove(one)
+                return one.prompt
+        for command in self._steering():
+            if command.id == id and await self._world.session.withdraw(command):
+                return text_prompt(command.text)
+        return None
+
+    def release(self) -> None:
+        """Send what was restored, and let reports of subagents go on."""
+        self._sent |= {one.id for one in self._steering()}
+        self._hold_reports = False
+        self._news.set()
+
+    def finish(self) -> None:
+        """No more prompts: the updates end when the queue, the reports and the open calls are done."""
+        self._finishing = True
+        self._news.set()
+
+    def abandon(self) -> None:
+        """No more prompts, and what waits is dropped: the run under way is interrupted, and its result is the end."""
+        self._queue.clear()
+        self._sent.clear()
+        self._finishing = True
+        self.interrupt(hold_reports=True)
+
+    @contextmanager
+    def in_use(self) -> Generator[None]:
+        """`finish` waits for the end of this block."""
+        self._in_use += 1
+        try:
+            yield
+        finally:
+            self._in_use -= 1
+            self._news.set()
+
+    def interrupt_target(self) -> int | None:
+        """The run that an interrupt which comes now is about: the one under way, or the one that is about to begin."""
+        if self.under_way:
+            return self._number
+        return self._number + 1 if self._queue else None
+
+    def interrupt(self, target: int | None = None, *, hold_reports: bool = False) -> Interrupted:
+        """The run under way, wherever it is, or the next one that waits. Never waits itself."""
+        target = self.interrupt_target() if target is None else target
+        self._hold_reports = self._hold_reports or hold_reports
+        runs = target == self._number and self.under_way
+        begins = target is not None and target > self._number
+        if runs or begins:
+            self._unwanted = target or 0
+        if runs:
+            self._stop_run()
+        self._news.set()
+        return Interrupted(runs or begins, tuple([one.id for one in self._queue]))
+
+    def _stop_run(self) -> None:
+        if self._run is not None:
+            if self._run.begun:
+                self._run.interrupt()
+            else:
+                self._updates.leave_run()
+        elif self._stoppable is not None:
+            self._stoppable.cancel()
+
+    # --- the work ---
+
+    def begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._updates.push(RunBroken(error if isinstance(error, Exception) else RuntimeError(repr(error))))
+        self._updates.close()
+
+    async def close(self) -> None:
+        """Ends the run under way, with all that it started."""
+        self._finishing = True
+        if self._task is not None:
+            await end_all([self._task])
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """No run begins within this block."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+            self._news.set()
+
+    async def leave_run(self) -> None:
+        """Return when the run whose result was told is over."""
+        while self._run is not None:
+            self._run_left = asyncio.get_running_loop().create_future()
+            await self._run_left
+
+    async def _work(self) -> None:
+        """Until nothing more can come."""
+        while True:
+            self._news.clear()
+            await self._updates.caught_up()
+            if self._paused:
+                await self._news.wait()
+            elif self._queue:
+                await self._turn(self._prompted(self._queue.popleft()))
+            elif self._goes_on():
+                await self._turn(self._continued())
+            elif self._waits_for_reports():
+                self._rest(self._world.agents.away)
+                await self._something()
+            else:
+                self._enter("idle")
+                if self._finishing and not self._in_use:
+                    return
+                self._rest(0)
+                await self._something()
+
+    def _rest(self, background: int) -> None:
+        """Told once, as long as nothing else happens."""
+        if self._told_idle != background:
+            self._told_idle = background
+            self._updates.push(Idle(background))
+
+    def _goes_on(self) -> bool:
+        """By itself: a steering prompt was not taken by the run that it was for, or a subagent has reported."""
+        waiting = self._world.session.shared.inbox.waiting()
+        if any(one.origin is Origin.PROMPT for one in waiting):
+            return any(one.id in self._sent for one in waiting)
+        return bool(waiting) and not self._hold_reports and self._world.agents.turns_left > 0
+
+    @property
+    def has_more(self) -> bool:
+        """Subagents in the background still work, or have reported: another run will follow by itself."""
+        return not self._hold_reports and self._world.has_more
+
+    def _waits_for_reports(self) -> bool:
+        agents = self._world.agents
+        return agents.away > 0 and agents.turns_left > 0 and not self._hold_reports
+
+    async def _something(self) -> None:
+        """A prompt, a call, or something of a subagent in the background."""
+        hopes: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._news.wait())]
+        if self._world.agents.away and not self._hold_reports:
+            hopes.append(asyncio.ensure_future(self._world.wait_for_more()))
+        try:
+            await asyncio.wait(hopes, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for hope in hopes:
+                hope.cancel()
+
+    async def _turn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._number, self.under_way, self._told_idle = self._number + 1, True, -1
+        self._enter("requires_action" if self._open_questions else "running")
+        try:
+            await work
+        finally:
+            self.under_way = False
+
+    @property
+    def _is_unwanted(self) -> bool:
+        return self._unwanted == self._number
+
+    async def _prompted(self, queued: QueuedPrompt) -> None:
+        prompt, deps = queued.prompt, self._world.session.deps
+        local = None if prompt.literal else self._commands.get(prompt.text.strip())
+        message = User(with_data(prompt.content, prompt.data), id=queued.id, at=deps.now())
+        if local is not None and local.starts_anew:
+            await self._answered_anew(local, prompt, message)
+            return
+        await self._open(RunStarted("prompt", prompt, message))
+        if self._is_unwanted:
+            self._end(PromptReturned(prompt))
+        elif local is not None:
+            self._end(PromptAnswered(await local.answer()))
+        else:
+            await self._expanded(prompt, message)
+
+    async def _answered_anew(self, local: LocalCommand, prompt: Prompt, message: User) -> None:
+        """`/clear`: its run goes on in the new conversation, if there is one."""
+        before = self._world
+        answer = await local.answer()
+        started = RunStarted("prompt", prompt, message) if self._world is before else RunStarted("prompt")
+        await self._open(started)
+        self._end(PromptAnswered(answer))
+
+    async def _expanded(self, prompt: Prompt, message: User) -> None:
+        meant, read, wish = self._meaning(prompt, message)
+        heard = await self._unless_interrupted(self._world.prompts.said(meant, read))
+        if heard is None or self._is_unwanted:
+            self._end(PromptReturned(prompt))
+        elif isinstance(heard, Blocked):
+            self._end(PromptBlocked(heard.reason))
+        else:
+            self._tell_of_mentions(read, heard)
+            await self._follow(self._world.run(wish, heard, deltas=self._deltas), prompt)
+
+    def _meaning(self, prompt: Prompt, message: User) -> tuple[User, str, str]:
+        """What goes to the model; what of it is read for mentions; and what for `/compact` and `+500k`. A skill or a
+        custom command stands for its text; a slash command that nobody knows is text."""
+        if prompt.literal:
+            return message, "", ""
+        from mainspring.agent.said import stands_for
+
+        body = stands_for(prompt.text, self._world)
+        if body is None:
+            return message, prompt.text, prompt.text
+        rest = tuple([part for part in prompt.content if not isinstance(part, Text)])
+        return replace(message, content=with_data((Text(body), *rest), prompt.data)), body, ""
+
+    def _tell_of_mentions(self, text: str, heard: tuple[User, ...]) -> None:
+        attached = heard.attached if isinstance(heard, Heard) else ()
+        missing: tuple[str, ...] = ()
+        if "@" in text:
+            from mainspring.context.includes import absent
+
+            missing = absent(text, self._world.about.cwd)
+        if attached or missing:
+            self._updates.push(PromptExpanded(attached, missing))
+
+    async def _continued(self) -> None:
+        wanted = bool(self._steering())
+        await self._open(RunStarted("queue" if wanted else "report"))
+        if self._is_unwanted:
+            self._end(PromptReturned(None))
+        else:
+            await self._follow(self._world.go_on(deltas=self._deltas, anew=wanted), None)
+
+    async def _open(self, started: RunStarted) -> None:
+        await self._unless_interrupted(self._world.settle())  # tools of MCP servers that have come meanwhile
+        self._updates.push(started)
+        await self._updates.caught_up()
+
+    async def _unless_interrupted(self, work: Coroutine[Any, Any, T]) -> T | None:
+        self._stoppable = task = asyncio.ensure_future(work)
+        if self._is_unwanted:
+            task.cancel()
+        try:
+            await asyncio.wait({task})
+            return None if task.cancelled() else task.result()
+        finally:
+            task.cancel()
+            self._stoppable = None
+
+    async def _follow(self, run: Run, prompt: Prompt | None) -> None:
+        self._run = run
+        try:
+            async with run:
+                await self._updates.follow(run)
+            if not run.begun:
+                self._end(PromptReturned(prompt))
+        except (MainspringError, OSError) as error:  # the journal failed, or we did: nothing may go on (law 3)
+            self._sent.clear()
+            self._hold_reports = True
+            self._end(RunBroken(error))
+        finally:
+            self._run = None
+            if self._run_left is not None and not self._run_left.done():
+                self._run_left.set_result(None)
+
+    def _end(self, update: AnyUpdate) -> None:
+        self.under_way = False
+        self._updates.push(update)
+
+    # --- the state ---
+
+    def ended(self, turns: int) -> None:
+        """The reader has the result of the run."""
+        self.under_way = False
+        self._world.agents.took(turns)
+
+    def asks(self, more: int) -> None:
+        """A question is put to the host, or answered: 1 and -1."""
+        self._open_questions += more
+        if self._open_questions and more > 0:
+            self._enter("requires_action")
+        elif not self._open_questions and self.state == "requires_action":
+            self._enter("running")
+        self._news.set()
+
+    def _enter(self, state: State) -> None:
+        if state != self.state:
+            self.state = state
+            self._updates.push(StateChanged(state))

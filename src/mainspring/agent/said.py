@@ -1,0 +1,124 @@
+"""What somebody says may stand for more: `/name words` for a skill, a command or a prompt of an MCP server, `@path` for
+a file, `@server:uri` for a resource. For every door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mainspring.agent.harmless import harmless
+from mainspring.core.errors import ToolError
+from mainspring.core.messages import User
+from mainspring.core.view import view
+from mainspring.engine.prompts import Attached, Heard
+from mainspring.engine.wishes import compaction
+
+if TYPE_CHECKING:
+    from mainspring.agent.mcp import Wired
+    from mainspring.agent.mcp_wiring import NoServers
+    from mainspring.agent.world import World
+    from mainspring.context.named import Medium, Verdict
+    from mainspring.context.slash import Entry, Slash
+    from mainspring.context.surroundings import Surroundings
+    from mainspring.engine.prompts import Attach
+    from mainspring.engine.session import Session
+    from mainspring.tools.gate import Gate
+
+Skill = Callable[[str, str], str]
+
+
+def stands_for(said: str, world: World) -> str | None:
+    """The prompt that it stands for; None: it is what it is, or nobody knows the word."""
+    if not said.startswith("/") or compaction(said) is not None:
+        return None
+    word, words = (*said.split(None, 1), "")[:2]
+    try:
+        return world.skill(word[1:], words.strip())
+    except ToolError:
+        return None
+
+
+def skill_of(found: Surroundings, servers: Wired | NoServers | None = None) -> Skill:
+    """The text of a skill or a command, by its name; it raises `ToolError`. A prompt of a server stands for itself:
+    what it says is fetched, and goes along (`attaching`)."""
+
+    def text(name: str, arguments: str) -> str:
+        if servers is not None and servers.knows(name, arguments):
+            return f"/{name} {arguments}".rstrip()
+        return known(found).text(name, arguments)
+
+    return text
+
+
+def known(found: Surroundings) -> Slash:
+    """All words with a slash but our own. What was left out of them is told, once."""
+    slash = found.slash
+    for problem in slash.news():
+        found.tell(problem)
+    return slash
+
+
+def others(found: Surroundings, own: tuple[str, ...]) -> tuple[Entry, ...]:
+    """Those that none of our own words hides."""
+    if not found.has_words:  # as with most: nothing is loaded for them
+        return ()
+    return tuple([entry for entry in known(found).entries() if entry.name not in own])
+
+
+def skill_names(found: Surroundings) -> tuple[str, ...]:
+    """Of those that the model is told of."""
+    return tuple(found.skills.told) if found.has_skills else ()
+
+
+def attaching(
+    found: Surroundings, gate: Gate, session: Session, cwd: str, servers: Wired | NoServers | None = None
+) -> Attach:
+    """Brings the files that a prompt names, by the rules for `Read` as they are then; and what it names of MCP servers.
+    What the view holds already is not sent a second time. Raises `ToolError` where a server does not bring the prompt
+    that was chosen."""
+
+    async def may(path: str) -> Verdict:
+        from mainspring.permissions.policy import Asked
+
+        verdict = await gate.verdict(Asked("Read", {"file_path": path}, cwd), session.shared.policy)
+        return verdict.decision
+
+    async def may_of(server: str, uri: str) -> bool:
+        """Whoever names it wants it read; but a rule that is against it holds."""
+        from mainspring.permissions.policy import Asked
+
+        asked = Asked("ReadMcpResourceTool", {"server": server, "uri": uri}, cwd)
+        verdict = await gate.verdict(asked, session.shared.policy)
+        return verdict.decision == "allow" or not verdict.rule
+
+    async def attach(text: str) -> Heard:
+        if compaction(text) is not None:
+            return Heard()
+        of_servers = await servers.brought(text, may_of) if servers is not None else ()
+        brought = await found.named(text, may, medium_of)
+        if not brought and not of_servers:
+            return Heard()
+        from mainspring.context.attachments import missing
+
+        seen = view(session.state.history, session.state.edits)
+        there = [message.content for message in seen if isinstance(message, User)]
+        files = missing([one.attachment for one in brought], seen, found.nonce)
+        told = [Attached(one.path.asked, one.what, one.why_not) for one in brought]
+        return Heard((*[one for one in of_servers if one.content not in there], *files), tuple(told))
+
+    return attach
+
+
+def medium_of(fd: int, name: str) -> Medium | None:
+    from mainspring.agent.pictured import medium_in  # most files are text, and most prompts name none
+
+    return medium_in(fd, name)
+
+
+def lines_of_attached(attached: tuple[Attached, ...]) -> list[str]:
+    """A line for each `@name` of a prompt: for the person, and harmless."""
+    return [" ".join(harmless(told(one)).split()) for one in attached]
+
+
+def told(one: Attached) -> str:
+    return f"not attached: {one.name} ({one.why_not})" if one.why_not else f"+ {one.name}, {one.what}"

@@ -1,0 +1,286 @@
+"""The sandbox of a session of the command: what is wanted, whether it can be had, and what it lets through.
+
+Nothing of it is loaded before it is needed: when the first command is run, or when somebody wants to know the level.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TYPE_CHECKING
+
+from mainspring.agent.options import StartError, log
+from mainspring.core.errors import UsageError
+from mainspring.core.value import Bundle
+from mainspring.settings.values import Sandbox as Wanted
+
+if TYPE_CHECKING:
+    from mainspring.permissions.policy import Policy
+    from mainspring.processes.child import Job, Walls
+    from mainspring.processes.proxy_namespace import Network
+    from mainspring.processes.sandbox import Level, Standing, Walled, Way
+
+TOLD = "sandbox-told"  # in our home: why there is no sandbox was said
+# Of the command that this task runs, or ran last: others may run beside it, each in a task of its own.
+
+
+class Ground(Bundle):
+    """What a sandbox stands on."""
+
+    wanted: Wanted
+    folders: tuple[str, ...]
+    home: str | None  # ours
+    path: str  # where programs are looked for
+    policy: Callable[[], Policy]
+    unreadable: Callable[[], tuple[tuple[str, ...], bool]]  # what rules keep from being read; whether that is all
+    masked: tuple[str, ...] = ()  # never to be read by a command: where keys are, and what the settings deny
+    writable: tuple[str, ...] = ()  # beyond the folders
+    read_only: tuple[str, ...] = ()
+    tell: Callable[[str], object] = log  # hears why there is none
+
+
+class Sandboxing:
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._standing: Standing | None = None
+        self._sandbox: Walled | None = None
+        self._network: Network | None = None
+        self._way: Way | None = None
+        self._temp = ""
+        self._told = False
+        self._noted: set[str] = set()
+        self.policy = ground.policy  # the session's own, once there is one
+        self.note: Callable[[], object] | None = None  # puts the level down in the journal, with the first command
+        self._noting: object = None
+        self._hidden: tuple[tuple[str, ...], bool] | None = None
+        self._hidden_rules: tuple[str, ...] = ()
+        if is_required(ground.wanted):
+            _ = self.standing  # or nothing is begun
+
+    @property
+    def standing(self) -> Standing:
+        """What is in force. Asked for the first time, it may take a moment."""
+        if self._standing is None:
+            from mainspring.processes.sandbox import Answer, Kind, Level, settle
+            from mainspring.processes.sandbox_probe import probe
+            from mainspring.sessions.places import make_folder
+
+            ground, wanted = self._ground, self._ground.wanted
+            level = level_of(wanted)
+            answer = Answer(None)
+            if level is not Level.OFF:
+                home = ground.home or "/"  # where nobody can write, another folder is taken
+                with suppress(OSError):
+                    make_folder(home)  # on a fresh machine nobody has made it yet
+                # Landlock keeps files at the top of a repository from being made: better than nothing, if asked for.
+                kinds = tuple(Kind) if level is Level.REQUIRED else (Kind.BUBBLEWRAP,)
+                answer = probe(home, path=ground.path, outside=ground.folders, kinds=kinds)
+            try:
+                self._standing = settle(level, answer)
+            except UsageError as error:
+                raise StartError(str(error)) from None
+        return self._standing
+
+    @property
+    def in_force(self) -> bool:
+        return self.standing.program is not None
+
+    @property
+    def auto_allow(self) -> bool:
+        return self._ground.wanted.auto_allow
+
+    @property
+    def words(self) -> str:
+        return self.standing.words
+
+    async def open(self) -> None:
+        """The way to the network, for those who listed domains; the others have none in there."""
+        if not self._ground.wanted.domains or self.standing.level != "bubblewrap":  # landlock has no way to a proxy
+            return
+        from mainspring.processes.proxy_connect import Proxy
+        from mainspring.processes.proxy_namespace import Network
+        from mainspring.web.reach import proxy_gate
+
+        gate = proxy_gate(self.policy, self._ground.wanted.domains)
+        self._network = Network(Proxy(gate), outside=self._ground.folders)
+        self._way = await self._network.__aenter__()
+
+    def walls(self, command: str, leave: bool) -> Walls:  # a callback
+        """What a command may reach; `leave`: it asks for everything."""
+        from mainspring.processes.child import Walls
+
+        if self.note is not None:
+            self._noting, self.note = self.note(), None
+
+        if self.standing.level != "bubblewrap":
+            self._tell()
+        return self._walls(command, leave) if self.in_force else Walls.NONE
+
+    def _walls(self, command: str, leave: bool) -> Walls:  # as it is asked
+        from mainspring.tools.shell_walls import Excluded, walls_of
+
+        wanted = self._ground.wanted
+        return walls_of(Excluded(wanted.excluded, wanted.may_be_left))(command, leave)
+
+    def hides_denied(self, command: str, leave: bool) -> bool:  # a callback
+        """Whether a command finds none of the files that rules keep from being read."""
+        if leave or not self.in_force:
+            return False
+        from mainspring.processes.child import Walls
+
+        # A rule that came later is not among those that the sandbox was made with.
+        complete = self._unreadable()[1] and self._hidden_rules == _reading_rules(self.policy())
+        return complete and self._walls(command, leave) is not Walls.NONE
+
+    def around(self, job: Job) -> AbstractContextManager[Job]:
+        if not self.in_force:
+            return nullcontext(job)
+        if self._sandbox is None:
+            try:
+                self._sandbox = self._build()
+            except OSError as error:
+                raise refused(error) from None
+        return self._sandbox.around(job)
+
+    def notes(self, said: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of a command that were not told before in this session."""
+        new = tuple(dict.fromkeys([note for note in said if note not in self._noted]))
+        self._noted.update(new)
+        return new
+
+    async def close(self) -> None:
+        if self._sandbox is not None:
+            self._sandbox.close()
+        if self._network is not None:
+            await self._network.__aexit__(None, None, None)
+        if self._temp:
+            import shutil
+
+            shutil.rmtree(self._temp, ignore_errors=True)
+            with suppress(OSError):  # other sessions are in there, or it is the system's
+                os.rmdir(os.path.dirname(self._temp))  # noqa: PTH106, PTH120  # pathlib takes 8 ms to load
+
+    def _build(self) -> Walled:
+        from mainspring.processes.sandbox import Rooms, build
+
+        ground = self._ground
+        state = self._state_folder()
+        temp = f"{self._own_folder()}/tmp"  # noqa: S108  # in a folder of our own
+        os.makedirs(temp, 0o700, exist_ok=True)  # noqa: PTH103
+        denied = (*ground.masked, *self._unreadable()[0])
+        shared = os.path.dirname(self._own_folder())  # noqa: PTH120  # as above
+        kept = tuple([path for path in (ground.home, os.environ.get("HOME"), shared) if path])
+        rooms = Rooms(
+            ground.folders,
+            temp,
+            state,
+            writable=ground.writable,
+            denied=denied,
+            kept=kept,
+            read_only=ground.read_only,
+        )
+        return build(self.standing, rooms, way=self._way)
+
+    def _state_folder(self) -> str:
+        """In our home; where that cannot be written (read-only, full), in the system's temporary folder, which is told.
+        Without either no command runs: it would run without its sandbox."""
+        home = self._ground.home
+        if home is None:
+            return checked_folder(f"{self._own_folder()}/sandbox")
+        try:
+            return checked_folder(f"{home}/sandbox")
+        except OSError as error:
+            state = self._shared_folder()
+            self._ground.tell(f"'{home}' cannot be written ({error.strerror}): the sandbox uses '{state}' instead")
+            return state
+
+    def _shared_folder(self) -> str:
+        """One for all sessions of this user, which share its locks; if somebody else took its name, one of our own."""
+        shared = os.path.dirname(self._own_folder())  # noqa: PTH120  # pathlib takes 8 ms to load
+        return checked_folder(f"{shared if is_of_user(shared) else self._own_folder()}/sandbox")
+
+    def _unreadable(self) -> tuple[tuple[str, ...], bool]:
+        """Looked for once: a session has one sandbox."""
+        if self._hidden is None:
+            self._hidden = self._ground.unreadable()
+            self._hidden_rules = _reading_rules(self._ground.policy())
+        return self._hidden
+
+    def _own_folder(self) -> str:
+        """Of this session. All of a user are in one folder, which hooks find in '/tmp' and cannot change."""
+        if not self._temp:
+            import tempfile
+
+            temp = tempfile.gettempdir()
+            if temp in self._ground.folders:  # Python's last resort: a command could replace it there
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS), "/tmp")  # noqa: S108
+            shared = f"{temp}/mainspring-{os.getuid()}"
+            with suppress(OSError):
+                os.mkdir(shared, 0o700)  # noqa: PTH102
+            self._temp = tempfile.mkdtemp(prefix="mainspring-", dir=shared if is_of_user(shared) else temp)
+        return self._temp
+
+    def _tell(self) -> None:
+        """Once for each home and reason: whoever has read it need not read it every day."""
+        standing, home = self.standing, self._ground.home
+        if self._told or standing.wanted == "off":
+            return
+        self._told = True
+        if home is not None:
+            with suppress(OSError), open(f"{home}/{TOLD}", encoding="utf-8") as file:  # noqa: PTH123
+                if file.read(4_096) == standing.reason:
+                    return
+            with suppress(OSError):
+                fd = os.open(f"{home}/{TOLD}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+                with os.fdopen(fd, "w", encoding="utf-8") as file:
+                    file.write(standing.reason)
+        how = "in a lower sandbox (landlock)" if standing.program else "without a sandbox"
+        self._ground.tell(f"commands run {how}: {standing.reason}")
+
+
+def checked_folder(path: str) -> str:
+    """It, made if it is missing. Raises `OSError` where nothing can be made in it."""
+    import tempfile
+
+    os.makedirs(path, 0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
+    os.rmdir(tempfile.mkdtemp(dir=path))  # noqa: PTH106
+    return path
+
+
+def is_of_user(folder: str) -> bool:
+    """A folder that only this user can open: in a temporary folder anybody may have taken its name."""
+    with suppress(OSError):
+        found = os.lstat(folder)
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return False
+
+
+def refused(error: OSError) -> UsageError:
+    from mainspring.processes.bubblewrap import SandboxError
+
+    return SandboxError(
+        f"the sandbox has no folder that it can write ({error.strerror}: '{error.filename}'), so no command is run. "
+        "Free some space, set TMPDIR to a folder that you can write, or switch the sandbox off in your settings"
+    )
+
+
+def is_required(wanted: Wanted) -> bool:
+    """Also where paths are denied to commands: nothing else keeps a command from them."""
+    return wanted.required or (wanted.enabled is not False and bool(wanted.unreadable or wanted.read_only))
+
+
+def level_of(wanted: Wanted) -> Level:
+    from mainspring.processes.sandbox import Level
+
+    if is_required(wanted):
+        return Level.REQUIRED
+    return Level.OFF if wanted.enabled is False else Level.ON
+
+
+def _reading_rules(policy: Policy) -> tuple[str, ...]:
+    from mainspring.permissions.sorted_rules import sort
+
+    return tuple([rule.text for rule in sort(policy.rules).reading])

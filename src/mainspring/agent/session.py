@@ -1,0 +1,374 @@
+"""One agent session behind every front end: prompts in, updates out, and everything that can be asked of it between.
+
+    session = open_session(resolve_config(options, environment), host)
+    await session.start()
+    await session.submit("Fix the failing test")
+    session.finish()
+    async for update in session.updates():
+        ...
+    await session.close()
+
+It keeps its identity over clear, resume, rewind and reload; what changes is one private bundle (`World`), which is
+complete when it is made. Nothing runs before the updates are read. The host is called only when the reader has taken
+every earlier update, and no method here waits for the reader: a program may read and call in one task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec.structs import replace
+
+from mainspring.agent.options import Options, StartError
+from mainspring.agent.parts import Parts, open_journal
+from mainspring.agent.prompts import Prompt, QueuedPrompt, text_prompt
+from mainspring.agent.run_loop import Interrupted, LocalCommand, RunLoop
+from mainspring.agent.updates import (
+    AnyUpdate,
+    Notice,
+    SessionReset,
+    State,
+    TaskChanged,
+    UpdateStream,
+)
+from mainspring.agent.usage import OBSERVED, UsageMeter
+from mainspring.agent.world import Outside, World, begin
+from mainspring.core.errors import UsageError
+from mainspring.core.updates import Result
+from mainspring.engine.endings import to_its_end
+
+if TYPE_CHECKING:
+    from mainspring.agent.asking import HostQuestions
+    from mainspring.agent.host import Host
+    from mainspring.agent.permission_updates import PermissionUpdates
+    from mainspring.agent.sessions import Opened
+    from mainspring.core.models import Model
+    from mainspring.engine.ledger import Ledger
+    from mainspring.tools.background import Running
+    from mainspring.tools.mcp.servers import Servers
+
+Prepare = Callable[[Options], Parts]
+Why = Literal["clear", "resume", "rewind", "reload"]
+
+
+class AgentSession:
+    def __init__(  # noqa: PLR0913  # what it is made of
+        self,
+        parts: Parts,
+        host: Host | None,
+        prepare: Prepare,
+        *,
+        opened: Opened | None = None,
+        deltas: bool = True,
+        suggest: Callable[[str], object] | None = None,
+        mirror: Callable[[str, bytes], None] | None = None,
+        released: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`host` is None where nobody can be asked. `prepare` makes the parts of the next conversation. `suggest` hears
+        what the person may say next; `mirror` gets each line of the session's file. `released`: nothing of a
+        conversation is needed any more."""
+        self.parts, self.host = parts, host
+        self._prepare, self._suggest = prepare, suggest
+        self._mirror, self._released = mirror, released
+        self._updates = UpdateStream(self._begin, self._observe, OBSERVED | {Result})
+        self._runs = RunLoop(lambda: self.world, self._updates, self._commands(), deltas=deltas)
+        self._closing: asyncio.Task[None] | None = None
+        self._hooks_watched = False
+        self._may_bypass = parts.mode == "bypassPermissions"
+        self._questions: HostQuestions | None = None
+        self._permissions: PermissionUpdates | None = None
+        self._take(parts, opened or open_journal(parts, mirror), "startup")
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Sandbox, MCP servers, reports of subagents that were lost. Before the first prompt."""
+        await self.world.open()
+
+    async def close(self, reason: str = "other") -> None:
+        """Ends what is under way, with all that it started, and stores the session. Whoever is cancelled meanwhile
+        still waits for that, and so does whoever asks a second time."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close(reason))
+        await to_its_end(self._closing)
+
+    async def _close(self, reason: str) -> None:
+        try:
+            await self._runs.close()
+            await self._close_world(reason)
+        finally:
+            self._updates.close()
+
+    async def _close_world(self, reason: str) -> None:
+        try:
+            await self.world.close(reason)
+        finally:
+            if self.opened.journal is not None:
+                self.opened.journal.close()
+
+    def kill(self) -> None:
+        """All child processes, at once. For a signal handler."""
+        self.parts.kit.kill()
+
+    def _take(self, parts: Parts, opened: Opened, source: str, ledger: Ledger | None = None) -> None:
+        self.parts, self.opened = parts, opened
+        self._permissions = None
+        self.world: World = begin(parts, opened, self._outside(parts, source), ledger)
+        session = self.world.session
+        session.shared.watch(self._updates.push)
+        self.world.kit.of_shells = self._task_changed
+        about = self.world.about
+        self.usage = UsageMeter(about.model, session.deps.now, about.spent, about.used)
+        if self._hooks_watched:
+            self.watch_hooks()
+
+    def _outside(self, parts: Parts, source: str) -> Outside:
+        host, options, asked = self.host, parts.options, None
+        if host is not None:
+            from mainspring.agent.asking import HostQuestions  # who asks nobody does not pay for it
+
+            asked = HostQuestions(host, self._updates.caught_up, self._runs.asks, self.update_permissions)
+        self._questions = asked
+        return Outside(
+            answer=asked.answer if host is not None and asked is not None and host.reach != "never" else None,
+            in_background=host is not None and host.reach == "always",
+            hooks=asked.hooks(options.host_hooks, options.tell) if asked is not None else (),
+            say=lambda words: self._updates.push(Notice(words)),
+            relay=host.call_mcp if host is not None and options.driven else None,
+            suggest=self._suggest,
+            source=source,
+        )
+
+    # --- prompts and updates ---
+
+    def updates(self) -> UpdateStream:
+        """For one reader. Ends after `close()`, or after `finish()` when all is done."""
+        return self._updates
+
+    async def submit(self, prompt: Prompt | str) -> QueuedPrompt:
+        """For the next run; a steering one goes to the run under way with its next request, and is journaled first."""
+        return await self._runs.submit(text_prompt(prompt) if isinstance(prompt, str) else prompt)
+
+    def enqueue(self, prompt: Prompt) -> QueuedPrompt:
+        """For a run of its own, behind those that wait."""
+        return self._runs.enqueue(prompt)
+
+    @property
+    def queued(self) -> tuple[QueuedPrompt, ...]:
+        return self._runs.queued
+
+    async def withdraw(self, id: str) -> Prompt | None:
+        """None: it is on its way to the model, or nobody knows it."""
+        return await self._runs.withdraw(id)
+
+    def release(self) -> None:
+        """Send what was restored, and let reports of subagents go on."""
+        self._runs.release()
+
+    def finish(self) -> None:
+        """No more prompts: the updates end when the queue, the reports and the open calls are done."""
+        self._runs.finish()
+
+    def abandon(self) -> None:
+        """No more prompts, and what waits is dropped: the run under way is interrupted, and its result is the end."""
+        self._runs.abandon()
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """`finish` waits for the end of this block."""
+        return self._runs.in_use()
+
+    def interrupt_target(self) -> int | None:
+        """The run that an interrupt which comes now is about: the one under way, or the one that is about to begin."""
+        return self._runs.interrupt_target()
+
+    def interrupt(self, target: int | None = None, *, hold_reports: bool = False) -> Interrupted:
+        """The run under way, wherever it is, or the next one that waits. Never waits itself."""
+        return self._runs.interrupt(target, hold_reports=hold_reports)
+
+    @property
+    def state(self) -> State:
+        return self._runs.state
+
+    @property
+    def has_more(self) -> bool:
+        """Subagents in the background still work, or have reported: another run will follow by itself."""
+        return self._runs.has_more
+
+    # --- what is seen of updates on their way out ---
+
+    def _begin(self) -> None:
+        self._runs.begin()
+
+    def _observe(self, update: AnyUpdate) -> None:
+        if isinstance(update, Result):
+            self._runs.ended(update.turns)
+            if self._questions is not None:
+                self._questions.forget()
+        self.usage.observe(update)
+
+    def _task_changed(self, task: Running) -> None:
+        self._updates.push(TaskChanged(task))
+
+    # --- change the session ---
+
+    async def clear(self) -> None:
+        """A new conversation under a new id. Raises `StartError`, and then nothing has changed."""
+        await self._change_to(self._next_options(), "clear")
+
+    async def resume(self, session_id: str) -> None:
+        """Raises `StartError`, and then nothing has changed."""
+        await self._change_to(self._next_options(session_id), "resume")
+
+    async def rewind_to(self, message_id: str) -> None:
+        """A fork of this conversation up to this line of its file, and with it."""
+        options = self._next_options(self.world.about.session_id)
+        options.fork_session, options.resume_session_at = True, message_id
+        await self._change_to(options, "rewind")
+
+    async def reload(self) -> None:
+        """The same conversation, with settings read anew. Raises `StartError`, and then nothing has changed."""
+        said, journal = bool(self.world.session.state.history), self.opened.journal
+        if said and (journal is None or not journal.stored):
+            raise StartError("nothing of it is stored. '/clear' begins a new one")
+        options = self._next_options(self.world.about.session_id if said else None)
+        await self._change_to(options, "reload")
+
+    def _next_options(self, session_id: str | None = None) -> Options:
+        from mainspring.agent.carry_over import options_for_next
+
+        return options_for_next(self.parts.options, session_id)
+
+    async def _change_to(self, options: Options, why: Why) -> None:
+        if self._runs.under_way:
+            raise StartError("a run is under way: interrupt it first")
+        await self._runs.leave_run()
+        parts = self._prepare(options)
+        opened = None if why == "reload" else open_journal(parts, self._mirror)  # a file can be open only once
+        with self._runs.paused():
+            await self._switch(parts, opened, why)
+
+    async def _switch(self, parts: Parts, opened: Opened | None, why: Why) -> None:
+        from mainspring.agent.carry_over import carry_over, take_along
+
+        before, carried = self.world.about.session_id, take_along(self.world, self.parts)
+        await self._close_world(why if why in ("clear", "resume") else "other")
+        self._take(parts, opened or self._opened_again(parts), "clear" if why == "clear" else "startup", carried.ledger)
+        self._released()
+        await self.world.open()
+        await carry_over(carried, self.world, parts, reloaded=why == "reload")
+        self._updates.push(SessionReset(before, self.world.about.session_id, why))
+
+    def _opened_again(self, parts: Parts) -> Opened:
+        try:
+            return open_journal(parts, self._mirror)
+        except StartError as error:  # somebody was faster, or has removed it
+            self._updates.push(Notice(f"It cannot be resumed: {error}. A new one begins.", "warning"))
+            parts.options.resume = None
+            return open_journal(parts, self._mirror)
+
+    def _commands(self) -> dict[str, LocalCommand]:
+        """Slash commands that need no model, in every front end."""
+        return {
+            "/clear": LocalCommand(self._clear_by_prompt, starts_anew=True),
+            "/context": LocalCommand(self._context),
+        }
+
+    async def _clear_by_prompt(self) -> str:
+        try:
+            parts = self._prepare(self._next_options())
+            opened = open_journal(parts, self._mirror)
+        except StartError as error:  # this one goes on
+            return f"No new conversation can begin: {error}"
+        await self._switch(parts, opened, "clear")
+        return ""
+
+    async def _context(self) -> str:
+        return self.context_text()
+
+    async def compact(self, focus: str = "") -> QueuedPrompt:
+        """Summarize the conversation now: a run of its own."""
+        return await self.submit(f"/compact {focus}".rstrip())
+
+    @property
+    def model(self) -> Model:
+        """The one that the next request goes to."""
+        return self.world.session.shared.policy.model or self.world.about.model
+
+    async def set_model(self, name: str | None) -> Model:
+        """None: the session's own. Raises `UsageError` for one that cannot be asked."""
+        from mainspring.agent.models import choose_model
+
+        session = self.world.session
+        model = choose_model(name, self.parts)
+        await session.change(replace(session.shared.policy, model=model))
+        return model or session.config.model
+
+    async def set_mode(self, mode: object) -> str:
+        """Raises `UsageError` for one that is not to be had."""
+        return await self.permissions.set_mode(mode)
+
+    async def update_permissions(self, updates: object) -> None:
+        """Rules, directories and the mode, for this session or for longer (stream-json 5.1)."""
+        await self.permissions.apply(updates)
+
+    @property
+    def permissions(self) -> PermissionUpdates:
+        if self._permissions is None:
+            from mainspring.agent.permission_updates import permission_updates
+
+            self._permissions = permission_updates(self.parts, self.world.session, may_bypass=self._may_bypass)
+        return self._permissions
+
+    async def stop_task(self, id: str) -> None:
+        """A subagent or a command in the background, if it still works."""
+        await self.world.stop(id)
+
+    async def rewind_files(self, user_message_id: str) -> dict[str, Any]:
+        """Every file that tools have changed since that prompt is what it was when it came. Raises `UsageError`."""
+        return await self.world.rewind(user_message_id)
+
+    async def rename(self, title: str) -> None:
+        """Raises `UsageError` where nothing is stored, or nothing was said yet."""
+        journal = self.opened.journal
+        if journal is None or not journal.stored:
+            raise UsageError("nothing of this session is stored")
+        journal.rename(title)
+
+    async def reconnect_mcp(self, server: str) -> None:
+        await self._mcp(server).reconnect(server)
+
+    async def enable_mcp(self, server: str, *, enabled: bool) -> None:
+        servers = self._mcp(server)
+        await (servers.reconnect(server) if enabled else servers.switch_off(server))
+
+    def _mcp(self, name: str) -> Servers:
+        if (servers := self.world.mcp) is None:
+            raise UsageError(f"there is no MCP server '{name}', nor any other")
+        return servers
+
+    # --- read ---
+
+    def mcp_status(self) -> list[dict[str, Any]]:
+        servers = self.world.mcp
+        return servers.status() if servers is not None else []
+
+    def context_usage(self) -> dict[str, Any]:
+        """What fills the model's window, as the next request would send it."""
+        from mainspring.agent.context_usage import context_usage
+
+        return context_usage(self.world)
+
+    def context_text(self) -> str:
+        from mainspring.agent.context_usage import context_text
+
+        return context_text(self.world)
+
+    def watch_hooks(self) -> None:
+        """From now on there are updates for each hook, when it is asked and when it has answered."""
+        from mainspring.agent.hook_updates import watch
+
+        self._hooks_watched = True
+        watch(self.world.hands.hooks, self._updates)

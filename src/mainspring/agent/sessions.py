@@ -1,0 +1,223 @@
+"""Which session a command goes on with, and its file. Reading one is imported only by those who take one up again."""
+# pathlib takes 8 ms to load
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from mainspring.agent.options import Options, StartError, is_uuid
+from mainspring.core.errors import UsageError
+from mainspring.core.value import Bundle
+from mainspring.sessions.journal import FileJournal, NotStored
+from mainspring.sessions.journal import Options as JournalOptions
+from mainspring.sessions.lines import Envelope
+from mainspring.sessions.places import file_of, find, folder_of
+from mainspring.settings.home import home_folder
+from mainspring.version import __version__
+
+if TYPE_CHECKING:
+    from mainspring.sessions.loaded import Loaded
+
+Mirrored = Callable[[str, bytes], None]  # a file, and lines that were written to it
+
+NOT_STORED = "nothing of this session is stored"
+SHORTEST = 4  # characters of an id that may stand for all of it
+OF_IDS = frozenset("0123456789abcdef-")
+MOST_CANDIDATES = 5
+LONGEST_DRIVER, LONGEST_HEAD = 50, 1_000  # characters
+ON_BRANCH = "ref: refs/heads/"
+MOST_WARNINGS = 5  # of a damaged file; `mainspring sessions show` has them all
+
+
+class ResumeError(StartError):
+    """The session that was asked for cannot be taken up. A driving program wants to hear of it as a result, too."""
+
+
+class Opened(Bundle):
+    session_id: str
+    journal: FileJournal | None  # None: there is no place to write it to
+    loaded: Loaded | None = None  # None: the session is new
+
+
+class Place(Bundle):
+    """Where this command's sessions are, and what is written into them."""
+
+    home: str | None
+    cwd: str
+    secrets: tuple[str, ...]
+    mirror: Mirrored | None = None  # is told each line of them, too (stream-json 14.5)
+    entrypoint: str = "cli"  # who drives us
+    branch: str = ""  # of the repository here
+
+    @property
+    def folder(self) -> str:
+        return folder_of(self.home or "", self.cwd)
+
+    def envelope(self, session_id: str) -> Envelope:
+        return Envelope(session_id, self.cwd, __version__, self.entrypoint, self.branch)
+
+
+def open_session(options: Options, place: Place, new_id: str) -> Opened:
+    """`new_id` is for a session that begins now, unless the command line names one."""
+    check(options)
+    session_id = options.session_id or new_id
+    if place.home is None:
+        return homeless(options, session_id)
+    settings = journal_options(options, place)
+    try:
+        found = wanted(options, place)
+        if found is not None:
+            return taken_up(options, place, found, session_id, settings)
+        file = file_of(place.folder, session_id)
+        return Opened(session_id, FileJournal.create(file, place.envelope(session_id), settings))
+    except (UsageError, NotStored) as error:
+        raise StartError(str(error)) from None
+
+
+def new_place(
+    environment: Mapping[str, str],
+    cwd: str,
+    secrets: tuple[str, ...],
+    mirror: Mirrored | None = None,
+    home: str | None = None,
+) -> Place:
+    """`home`: where the session is, if not in ours."""
+    driver = environment.get("CLAUDE_CODE_ENTRYPOINT", "")
+    entrypoint = driver if driver.isprintable() and len(driver) <= LONGEST_DRIVER else ""
+    return Place(home or home_folder(environment), cwd, secrets, mirror, entrypoint or "cli", branch_of(cwd))
+
+
+def branch_of(folder: str) -> str:
+    """By its file alone: git itself takes several milliseconds. Empty: there is no repository, or no branch."""
+    while True:
+        try:
+            head = os.open(f"{folder}/.git/HEAD", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be anything
+            try:
+                said = os.read(head, LONGEST_HEAD).decode(errors="replace").strip()
+            finally:
+                os.close(head)
+            return said.removeprefix(ON_BRANCH) if said.startswith(ON_BRANCH) and said.isprintable() else ""
+        except OSError:
+            above = folder.rpartition("/")[0]
+            if not above or above == folder:
+                return ""
+            folder = above
+
+
+def check(options: Options) -> None:
+    goes_on = options.resume is not None or options.continue_
+    for name, said in (("--fork-session", options.fork_session), ("--resume-session-at", options.resume_session_at)):
+        if said and not goes_on:
+            raise StartError(f"'{name}' goes with '--resume ID' or '--continue'")
+    if options.resume_drops_turn and not options.resume_session_at:
+        raise StartError("'--resume-drops-turn' goes with '--resume-session-at UUID'")
+    if options.session_id and goes_on and not options.fork_session:
+        raise StartError("'--session-id' names a new session: with '--resume' or '--continue' add '--fork-session'")
+
+
+def homeless(options: Options, session_id: str) -> Opened:
+    if options.resume:
+        raise ResumeError(no_conversation(options.resume))
+    why = "there is no home: set MAINSPRING_HOME"
+    if options.require_journal:
+        raise StartError(f"'--require-journal': {why}")
+    options.tell(f"{NOT_STORED}: {why}")
+    return Opened(session_id, None)
+
+
+def journal_options(options: Options, place: Place) -> JournalOptions:
+    return JournalOptions(
+        require=options.require_journal, on_trouble=options.tell, secrets=place.secrets, mirror=place.mirror
+    )
+
+
+# --- going on ---------------------------------------------------------------------------------------
+
+
+def wanted(options: Options, place: Place) -> str | None:
+    """The file to go on with; None for a new session, also where there is none to continue."""
+    if options.resume:
+        file = by_name(options.resume, place)
+        if file is None:
+            raise ResumeError(no_conversation(options.resume))
+        return file
+    if options.continue_:
+        from mainspring.sessions.listing import newest
+
+        latest = newest(place.folder)
+        return os.fspath(latest) if latest is not None else None
+    return None
+
+
+def by_name(name: str, place: Place) -> str | None:
+    """By its id, from any folder; by its title only from this one; else by how its id begins."""
+    assert place.home is not None
+    if is_uuid(name):
+        return find(place.home, name.lower(), place.cwd)
+    from mainspring.sessions.listing import listed
+
+    titled = [os.fspath(entry.file) for entry in listed(place.folder, None) if entry.title == name]
+    return titled[0] if titled else by_beginning(name.lower(), place)
+
+
+def by_beginning(name: str, place: Place) -> str | None:
+    """Sessions of this folder come before those of others. Of several, none is guessed."""
+    if len(name) < SHORTEST or not set(name) <= OF_IDS:
+        return None
+    from mainspring.sessions.listing import newest_first
+
+    projects = f"{place.home}/projects"
+    for folders in ((place.folder,), tuple([f"{projects}/{one}" for one in names_in(projects)])):
+        entries = [entry for folder in folders for entry in newest_first(folder) if entry.session_id.startswith(name)]
+        if len(entries) > 1:
+            told = ", ".join([f"'{entry.session_id}'" for entry in entries[:MOST_CANDIDATES]])
+            more = f" and {len(entries) - MOST_CANDIDATES} more" if len(entries) > MOST_CANDIDATES else ""
+            raise ResumeError(f"'{name}' is the beginning of {len(entries)} session IDs: {told}{more}. Give more of it")
+        if entries:
+            return os.fspath(entries[0].file)
+    return None
+
+
+def names_in(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def no_conversation(name: str) -> str:
+    return f"No conversation found with session ID: {name}"
+
+
+def taken_up(options: Options, place: Place, file: str, new_id: str, settings: JournalOptions) -> Opened:
+    from mainspring.processes.read_log import copy
+    from mainspring.sessions.places import id_of, read_log
+    from mainspring.sessions.resume import fork, load
+
+    at, drops = options.resume_session_at or "", options.resume_drops_turn or ""
+    try:
+        if options.fork_session:
+            loaded = load(file, at=at, drops=drops)
+            forked = fork(loaded, file_of(place.folder, new_id))
+            journal = FileJournal.fork(forked, place.envelope(new_id), settings)
+            copy(read_log(file), read_log(forked.file))
+            warn(loaded, options)
+            return Opened(new_id, journal, forked)
+        session_id = id_of(file)
+        loaded, journal = FileJournal.resume(file, place.envelope(session_id), settings, at=at, drops=drops)
+    except OSError as error:
+        raise ResumeError(f"'{file}' cannot be read: {error.strerror}") from None
+    except UsageError as error:
+        raise ResumeError(str(error)) from None
+    warn(loaded, options)
+    return Opened(session_id, journal, loaded)
+
+
+def warn(loaded: Loaded, options: Options) -> None:
+    for warning in loaded.warnings[:MOST_WARNINGS]:
+        options.tell(warning)
+    if len(loaded.warnings) > MOST_WARNINGS:
+        more = len(loaded.warnings) - MOST_WARNINGS
+        options.tell(f"and {more} more such lines: 'mainspring sessions show {loaded.session_id}' names them")

@@ -1,0 +1,47 @@
+"""Settings for a run: read once, what is wrong with them told once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mainspring.agent.options import Options, StartError
+from mainspring.settings.load import Asked, load
+from mainspring.settings.values import Problem, ProblemKind, Settings, SettingsError
+
+MOST_TOLD = 10  # problems; 'mainspring config' has them all
+WAY_OUT = ". 'mainspring trust' trusts it"  # told once, after all files that need it
+
+
+def settings_of(options: Options, cwd: str, environment: Mapping[str, str], *, shows_refused: bool = False) -> Settings:
+    """`shows_refused`: for showing them; with such settings nothing may be started."""
+    asked = Asked(options.settings, options.setting_sources, consented=options.driven, shows_refused=shows_refused)
+    try:
+        return load(cwd, environment, asked)
+    except SettingsError as error:
+        raise StartError(str(error)) from None
+
+
+def broken(settings: Settings) -> list[Problem]:
+    """Rules that cannot be read. Most can, as one sees from their brackets: then nothing is loaded for this."""
+    given = settings.permissions
+    texts = [entry.text.strip() for entry in (*given.deny, *given.ask, *given.allow)]
+    if all(looks_right(text) for text in texts):
+        return []
+    from mainspring.agent.broken_rules import broken_rules
+
+    return [problem for problem, _ in broken_rules(settings)]
+
+
+def looks_right(rule: str) -> bool:
+    name, bracket, rest = rule.partition("(")
+    return bool(name) and not {" ", ")"} & {*name} and rest.endswith(")") is bool(bracket)
+
+
+def tell(settings: Settings, options: Options) -> None:
+    problems = [*settings.problems, *broken(settings)]
+    for problem in problems[:MOST_TOLD]:
+        options.tell(str(problem).removesuffix(WAY_OUT))
+    if len(problems) > MOST_TOLD:
+        options.tell(f"and {len(problems) - MOST_TOLD} more: see 'mainspring config'")
+    if any(problem.kind is ProblemKind.UNTRUSTED for problem in problems):
+        options.tell("'mainspring trust' lets this folder's settings take effect")

@@ -1,0 +1,131 @@
+"""Slips of the pen in flags and settings, told when a session begins: names that match nothing and look like others.
+
+A rule for a tool that is not there is silently never matched, and a deny that forbids nothing is dangerous. It is no
+error: tools of servers come later, and others have tools that we have not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mainspring.agent.options import Options, StartError
+from mainspring.agent.settings import looks_right
+from mainspring.core.models import MODELS
+from mainspring.settings.values import Entry, Settings
+from mainspring.tools.catalog import SPECS
+
+MOST_TOLD = 10
+SERVERS = "mcp__"
+
+# Beside those of the table: tools that are there only at times, and what Claude Code has or had, under its names.
+OTHER_TOOLS = frozenset((
+    "Task", "ToolSearch", "StructuredOutput", "ListMcpResourcesTool", "ReadMcpResourceTool",
+    "EnterWorktree", "ExitWorktree", "KillBash", "LS", "LSP", "MultiEdit", "NotebookRead", "PowerShell", "SlashCommand",
+    "TaskGet", "TaskOutput", "TaskStop", "TodoRead", "TodoWrite",
+))  # fmt: skip
+OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest")  # hooks with a tool to match
+ALIASES = ("sonnet", "opus", "haiku", "fable", "default")
+
+
+def tell_of_slips(options: Options, settings: Settings) -> None:
+    """Raises `StartError` where it can be nothing else."""
+    check_tools(options)
+    told = [
+        *slips_in_rules(options, settings),
+        *slips_in_matchers(options, settings),
+        *slips_in_models(options, settings),
+    ]
+    for words in told[:MOST_TOLD]:
+        options.tell(words)
+    if len(told) > MOST_TOLD:
+        options.tell(f"and {len(told) - MOST_TOLD} more like these")
+
+
+def check_tools(options: Options) -> None:
+    """The tools that exist are ours alone: a list that is closed."""
+    for name in options.tools or ():
+        if name not in SPECS and name != "default":
+            from mainspring.core.meant import meant
+
+            if near := meant(name, (*SPECS, "default")):
+                raise StartError(f"'--tools {name}': there is no such tool. Did you mean '{near}'?")
+
+
+def slips_in_rules(options: Options, settings: Settings) -> Iterator[str]:
+    given = settings.permissions
+    lists: tuple[tuple[str, tuple[Entry, ...]], ...] = (
+        ("deny", given.deny),
+        ("ask", given.ask),
+        ("allow", given.allow),
+    )
+    for behavior, entries in lists:
+        for entry in entries:
+            if slip := slip_in(entry.text, options):
+                yield f"{entry.origin.place}: 'permissions.{behavior}' has '{entry.text}', and {slip}"
+    for flag, texts in (("--disallowedTools", options.disallowed_tools), ("--allowedTools", options.allowed_tools)):
+        for text in texts:
+            if slip := slip_in(text, options) if looks_right(text) else broken(text, flag):
+                yield f"'{flag} {text}': {slip}"
+
+
+def slips_in_matchers(options: Options, settings: Settings) -> Iterator[str]:
+    """A guard for a tool that is not there guards nothing. Patterns are left alone: they may mean anything."""
+    for hook in settings.hooks:
+        names = hook.matcher.split("|")
+        if hook.event not in OF_TOOLS or not all(name.replace("_", "").isalnum() for name in names):
+            continue
+        for slip in filter(None, [slip_in(name, options) for name in names]):
+            yield f"{hook.origin.place}: the matcher '{hook.matcher}' of '{hook.entry}': {slip}"
+
+
+def slip_in(rule: str, options: Options) -> str:
+    """What is wrong with the name of the tool; empty: nothing, as far as one can know."""
+    name = rule.strip().partition("(")[0]
+    if not looks_right(rule.strip()) or "*" in name or is_known(name) or name in options.own_tools:
+        return ""
+    from mainspring.core.meant import did_you_mean
+
+    return f"there is no tool '{name}'{did_you_mean(name, (*SPECS, *options.own_tools))}"
+
+
+def is_known(tool: str) -> bool:
+    return tool in SPECS or tool in OTHER_TOOLS or tool.startswith(SERVERS)
+
+
+def broken(text: str, flag: str) -> str:
+    """Of settings, `mainspring config` and the start itself tell; of flags nobody else does."""
+    from mainspring.permissions.rules import RuleError, parse_rule
+
+    try:
+        parse_rule(text, "allow" if flag == "--allowedTools" else "deny")
+    except RuleError as error:
+        return str(error)
+    return ""
+
+
+def slips_in_models(options: Options, settings: Settings) -> Iterator[str]:
+    """A server may have models of any name, so this is only told."""
+    named = [("--model", options.model), *[("--fallback-model", name) for name in options.fallback_model]]
+    named += [("model", settings.model)] if options.model is None else []
+    for where, name in named:
+        if name is not None and (slip := slip_in_model(name, settings)):
+            yield f"'{where}': {slip}"
+
+
+def slip_in_model(name: str, settings: Settings) -> str:
+    """Empty, unless the name looks like another one. A number of its own is no slip: models come after our table."""
+    mine = tuple([entry.name for entry in settings.models])
+    if "/" in name or name in mine or name in ALIASES or is_listed(name):
+        return ""
+    from mainspring.core.meant import meant
+
+    near = meant(name, (*ALIASES, *mine, *MODELS))
+    return f"we know no model '{name}'. Did you mean '{near}'?" if near and bare(near) != bare(name) else ""
+
+
+def is_listed(name: str) -> bool:
+    return any(name == listed or name.startswith(f"{listed}-20") for listed in MODELS)  # with a date behind it
+
+
+def bare(name: str) -> str:
+    return "".join([letter for letter in name.lower() if letter.isalpha()])

@@ -1,0 +1,125 @@
+"""What the runs of a session came to so far: money and tokens by model, and time spent waiting for the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mainspring.agent.updates import RunStarted
+from mainspring.core.models import Model, model_named
+from mainspring.core.money import NANOS_PER_USD, Usage, cost
+from mainspring.core.updates import AgentDone, ReplyDone, RequestStarted, Result
+
+OBSERVED = frozenset({RunStarted, RequestStarted, ReplyDone, AgentDone, Result})
+
+
+class UsageMeter:
+    """Sees the updates of a session on their way to its front end. They carry no time, so it is taken then."""
+
+    def __init__(
+        self, model: Model, now: Callable[[], int], before: int = 0, used: Iterable[tuple[str, Usage]] = ()
+    ) -> None:
+        """`before`: what the session had cost when it was taken up, and `used` what its models were told and said."""
+        self._models = {model.name: model}
+        self._now, self._began = now, now()
+        self._model = model.name  # the one that was asked last
+        self._asked: int | None = None  # when
+        self._used: dict[str, Usage] = dict(used)
+        self._cost = {name: cost(one, self._known(name).price) for name, one in self._used.items()}
+        self._before = before - sum(self._cost.values())  # that no reply accounts for
+        self._run_used, self._run_cost = Usage(), 0
+        self._ahead = 0  # what agents have spent that no result has told of
+        self.api_ms = 0
+
+    def observe(self, update: object) -> None:
+        match update:
+            case RequestStarted():
+                self.asked(update.model)
+            case ReplyDone():
+                self.replied(update.usage)
+            case AgentDone():
+                self.agent_ended(update.used)
+            case Result():
+                self.ended(update)
+            case RunStarted():
+                self.begin()
+            case _:
+                pass  # it costs nothing
+
+    @property
+    def age(self) -> int:
+        """Milliseconds since the conversation began here."""
+        return self._now() - self._began
+
+    @property
+    def cost(self) -> int:
+        return self._before + sum(self._cost.values())
+
+    def begin(self) -> None:
+        self._run_used, self._run_cost = Usage(), 0
+
+    def asked(self, model: str) -> None:
+        self._stop_clock()
+        self._model, self._asked = model, self._now()
+
+    def replied(self, used: Usage) -> None:
+        self._stop_clock()
+        self._book(used, cost(used, self._known(self._model).price))
+
+    def agent_ended(self, used: Iterable[tuple[str, Usage]]) -> None:
+        """What agents use is not in the usage of a run, but in the cost of this one or, in the background, of a later
+        one (6.4)."""
+        for model, one in used:
+            spent = cost(one, self._known(model).price)
+            self._used[model] = self._used.get(model, Usage()) + one
+            self._cost[model] = self._cost.get(model, 0) + spent
+            self._ahead += spent
+
+    def ended(self, result: Result) -> None:
+        """What no reply accounts for (attempts that failed, summaries) is booked on the model that was asked last."""
+        self._stop_clock()
+        rest, spent = minus(result.usage, self._run_used), result.cost - self._run_cost
+        by_agents = min(self._ahead, max(0, spent))
+        self._ahead -= by_agents
+        if rest.total or spent != by_agents:
+            self._book(rest, spent - by_agents)
+        self.begin()  # another run may follow by itself
+
+    def by_model(self) -> dict[str, dict[str, Any]]:
+        return {name: self._row(name, used) for name, used in self._used.items()}
+
+    def _row(self, name: str, used: Usage) -> dict[str, Any]:
+        model = self._known(name)
+        return {
+            "inputTokens": used.input,
+            "outputTokens": used.output,
+            "cacheReadInputTokens": used.cache_read,
+            "cacheCreationInputTokens": used.cache_write + used.cache_write_1h,
+            "webSearchRequests": 0,
+            "costUSD": self._cost[name] / NANOS_PER_USD,
+            "contextWindow": model.window,
+            "maxOutputTokens": model.max_output,
+        }
+
+    def _known(self, name: str) -> Model:
+        return self._models.get(name) or model_named(name)
+
+    def _book(self, used: Usage, spent: int) -> None:
+        self._used[self._model] = self._used.get(self._model, Usage()) + used
+        self._cost[self._model] = self._cost.get(self._model, 0) + spent
+        self._run_used, self._run_cost = self._run_used + used, self._run_cost + spent
+
+    def _stop_clock(self) -> None:
+        if self._asked is not None:
+            self.api_ms += max(0, self._now() - self._asked)
+            self._asked = None
+
+
+def minus(all_: Usage, part: Usage) -> Usage:
+    return Usage(
+        all_.input - part.input,
+        all_.cache_write - part.cache_write,
+        all_.cache_write_1h - part.cache_write_1h,
+        all_.cache_read - part.cache_read,
+        all_.output - part.output,
+    )

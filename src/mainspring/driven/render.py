@@ -1,0 +1,139 @@
+"""The updates of an agent session as frames of stream-json: for print mode, the pipe and the SDK."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from mainspring.agent.updates import (
+    AnyUpdate,
+    HookFinished,
+    HookStarted,
+    Idle,
+    Notice,
+    PromptAnswered,
+    PromptBlocked,
+    PromptExpanded,
+    PromptReturned,
+    RunBroken,
+    RunStarted,
+    SessionReset,
+    SessionUpdate,
+    StateChanged,
+    TaskChanged,
+)
+from mainspring.core.updates import Result
+from mainspring.driven.frames import Frames
+from mainspring.driven.incoming import WirePrompt
+from mainspring.driven.wire import Object
+
+if TYPE_CHECKING:
+    from mainspring.agent.session import AgentSession
+    from mainspring.hooks.seen import Answered, Started
+
+BY_REPORT = {"kind": "task-notification"}  # the origin of a run that a report of a subagent has begun
+
+
+class Renderer:
+    """What hooks do between runs is held for the next: nothing that clients do not know may stand behind a result."""
+
+    def __init__(self, session: AgentSession, *, notices: bool = False, states: Object | None = None) -> None:
+        """`states`: what goes along with a frame about the state; None: there is none."""
+        self._session, self._notices, self._states = session, notices, states
+        self._held: list[Object] = []
+        self._in_run = False
+        self.forward = False  # also what subagents say and think
+        self.frames = self._new_frames()
+
+    def _new_frames(self) -> Frames:
+        session, options = self._session, self._session.parts.options
+        deps = session.world.session.deps
+        return Frames(
+            session.world.about,
+            session.usage,
+            new_id=deps.new_id,
+            now=deps.now,
+            partial=options.include_partial_messages,
+            replay=options.replay_user_messages,
+            forward=options.forward_subagent_text,
+        )
+
+    def render(self, update: AnyUpdate) -> list[Object]:
+        if not isinstance(update, SessionUpdate):
+            if isinstance(update, Result):
+                self._in_run = False
+            return self.frames.of(update)
+        return self._of_session(update)
+
+    def _of_session(self, update: SessionUpdate) -> list[Object]:
+        frames = self.frames
+        match update:
+            case RunStarted():
+                return self._started(update)
+            case PromptBlocked() | PromptAnswered() | PromptReturned() | RunBroken():
+                return self._ended(update)
+            case SessionReset():
+                self.frames = self._new_frames()
+                return [self.frames.reset(update.before)]
+            case StateChanged():
+                return self._state(update.state)
+            case HookStarted() | HookFinished():
+                return self._of_hook(update)
+            case TaskChanged():
+                return frames.of_shell(update.task)
+            case Notice():
+                told = {"content": update.text, "level": update.level}
+                return [frames.system("informational", told)] if self._notices else []
+            case Idle() | PromptExpanded():
+                return []
+            case _:
+                raise AssertionError(update)
+
+    def _started(self, update: RunStarted) -> list[Object]:
+        policy, prompt = self._session.world.session.shared.policy, update.prompt
+        self._in_run = True
+        self.frames.standing(policy.mode, policy.model)
+        origin = prompt.origin if prompt is not None else None
+        self.frames.origin = BY_REPORT if update.cause == "report" else dict(origin) if origin is not None else None
+        as_blocks = isinstance(prompt, WirePrompt) and prompt.as_blocks
+        held, self._held = self._held, []
+        wish = prompt.text if prompt is not None else None
+        return [*self.frames.opening(update.message, wish, as_blocks=as_blocks), *held]
+
+    def _ended(self, update: PromptBlocked | PromptAnswered | PromptReturned | RunBroken) -> list[Object]:
+        self._in_run = False
+        match update:
+            case PromptBlocked():
+                return self.frames.refused(update.reason)
+            case PromptAnswered():
+                return self.frames.refused(update.text)
+            case PromptReturned():
+                return self.frames.interrupted()
+            case RunBroken():
+                return self.frames.broke_off(f"the run broke off: {update.error}")
+            case _:
+                assert_never(update)
+
+    def _state(self, state: str) -> list[Object]:
+        if self._states is None:
+            return []
+        return [self.frames.system("session_state_changed", {"state": state} | self._states)]
+
+    def _of_hook(self, update: HookStarted | HookFinished) -> list[Object]:
+        frame = (
+            self.frames.system("hook_started", named(update.hook))
+            if isinstance(update, HookStarted)
+            else self.frames.system("hook_response", named(update.hook) | answered(update.hook))
+        )
+        if self._in_run:
+            return [frame]
+        self._held.append(frame)
+        return []
+
+
+def named(hook: Started | Answered) -> Object:
+    return {"hook_id": hook.id, "hook_name": hook.name, "hook_event": str(hook.point)}
+
+
+def answered(hook: Answered) -> Object:
+    said = {"output": hook.output, "stdout": hook.stdout, "stderr": hook.stderr, "exit_code": hook.code}
+    return said | {"outcome": hook.outcome}

@@ -1,0 +1,319 @@
+"""Where the front ends differed: each case is decided once, and the same for all of them (decision 60)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.stage import Serve, frames
+from cli.stage import Stage as Command
+from cli.terminal import CTRL_D, SitAt, sit_at
+from repl.person import sit_at as sit_at_terminal
+
+from agent.stage import ScriptedHost, Stage, play, read_until_idle
+from mainspring.agent.host import Reach
+from mainspring.agent.updates import Idle, PromptAnswered, PromptExpanded, RunBroken, RunStarted
+from mainspring.core.errors import UsageError
+from mainspring.core.updates import Delta, Result
+from mainspring.sdk import Client, Options
+from mainspring.sessions.listing import listed
+from mainspring.simulator.replies import Say
+
+__all__ = ["sit_at", "sit_at_terminal"]  # fixtures
+
+FRONT_ENDS = ("print", "plain", "terminal", "pipe", "sdk")
+STREAM = ("-p", "--output-format=stream-json", "--verbose")
+
+
+def lines_in(*prompts: str) -> bytes:
+    said = [{"type": "user", "message": {"role": "user", "content": one}} for one in prompts]
+    return b"".join([json.dumps(one).encode() + b"\n" for one in said])
+
+
+def wait_for_requests(stage: Command, number: int) -> None:
+    stage.until(lambda: len(stage.requests) == number)
+
+
+def through_sdk(stage: Command, *prompts: str) -> list[Any]:
+    async def main() -> list[Any]:
+        env = {"ANTHROPIC_BASE_URL": stage.server.url, "CLAUDE_CONFIG_DIR": str(stage.home), "IS_SANDBOX": "1"}
+        told: list[Any] = []
+        async with Client(Options(cwd=stage.folder, env=env, setting_sources=["user"])) as client:
+            for prompt in prompts:
+                await client.query(prompt)
+                told += [message async for message in client.receive_response()]
+        return told
+
+    return asyncio.run(main())
+
+
+@pytest.fixture
+def say(sit_at: SitAt, sit_at_terminal: Any) -> Callable[..., None]:
+    """Says these things through a front end, one after the other, and leaves."""
+
+    def through(front_end: str, stage: Command, *prompts: str) -> None:
+        match front_end:
+            case "print":
+                for prompt in prompts:
+                    assert stage.run("-p", prompt).returncode == 0
+            case "plain":
+                terminal = sit_at(stage)
+                for prompt in prompts:
+                    terminal.say(prompt)
+                terminal.see("> ")
+                terminal.type(CTRL_D)
+                assert terminal.end() == 0
+            case "terminal":
+                person = sit_at_terminal(stage)
+                for number, prompt in enumerate(prompts):
+                    person.see("? for keys")
+                    person.type(f"{prompt}\r")
+                    wait_for_requests(stage, sum(one[0] != "/" for one in prompts[: number + 1]))
+                    person.see("Hi." if prompt[0] != "/" else "A new conversation.")
+                person.type(CTRL_D)
+                assert person.process.wait(40) == 0
+            case "pipe":
+                done = stage.run(*STREAM, "--input-format=stream-json", input=lines_in(*prompts))
+                assert done.returncode == 0, done.stderr
+            case _:
+                through_sdk(stage, *prompts)
+
+    return through
+
+
+def hooked(stage: Command) -> Path:
+    """What hooks hear when a session begins and ends."""
+    heard = stage.folder.parent / "heard"
+    command = [{"hooks": [{"type": "command", "command": f"cat >> '{heard}'; echo >> '{heard}'"}]}]
+    settings = {"hooks": {"SessionStart": command, "SessionEnd": command}, "autoMemoryEnabled": False}
+    stage.home.mkdir(parents=True, exist_ok=True)
+    (stage.home / "settings.json").write_text(json.dumps(settings | {"sandbox": {"enabled": False}}))
+    return heard
+
+
+def told(heard: Path) -> list[str]:
+    payloads = [json.loads(line) for line in heard.read_text().splitlines() if line]
+    return [f"{one['hook_event_name']} {one.get('source') or one.get('reason')}" for one in payloads]
+
+
+@pytest.mark.parametrize("front_end", FRONT_ENDS[1:])
+def test_hooks_hear_why_a_session_begins_and_ends(serve: Serve, say: Callable[..., None], front_end: str) -> None:
+    stage = serve(Say.of("Hi."), Say.of("Hi."))
+    heard = hooked(stage)
+    say(front_end, stage, "one", "/clear", "two")
+    last = "prompt_input_exit" if front_end in ("plain", "terminal") else "other"
+    assert told(heard) == ["SessionStart startup", "SessionEnd clear", "SessionStart clear", f"SessionEnd {last}"]
+
+
+def test_a_resumed_session_says_so_to_hooks(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("Hi."), Say.of("Hi."), Say.of("Hi."))
+    assert stage.run("-p", "one").returncode == 0
+    [file] = stage.sessions()
+    heard = hooked(stage)
+    terminal = sit_at(stage)
+    terminal.say("two")
+    terminal.say(f"/resume {file.stem}")
+    terminal.say("three")
+    terminal.see("> ")
+    terminal.type(CTRL_D)
+    assert terminal.end() == 0
+    ends = ["SessionEnd resume", "SessionStart resume", "SessionEnd prompt_input_exit"]
+    assert told(heard) == ["SessionStart startup", *ends]
+
+
+@pytest.mark.parametrize("front_end", ["print", "pipe", "sdk"])
+def test_context_is_answered_without_a_request(serve: Serve, say: Callable[..., None], front_end: str) -> None:
+    stage = serve()
+    hooked(stage)
+    say(front_end, stage, "/context")
+    assert stage.requests == []
+
+
+def test_print_mode_prints_the_context(serve: Serve) -> None:
+    done = serve().run("-p", "/context")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b" of 200,000 tokens" in done.stdout or b" tokens (" in done.stdout
+
+
+def test_a_file_that_is_not_there_is_told_in_print_mode_too(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."), Say.of("Hi."))
+    done = stage.run("-p", "look at @notes.md")
+    assert done.stdout == b"Hi.\n"
+    assert done.stderr == b"mainspring: there is no file 'notes.md' here: '@notes.md' is sent as it stands\n"
+    done = stage.run(*STREAM, "look at @notes.md")  # frames have no place for it
+    assert done.stderr == b""
+    assert frames(done.stdout)[-1]["result"] == "Hi."
+
+
+def test_a_prompt_that_a_hook_blocks_leaves_no_file(serve: Serve) -> None:
+    """Print mode closes the journal as all others do: what nothing was written to is taken away."""
+    stage = serve()
+    stage.home.mkdir(parents=True)
+    block = [{"hooks": [{"type": "command", "command": "echo no >&2; exit 2"}]}]
+    (stage.home / "settings.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": block}}))
+    assert stage.run("-p", "hello").returncode == 0
+    assert stage.sessions() == []
+
+
+# --- what every front end can do --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reach", ["during_run", "always"])
+def test_bypass_mode_is_refused_to_a_session_that_began_without(tmp_path: Path, reach: Reach) -> None:
+    async def main(stage: Stage) -> None:
+        session = stage.open(ScriptedHost(reach))
+        with pytest.raises(UsageError, match="not launched with"):
+            await session.set_mode("bypassPermissions")
+        await session.update_permissions([{"type": "setMode", "mode": "bypassPermissions"}])
+        assert session.permissions.mode == "default"
+        await session.close()
+
+    play(main, tmp_path)
+
+
+def test_files_can_be_rewound(tmp_path: Path) -> None:
+    write = {"type": "tool_use", "id": "toolu_1", "name": "Write", "input": {"file_path": "a", "content": "new"}}
+
+    async def main(stage: Stage) -> None:
+        stage.environment["CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"] = "1"
+        session = stage.open(ScriptedHost("during_run"))
+        await session.start()
+        queued = await session.submit("write it")
+        await read_until_idle(session)
+        assert (stage.folder / "a").read_text() == "new"
+        report = await session.rewind_files(queued.id)
+        assert report["filesChanged"] == [str(stage.folder / "a")]
+        assert not (stage.folder / "a").exists()
+        await session.close()
+
+    play(main, tmp_path, Say.of(write), Say.of("Done."))
+
+
+def test_a_title_goes_through_the_journal(tmp_path: Path) -> None:
+    mirrored: list[bytes] = []
+
+    async def main(stage: Stage) -> None:
+        session = stage.open(mirror=lambda _, lines: mirrored.append(lines))
+        await session.start()
+        with pytest.raises(UsageError, match="nothing was said yet"):
+            await session.rename("too early")
+        await session.submit("hello")
+        await read_until_idle(session)
+        await session.rename("My session")
+        await session.submit("more")
+        await read_until_idle(session)
+        await session.close()
+        assert session.opened.journal is not None
+        [entry] = listed(Path(session.opened.journal.file).parent)
+        assert entry.title == "My session"
+
+    play(main, tmp_path, Say.of("Hi."), Say.of("Ho."))
+    assert b'"customTitle":"My session"' in b"".join(mirrored)
+
+
+def test_compacting_is_a_run_of_its_own(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        session = stage.open()
+        await session.start()
+        await session.submit("hello")
+        await read_until_idle(session)
+        await session.compact("keep the numbers")
+        taken = await read_until_idle(session)
+        [result] = [update for update in taken if isinstance(update, Result)]
+        assert result.cause == "compacted"
+        await session.close()
+
+    play(main, tmp_path, Say.of("Hi."), Say.of("<summary>It was short.</summary>"))
+
+
+# --- what an interrupt and a broken run leave behind ------------------------------------------------
+
+
+BACKGROUND = {
+    "type": "tool_use",
+    "id": "toolu_1",
+    "name": "Agent",
+    "input": {"description": "look", "prompt": "AWAY", "subagent_type": "Explore", "run_in_background": True},
+}
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_reports_are_held_back_after_an_interrupt_if_somebody_wants_that(tmp_path: Path, held: bool) -> None:
+    """A person who interrupts wants rest (terminal, plain); a program goes on with what comes (pipe, SDK)."""
+
+    def choose(request: Any) -> Say:
+        said = json.dumps(request.body["messages"])
+        if '"AWAY"' in said and "task-notification" not in said and "toolu_1" not in said:
+            return Say.of("Rain.")
+        if "task-notification" in said:
+            return Say.of("It rains.")
+        if "tool_result" in said:
+            return Say.of("word " * 200, pace_ms=20)
+        return Say.of(BACKGROUND)
+
+    async def main(stage: Stage) -> None:
+        session = stage.open(allowed_tools=("Agent",))
+        await session.start()
+        await session.submit("go")
+        taken: list[Any] = []
+        async for update in session.updates():
+            taken.append(update)
+            if isinstance(update, Delta) and not session.world.agents.away:
+                session.interrupt(hold_reports=held)
+            if isinstance(update, Result) and update.text == "It rains.":
+                break
+            if isinstance(update, Idle) and not update.background:
+                break
+        causes = [update.cause for update in taken if isinstance(update, RunStarted)]
+        assert causes == (["prompt"] if held else ["prompt", "report"])
+        if held:
+            session.release()
+            taken = await read_until_idle(session)
+            assert [update.cause for update in taken if isinstance(update, RunStarted)] == ["report"]
+        await session.close()
+
+    play(main, tmp_path, choose=choose)
+
+
+def test_a_run_that_breaks_is_told_and_the_session_goes_on(tmp_path: Path) -> None:
+    """The journal cannot be written: nothing may go on (law 3), and the next prompt says so again."""
+
+    async def main(stage: Stage) -> None:
+        session = stage.open(require_journal=True)
+        await session.start()
+        await session.submit("one")
+        taken: list[Any] = []
+        async for update in session.updates():
+            taken.append(update)
+            if isinstance(update, RunStarted):
+                assert session.opened.journal is not None
+                session.opened.journal.stored = False  # as after a failed write
+            if isinstance(update, RunBroken):
+                break
+        assert "cannot be written" in str(taken[-1].error)
+        await session.submit("two")
+        assert any(isinstance(update, RunBroken) for update in await read_until_idle(session))
+        await session.close()
+
+    play(main, tmp_path)
+
+
+def test_mentions_are_told_once_for_every_front_end(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        (stage.folder / "there.md").write_text("words\n")
+        session = stage.open()
+        await session.start()
+        await session.submit("look at @there.md and @gone.md")
+        taken = await read_until_idle(session)
+        [expanded] = [update for update in taken if isinstance(update, PromptExpanded)]
+        assert ([one.name for one in expanded.attached], expanded.missing) == (["there.md"], ("gone.md",))
+        await session.submit("/context")
+        [answer] = [update for update in await read_until_idle(session) if isinstance(update, PromptAnswered)]
+        assert "tokens" in answer.text
+        await session.close()
+
+    play(main, tmp_path, Say.of("Hi."))
