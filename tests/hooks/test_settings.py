@@ -33,7 +33,7 @@ def ask(folder: Path, point: Point, *entries: tuple[str, str, dict[str, object]]
     (folder / "sub").mkdir(exist_ok=True)
 
     async def main() -> Opinion:
-        runner = hooks_of(settings, kit, Opened("session-1", None), (), Said(TOLD.tell, TOLD.say))
+        runner = hooks_of(settings, kit, Opened("session-1", None), lambda: "default", (), Said(TOLD.tell, TOLD.say))
         kit.place.cwd = str(folder / "sub")  # a shell has gone there since
         try:
             return await runner.ask(point, {"fact": 1}, "Bash")
@@ -96,7 +96,9 @@ def test_a_guard_with_a_broken_entry_refuses_and_names_it(tmp_path: Path) -> Non
     kit = Kit(Place(str(tmp_path)), ENV)
 
     async def main() -> list[Opinion]:
-        runner = hooks_of(Settings(hooks=(broken,)), kit, Opened("session-1", None), (), Said(TOLD.tell, TOLD.say))
+        runner = hooks_of(
+            Settings(hooks=(broken,)), kit, Opened("session-1", None), lambda: "default", (), Said(TOLD.tell, TOLD.say)
+        )
         try:
             return [await runner.ask(Point.PRE_TOOL_USE, {}, tool) for tool in ("Bash", "Edit")]
         finally:
@@ -113,7 +115,9 @@ def test_with_a_journal_it_is_told_where_the_session_is(tmp_path: Path) -> None:
     kit = Kit(Place(str(tmp_path)), ENV)
 
     async def main() -> None:
-        await hooks_of(settings, kit, Opened(ID, journal), (), Said(TOLD.tell, TOLD.say)).ask(Point.STOP, {})
+        await hooks_of(settings, kit, Opened(ID, journal), lambda: "default", (), Said(TOLD.tell, TOLD.say)).ask(
+            Point.STOP, {}
+        )
         journal.close()
         await kit.close()
 

@@ -201,7 +201,7 @@ def test_a_folder_that_an_answer_adds_is_in_the_home_of_the_session(tmp_path: Pa
             told = [message async for message in client.receive_response()]
         assert [outcome.content for outcome in outcomes(told)] == ["1\twhat nobody should read\n"] * 2
         assert client._door is not None
-        assert client._door.parts.kit.place.folders == (str(home),)
+        assert client._door.session.world.kit.place.folders == (str(home),)
 
     play(
         main,

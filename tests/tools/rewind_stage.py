@@ -19,14 +19,10 @@ from typing import Any
 from processes.steps import Steps, left_over
 
 from mainspring.agent.rewinding import Limits, Rewinding
-from mainspring.core.config import Config
 from mainspring.core.messages import Text, User
-from mainspring.engine.equipped import Equipped
-from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
 from mainspring.processes.atomic import digest
 from mainspring.processes.paths import resolve
-from mainspring.providers.scripted import Scripted
 from mainspring.sessions.journal import Durability, FileJournal, Options
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.records import SaidRecord
@@ -55,9 +51,9 @@ class Bench:
             self.journal = FileJournal.create(self.file, envelope, options)
         self.desk = Desk((READ, WRITE, EDIT, NOTEBOOK_EDIT), cwd=str(self.work))
         self.desk.hands.gate = Gate(folders=(str(self.work),))
-        session = Session(Equipped(Scripted([]), self.desk.hands, journal=self.journal), Config())
-        session.shared.policy = Policy(rules=rules)
-        self.rewinding = Rewinding(session, self.desk.hands, self.journal, limits)
+        gate, policy = self.desk.hands.gate, Policy(rules=rules)
+        self.rewinding = Rewinding(self.journal, gate, str(self.work), lambda: policy, limits)
+        self.desk.hands.place.keep = self.rewinding.keep
 
     async def prompt(self, id: str) -> None:
         await self.journal.append(SaidRecord(User((Text(id),), id=id, at=1)))

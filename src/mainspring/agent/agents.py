@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mainspring.tools.agent import AgentInput
     from mainspring.tools.base import Answer, Calling
     from mainspring.tools.hands import Hands
+    from mainspring.tools.kit import Kit
 
 OURS = ("general-purpose", "Explore")  # as `context/agents.py` has them
 
@@ -101,6 +102,7 @@ class Household(Bundle):
     """What there is in a session for its agents."""
 
     parts: Parts
+    kit: Kit
     opened: Opened
     kinds: Mapping[str, AgentKind]
     found: Surroundings
@@ -240,7 +242,7 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
     from mainspring.agent.mind import mind_for
     from mainspring.context.surroundings import Around, Surroundings
 
-    kit = household.parts.kit
+    kit = household.kit
     around = Around(
         household.found.memory.where,
         environ=household.parts.environment,

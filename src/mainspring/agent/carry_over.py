@@ -15,6 +15,7 @@ from mainspring.agent.world import World
 from mainspring.core.value import Bundle
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.shared import Policy
+from mainspring.tools.base import Place
 
 EARLIER = ("resume", "continue_", "fork_session", "resume_session_at", "resume_drops_turn", "session_id")
 
@@ -29,7 +30,7 @@ class CarriedOver(Bundle):
 def take_along(world: World, parts: Parts) -> CarriedOver:
     """Of the session that ends."""
     shared = world.session.shared
-    return CarriedOver(shared.ledger, shared.policy, parts.mode, tuple(parts.kit.place.folders))
+    return CarriedOver(shared.ledger, shared.policy, parts.mode, tuple(world.kit.place.folders))
 
 
 async def carry_over(carried: CarriedOver, world: World, parts: Parts, *, reloaded: bool = False) -> None:
@@ -39,13 +40,12 @@ async def carry_over(carried: CarriedOver, world: World, parts: Parts, *, reload
     if reloaded and policy.mode == carried.settings_mode:
         policy = replace(policy, mode=parts.mode)
     if not reloaded:
-        set_folders(parts, carried.folders)
+        set_folders(parts, world.kit.place, carried.folders)
     if policy != world.session.shared.policy:
         await world.session.change(policy)
 
 
-def set_folders(parts: Parts, folders: tuple[str, ...]) -> None:
-    place = parts.kit.place
+def set_folders(parts: Parts, place: Place, folders: tuple[str, ...]) -> None:
     place.folders = folders
     parts.gate.set_folders((place.root, *folders))
 

@@ -23,8 +23,10 @@ class Said(Bundle):
     say: Callable[[str], object]  # what they have for the person
 
 
-def hooks_of(settings: Settings, kit: Kit, opened: Opened, brought: tuple[Hook, ...], said: Said) -> Runner:
-    """`brought`: functions of a program that drives us."""
+def hooks_of(  # noqa: PLR0913, PLR0917  # what hooks are made of, and told
+    settings: Settings, kit: Kit, opened: Opened, mode: Callable[[], str], brought: tuple[Hook, ...], said: Said
+) -> Runner:
+    """`brought`: functions of a program that drives us. `mode`: the permission mode in force."""
     warn = said.warn
     place = kit.place
     shell = Shell(kit.children, kit.env, cwd=place.root, outside=(place.root, *place.folders))
@@ -35,7 +37,7 @@ def hooks_of(settings: Settings, kit: Kit, opened: Opened, brought: tuple[Hook, 
             "session_id": opened.session_id,
             "transcript_path": opened.journal.file if opened.journal is not None else "",
             "cwd": place.cwd,
-            "permission_mode": kit.mode(),
+            "permission_mode": mode(),
         }
 
     def at_the_end(_: Facts) -> Facts:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mainspring.context.slash import Entry
     from mainspring.core.messages import User
     from mainspring.tools.hands import Hands
+    from mainspring.tools.kit import Kit
     from mainspring.tools.mcp.named import May
     from mainspring.tools.mcp.relayed import Send
 
@@ -67,7 +68,7 @@ class NoServers:
 
 
 def wired(
-    parts: Parts, hands: Hands, instruct: Callable[[str], object], relay: Send | None = None
+    parts: Parts, kit: Kit, hands: Hands, instruct: Callable[[str], object], relay: Send | None = None
 ) -> Wired | NoServers:
     """`relay` reaches the servers within the program that drives us."""
     if parts.servers is None:
@@ -78,7 +79,7 @@ def wired(
     window = parts.config.model.window
     servers = new_servers(
         parts.servers,
-        parts.kit,
+        kit,
         parts.environment,
         window=window,
         is_away=is_away,

@@ -26,13 +26,16 @@ from mainspring.providers.base import Provider, ToolSpec
 from mainspring.sessions.places import folder_of
 from mainspring.settings.home import TRUSTED, home_folder
 from mainspring.settings.values import Features, ModelRules, Settings
+from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate
 from mainspring.tools.hands import Hands
-from mainspring.tools.kit import Kit
 
 if TYPE_CHECKING:
     from mainspring.context.layers import Limits
     from mainspring.engine.side_questions import SideQuestions
+    from mainspring.processes.children import Children
+    from mainspring.web.asking import Ask
+    from mainspring.web.search_service import CallService
 
 HAIKU = "claude-haiku-"
 SMALL = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
@@ -43,9 +46,9 @@ class Site(Bundle):
 
     options: Options
     environment: Environment
-    cwd: str
     gate: Gate
-    kit: Kit
+    place: Place
+    children: Callable[[], Children]
     settings: Settings = Settings()
 
 
@@ -59,34 +62,34 @@ def excluder_of(patterns: tuple[str, ...], home: str) -> Callable[[str], bool] |
 
 def around(site: Site) -> Surroundings:
     """Reads the memory files. What is left out of them is told, once."""
-    options, kit = site.options, site.kit
+    options, place = site.options, site.place
 
     def may_read(path: str) -> bool:
-        return site.gate.readable(site.cwd, Policy())(path)  # asked for links and includes alone
+        return site.gate.readable(place.root, Policy())(path)  # asked for links and includes alone
 
     home = home_folder(site.environment)
     where = Where(
-        site.cwd,
-        user=kit.place.home,
+        place.root,
+        user=place.home,
         home=home,
-        trusted=trusts(home, site.cwd),
+        trusted=trusts(home, place.root),
         driven=options.driven,
         sources=options.setting_sources,
         may_read=may_read,
         skill_states=site.settings.skill_states,
-        excluded=excluder_of(site.settings.memory_excludes, kit.place.home),
+        excluded=excluder_of(site.settings.memory_excludes, place.home),
     )
     found = Surroundings(
         Around(
             where,
-            notes=notes_folder(home, site.cwd),
+            notes=notes_folder(home, place.root),
             environ=site.environment,
-            read=lambda: kit.place.read,
-            children=lambda: kit.children,
+            read=lambda: place.read,
+            children=site.children,
             tell=options.tell,
+            nonce=place.nonce,
         )
     )
-    kit.load_skill = lambda name, arguments: found.skills.load(name, arguments).text
     for problem in found.problems:
         found.tell(problem)
     return found
@@ -209,35 +212,31 @@ def mind_for(
     )
 
 
-def new_mind(  # noqa: PLR0913  # what a mind is made of
-    asked: Thinking,
-    found: Surroundings,
-    hands: Hands,
-    system: Callable[[], tuple[str, ...]],
-    kit: Kit,
-    *,
-    afterthoughts: Thoughts | None = None,
-) -> Mind:
-    """That of a session, which its tools may ask."""
-    mind = mind_for(asked, found, hands, system, afterthoughts)
+def small_asker(mind: Callable[[], Mind]) -> Ask:
+    """The small model, for tools."""
 
-    async def ask_small(text: str) -> str:
+    async def ask(text: str) -> str:
         from mainspring.context.asking import Question
 
-        assert mind.ask is not None
-        answer = await mind.ask(Question((user(text),), ANSWER, small=True))
+        side_questions = mind().ask
+        assert side_questions is not None
+        answer = await side_questions(Question((user(text),), ANSWER, small=True))
         if answer.failed:
             raise ToolError(f"the small model gave no answer: {answer.failed}")
         return answer.text
 
-    async def search(prompt: str, declared: dict[str, Any]) -> list[Block]:
-        assert mind.ask is not None
-        return await mind.ask.search(prompt, declared)
+    return ask
 
-    kit.ask_small = ask_small
-    if asked.searches:
-        kit.search_service = search
-    return mind
+
+def searcher(mind: Callable[[], Mind]) -> CallService:
+    """The search of the model's service, for tools."""
+
+    async def search(prompt: str, declared: dict[str, Any]) -> list[Block]:
+        side_questions = mind().ask
+        assert side_questions is not None
+        return await side_questions.search(prompt, declared)
+
+    return search
 
 
 ANSWER = 2_000  # tokens, about a page

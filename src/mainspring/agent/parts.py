@@ -22,7 +22,7 @@ from mainspring.core.errors import UsageError
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.value import Bundle
 from mainspring.engine.plain import new_id
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import Policy, SessionPolicy
 from mainspring.providers.base import Provider
 from mainspring.secrets.held import Holder
 from mainspring.secrets.sources import FILE_NAME
@@ -31,10 +31,12 @@ from mainspring.settings.values import Entry, Settings
 from mainspring.tools.base import Offer, Place, Tool, offer
 from mainspring.tools.catalog import SPECS
 from mainspring.tools.gate import Gate
-from mainspring.tools.kit import Kit
+from mainspring.tools.kit import Kit, ToolLinks
 
 if TYPE_CHECKING:
     from mainspring.agent.mcp import Found
+    from mainspring.permissions.policy import Policy as Rules
+    from mainspring.tools.shell_walls import WallsOf
 
 
 class Own(Bundle):
@@ -54,8 +56,10 @@ class Parts(Bundle):
     config: Config
     system: tuple[str, ...]  # what the command line has for it
     mode: str
+    home: str  # the user's
+    folders: tuple[str, ...]  # added to the working folder
+    policy: SessionPolicy  # in force in the session
     gate: Gate
-    kit: Kit
     tools: tuple[str, ...]  # by name
     own: tuple[Offer, ...]  # tools of the program, and the one for an answer of a given shape
     model: Reached
@@ -81,10 +85,11 @@ def prepared(options: Options, environment: Environment, own: Own | None, holder
         rights.refuse_sideloading(options)
     environment = environment | settings.own_env
     home, ours = users_folder(environment), home_folder(environment)
-    gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else ())
-    place = Place(cwd, home=home, folders=rights.folders(options, settings, cwd, home), environ=environment)
-    sandboxing = new_sandboxing(place, gate, environment, settings, options)
-    kit = new_kit(place, gate, environment, settings, sandboxing, options)
+    folders = rights.folders(options, settings, cwd, home)
+    policy = SessionPolicy()
+    grounds = Grounds(cwd, home, folders, lambda: gate.policy(policy.current), lambda: gate.unreadable(cwd, Policy()))
+    sandboxing = Sandboxing(grounds.ground(environment, settings, options))
+    gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else (), sandboxing)
     config = new_config(options, settings)
     if options.driven:
         config = replace(config, stop_hooks=COMPATIBLE.stop_hooks)
@@ -96,8 +101,10 @@ def prepared(options: Options, environment: Environment, own: Own | None, holder
         config=config,
         system=own_blocks(options),
         mode=rights.mode(options, settings, environment),
+        home=home,
+        folders=folders,
+        policy=policy,
         gate=gate,
-        kit=kit,
         tools=tuple(offered(options, settings, config)),
         own=(*brought(own, options, settings), *structured(options)),
         model=reached(own, options, settings, environment, cwd, config),
@@ -155,41 +162,45 @@ def structured(options: Options) -> tuple[Offer, ...]:
         raise StartError(f"'--json-schema' cannot be understood: {error}") from None
 
 
-def new_sandboxing(
-    place: Place, gate: Gate, environment: Environment, settings: Settings, options: Options
-) -> Sandboxing:
-    home = home_folder(environment)
+class Grounds(Bundle):
+    """Where commands work, and by whose rules."""
 
-    def paths(entries: tuple[Entry, ...]) -> tuple[str, ...]:
-        return rights.sandbox_paths(entries, place.root, place.home) if entries else ()
+    cwd: str
+    home: str
+    folders: tuple[str, ...]
+    policy: Callable[[], Rules]
+    unreadable: Callable[[], tuple[tuple[str, ...], bool]]
 
-    def writable() -> Iterator[str]:
+    def ground(self, environment: Environment, settings: Settings, options: Options) -> Ground:
+        home = home_folder(environment)
+        return Ground(
+            settings.sandbox,
+            folders=(self.cwd, *self.folders),
+            home=home,
+            path=environment.get("PATH", ""),
+            policy=self.policy,
+            unreadable=self.unreadable,
+            masked=(*((f"{home}/{FILE_NAME}",) if home else ()), *self._paths(settings.sandbox.unreadable)),
+            writable=tuple(dict.fromkeys(self._writable(settings, options))),
+            read_only=self._paths(settings.sandbox.read_only),
+            tell=options.tell,
+        )
+
+    def _paths(self, entries: tuple[Entry, ...]) -> tuple[str, ...]:
+        return rights.sandbox_paths(entries, self.cwd, self.home) if entries else ()
+
+    def _writable(self, settings: Settings, options: Options) -> Iterator[str]:
         for entry in settings.sandbox.writable:
-            found = paths((entry,))
-            out = rights.leading_out(found, (place.root, *place.folders))
+            found = self._paths((entry,))
+            out = rights.leading_out(found, (self.cwd, *self.folders))
             for path in out:
                 options.tell(rights.left_out(entry.origin.place, "sandbox.filesystem.allowWrite", path, out[path]))
             yield from [path for path in found if path not in out and os.path.isdir(path)]  # noqa: PTH112
 
-    ground = Ground(
-        settings.sandbox,
-        folders=(place.root, *place.folders),
-        home=home,
-        path=environment.get("PATH", ""),
-        policy=lambda: gate.policy(Policy()),
-        unreadable=lambda: gate.unreadable(place.root, Policy()),
-        masked=(*((f"{home}/{FILE_NAME}",) if home else ()), *paths(settings.sandbox.unreadable)),
-        writable=tuple(dict.fromkeys(writable())),
-        read_only=paths(settings.sandbox.read_only),
-        tell=options.tell,
-    )
-    sandboxing = gate.sandbox = Sandboxing(ground)
-    return sandboxing
 
+def new_kit(parts: Parts, place: Place, links: ToolLinks, walls: WallsOf) -> Kit:
+    gate, environment, settings, options = parts.gate, parts.environment, parts.settings, parts.options
 
-def new_kit(  # noqa: PLR0913, PLR0917  # what a kit is made of
-    place: Place, gate: Gate, environment: Environment, settings: Settings, sandboxing: Sandboxing, options: Options
-) -> Kit:
     def only_reads(command: str) -> bool:
         return gate.only_reads(command, place.cwd, Policy())
 
@@ -209,17 +220,16 @@ def new_kit(  # noqa: PLR0913, PLR0917  # what a kit is made of
             found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
         return found
 
-    kit = Kit(
+    return Kit(
         place,
         env,
+        links=links,
         adopt=not options.in_process,
         only_reads=only_reads,
-        around=sandboxing.around,
-        walls=sandboxing.walls,
-        notes=sandboxing.notes,
+        around=parts.sandboxing.around,
+        walls=walls,
+        notes=parts.sandboxing.notes,
     )
-    kit.search_command = settings.search_command or ""
-    return kit
 
 
 def service_searches(config: Config, settings: Settings) -> bool:

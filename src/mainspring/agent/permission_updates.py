@@ -157,13 +157,13 @@ class PermissionUpdates:
         self._gate.set_folders((self._place.root, *folders))
 
 
-def permission_updates(parts: Parts, session: Session, *, may_bypass: bool) -> PermissionUpdates:
+def permission_updates(parts: Parts, place: Place, session: Session, *, may_bypass: bool) -> PermissionUpdates:
     options = parts.options
     keeper = Keeper(parts.cwd, parts.environment, Asked(options.settings, options.setting_sources))
     return PermissionUpdates(
         session,
         parts.gate,
-        parts.kit.place,
+        place,
         may_bypass=may_bypass,
         auto_disabled=parts.settings.permissions.auto_disabled,
         keeper=keeper,

@@ -11,6 +11,7 @@ Whoever can write a session's file could name any path in it. So a file is put b
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -23,17 +24,16 @@ from mainspring.processes.atomic import FileChanged
 from mainspring.secrets.held import covered
 from mainspring.sessions.file_history import Was, content, is_kept, kept_size, since
 from mainspring.sessions.records import FileRecord
-from mainspring.tools.keeping import EDITORS, Look, keeping, look
+from mainspring.tools.keeping import Look, look
 from mainspring.tools.putting_back import Counted, counted, found, is_same, put_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mainspring.engine.session import Session
+    from mainspring.engine.shared import Policy
     from mainspring.processes.paths import Resolved
     from mainspring.sessions.journal import FileJournal
-    from mainspring.tools.base import Tool
-    from mainspring.tools.hands import Hands
+    from mainspring.tools.gate import Gate
 
 LARGEST = 10_000_000  # bytes of a file: what the tools edit at most, so only what others have made is larger
 TOTAL = 200_000_000  # bytes of all that is kept of a session
@@ -50,20 +50,21 @@ class Limits(Bundle):
 class Rewinding:
     """Of one session. Made while its event loop runs: tools keep from their threads."""
 
-    def __init__(self, session: Session, hands: Hands, journal: FileJournal, limits: Limits | None = None) -> None:
-        self._session, self._hands, self._journal = session, hands, journal
+    def __init__(
+        self,
+        journal: FileJournal,
+        gate: Gate,
+        root: str,
+        policy: Callable[[], Policy],
+        limits: Limits | None = None,
+    ) -> None:
+        """`root`: the working folder, from which rules are meant. `policy`: in force in the session."""
+        self._journal, self._gate, self._root, self._policy = journal, gate, root, policy
         self._limits = limits or Limits()
         self._loop = asyncio.get_running_loop()
         self._kept = journal.keep_files()
         self._size = -1  # of all that is kept; not counted yet
         self._changed: set[str] = set()  # by tools of this process
-        hands.place.keep = self.keep
-        for name in EDITORS:  # for agents: they have places of their own, and the session's tools
-            if name in hands.offers:
-                hands.offers[name] = replace(hands.offers[name], load=self._keeping(hands.offers[name].load))
-
-    def _keeping(self, load: Callable[[], Tool]) -> Callable[[], Tool]:
-        return lambda: keeping(load(), self.keep)
 
     # --- before a change ---
 
@@ -77,7 +78,7 @@ class Rewinding:
     async def _append(self, real: str, now: Look, rewound: str = "") -> None:
         now = self._bounded(now)
         await self._journal.append(
-            FileRecord(real, self._session.deps.now(), now.there, now.mode, now.digest, now.data, now.why, rewound)
+            FileRecord(real, milliseconds(), now.there, now.mode, now.digest, now.data, now.why, rewound)
         )
 
     def _bounded(self, now: Look) -> Look:
@@ -160,11 +161,15 @@ class Rewinding:
         return path, Look(True, was.mode, was.digest, len(data), data)
 
     async def _check(self, real: str) -> None:
-        policy = self._session.shared.policy
+        policy = self._policy()
         standing = policy if policy.mode in FREE else replace(policy, mode=FREE[0])
-        verdict = await self._hands.gate.verdict(Asked("Edit", {"file_path": real}, self._hands.place.root), standing)
+        verdict = await self._gate.verdict(Asked("Edit", {"file_path": real}, self._root), standing)
         if verdict.decision != "allow":
             raise ToolError(f"no tool may change it now: {verdict.reason}")
+
+
+def milliseconds() -> int:
+    return int(time.time() * 1_000)
 
 
 def incomplete(done: int, left: list[str]) -> str:

@@ -9,7 +9,7 @@ from mainspring.agent.options import Options, StartError
 from mainspring.processes.paths import within
 from mainspring.settings.home import from_home, users_folder
 from mainspring.settings.values import Entry, Settings, Source
-from mainspring.tools.gate import Gate, Written
+from mainspring.tools.gate import Gate, Walled, Written
 
 BYPASS, AUTO, DEFAULT = "bypassPermissions", "auto", "default"
 
@@ -24,7 +24,9 @@ NAMES = {
 }
 
 
-def new_gate(options: Options, settings: Settings, cwd: str, home: str, ours: tuple[str, ...]) -> Gate:
+def new_gate(  # noqa: PLR0913, PLR0917  # what rules are made of
+    options: Options, settings: Settings, cwd: str, home: str, ours: tuple[str, ...], sandbox: Walled | None = None
+) -> Gate:
     def trusted() -> bool:
         from mainspring.settings.trust import is_trusted
 
@@ -39,6 +41,7 @@ def new_gate(options: Options, settings: Settings, cwd: str, home: str, ours: tu
         ours=ours,
         trusted=trusted,
         counts=counts_in(settings),
+        sandbox=sandbox,
     )
 
 

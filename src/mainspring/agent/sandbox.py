@@ -52,9 +52,7 @@ class Sandboxing:
         self._temp = ""
         self._told = False
         self._noted: set[str] = set()
-        self.policy = ground.policy  # the session's own, once there is one
-        self.note: Callable[[], object] | None = None  # puts the level down in the journal, with the first command
-        self._noting: object = None
+        self.policy = ground.policy
         self._hidden: tuple[tuple[str, ...], bool] | None = None
         self._hidden_rules: tuple[str, ...] = ()
         if is_required(ground.wanted):
@@ -111,9 +109,6 @@ class Sandboxing:
     def walls(self, command: str, leave: bool) -> Walls:  # a callback
         """What a command may reach; `leave`: it asks for everything."""
         from mainspring.processes.child import Walls
-
-        if self.note is not None:
-            self._noting, self.note = self.note(), None
 
         if self.standing.level != "bubblewrap":
             self._tell()

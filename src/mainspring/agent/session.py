@@ -111,7 +111,7 @@ class AgentSession:
 
     def kill(self) -> None:
         """All child processes, at once. For a signal handler."""
-        self.parts.kit.kill()
+        self.world.kit.kill()
 
     def _take(self, parts: Parts, opened: Opened, source: str, ledger: Ledger | None = None) -> None:
         self.parts, self.opened = parts, opened
@@ -119,7 +119,6 @@ class AgentSession:
         self.world: World = begin(parts, opened, self._outside(parts, source), ledger)
         session = self.world.session
         session.shared.watch(self._updates.push)
-        self.world.kit.of_shells = self._task_changed
         about = self.world.about
         self.usage = UsageMeter(about.model, session.deps.now, about.spent, about.used)
         if self._hooks_watched:
@@ -139,6 +138,7 @@ class AgentSession:
             say=lambda words: self._updates.push(Notice(words)),
             relay=host.call_mcp if host is not None and options.driven else None,
             suggest=self._suggest,
+            task_changed=self._task_changed,
             source=source,
         )
 
@@ -319,7 +319,9 @@ class AgentSession:
         if self._permissions is None:
             from mainspring.agent.permission_updates import permission_updates
 
-            self._permissions = permission_updates(self.parts, self.world.session, may_bypass=self._may_bypass)
+            self._permissions = permission_updates(
+                self.parts, self.world.kit.place, self.world.session, may_bypass=self._may_bypass
+            )
         return self._permissions
 
     async def stop_task(self, id: str) -> None:

@@ -29,14 +29,16 @@ from mainspring.agent.mind import (
     Thinking,
     Thoughts,
     around,
-    new_mind,
+    mind_for,
+    searcher,
+    small_asker,
     style_names,
     style_of,
     system_text,
 )
 from mainspring.agent.model import Close, patience_of
 from mainspring.agent.options import Options
-from mainspring.agent.parts import Parts, money, service_searches
+from mainspring.agent.parts import Parts, money, new_kit, service_searches
 from mainspring.agent.said import attaching, others, skill_names, skill_of
 from mainspring.agent.sessions import Opened
 from mainspring.context.attachments import new_nonce
@@ -61,8 +63,9 @@ from mainspring.sessions.lines import used_by
 from mainspring.sessions.places import read_log, side_folder
 from mainspring.sessions.records import NoteRecord
 from mainspring.settings.home import home_folder
+from mainspring.tools.base import Place
 from mainspring.tools.hands import Hands
-from mainspring.tools.kit import FOR_PEOPLE, Kit
+from mainspring.tools.kit import FOR_PEOPLE, Kit, ToolLinks
 
 if TYPE_CHECKING:
     from mainspring.agent.mcp import Wired
@@ -72,9 +75,13 @@ if TYPE_CHECKING:
     from mainspring.context.agents import AgentKind
     from mainspring.context.surroundings import Surroundings
     from mainspring.hooks.runner import Hook
+    from mainspring.processes.child import Walls
+    from mainspring.processes.children import Children
     from mainspring.sessions.loaded import Loaded
+    from mainspring.tools.background import Running
     from mainspring.tools.mcp.relayed import Send
     from mainspring.tools.mcp.servers import Servers
+    from mainspring.tools.shell_walls import WallsOf
 
 CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
 
@@ -88,6 +95,7 @@ class Outside(Bundle):
     say: Callable[[str], object] | None = None  # hears what hooks have for the person
     relay: Send | None = None  # the way to MCP servers that live in the program
     suggest: Callable[[str], object] | None = None  # hears what the person may say next
+    task_changed: Callable[[Running], object] = lambda _: None  # hears of commands in the background
     source: str = "startup"  # why the session begins, as `SessionStart` hooks are told
 
 
@@ -168,41 +176,74 @@ class World(Bundle):
 
 
 def begin(parts: Parts, opened: Opened, outside: Outside, ledger: Ledger | None = None) -> World:
-    """A session that begins, or goes on. `ledger`: of the session before it in this process."""
-    options, relay = parts.options, outside.relay
-    parts = replace(parts, config=replace(parts.config, nonce=nonce_of(opened.loaded)))
+    """A session that begins, or goes on: from the lowest part to the highest, each of them complete when it is made.
+    What a part asks of a later one, it asks when it runs. `ledger`: of the session before it in this process."""
+    options, relay, loaded, journal = parts.options, outside.relay, opened.loaded, opened.journal
+    parts = replace(parts, config=replace(parts.config, nonce=nonce_of(loaded)))
+    policy, gate, features = parts.policy, parts.gate, parts.settings.features
     cleanup = SessionCleanup(parts, opened)
-    use_files(parts, opened.journal)
-    tool = permission_tool(options, lambda: mcp_in(servers))
-    answer, ask = answerers(parts, outside, tool)
-    hooks, attended = new_hooks(parts, opened, outside), answer is not None
-    surroundings, stored = surroundings_of(parts), opened.journal is not None
-    kinds = with_capped_effort(kinds_of(options, surroundings), parts.settings)
-    parts.kit.kinds = told(kinds)
-    hands = new_hands(parts, hooks, attended=attended, skills=surroundings.has_skills, stored=stored)
-    loaded = opened.loaded
     before = spent_before(loaded)
     ledger = drawn_on(ledger or Ledger(), parts, opened, before)
+    policy.current = first_policy(parts, loaded)
+
+    # What tools work with.
+    rewinding = new_rewinding(parts, journal)
+    place = new_place(parts, journal, rewinding)
+    surroundings = surroundings_of(parts, place, lambda: kit.children)
+    kinds = with_capped_effort(kinds_of(options, surroundings), parts.settings)
+    asked = side_model(parts, ledger)
+    kit = new_kit(
+        parts,
+        place,
+        ToolLinks(
+            mode=lambda: policy.current.mode,
+            change_mode=lambda mode: session.change(replace(policy.current, mode=mode)),
+            past=past_of(journal),
+            agent_types=told(kinds),
+            send_agent=lambda given, calling: agents.send(given, calling),  # noqa: PLW0108  # made later
+            task_changed=outside.task_changed,
+            load_skill=lambda name, arguments: surroundings.skills.load(name, arguments).text,
+            names_host=lambda host: gate.names_host(host, policy.current),
+            ask_small=small_asker(lambda: mind),
+            search_command=parts.settings.search_command or "",
+            search_service=searcher(lambda: mind) if asked.searches else None,
+            keep=rewinding.keep if rewinding is not None else None,
+        ),
+        noting(parts, lambda: session),
+    )
+    tool = permission_tool(options, lambda: mcp_in(servers))
+    answer, ask = answerers(parts, outside, tool)
+    attended, stored = answer is not None, journal is not None
+    hooks = new_hooks(parts, kit, opened, outside)
+    hands = new_hands(parts, kit, hooks, attended=attended, skills=surroundings.has_skills, stored=stored)
+
+    # What the model is told.
     style = style_of(parts.settings.output_style, parts.system, surroundings)
     system = system_text(parts.system, surroundings, hands.offers, attended=attended, style=style)
-    asked, features = side_model(parts, ledger), parts.settings.features
-    takes_notes = attended and ask is None and stored and features.auto_memory  # for a person who comes back
-    thoughts = Thoughts(outside.suggest if features.suggestions else None) if takes_notes else None
 
     def instruct(words: str) -> None:
         deps.system = with_nonce((*system, words), surroundings.nonce)
 
-    servers = parts.holder.run(wired, parts, hands, instruct, relay)
-    mind = new_mind(asked, surroundings, hands, lambda: deps.system, parts.kit, afterthoughts=thoughts)
+    servers = parts.holder.run(wired, parts, kit, hands, instruct, relay)
+    takes_notes = attended and ask is None and stored and features.auto_memory  # for a person who comes back
+    thoughts = Thoughts(outside.suggest if features.suggestions else None) if takes_notes else None
+    mind = mind_for(asked, surroundings, hands, lambda: deps.system, thoughts)
     deps = Equipped(
         parts.model.provider,
         hands,
-        journal=opened.journal,
+        journal=journal,
         system=with_nonce(system, surroundings.nonce),
         answer=answer,
         mind=mind,
         before_turn=servers.settle,
     )
+
+    # The session, and what goes with it.
+    session = new_session(parts, deps, ledger, loaded, hands)
+    session.shared.agent_spent(before.by_agents)  # the first event tells of it
+    agents = AgentsOf(Household(parts, kit, opened, kinds, surroundings, asked, hands, session, ask))
+    attach = attaching(surroundings, gate, session, parts.cwd, servers)
+    prompts = Prompts(hands.hooks, outside.source if loaded is None else "resume", attach)
     about = About(
         session_id=opened.session_id,
         cwd=parts.cwd,
@@ -225,13 +266,6 @@ def begin(parts: Parts, opened: Opened, outside: Outside, ledger: Ledger | None 
         max_retries=patience_of(parts.settings).tries - 1,
         spent=before.spent,
     )
-    session = new_session(parts, deps, ledger, loaded, hands)
-    session.shared.agent_spent(before.by_agents)  # the first event tells of it
-    connect(parts, session, opened.journal)
-    agents = AgentsOf(Household(parts, opened, kinds, surroundings, asked, hands, session, ask))
-    parts.kit.send_agent = agents.send
-    attach = attaching(surroundings, parts.gate, session, parts.cwd, servers)
-    prompts = Prompts(hands.hooks, outside.source if loaded is None else "resume", attach)
 
     async def start() -> None:
         cleanup.start()
@@ -245,36 +279,71 @@ def begin(parts: Parts, opened: Opened, outside: Outside, ledger: Ledger | None 
         await mind.close()
         await hands.hooks.close()
         await servers.close()
-        await parts.kit.close()
+        await kit.close()
         await parts.sandboxing.close()
         await parts.model.close()
         parts.holder.release()
         await cleanup.close()
 
     return World(
-        session,
-        about,
-        hands,
-        prompts,
-        start,
-        close,
-        skill_of(surroundings, servers),
-        agents,
-        servers,
-        surroundings,
-        kinds,
-        parts.kit,
-        lambda: deps.system,
-        new_rewinding(parts, session, opened.journal, hands),
+        session=session,
+        about=about,
+        hands=hands,
+        prompts=prompts,
+        open=start,
+        close=close,
+        skill=skill_of(surroundings, servers),
+        agents=agents,
+        servers=servers,
+        around=surroundings,
+        kinds=kinds,
+        kit=kit,
+        system=lambda: deps.system,
+        rewinding=rewinding,
     )
 
 
-def use_files(parts: Parts, journal: FileJournal | None) -> None:
-    """What tools store beside the session's file: long results, and which files were read."""
-    if journal is not None:
-        # Where it really is, before any command runs: from then on no link on the way is followed.
-        parts.kit.place.spill = f"{os.path.realpath(side_folder(journal.file))}/tool-results"
-        parts.kit.place.keep_reads_in(read_log(journal.file))
+def new_place(parts: Parts, journal: FileJournal | None, rewinding: Rewinding | None) -> Place:
+    """With what tools store beside the session's file: long results, and which files were read."""
+    # Where it really is, before any command runs: from then on no link on the way is followed.
+    spill = f"{os.path.realpath(side_folder(journal.file))}/tool-results" if journal is not None else ""
+    return Place(
+        parts.cwd,
+        home=parts.home,
+        folders=parts.folders,
+        spill=spill,
+        environ=parts.environment,
+        nonce=parts.config.nonce,
+        read_log=read_log(journal.file) if journal is not None else "",
+        keep=rewinding.keep if rewinding is not None else None,
+    )
+
+
+def past_of(journal: FileJournal | None) -> Callable[[], tuple[str, ...] | None]:
+    """The program that searches what was said before."""
+
+    def past() -> tuple[str, ...] | None:
+        if journal is None or not journal.stored:
+            return None
+        return (sys.executable, "-I", "-m", "mainspring.sessions.past", journal.file)
+
+    return past
+
+
+def noting(parts: Parts, session: Callable[[], Session]) -> WallsOf:
+    """What a command may reach. The level of the sandbox is put down in the journal with the first one."""
+    noted: list[asyncio.Future[None]] = []
+
+    async def note() -> None:
+        deps = session().deps
+        await deps.journal.append(NoteRecord("sandbox", parts.sandboxing.words, deps.now()))
+
+    def walls(command: str, leave: bool) -> Walls:  # as it is asked
+        if not noted:
+            noted.append(asyncio.ensure_future(note()))
+        return parts.sandboxing.walls(command, leave)
+
+    return walls
 
 
 def side_model(parts: Parts, ledger: Ledger) -> Thinking:
@@ -339,21 +408,28 @@ def answerers(parts: Parts, outside: Outside, tool: PermissionTool | None) -> tu
     return outside.answer, outside.answer if outside.in_background else None
 
 
-def new_rewinding(parts: Parts, session: Session, journal: FileJournal | None, hands: Hands) -> Rewinding | None:
+def new_rewinding(parts: Parts, journal: FileJournal | None) -> Rewinding | None:
     if journal is None or parts.environment.get(CHECKPOINTS) not in ("1", "true"):
         return None
     from mainspring.agent.rewinding import Rewinding
 
-    return Rewinding(session, hands, journal)
+    return Rewinding(journal, parts.gate, parts.cwd, lambda: parts.policy.current)
+
+
+def first_policy(parts: Parts, loaded: Loaded | None) -> Policy:
+    """Rules that were added in the session stay; the mode is that of this start, as somebody chose it or by default."""
+    before = loaded.policy if loaded is not None else None
+    if before is None:
+        return Policy(parts.mode)
+    return Policy(parts.mode, still_available(before.model, parts), before.rules, before.tools)
 
 
 def new_session(parts: Parts, deps: Equipped, ledger: Ledger, loaded: Loaded | None, hands: Hands) -> Session:
     if loaded is None:
-        session = Session(deps, parts.config, ledger=ledger)
-        session.shared.policy = Policy(parts.mode)
-        return session
-    session = Session.resumed(deps, parts.config, loaded, ledger=ledger, repeatable=hands.is_repeatable)
-    go_on_with(session, parts)
+        return Session(deps, parts.config, ledger=ledger, policy=parts.policy)
+    session = Session.resumed(
+        deps, parts.config, loaded, ledger=ledger, policy=parts.policy, repeatable=hands.is_repeatable
+    )
     tell_of_another_model(session, parts.config, parts.options)
     hands.remember((*view(session.state.history, session.state.edits), *loaded.salvaged))
     return session
@@ -379,10 +455,9 @@ def nonce_of(loaded: Loaded | None) -> str:
     return (config.nonce if config is not None else "") or new_nonce()
 
 
-def surroundings_of(parts: Parts) -> Surroundings:
+def surroundings_of(parts: Parts, place: Place, children: Callable[[], Children]) -> Surroundings:
     options = parts.options
-    found = around(Site(parts.options, parts.environment, parts.cwd, parts.gate, parts.kit, parts.settings))
-    found.nonce = parts.kit.place.nonce = parts.config.nonce
+    found = around(Site(options, parts.environment, parts.gate, place, children, parts.settings))
     if options.skills is not None:
         found.tell_only(options.skills)
     if options.exclude_dynamic_sections and not parts.system[0]:  # our own prompt: another does not tell it
@@ -400,40 +475,13 @@ def slash_words(options: Options, found: Surroundings, *, driven: bool) -> tuple
     return (*own, *[entry.name for entry in others(found, own) if entry.name not in skills])
 
 
-def new_hands(parts: Parts, hooks: Hooks | None, *, attended: bool, skills: bool, stored: bool) -> Hands:
+def new_hands(  # noqa: PLR0913  # keywords, half of them
+    parts: Parts, kit: Kit, hooks: Hooks | None, *, attended: bool, skills: bool, stored: bool
+) -> Hands:
     idle = {*(() if attended else FOR_PEOPLE), *(() if skills else ("Skill",)), *(() if stored else ("Recall",))}
     names = [name for name in parts.tools if name not in idle]
-    offers = [*parts.kit.offers(names), *parts.own]
-    return Hands(offers, place=parts.kit.place, gate=parts.gate, hooks=hooks, attended=attended)
-
-
-def connect(parts: Parts, session: Session, journal: FileJournal | None) -> None:
-    """Tools that change the mode change that of the session, and see its rules; the one that searches the past
-    searches its file."""
-    kit, gate = parts.kit, parts.gate
-
-    def past() -> tuple[str, ...] | None:
-        if journal is None or not journal.stored:
-            return None
-        return (sys.executable, "-I", "-m", "mainspring.sessions.past", journal.file)
-
-    async def change(mode: str) -> None:
-        await session.change(replace(session.shared.policy, mode=mode))
-
-    kit.mode, kit.change_mode, kit.past = (lambda: session.shared.policy.mode), change, past
-    kit.names_host = lambda host: gate.names_host(host, session.shared.policy)
-    parts.sandboxing.policy = lambda: gate.policy(session.shared.policy)
-
-    async def note() -> None:
-        await session.deps.journal.append(NoteRecord("sandbox", parts.sandboxing.words, session.deps.now()))
-
-    parts.sandboxing.note = lambda: asyncio.ensure_future(note())
-
-
-def go_on_with(session: Session, parts: Parts) -> None:
-    """Rules that were added in the session stay; the mode is that of this start, as somebody chose it or by default."""
-    before = session.shared.policy
-    session.shared.policy = Policy(parts.mode, still_available(before.model, parts), before.rules, before.tools)
+    offers = [*kit.offers(names), *parts.own]
+    return Hands(offers, place=kit.place, gate=parts.gate, hooks=hooks, attended=attended)
 
 
 def still_available(model: Model | None, parts: Parts) -> Model | None:
@@ -459,10 +507,11 @@ def tell_of_another_model(session: Session, config: Config, options: Options) ->
         )
 
 
-def new_hooks(parts: Parts, opened: Opened, outside: Outside) -> Hooks | None:
+def new_hooks(parts: Parts, kit: Kit, opened: Opened, outside: Outside) -> Hooks | None:
     brought, said = outside.hooks, outside.say
     if not parts.settings.hooks and not brought:
         return None
     from mainspring.agent.hooks import Said, hooks_of
 
-    return hooks_of(parts.settings, parts.kit, opened, brought, Said(parts.options.tell, said or parts.options.say))
+    told_to = Said(parts.options.tell, said or parts.options.say)
+    return hooks_of(parts.settings, kit, opened, lambda: parts.policy.current.mode, brought, told_to)

@@ -47,12 +47,13 @@ def converse(options: Options) -> int:
         signals.check()
         ahead = TypedAhead()
 
+        runner.run(begin(talk))
+
         def kill() -> None:
-            talk.parts.kit.kill()
+            talk.session.kill()
             ahead.put_back()
 
         signals.kill = kill
-        runner.run(begin(talk))
         begun()
         greet(output, talk.world)
         load_line_editing()

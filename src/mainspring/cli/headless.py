@@ -36,7 +36,6 @@ def headless(options: Options) -> int:
         parts = prepared(options)
         signals.check()
         given = signals.heard_at_once(lambda: prompt(options.words))  # and from then on where it is safe
-        signals.kill = parts.kit.kill
         opened = opened_or_told(parts)
         code = asyncio.run(drive(parts, opened, given, signals))
     return signals.code or code
@@ -62,6 +61,7 @@ def opened_or_told(parts: Parts) -> Opened:
 async def drive(parts: Parts, opened: Opened, given: Prompt, signals: Signals) -> int:
     options = parts.options
     session = AgentSession(parts, None, prepared, opened=opened, deltas=options.include_partial_messages)
+    signals.kill = session.kill
     begun()
     output = new_output(session, options, Pipe().write)
     try:

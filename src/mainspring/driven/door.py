@@ -182,7 +182,8 @@ class Door:
 
     def kill(self) -> None:
         """At once, with all that it has started."""
-        self.parts.kit.kill()
+        if hasattr(self, "session"):
+            self.session.kill()
 
     # --- what goes out ---
 

@@ -25,7 +25,7 @@ from mainspring.engine.deps import Deps
 from mainspring.engine.driver import Driver
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
-from mainspring.engine.shared import Command, Policy, Shared
+from mainspring.engine.shared import Command, Policy, SessionPolicy, Shared
 from mainspring.sessions.records import CommandState, PolicyRecord
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
         deps: Deps,
         config: Config,
@@ -41,32 +41,34 @@ class Session:
         state: State | None = None,
         ledger: Ledger | None = None,
         above: Shared | None = None,
+        policy: SessionPolicy | None = None,
     ) -> None:
-        """`above`: what the session shares for which this one's agent works."""
+        """`above`: what the session shares for which this one's agent works. `policy` is decided by elsewhere, too."""
         self.deps = deps
         self.config = config
         self.state = state or State(History())
-        self.shared = Shared(self.state.history, ledger, above)
+        self.shared = Shared(self.state.history, ledger, above, policy)
         self.completed_commands: list[Command] = []
         self._under_way: Driver | None = None
         self._salvaged: tuple[Assistant | None, tuple[ToolResult, ...]] = (None, ())
 
     @classmethod
-    def resumed(
+    def resumed(  # noqa: PLR0913  # keywords, most of them
         cls,
         deps: Deps,
         config: Config,
         loaded: Loaded,
         *,
         ledger: Ledger | None = None,
+        policy: SessionPolicy | None = None,
         repeatable: Callable[[ToolCall], bool] = lambda _: False,
     ) -> Session:
         """A session as it was left. The model will be told of every call whose outcome nobody knows (P4)."""
-        session = cls(deps, config, state=loaded.state, ledger=ledger)
+        session = cls(deps, config, state=loaded.state, ledger=ledger, policy=policy)
         session._salvaged = (loaded.partial, loaded.answers(deps.new_id, deps.now(), repeatable))
         for waiting in loaded.commands:
             session.shared.inbox.put(Command(waiting.id, waiting.text, waiting.priority, waiting.origin))
-        if (changed := loaded.policy) is not None:
+        if policy is None and (changed := loaded.policy) is not None:
             session.shared.policy = Policy(changed.mode, changed.model, changed.rules, changed.tools)
         return session
 

@@ -28,6 +28,13 @@ class Policy(Value):
     tools: tuple[str, ...] | None = None  # None: all
 
 
+class SessionPolicy:
+    """The policy in force. It exists before the session does, so that whoever decides by it can be made first."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.current = policy or Policy()
+
+
 class Command(Value):
     """Something typed while a run was under way."""
 
@@ -80,11 +87,17 @@ class Inbox:
 
 
 class Shared:
-    def __init__(self, history: History, ledger: Ledger | None = None, above: Shared | None = None) -> None:
+    def __init__(
+        self,
+        history: History,
+        ledger: Ledger | None = None,
+        above: Shared | None = None,
+        policy: SessionPolicy | None = None,
+    ) -> None:
         """`above`: of the session for which this one's agent works. What it may do is what that one may do, at any
         time; model and tools are its own."""
         self.ledger = ledger or Ledger()
-        self._policy = Policy()
+        self._policy = policy or SessionPolicy()
         self._above = above
         self.inbox = Inbox()
         self.cleared = 0  # tokens that the service left out of the prompt of the last reply (D-14)
@@ -97,12 +110,12 @@ class Shared:
     @property
     def policy(self) -> Policy:
         if self._above is None:
-            return self._policy
-        return replace(self._policy, mode=self._above.policy.mode, rules=self._above.policy.rules)
+            return self._policy.current
+        return replace(self._policy.current, mode=self._above.policy.mode, rules=self._above.policy.rules)
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        self._policy = policy
+        self._policy.current = policy
 
     def watch(self, show: Callable[[Update], None]) -> None:
         """Show there what happens between runs."""

@@ -85,7 +85,7 @@ def without_nul(text: str) -> str:
 class Place:
     """Where a session works: one for all its calls. Only `Bash` moves `cwd`, and never out of the working folders."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, all but one
         self,
         cwd: str,
         *,
@@ -93,6 +93,9 @@ class Place:
         folders: tuple[str, ...] = (),
         spill: str = "",
         environ: Mapping[str, str] | None = None,
+        nonce: str = "",
+        read_log: str = "",
+        keep: Callable[[Resolved], None] | None = None,
     ) -> None:
         self.root = cwd  # where the session began
         self.real = os.path.realpath(cwd)  # where that was: a link may take its place later
@@ -101,10 +104,10 @@ class Place:
         self.environ = os.environ if environ is None else environ  # of the session; None: of the process
         self.folders = folders  # that were added to the first one; without links
         self.spill = spill  # a folder of our own for what is too long to be shown; empty: nothing is stored
-        self.nonce = ""  # by which the model knows our reminders; empty: there is none
-        self.keep: Callable[[Resolved], None] | None = None  # before a file is changed, in the thread that does it
+        self.nonce = nonce  # by which the model knows our reminders; empty: there is none
+        self.keep = keep  # before a file is changed, in the thread that does it
         self._read: ReadSet | None = None
-        self._read_log = ""
+        self._read_log = read_log  # where it is kept what was read (`processes/read_log.py`); empty: nowhere
 
     @property
     def read(self) -> ReadSet:
@@ -114,11 +117,6 @@ class Place:
 
             self._read = ReadSet(self._read_log)
         return self._read
-
-    def keep_reads_in(self, log: str) -> None:
-        """From here on this is another session: what was read in it is in this file (`processes/read_log.py`)."""
-        if log != self._read_log:
-            self._read, self._read_log = None, log
 
     def was_shown(self, name: str, at: int) -> None:
         """The model was shown this file before the session was resumed, perhaps by another program."""

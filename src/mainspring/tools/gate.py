@@ -82,6 +82,7 @@ class Gate:
         classifier: Classifier | None = None,
         trusted: Callable[[], bool] = _yes,
         counts: Callable[[Written], bool] = _every,
+        sandbox: Walled | None = None,
     ) -> None:
         """`trusted`: whether what the repository brings may run; asked when the first call is decided. `counts`:
         whether a rule that was added in the session has a say; the administrator may keep all allow rules to himself.
@@ -90,7 +91,7 @@ class Gate:
         self._home, self._ours = home, ours
         self._reached: dict[str, tuple[str, ...]] = {}
         self._classifier = classifier
-        self.sandbox: Walled | None = None
+        self.sandbox = sandbox
         self._trusted, self._counts = trusted, counts
         self._made: tuple[str, tuple[str, ...], Policy] | None = None
         self.set_folders(folders)

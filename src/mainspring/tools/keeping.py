@@ -18,7 +18,6 @@ from mainspring.processes.opening import open_read
 from mainspring.processes.paths import PathRefused, Resolved
 from mainspring.tools.base import Answer, Calling, Tool
 
-EDITORS = ("Write", "Edit", "NotebookEdit")
 _BLOCK = 1 << 20
 
 Keep = Callable[[Resolved], None]

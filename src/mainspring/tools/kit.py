@@ -11,12 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.value import Bundle
 from mainspring.providers.base import ToolSpec
 from mainspring.tools.base import Offer, Place, Tool
 from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
     from mainspring.processes.children import Around, Children
+    from mainspring.processes.paths import Resolved
     from mainspring.tools.agent import Send
     from mainspring.tools.background import Background, Running
     from mainspring.tools.shell_walls import WallsOf
@@ -35,6 +37,7 @@ PLACES = {
     "Sleep": ("sleep", "SLEEP"),
     "AskUserQuestion": ("question", "ASK_USER_QUESTION"),
 }
+EDITORS = ("Edit", "Write", "NotebookEdit")  # change files
 FOR_PEOPLE = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})  # of no use where nobody can be asked
 OnlyReads = Callable[[str], bool]  # whether a shell command is known to change nothing
 
@@ -51,12 +54,33 @@ def _no_skills(name: str, _: str) -> str:
     raise ToolError(f"There is no skill '{name}', nor any other.")
 
 
+class ToolLinks(Bundle):
+    """What tools need of the session that they belong to."""
+
+    mode: Callable[[], str] = lambda: "default"  # the permission mode in force,
+    change_mode: Callable[[str], Awaitable[None]] = _nobody  # and who sets another
+    past: Callable[[], tuple[str, ...] | None] = lambda: None  # the program that searches this session's file
+    agent_types: str = ""  # as the model is told of them; empty: ours alone,
+    send_agent: Send | None = None  # and who sends one out
+    task_changed: Callable[[Running], object] = lambda _: None  # hears of commands in the background
+    load_skill: Callable[[str, str], str] = _no_skills
+    names_host: Callable[[str], bool] = _never  # whether a rule names a host, so that it may be near
+    ask_small: Ask | None = None  # a small model that reads pages
+    search_command: str = ""  # a command of the user's that searches the web; else
+    search_service: CallService | None = None  # the model's service does
+    keep: Callable[[Resolved], None] | None = None  # before a file is changed, in the thread that does it
+
+
+NO_LINKS = ToolLinks()
+
+
 class Kit:
     def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
         place: Place,
         env: Mapping[str, str] | Callable[[], Mapping[str, str]],
         *,
+        links: ToolLinks = NO_LINKS,
         adopt: bool = False,
         only_reads: OnlyReads = _never,
         around: Around | None = None,
@@ -74,17 +98,7 @@ class Kit:
         self._children: Children | None = None
         self._background: Background | None = None
         self._made: dict[str, Tool] = {}  # those that belong together are made together
-        self.mode: Callable[[], str] = lambda: "default"  # the permission mode in force,
-        self.change_mode: Callable[[str], Awaitable[None]] = _nobody  # and who sets another
-        self.past: Callable[[], tuple[str, ...] | None] = lambda: None  # the program that searches this session's file
-        self.kinds = ""  # of agents, as the model is told of them; empty: ours alone,
-        self.send_agent: Send | None = None  # and who sends one out
-        self.of_shells: Callable[[Running], object] = lambda _: None  # hears of those in the background
-        self.load_skill: Callable[[str, str], str] = _no_skills
-        self.names_host: Callable[[str], bool] = _never  # whether a rule names a host, so that it may be near
-        self.ask_small: Ask | None = None  # a small model that reads pages
-        self.search_command = ""  # a command of the user's that searches the web; else
-        self.search_service: CallService | None = None  # the model's service does
+        self._links = links
 
     def offers(self, names: Iterable[str]) -> list[Offer]:
         """In our order, whatever theirs: the same tools make the same request."""
@@ -94,11 +108,15 @@ class Kit:
         return [Offer(self._spec(name), self._loader(name)) for name in SPECS if name in wanted]
 
     def _spec(self, name: str) -> ToolSpec:
-        if name == "Agent" and self.kinds:
+        if name == "Agent" and self._links.agent_types:
             return self.tool(name).spec
         return ToolSpec(name, *SPECS[name])
 
     def _loader(self, name: str) -> Callable[[], Tool]:
+        if (keep := self._links.keep) is not None and name in EDITORS:
+            from mainspring.tools.keeping import keeping
+
+            return lambda: keeping(self.tool(name), keep)  # for subagents: they have places of their own
         return lambda: self.tool(name)
 
     def tool(self, name: str) -> Tool:
@@ -118,17 +136,17 @@ class Kit:
         if name.endswith("PlanMode"):
             from mainspring.tools.plan import plan_tools
 
-            return plan_tools(self.mode, self.change_mode)
+            return plan_tools(self._links.mode, self._links.change_mode)
         if name == "Agent":
             return (self._agent(),)
         if name == "Recall":
             from mainspring.tools.recall import recall_tool
 
-            return (recall_tool(self.past),)
+            return (recall_tool(self._links.past),)
         if name == "Skill":
             from mainspring.tools.skill import skill_tool
 
-            return (skill_tool(self.load_skill),)
+            return (skill_tool(self._links.load_skill),)
         if name.startswith("Web"):
             return (self._of_the_web(name),)
         return (self._of_shells(name),)
@@ -136,7 +154,7 @@ class Kit:
     def _agent(self) -> Tool:
         from mainspring.tools.agent import KINDS, agent_tool, nobody
 
-        return agent_tool(self.kinds or KINDS, lambda: self.send_agent or nobody)
+        return agent_tool(self._links.agent_types or KINDS, lambda: self._links.send_agent or nobody)
 
     def _of_shells(self, name: str) -> Tool:
         from mainspring.tools.background import kill_tool, output_tool
@@ -167,21 +185,18 @@ class Kit:
         from mainspring.web.reader import Reader
 
         reader = Reader(Fetcher(known=known(), environ=self.place.environ), converter(self.children))
-        return web_fetch_tool(reader, self._names_host, self.ask_small)
-
-    def _names_host(self, host: str) -> bool:
-        return self.names_host(host)  # as it is at that moment
+        return web_fetch_tool(reader, self._links.names_host, self._links.ask_small)
 
     def _search(self) -> Search | None:
-        if self.search_command:
+        if self._links.search_command:
             from mainspring.web.search_command import by_command
 
-            return by_command(self.search_command, self.children, lambda: self.env)
-        if self.search_service is None:
+            return by_command(self._links.search_command, self.children, lambda: self.env)
+        if self._links.search_service is None:
             return None
         from mainspring.web.search_service import by_service
 
-        return by_service(self.search_service)
+        return by_service(self._links.search_service)
 
     def _reads(self, given: Any) -> bool:
         return self._only_reads(given.command)
@@ -207,7 +222,7 @@ class Kit:
         if self._background is None:
             from mainspring.tools.background import Background
 
-            self._background = Background(self.children, changed=self._of_shell)
+            self._background = Background(self.children, changed=self._links.task_changed)
         return self._background
 
     async def stop(self, id: str) -> None:
@@ -216,9 +231,6 @@ class Kit:
             for running in self._background.running:
                 if running.id == id:
                     await self._background.stop(running)
-
-    def _of_shell(self, running: Running) -> None:
-        self.of_shells(running)  # who hears of it may come later
 
     def kill(self) -> None:
         """End all programs now, from anywhere: also from a signal handler."""

@@ -45,7 +45,7 @@ def test_a_command_in_the_background_is_shown_and_ended(serve: Serve, monkeypatc
     async def play(sitting: Sitting) -> None:
         assert await sitting.said("/tasks") == "Nothing runs in the background."
         await sitting.asked("go")
-        [running] = sitting.talk.parts.kit.background.running
+        [running] = sitting.talk.world.kit.background.running
         await until(lambda: running.child.stdout.end(100).endswith("last\n\n"))
         rows = (await sitting.said("/tasks")).split("\n")
         assert re.fullmatch(r"bash_1  running for \d+ s  Waits", rows[0])

@@ -103,11 +103,11 @@ def test_nothing_is_lost_by_any_sequence_of_commands(
         steps = [random_.choice(sorted(ACTIONS)) for _ in range(STEPS)]
         for number, name in enumerate(["ask", *steps]):
             talk = sitting.talk
-            policy, folders = talk.world.session.shared.policy, talk.parts.kit.place.folders
+            policy, folders = talk.world.session.shared.policy, talk.world.kit.place.folders
             await ACTIONS[name](account, random_)
             done = f"seed {seed}: {['ask', *steps][: number + 1]}"
             account.check(done)
-            assert talk.parts.kit.place.folders == folders, done
+            assert talk.world.kit.place.folders == folders, done
             if name != "allow":
                 assert talk.world.session.shared.policy == policy, done
 

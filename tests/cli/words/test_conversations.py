@@ -288,7 +288,7 @@ def test_a_folder_is_added_for_the_tools_and_stays_after_a_clear(serve: Serve, m
         more.mkdir()
         shown = await sitting.said("/add-dir ../more")
         assert shown.split("\n")[0].startswith(f"From now on the tools can work in '{more}', too.")
-        assert talk.parts.kit.place.folders == (str(more),)
+        assert talk.world.kit.place.folders == (str(more),)
         await sitting.said("/permissions")
         assert any(line.endswith(f"Folders: {stage.folder}, {more}") for line in sitting.paper.lines)
         again = await sitting.said(f"/add-dir {more}")
@@ -297,7 +297,7 @@ def test_a_folder_is_added_for_the_tools_and_stays_after_a_clear(serve: Serve, m
         inner = await sitting.said("/add-dir in")
         assert inner == f"The tools can work in '{stage.folder}/in' already: it is in '{stage.folder}'."
         await sitting.said("/clear")
-        assert talk.parts.kit.place.folders == (str(more),)
+        assert talk.world.kit.place.folders == (str(more),)
 
     sat(play)
 

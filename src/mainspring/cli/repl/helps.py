@@ -30,7 +30,7 @@ class Helps(NamedTuple):
 def helps_for(talk: Talk) -> Helps:
     cwd, environment = talk.parts.cwd, talk.parts.environment
     home = users_folder(environment)
-    index = FilesIndex(talk.parts.kit.place)
+    index = FilesIndex(talk.world.kit.place)
     known = Known(
         words=lambda: words_of(talk),
         paths=lambda: index.paths(SOON),

@@ -85,9 +85,9 @@ class Sitting:
         asker = Asker(self._lines, lambda: talk.session.permissions)
         asker.stage = desk.stage
         talk = Talk(self._options, self._lines, asker)
-        self._kill_also(talk.parts.kit.kill)
         talk.suggested = str  # the desk will hear it
         talk.begin()
+        self._kill_also(talk.session.kill)
         await asyncio.sleep(BREATH)
         from mainspring.cli.repl.helps import helps_for
 

@@ -53,7 +53,7 @@ class StatusCommand:
             self.ask()
 
     async def _line(self) -> str:
-        kit = self._talk.parts.kit
+        kit = self._talk.world.kit
         shell = Shell(kit.children, kit.env, cwd=kit.place.root, outside=(kit.place.root, *kit.place.folders))
         try:
             async with asyncio.timeout(SECONDS):
@@ -64,7 +64,7 @@ class StatusCommand:
         return harmless(lines[0]).strip() if lines and ended.code == 0 else ""
 
     def _facts(self) -> dict[str, Any]:
-        world, parts, place = self._talk.world, self._talk.parts, self._talk.parts.kit.place
+        world, parts, place = self._talk.world, self._talk.parts, self._talk.world.kit.place
         journal, name = self._talk.opened.journal, self._talk.model.name
         return {
             "hook_event_name": "Status",

@@ -70,7 +70,7 @@ def model_of(kind: AgentKind) -> list[str]:
 
 async def tasks(talk: Talk, words: str) -> None:
     verb, name = (*words.split(None, 1), "", "")[:2]
-    running, away = talk.parts.kit.background.running, talk.world.agents.at_work()
+    running, away = talk.world.kit.background.running, talk.world.agents.at_work()
     if words and (verb != "stop" or not name):
         usage(talk, "'/tasks' shows what runs in the background, '/tasks stop ID' ends one of them.")
     elif words:

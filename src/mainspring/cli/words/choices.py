@@ -42,7 +42,7 @@ async def model(talk: Talk, name: str) -> None:
 async def permissions(talk: Talk, _: str) -> None:
     standing = talk.world.session.shared.policy
     rules = talk.parts.gate.policy(standing).rules
-    tell(talk, f"Mode: {standing.mode}. Folders: {', '.join([talk.parts.cwd, *talk.parts.kit.place.folders])}")
+    tell(talk, f"Mode: {standing.mode}. Folders: {', '.join([talk.parts.cwd, *talk.world.kit.place.folders])}")
     for behavior, found in (("deny", rules.deny), ("ask", rules.ask), ("allow", rules.allow)):
         for rule in found:
             tell(talk, f"{behavior:<6}{rule.text}  ({source(rule)})")
@@ -68,7 +68,7 @@ async def add_dir(talk: Talk, named: str) -> None:
     from mainspring.agent.rights import real
     from mainspring.processes.paths import within
 
-    place, options = talk.parts.kit.place, talk.parts.options
+    place, options = talk.world.kit.place, talk.parts.options
     folder = real(named, place.root, place.home)
     if not await asyncio.to_thread(os.path.isdir, folder):
         tell(talk, f"There is no folder '{named}': '{folder}' was looked for.", Style.YELLOW)

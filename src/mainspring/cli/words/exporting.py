@@ -78,7 +78,7 @@ def path_for(talk: Talk, named: str, title: str) -> str:
     """What somebody names is theirs to name; a folder takes a file of our name."""
     from mainspring.settings.home import from_home
 
-    place = talk.parts.kit.place
+    place = talk.world.kit.place
     path = os.path.normpath(os.path.join(place.root, from_home(named, place.home)))  # noqa: PTH118
     if named and not os.path.isdir(path):  # noqa: PTH112
         return path

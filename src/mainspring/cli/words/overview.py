@@ -80,8 +80,8 @@ def facts(talk: Talk) -> Iterator[tuple[str, str]]:
     yield "Model", f"{talk.model.name}, {server_of(talk)}; key: {world.about.key_source}"
     yield "Mode", world.session.shared.policy.mode
     yield "Folder", parts.cwd
-    if parts.kit.place.folders:
-        yield "Also", some(list(parts.kit.place.folders))
+    if world.kit.place.folders:
+        yield "Also", some(list(world.kit.place.folders))
     yield "Sandbox", world.about.sandbox().removeprefix("sandbox: ")
     yield "MCP", some([one_server(one) for one in world.mcp.status()] if world.mcp is not None else []) or "no servers"
     yield "Settings", some(settings_files(talk)) or "no file: everything has its default"
