@@ -88,7 +88,8 @@ class Roomy(Plain):
 
 
 def session(replies: Iterable[Reply], *, breathe: bool = False, act: Act = nothing) -> Session:
-    return Session(Roomy(Ready(replies, breathe=breathe), act), Config(max_turns=2 * LONG))
+    deps = Roomy(Ready(replies, breathe=breathe), act)
+    return Session(deps, Config(max_turns=2 * LONG), describe=deps.describe)
 
 
 def looks(turn: int) -> Reply:

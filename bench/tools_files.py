@@ -315,7 +315,8 @@ async def one_turn(root: Path, provider: Timed, asked: list[int]) -> float:
         hands = Hands(Kit(place, {}).offers(["Read"]), place=place, gate=Gate(folders=(str(root),)))
         name = new_id()
         journal = FileJournal.create(f"{kept}/{name}.jsonl", Envelope(name, str(root), "0"))
-        session = Session(Equipped(provider, hands, journal=journal), Config())
+        deps = Equipped(provider, hands, journal=journal)
+        session = Session(deps, Config(), side_jobs=deps.side_jobs, describe=deps.describe)
         async with session.run("read them", deltas=False) as run:
             async for _ in run:
                 pass

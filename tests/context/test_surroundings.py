@@ -20,6 +20,7 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ToolCall, User, result, user
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Fold
+from mainspring.engine.background import SideJobs
 from mainspring.engine.plain import Plain
 from mainspring.engine.session import Session as RealSession
 from mainspring.processes.atomic import ReadSet
@@ -217,7 +218,7 @@ def test_a_quiet_turn_brings_nothing_whatever_the_history(folder: Path) -> None:
 
 
 class Equipped(Plain):
-    """As it is to be wired: one line in `shrink`, one in `recall`."""
+    """As it is to be wired: one line in `shrink`, one for `SideJobs.recall`."""
 
     def __init__(self, provider: Provider, surroundings: Surroundings, **more: Any) -> None:
         super().__init__(provider, **more)
@@ -226,9 +227,6 @@ class Equipped(Plain):
     async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
         added = self.surroundings.attachments(state, self.now())
         return replace(await super().shrink(state, (*added, *queued)), attachments=added)
-
-    async def recall(self, state: State) -> tuple[User, ...]:
-        return await self.surroundings.recall(state)
 
 
 class Listening(Scripted):
@@ -269,7 +267,8 @@ def test_in_a_run_the_first_request_brings_memory_and_the_second_what_was_found_
 
     async def main() -> None:
         deps = Equipped(model, Watched(around), tools=[wait])
-        async with RealSession(deps, Config()).run("deploy it") as run:
+        side_jobs = SideJobs(recall=deps.surroundings.recall)
+        async with RealSession(deps, Config(), side_jobs=side_jobs).run("deploy it") as run:
             async for _ in run:
                 pass
         assert run.result.text == "Done."

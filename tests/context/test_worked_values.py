@@ -74,9 +74,8 @@ def played(
 
             fixed = size_of(SYSTEM, hands.specs)
             sight = Sight(config, new_id, ask=questions, fixed=lambda: fixed, limits=lambda: limits)
-            session = Session(
-                Equipped(provider, hands, system=SYSTEM, mind=Mind(sight), journal=MemoryJournal()), config
-            )
+            deps = Equipped(provider, hands, system=SYSTEM, mind=Mind(sight), journal=MemoryJournal())
+            session = Session(deps, config, side_jobs=deps.side_jobs)
             updates: list[Update] = []
             for prompt in prompts:
                 async with session.run(prompt) as run:

@@ -66,7 +66,7 @@ class Stage:
         self.world = world
         self.updates: list[Update] = []
         self.loop = loop or VirtualLoop()
-        self.session = Session(world, config)
+        self.session = Session(world, config, side_jobs=world.side_jobs)
         self.meanwhile = meanwhile
         virtually(self.play(), self.loop)
         world.check()

@@ -358,7 +358,8 @@ class Scene:
             suggest=self.told.append,
         )
         self.mind = Mind(sight)
-        self.session = Session(Equipped(provider, hands, mind=self.mind), config, ledger=self.ledger)
+        deps = Equipped(provider, hands, mind=self.mind)
+        self.session = Session(deps, config, ledger=self.ledger, side_jobs=deps.side_jobs)
 
     async def run(self, prompt: str = "go") -> Result:
         async with self.session.run(prompt) as run:

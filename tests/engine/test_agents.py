@@ -72,9 +72,8 @@ class Troupe:
         tool = agent_tool("any", lambda: self.agents.send)
         self.hands = Hands([LOOK, tool], place=Place("/"), gate=gate or Open(), attended=bool(self.answers))
         self.ledger = Ledger()
-        self.session = Session(
-            Equipped(provider, self.hands, answer=self.answer, journal=MemoryJournal()), CONFIG, ledger=self.ledger
-        )
+        deps = Equipped(provider, self.hands, answer=self.answer, journal=MemoryJournal())
+        self.session = Session(deps, CONFIG, ledger=self.ledger, side_jobs=deps.side_jobs, describe=deps.describe)
         home = Home(
             kinds=OURS,
             provider=lambda _: provider,

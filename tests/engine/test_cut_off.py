@@ -220,7 +220,8 @@ def test_a_compaction_that_somebody_interrupts(tmp_path: Path, fault: str, limit
             heard = Heard(Anthropic(base_url=server.url, transport=transport))
             hands = Hands([], place=Place(str(tmp_path)), gate=Open())
             sight = Sight(CONFIG, new_id, ask=lambda: SideQuestions(heard, CONFIG, small=MODEL, ledger=lambda: ledger))
-            session = Session(Equipped(heard, hands, mind=Mind(sight)), CONFIG, ledger=ledger)
+            deps = Equipped(heard, hands, mind=Mind(sight))
+            session = Session(deps, CONFIG, ledger=ledger, side_jobs=deps.side_jobs)
             async with session.run("go") as run:
                 assert [update async for update in run]
             first, heard.words = ledger.account.spent, asyncio.Event()

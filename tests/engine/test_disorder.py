@@ -307,7 +307,8 @@ async def deafly(seconds: float) -> None:
 
 def test_an_interrupt_does_not_wait_for_ever() -> None:
     async def main() -> None:
-        session = Session(Deaf([says("done")]), CONFIG)
+        world = Deaf([says("done")])
+        session = Session(world, CONFIG, side_jobs=world.side_jobs)
         loop = asyncio.get_running_loop()
         run = session.run("go")
         loop.call_later(1, run.interrupt)
@@ -517,7 +518,7 @@ def test_everything_is_journaled_before_it_is_shown() -> None:
         session.shared = shared
         await session.submit("and this")
         witness = Witness(journal)
-        driver = Driver(State(History()), CONFIG, world, shared, witness)
+        driver = Driver(State(History()), CONFIG, world, shared, witness, side_jobs=world.side_jobs)
         await driver.run(Submitted((replace(user("go"), id="p"),)))
         assert driver.result is not None
         assert witness.kinds >= {
@@ -554,7 +555,7 @@ def test_leaving_at_the_result_completes_the_commands_and_a_failing_sync_does_no
     async def main() -> None:
         world = World([says("done")])
         world.summary_takes = 50
-        session = Session(world, CONFIG)
+        session = Session(world, CONFIG, side_jobs=world.side_jobs)
         await session.submit("cmd")
         async with session.run("go") as run:
             async for update in run:
@@ -876,7 +877,7 @@ def test_a_dependency_that_answers_an_interrupt_with_an_error_does_not_turn_it_i
 
 def test_nothing_comes_after_the_result_and_an_interrupted_run_completes_no_command() -> None:
     class Chatty(World):
-        async def sum_up(self, calls, results):  # type: ignore[no-untyped-def]
+        async def summarize_tools(self, calls, results):  # type: ignore[no-untyped-def]
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:

@@ -60,13 +60,17 @@ def representative(journal: MemoryJournal | None = None) -> World:
     return world
 
 
+def new_session(world: World) -> Session:
+    return Session(world, WITH_FALLBACK, side_jobs=world.side_jobs)
+
+
 class Interrupted:
     """One run of the representative world, with something done to it in a given round of the loop."""
 
     def __init__(self, number: int, act: Callable[[Run], None], journal: MemoryJournal | None = None) -> None:
         self.updates: list[Update] = []
         self.world = representative(journal)
-        self.session = Session(self.world, WITH_FALLBACK)
+        self.session = new_session(self.world)
         self.run: Run | None = None
         self.loop = VirtualLoop({number: lambda: act(self.run) if self.run else None})
         virtually(self.play(), self.loop)
@@ -127,7 +131,7 @@ def test_break_at_every_update() -> None:
     total = len(Interrupted(-1, lambda run: None).updates)
 
     async def leave_after(number: int) -> None:
-        session = Session(representative(), WITH_FALLBACK)
+        session = new_session(representative())
         async with session.run("go") as run:
             seen = 0
             async for _ in run:
@@ -145,7 +149,7 @@ def test_break_at_every_update() -> None:
 
 def test_an_exception_in_the_consumer_is_the_consumers_at_every_update() -> None:
     async def raise_at(number: int) -> None:
-        session = Session(representative(), WITH_FALLBACK)
+        session = new_session(representative())
         with pytest.raises(ZeroDivisionError):
             async with session.run("go") as run:
                 seen = 0
@@ -177,7 +181,7 @@ def test_an_impatient_owner_may_cancel_twice(again: int) -> None:
 
 def cancel_consumer(*at: int) -> bool:
     """Cancel the consumer in some rounds of the loop: if it was still alive, it must end as cancelled."""
-    session = Session(representative(), WITH_FALLBACK)
+    session = new_session(representative())
     consumer: list[asyncio.Task[None]] = []
     asked: list[bool] = []
 
@@ -299,7 +303,7 @@ def test_a_journal_that_fails_at_any_record_is_raised_and_nothing_goes_on() -> N
         shown: list[Update] = []
 
         async def main(journal: BrokenJournal = journal, shown: list[Update] = shown) -> None:
-            session = Session(representative(journal), WITH_FALLBACK)
+            session = new_session(representative(journal))
             with pytest.raises(Broken):
                 async with session.run("go") as run:
                     async for update in run:

@@ -32,6 +32,7 @@ from mainspring.core.reasons import AbortReason, Cause, Failure, Trouble
 from mainspring.core.state import State
 from mainspring.core.updates import Kind, Result, Update
 from mainspring.core.value import Bundle
+from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import Asking, Outcome
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
@@ -182,7 +183,7 @@ class Tree:
 
     async def run(self, name: str, world: Agent, ledger: Ledger, depth: int) -> Result:
         """To its end, whoever interrupts it: there is always a result."""
-        session = Session(world, self.config(depth), ledger=ledger)
+        session = Session(world, self.config(depth), ledger=ledger, side_jobs=world.side_jobs)
         run = session.run("go")
         self.under_way[name] = run
         last: Update | None = None
@@ -240,10 +241,14 @@ class Agent(World):
         await self.tree.wait()
         return Summary(before=100, after=10, usage=answer.usage, cost=answer.cost, failed=answer.failed)
 
+    @property
+    def side_jobs(self) -> SideJobs:
+        return SideJobs(recall=self.recall, stage=self.stage, summarize_tools=self.summarize_tools)
+
     async def stage(self, state: State) -> None:
         await self._in_the_background()
 
-    async def sum_up(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> str | None:
+    async def summarize_tools(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> str | None:
         await self._in_the_background()
         return None
 

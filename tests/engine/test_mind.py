@@ -130,7 +130,7 @@ def played(
                 limits=(lambda: limits) if limits is not None else None,
             )
             deps = Equipped(provider, hands, system=SYSTEM, mind=Mind(sight))
-            session = Session(deps, config, ledger=ledger)
+            session = Session(deps, config, ledger=ledger, side_jobs=deps.side_jobs)
             updates: list[Update] = []
             for prompt in prompts:
                 async with session.run(prompt) as run:

@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import subprocess
 import sys
 import uuid
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
 
 import mainspring
 from engine.stage import CONFIG, assert_clean
+from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Config
+from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.events import Verdict
 from mainspring.core.history import History
-from mainspring.core.messages import RedactedThinking, ServerBlock, Thinking, user
+from mainspring.core.messages import RedactedThinking, ServerBlock, Thinking, ToolCall, User, result, user
 from mainspring.core.models import Model
 from mainspring.core.reasons import Terminal, Trouble
-from mainspring.core.updates import CallDone, Delta, Update
+from mainspring.core.state import State
+from mainspring.core.updates import CallDone, CallStarted, Delta, Result, Update
+from mainspring.engine.background import SideJobs
 from mainspring.engine.channel import Channel
-from mainspring.engine.deps import Deps, Question
+from mainspring.engine.deps import Asking, Deps, Outcome, Question
+from mainspring.engine.equipped import Equipped
 from mainspring.engine.executor import Executor
 from mainspring.engine.ledger import Ledger
+from mainspring.engine.mind import Mind, Sight
 from mainspring.engine.plain import Plain
 from mainspring.engine.session import Session
-from mainspring.engine.shared import Shared
-from mainspring.providers.base import Provider
+from mainspring.engine.shared import Policy, Shared
+from mainspring.providers.base import Batch, Conversation, Provider
 from mainspring.providers.scripted import Reply
+from mainspring.sessions.records import Journal, MemoryJournal
 from mainspring.testing import Scripted, World, call, fails, says, virtually
 from mainspring.testing.conformance import ProviderConformance
+from mainspring.tools.base import Place
 from mainspring.tools.custom import tool
+from mainspring.tools.gate import Open
+from mainspring.tools.hands import Hands
 
 
 class TestScripted(ProviderConformance):
@@ -262,11 +275,106 @@ def test_the_states_of_a_call() -> None:
 @pytest.mark.covers("A-25", "A-30")
 def test_the_scripted_and_the_plain_world_are_the_same_seam() -> None:
     """mypy holds both to the protocol; here we see that neither lacks a name."""
-    seams: list[Deps] = [World([]), Plain(Scripted([]))]
-    names = {name for name in dir(Deps) if not name.startswith("_")}
-    assert names >= {"stream", "shrink", "summarize", "new_id"}  # the four that tests replace most
+    seams: list[Deps] = [World([]), Plain(Scripted([])), TenMembers(Scripted([]))]
+    assert names_of(Deps) == {
+        *("stream", "shrink", "summarize", "new_id"),  # the four that tests replace most
+        *("run_tool", "is_concurrent", "stop_hooks", "ask", "journal", "now"),
+    }
     for seam in seams:
-        assert names <= set(dir(seam))
+        assert names_of(Deps) <= set(dir(seam))
+
+
+def names_of(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+class TenMembers:
+    """`Deps` as you would write them: these ten, and nothing inherited."""
+
+    def __init__(self, model: Scripted) -> None:
+        self._model = model
+        self._ids = itertools.count()
+        self._journal = MemoryJournal()
+
+    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
+        return self._model.stream(request, Conversation(state.history, state.edits))
+
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+        return Prepared(100)
+
+    async def summarize(self, state: State, effect: Compact) -> Summary:
+        return Summary(before=100, after=10)
+
+    def new_id(self) -> str:
+        return f"id-{next(self._ids)}"
+
+    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
+        return Outcome(result(call.id, await asking.ask("May I?")))
+
+    def is_concurrent(self, call: ToolCall) -> bool:
+        return False
+
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:
+        return Verdict()
+
+    async def ask(self, question: Question) -> str:
+        return "yes"
+
+    @property
+    def journal(self) -> Journal:
+        return self._journal
+
+    def now(self) -> int:
+        return 0
+
+
+def test_a_run_needs_no_more_than_the_ten() -> None:
+    assert names_of(TenMembers) == names_of(Deps)
+
+    async def main() -> list[Update]:
+        session = Session(TenMembers(Scripted([says("Look.", call("Read", "r")), says("Done.")])), CONFIG)
+        async with session.run("go") as run:
+            updates = [update async for update in run]
+        async with session.compact() as run:
+            updates += [update async for update in run]
+        assert_clean()
+        return updates
+
+    updates = virtually(main())
+    assert [update.line for update in updates if isinstance(update, CallStarted)] == ["Read"]
+    assert [update.result.text for update in updates if isinstance(update, CallDone)] == ["yes"]
+    assert [update.cause for update in updates if isinstance(update, Result)] == ["end_turn", "compacted"]
+
+
+def test_a_session_describes_calls_and_tells_which_tool_is_expected() -> None:
+    expected: list[str] = []
+
+    def run(*, describe: Callable[[ToolCall], str] | None, expect_tool: Callable[[str], None]) -> list[str]:
+        async def main() -> list[str]:
+            deps = TenMembers(Scripted([says("Look.", call("Read", "r", file_path="a.py")), says("Done.")]))
+            session = Session(deps, CONFIG, side_jobs=SideJobs(expect_tool=expect_tool), describe=describe)
+            async with session.run("go", deltas=False) as run:
+                return [update.line async for update in run if isinstance(update, CallStarted)]
+
+        return virtually(main())
+
+    assert run(describe=lambda call: f"Read {call.input['file_path']}", expect_tool=expected.append) == ["Read a.py"]
+    assert expected == ["Read"]
+    # Both are for people and for speed: a run that cannot have them goes on without.
+    assert run(describe=lambda call: str(call.input["missing"]), expect_tool=fail) == ["Read"]
+
+
+def fail(tool: str) -> None:
+    raise RuntimeError(f"no thread left for '{tool}'")
+
+
+def test_an_agent_session_has_the_side_jobs_of_its_mind() -> None:
+    hands = Hands([], place=Place("/"), gate=Open())
+    alone = Equipped(Scripted([]), hands).side_jobs
+    assert (alone.expect_tool is not None, alone.recall, alone.stage, alone.summarize_tools) == (True, None, None, None)
+    mind = Mind(Sight(CONFIG, lambda: "id"))
+    jobs = Equipped(Scripted([]), hands, mind=mind).side_jobs
+    assert (jobs.recall, jobs.stage) == (mind.recall, mind.stage)
 
 
 # --- the scripted model -----------------------------------------------------------------------------

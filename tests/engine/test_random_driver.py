@@ -57,7 +57,7 @@ async def crash_and_go_on(seed: int) -> int:
     random = Random(seed)
     world = RandomWorld(random)
     journal = world._journal = Flaky(random)
-    session = Session(world, random_config(random))
+    session = Session(world, random_config(random), side_jobs=world.side_jobs)
     crashes = 0
     for number in range(5):
         journal.share = 0 if number == 4 else 0.02

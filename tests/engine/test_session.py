@@ -357,7 +357,7 @@ def test_memory_is_looked_for_while_the_model_talks_and_used_only_if_it_is_there
         async def turns(takes: float) -> list[str]:
             world = Remembering([says(call("Read", "r"), Pause(50)), says("done", pace=10)])
             world.takes = takes
-            session = Session(world, CONFIG)
+            session = Session(world, CONFIG, side_jobs=world.side_jobs)
             await to_the_end(session.run("go"))
             assert_clean()
             return [line(m) for m in session.state.history]
@@ -373,7 +373,7 @@ def test_a_side_job_that_fails_is_silent() -> None:
         async def recall(self, state):  # type: ignore[no-untyped-def]
             raise RuntimeError("no index")
 
-        async def sum_up(self, calls, results):  # type: ignore[no-untyped-def]
+        async def summarize_tools(self, calls, results):  # type: ignore[no-untyped-def]
             raise RuntimeError("no small model")
 
     stage = Stage(Failing([says(call("Read", "r"), pace=1), says("done", pace=1)]))

@@ -76,7 +76,8 @@ def test_the_eleven_steps_of_a_turn(tmp_path: Path) -> None:
     async def main() -> str:
         kit = Kit(Place(str(tmp_path)), {})
         hands = Hands(kit.offers(["Read"]), place=kit.place, gate=Gate(folders=(str(tmp_path),)))
-        session = Session(Filling(model, hands, journal=journal), Config())
+        deps = Filling(model, hands, journal=journal)
+        session = Session(deps, Config(), side_jobs=deps.side_jobs, describe=deps.describe)
         session.shared.policy = Policy()
         async with session.run("What is in a.txt?") as run:
             async for _ in run:

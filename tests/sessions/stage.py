@@ -120,7 +120,7 @@ async def nothing(session: Session, run: Run, update: Update) -> None:
 
 def stored(world: World, journal: FileJournal, config: Config = CONFIG, state: State | None = None) -> Session:
     world._journal = journal
-    return Session(world, config, state=state)
+    return Session(world, config, state=state, side_jobs=world.side_jobs)
 
 
 async def consume(

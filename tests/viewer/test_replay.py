@@ -46,7 +46,8 @@ def random_session(file: Path, seed: int) -> tuple[list[Update] | None, Session]
         journal = FileJournal.create(file, ENVELOPE, OPTIONS)
         world = RandomWorld(random)
         world._journal = journal
-        session = Session(world, random_config(random), ledger=Ledger(random.choice([None, None, 10**9, 10**7])))
+        ledger = Ledger(random.choice([None, None, 10**9, 10**7]))
+        session = Session(world, random_config(random), ledger=ledger, side_jobs=world.side_jobs)
         for _ in range(random.choice([1, 2])):
             consumer = Consumer(random, session)
             await consumer.consume(session.run("go"))

@@ -426,9 +426,18 @@ def first_policy(parts: Parts, loaded: Loaded | None) -> Policy:
 
 def new_session(parts: Parts, deps: Equipped, ledger: Ledger, loaded: Loaded | None, hands: Hands) -> Session:
     if loaded is None:
-        return Session(deps, parts.config, ledger=ledger, policy=parts.policy)
+        return Session(
+            deps, parts.config, ledger=ledger, policy=parts.policy, side_jobs=deps.side_jobs, describe=hands.line
+        )
     session = Session.resumed(
-        deps, parts.config, loaded, ledger=ledger, policy=parts.policy, repeatable=hands.is_repeatable
+        deps,
+        parts.config,
+        loaded,
+        ledger=ledger,
+        policy=parts.policy,
+        repeatable=hands.is_repeatable,
+        side_jobs=deps.side_jobs,
+        describe=hands.line,
     )
     tell_of_another_model(session, parts.config, parts.options)
     hands.remember((*view(session.state.history, session.state.edits), *loaded.salvaged))

@@ -66,7 +66,8 @@ async def repair(folder: Path, screen: Screen) -> bool:
 
 async def run(kit: Kit, screen: Screen) -> Terminal:
     model = Scripted(script(READABLE_PACE if is_terminal() else QUICK_PACE))
-    session = Session(Equipped(model, demo_hands(kit)), CONFIG)
+    deps = Equipped(model, demo_hands(kit))
+    session = Session(deps, CONFIG, side_jobs=deps.side_jobs, describe=deps.describe)
     session.shared.policy = Policy(BYPASS)
     async with session.run(TASK) as run:
         async for update in run:

@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from mainspring.core.value import Bundle
 from mainspring.engine.endings import end_all, look_at
+
+if TYPE_CHECKING:
+    from mainspring.core.messages import ToolCall, ToolResult, User
+    from mainspring.core.state import State
+
+    SummarizeTools = Callable[[tuple[ToolCall, ...], tuple[ToolResult, ...]], Coroutine[Any, Any, str | None]]
 
 MOST = 8  # more than this and new jobs are refused: they are never worth slowing the run for
 
 T = TypeVar("T")
+
+
+class SideJobs(Bundle):
+    """What a run does beside its turns. You can leave out any of them: the run only gets slower, or tells less.
+
+    The run owns them: it never waits for one, ends all of them with itself, and ignores their failures.
+    """
+
+    # The model has begun to write a call of this tool. The stream is read by who calls this: return at once.
+    expect_tool: Callable[[str], None] | None = None
+    # Finds memory while the model talks. The run uses it only if it is there in time (B-30).
+    recall: Callable[[State], Coroutine[Any, Any, tuple[User, ...]]] | None = None
+    # Prepares, once a turn and while tools run, what will make the conversation smaller (D-18).
+    stage: Callable[[State], Coroutine[Any, Any, None]] | None = None
+    # Says in a few words what a batch of calls did, while the next reply streams (B-31).
+    summarize_tools: SummarizeTools | None = None
+
+
+NO_SIDE_JOBS = SideJobs()
 
 
 class Background:

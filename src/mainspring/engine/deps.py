@@ -1,4 +1,7 @@
-"""Everything that touches the world, as one protocol. Tests pass a scripted one (`mainspring.testing.World`)."""
+"""Everything that touches the world, as one protocol. Tests pass a scripted one (`mainspring.testing.World`).
+
+What only makes a run faster or easier to follow is not in it: see `SideJobs` and `Session(describe=...)`.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ class Asking(base.Asking, Protocol):
 
 
 class Deps(Protocol):
-    """The four seams that tests replace most come first (A-25)."""
+    """Ten members, all of them required. The four that tests replace most come first (A-25)."""
 
     def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
         """See `Provider.stream`. The policy says which tools the model may be told of."""
@@ -77,29 +80,9 @@ class Deps(Protocol):
 
     def is_concurrent(self, call: ToolCall) -> bool: ...
 
-    def line(self, call: ToolCall) -> str:
-        """About a call, for a person. Never fails."""
-        ...
-
-    def expect(self, tool: str) -> None:
-        """A call of this tool is on its way: the model is still writing its input."""
-        ...
-
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict: ...
 
     async def ask(self, question: Question) -> str: ...
-
-    async def stage(self, state: State) -> None:
-        """Prepare what will make the conversation smaller, while tools run (D-18). Asked for once a turn."""
-        ...
-
-    async def recall(self, state: State) -> tuple[User, ...]:
-        """Memory that may help; asked for while the model talks, used only if it is there in time (B-30)."""
-        ...
-
-    async def sum_up(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> str | None:
-        """What a batch of calls came to, in a few words (B-31)."""
-        ...
 
     @property
     def journal(self) -> Journal: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from msgspec.structs import replace
 
@@ -35,7 +35,7 @@ from mainspring.core.step import step
 from mainspring.core.updates import Appended, Decided, Injected, ReplyDone, Result, Tombstone, ToolSummary, Update
 from mainspring.core.value import Stamp
 from mainspring.core.view import from_the_front, out_of_view
-from mainspring.engine.background import Background, settled
+from mainspring.engine.background import NO_SIDE_JOBS, Background, SideJobs, settled
 from mainspring.engine.channel import Channel
 from mainspring.engine.deps import Deps
 from mainspring.engine.endings import GRACE, end_all, look_at, regardless
@@ -53,6 +53,10 @@ from mainspring.sessions.records import (
     WithdrawnRecord,
 )
 
+if TYPE_CHECKING:
+    from mainspring.engine.background import SummarizeTools
+    from mainspring.engine.executor import Describe
+
 CHECKPOINT_TURNS = 50  # settled 6
 
 
@@ -60,7 +64,16 @@ class Driver:
     """One run: from a submission to its result."""
 
     def __init__(  # noqa: PLR0913  # what a run is made of
-        self, state: State, config: Config, deps: Deps, shared: Shared, channel: Channel[Update], *, deltas: bool = True
+        self,
+        state: State,
+        config: Config,
+        deps: Deps,
+        shared: Shared,
+        channel: Channel[Update],
+        *,
+        side_jobs: SideJobs = NO_SIDE_JOBS,
+        describe: Describe | None = None,
+        deltas: bool = True,
     ) -> None:
         self.state = state
         self.result: Result | None = None  # once it was shown
@@ -71,9 +84,12 @@ class Driver:
         self._deps = deps
         self._shared = shared
         self._channel = channel
+        self._side_jobs = side_jobs
         self._background = Background()
-        self._executor = Executor(deps, config, shared, channel.push, self._crashed, channel.room)
-        self._sampler = Sampler(deps, shared, self._executor, channel.push, deltas=deltas)
+        self._executor = Executor(deps, config, shared, channel.push, self._crashed, channel.room, describe)
+        self._sampler = Sampler(
+            deps, shared, self._executor, channel.push, deltas=deltas, expect_tool=side_jobs.expect_tool
+        )
         self._memory: asyncio.Task[tuple[User, ...]] | None = None
         self._taken: tuple[Command, ...] = ()  # into the context that is being prepared
         self._abort: AbortReason | None = None
@@ -270,11 +286,11 @@ class Driver:
         )
 
     async def _run_tools(self, effect: RunTools) -> ToolsDone:
-        if effect.start:
-            self._background.start(self._deps.stage(self.state))
+        if effect.start and self._side_jobs.stage is not None:
+            self._background.start(self._side_jobs.stage(self.state))
         results, why = await self._executor.finish(effect.calls, start=effect.start)
-        if effect.start and why is None:
-            self._background.start(self._sum_up(effect.calls, results))
+        if effect.start and why is None and (summarize := self._side_jobs.summarize_tools) is not None:
+            self._background.start(self._show_summary(summarize, effect.calls, results))
         return ToolsDone(results, why, self._shared.take_agents_cost())
 
     async def _compact(self, effect: Compact) -> Compacted:
@@ -302,8 +318,8 @@ class Driver:
 
     def _prefetch(self) -> None:
         """Memory that may be of use is looked for while the model talks (B-30)."""
-        if self._memory is None:
-            self._memory = self._background.start(self._deps.recall(self.state))
+        if self._memory is None and self._side_jobs.recall is not None:
+            self._memory = self._background.start(self._side_jobs.recall(self.state))
 
     def _remembered(self) -> tuple[User, ...]:
         if self._memory is None or not self._memory.done():
@@ -311,9 +327,10 @@ class Driver:
         found, self._memory = settled(self._memory), None
         return found or ()
 
-    async def _sum_up(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> None:
-        """In a few words, while the next reply streams (B-31)."""
-        text = await self._deps.sum_up(calls, results)
+    async def _show_summary(
+        self, summarize: SummarizeTools, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]
+    ) -> None:
+        text = await summarize(calls, results)
         if text:
             ids = tuple([call.id for call in calls])
             await self._deps.journal.append(ToolSummaryRecord(text, ids, self._deps.now()))

@@ -12,6 +12,7 @@ from mainspring.core.effects import Compact, RunStopHooks
 from mainspring.core.events import Verdict
 from mainspring.core.messages import Assistant, User
 from mainspring.core.state import State
+from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import Question
 from mainspring.engine.mind import Mind
 from mainspring.engine.plain import Plain, estimate
@@ -84,14 +85,14 @@ class Equipped(Plain):
         made, words = await self._mind.summarize(state, effect), self._words
         return words.in_summary(made, state) if made.edits and words is not None else made
 
-    async def recall(self, state: State) -> tuple[User, ...]:
-        return () if self._mind is None else await self._mind.recall(state)
+    @property
+    def side_jobs(self) -> SideJobs:
+        """For `Session(side_jobs=...)`: loading tools while the model writes a call, and what the mind does beside."""
+        if self._mind is None:
+            return SideJobs(self._expect_tool)
+        return SideJobs(self._expect_tool, self._mind.recall, self._mind.stage)
 
-    async def stage(self, state: State) -> None:
-        if self._mind is not None:
-            await self._mind.stage(state)
-
-    def expect(self, tool: str) -> None:
+    def _expect_tool(self, tool: str) -> None:
         if tool not in self._expected:
             from mainspring.engine.warming import warm
 

@@ -186,7 +186,14 @@ class Errand:
         self._shared.agent_spent(cost)
 
     async def _worked(self, deps: AgentWorld, prompt: User) -> Result:
-        session = Session(deps, self._config, ledger=self._ledger, above=self._shared)
+        session = Session(
+            deps,
+            self._config,
+            ledger=self._ledger,
+            above=self._shared,
+            side_jobs=deps.side_jobs,
+            describe=deps.describe,
+        )
         async with session.run((prompt, *await self._hooks_at_the_start()), deltas=False) as run:
             async for update in run:
                 self._look_at(update)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -31,6 +31,9 @@ from mainspring.sessions.records import (
     StepsRecord,
 )
 from mainspring.tools.base import CRASHED, INTERRUPTED
+
+if TYPE_CHECKING:
+    Describe = Callable[[ToolCall], str]  # one line about a call, for a person
 
 CANCELLED = "Not run: an earlier command of the same reply failed."
 ABANDONED = "The call was interrupted and did not end. It may still be running."
@@ -91,8 +94,10 @@ class Executor:
         show: Callable[[Update], None],
         on_crash: Callable[[BaseException], None],
         room: Callable[[], Awaitable[None]],
+        describe: Describe | None = None,
     ) -> None:
         self.room = room  # waits until whoever looks has caught up
+        self._describe = describe
         self._deps = deps
         self._config = config
         self.shared = shared
@@ -203,7 +208,7 @@ class Executor:
         await self._deps.journal.append(IntentRecord(job.call, self._deps.now()))
         if job.cancelled:
             return  # the journal did not hear of it: the call never ran
-        self._show(CallStarted(job.call, self._deps.line(job.call)))
+        self._show(CallStarted(job.call, self._line(job.call)))
         try:
             outcome = stamped(await self._deps.run_tool(job.call, job), job.call, self._deps)
         except asyncio.CancelledError as error:
@@ -218,6 +223,12 @@ class Executor:
             return
         await self._record(job, outcome)
         await self._take_along(job, outcome)
+
+    def _line(self, call: ToolCall) -> str:
+        try:
+            return call.name if self._describe is None else self._describe(call)
+        except Exception:  # noqa: BLE001  # the model wrote this input; its tool will say what is wrong with it
+            return call.name
 
     async def _record(self, job: Job, outcome: Outcome) -> None:
         job.recording = True

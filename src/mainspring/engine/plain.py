@@ -89,13 +89,11 @@ class Plain:
 
         return outcome_of(await self.hands.run(call, asking), call)
 
-    def expect(self, tool: str) -> None:
-        pass  # the caller's tools are here already
-
     def is_concurrent(self, call: ToolCall) -> bool:
         return self.hands.is_concurrent(call)
 
-    def line(self, call: ToolCall) -> str:
+    def describe(self, call: ToolCall) -> str:
+        """One line about a call, for a person: `Session(describe=...)`."""
         return self.hands.line(call)
 
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:  # noqa: ARG002  # there are none
@@ -103,15 +101,6 @@ class Plain:
 
     async def ask(self, question: Question) -> str:
         raise UsageError(f"'{question.text}' was asked, and this run has nobody to answer")
-
-    async def stage(self, state: State) -> None:
-        pass  # nothing here makes it smaller
-
-    async def recall(self, state: State) -> tuple[User, ...]:  # noqa: ARG002  # there is no memory
-        return ()
-
-    async def sum_up(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> str | None:  # noqa: ARG002
-        return None
 
     @property
     def journal(self) -> Journal:
@@ -213,5 +202,6 @@ def open_run(  # noqa: PLR0913  # keywords, all of them
     `settings` are fields of `Config`, for those who need only one or two.
     """
     chosen = config or Config(**settings)
-    session = Session(Plain(provider, tools, journal=journal), chosen, ledger=ledger)
+    deps = Plain(provider, tools, journal=journal)
+    session = Session(deps, chosen, ledger=ledger, describe=deps.describe)
     return session.run(prompt, deltas=deltas)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import lru_cache
 from typing import assert_never
 
@@ -125,8 +125,15 @@ def size(block: Block) -> int:
 class Sampler:
     """Performs `CallModel`. What it has collected so far is what an interrupt leaves."""
 
-    def __init__(
-        self, deps: Deps, shared: Shared, executor: Executor, show: Callable[[Update], None], *, deltas: bool
+    def __init__(  # noqa: PLR0913  # what a call is made of
+        self,
+        deps: Deps,
+        shared: Shared,
+        executor: Executor,
+        show: Callable[[Update], None],
+        *,
+        deltas: bool,
+        expect_tool: Callable[[str], None] | None = None,
     ) -> None:
         self._deps = deps
         self._journal = deps.journal
@@ -134,6 +141,7 @@ class Sampler:
         self._executor = executor
         self._show = show
         self._deltas = deltas
+        self._expect_tool = expect_tool
         self._draft: Draft | None = None
 
     async def call(self, effect: CallModel, state: State) -> Event:
@@ -224,8 +232,9 @@ class Sampler:
                 draft.usage, draft.begun = item.usage, True
                 self._show(ReplyStarted(draft.reply_id, draft.model, item.usage))
             case Opened():
-                if item.name:
-                    self._deps.expect(item.name)
+                if item.name and self._expect_tool is not None:
+                    with suppress(Exception):  # a side job: its failure is silent
+                        self._expect_tool(item.name)
                 if self._deltas:
                     self._show(BlockStarted(draft.reply_id, len(draft.blocks), item.kind, item.id, item.name))
             case Cleared():

@@ -20,6 +20,7 @@ from mainspring.core.messages import Assistant, Origin, ToolCall, ToolResult, Us
 from mainspring.core.reasons import AbortReason
 from mainspring.core.state import State
 from mainspring.core.updates import Update
+from mainspring.engine.background import NO_SIDE_JOBS, SideJobs
 from mainspring.engine.channel import Channel
 from mainspring.engine.deps import Deps
 from mainspring.engine.driver import Driver
@@ -29,6 +30,7 @@ from mainspring.engine.shared import Command, Policy, SessionPolicy, Shared
 from mainspring.sessions.records import CommandState, PolicyRecord
 
 if TYPE_CHECKING:
+    from mainspring.engine.executor import Describe
     from mainspring.sessions.loaded import Loaded  # only who takes a session up again pays for reading one
 
 
@@ -42,10 +44,14 @@ class Session:
         ledger: Ledger | None = None,
         above: Shared | None = None,
         policy: SessionPolicy | None = None,
+        side_jobs: SideJobs = NO_SIDE_JOBS,
+        describe: Describe | None = None,
     ) -> None:
-        """`above`: what the session shares for which this one's agent works. `policy` is decided by elsewhere, too."""
+        """`above`: what the session shares for which this one's agent works. `policy` is decided by elsewhere, too.
+        `describe`: one line about a call, for `CallStarted`; without it the line is the tool's name."""
         self.deps = deps
         self.config = config
+        self._side_jobs, self._describe = side_jobs, describe
         self.state = state or State(History())
         self.shared = Shared(self.state.history, ledger, above, policy)
         self.completed_commands: list[Command] = []
@@ -62,9 +68,13 @@ class Session:
         ledger: Ledger | None = None,
         policy: SessionPolicy | None = None,
         repeatable: Callable[[ToolCall], bool] = lambda _: False,
+        side_jobs: SideJobs = NO_SIDE_JOBS,
+        describe: Describe | None = None,
     ) -> Session:
         """A session as it was left. The model will be told of every call whose outcome nobody knows (P4)."""
-        session = cls(deps, config, state=loaded.state, ledger=ledger, policy=policy)
+        session = cls(
+            deps, config, state=loaded.state, ledger=ledger, policy=policy, side_jobs=side_jobs, describe=describe
+        )
         session._salvaged = (loaded.partial, loaded.answers(deps.new_id, deps.now(), repeatable))
         for waiting in loaded.commands:
             session.shared.inbox.put(Command(waiting.id, waiting.text, waiting.priority, waiting.origin))
@@ -86,7 +96,16 @@ class Session:
                 raise UsageError("a run of this session is under way: leave it first, or use 'submit' to add to it")
             partial, results = self._salvaged
             submitted = Submitted(messages, partial, results, compact)
-            self._under_way = Driver(self.state, chosen, self.deps, self.shared, channel, deltas=deltas)
+            self._under_way = Driver(
+                self.state,
+                chosen,
+                self.deps,
+                self.shared,
+                channel,
+                side_jobs=self._side_jobs,
+                describe=self._describe,
+                deltas=deltas,
+            )
             return self._under_way, submitted
 
         return Run(start, self._ended, leaving=AbortReason.PARENT if chosen.depth else AbortReason.HARD)

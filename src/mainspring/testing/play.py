@@ -112,7 +112,7 @@ class RandomWorld(World):
         await asyncio.sleep(self.random.choice([0.01, 5]))
         return "yes"
 
-    async def sum_up(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> str | None:  # noqa: ARG002  # random
+    async def summarize_tools(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> str | None:  # noqa: ARG002  # random
         await asyncio.sleep(0.05)
         return "did things"
 
@@ -157,7 +157,7 @@ async def play(seed: int) -> Session:
     random = Random(seed)
     world = RandomWorld(random)
     limit = random.choice([None, None, 10**9, 10**7])
-    session = Session(world, random_config(random), ledger=Ledger(limit))
+    session = Session(world, random_config(random), ledger=Ledger(limit), side_jobs=world.side_jobs)
     shown: list[Update] = []
     cost = 0
     for _ in range(random.choice([1, 2])):

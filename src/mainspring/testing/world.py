@@ -19,6 +19,7 @@ from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.events import Verdict
 from mainspring.core.messages import ToolCall, ToolResult, User, result
 from mainspring.core.state import State
+from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import Asking, Outcome, Question
 from mainspring.engine.shared import Policy
 from mainspring.providers.base import Batch, Conversation
@@ -71,7 +72,7 @@ class World:
         if left:
             raise LeftOver(f"the script still holds {left}")
 
-    # --- Deps ---
+    # --- Deps: the four that tests replace most, then the others ---
 
     def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:  # noqa: ARG002
         return self.model.stream(request, Conversation(state.history, state.edits))
@@ -82,6 +83,11 @@ class World:
     async def summarize(self, state: State, effect: Compact) -> Summary:  # noqa: ARG002  # scripted
         return self.summaries.pop(0) if self.summaries else Summary(before=100_000, after=10_000)
 
+    def new_id(self) -> str:
+        """Ids that count up, in the form of uuids; each event's own range, so that derived ids never meet."""
+        number = next(self._numbers)
+        return f"{number:08x}-0000-4000-8000-000000000000"
+
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:  # noqa: ARG002  # scripted
         return self.hooks.pop(0) if self.hooks else Verdict()
 
@@ -90,26 +96,8 @@ class World:
             await asyncio.get_running_loop().create_future()  # nobody is there, for ever
         return self.answers.pop(0) if self.answers else question.text
 
-    async def stage(self, state: State) -> None:
-        pass
-
-    async def recall(self, state: State) -> tuple[User, ...]:  # noqa: ARG002  # scripted
-        found, self.memory = self.memory, ()
-        return found
-
-    async def sum_up(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> str | None:  # noqa: ARG002
-        if self.summary_takes:
-            await asyncio.sleep(self.summary_takes / 1_000)
-        return self.summary_of_tools
-
-    def expect(self, tool: str) -> None:
-        pass
-
     def is_concurrent(self, call: ToolCall) -> bool:
         return call.name in self.safe
-
-    def line(self, call: ToolCall) -> str:
-        return call.name
 
     async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
         begun = self.now()
@@ -137,7 +125,18 @@ class World:
     def now(self) -> int:
         return round(asyncio.get_running_loop().time() * 1_000)
 
-    def new_id(self) -> str:
-        """Ids that count up, in the form of uuids; each event's own range, so that derived ids never meet."""
-        number = next(self._numbers)
-        return f"{number:08x}-0000-4000-8000-000000000000"
+    # --- side jobs ---
+
+    @property
+    def side_jobs(self) -> SideJobs:
+        """Memory and summaries of tools, for `Session(world, config, side_jobs=world.side_jobs)`."""
+        return SideJobs(recall=self.recall, summarize_tools=self.summarize_tools)
+
+    async def recall(self, state: State) -> tuple[User, ...]:  # noqa: ARG002  # scripted
+        found, self.memory = self.memory, ()
+        return found
+
+    async def summarize_tools(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> str | None:  # noqa: ARG002
+        if self.summary_takes:
+            await asyncio.sleep(self.summary_takes / 1_000)
+        return self.summary_of_tools
