@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mainspring.core.value import Bundle
 from mainspring.engine.endings import end_all, look_at
 
 if TYPE_CHECKING:
@@ -20,20 +19,23 @@ MOST = 8  # more than this and new jobs are refused: they are never worth slowin
 T = TypeVar("T")
 
 
-class SideJobs(Bundle):
+class SideJobs:
     """What a run does beside its turns. You can leave out any of them: the run only gets slower, or tells less.
 
     The run owns them: it never waits for one, ends all of them with itself, and ignores their failures.
     """
 
-    # The model has begun to write a call of this tool. The stream is read by who calls this: return at once.
-    expect_tool: Callable[[str], None] | None = None
-    # Finds memory while the model talks. The run uses it only if it is there in time (B-30).
-    recall: Callable[[State], Coroutine[Any, Any, tuple[User, ...]]] | None = None
-    # Prepares, once a turn and while tools run, what will make the conversation smaller (D-18).
-    stage: Callable[[State], Coroutine[Any, Any, None]] | None = None
-    # Says in a few words what a batch of calls did, while the next reply streams (B-31).
-    summarize_tools: SummarizeTools | None = None
+    def __init__(
+        self,
+        expect_tool: Callable[[str], None] | None = None,
+        recall: Callable[[State], Coroutine[Any, Any, tuple[User, ...]]] | None = None,
+        stage: Callable[[State], Coroutine[Any, Any, None]] | None = None,
+        summarize_tools: SummarizeTools | None = None,
+    ) -> None:
+        self.expect_tool = expect_tool  # the model has begun to write a call of this tool; must return at once
+        self.recall = recall  # finds memory while the model talks; used only if it is there in time (B-30)
+        self.stage = stage  # prepares, once a turn and while tools run, what will make the conversation smaller (D-18)
+        self.summarize_tools = summarize_tools  # in a few words, while the next reply streams (B-31)
 
 
 NO_SIDE_JOBS = SideJobs()

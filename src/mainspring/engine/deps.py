@@ -5,21 +5,24 @@ What only makes a run faster or easier to follow is not in it: see `SideJobs` an
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from mainspring.context.values import Prepared, Summary
-from mainspring.core.effects import Compact, Request, RunStopHooks
-from mainspring.core.events import Verdict
-from mainspring.core.messages import Text, ToolCall, ToolResult, User
-from mainspring.core.state import State
-from mainspring.core.updates import Rendering
 from mainspring.core.value import Value
-from mainspring.engine.ledger import Ledger
-from mainspring.engine.shared import Policy
-from mainspring.providers.base import Batch
-from mainspring.sessions.records import Journal
 from mainspring.tools import base
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from mainspring.context.values import Prepared, Summary
+    from mainspring.core.effects import Compact, Request, RunStopHooks
+    from mainspring.core.events import Verdict
+    from mainspring.core.messages import Text, ToolCall, ToolResult, User
+    from mainspring.core.state import State
+    from mainspring.core.updates import Rendering
+    from mainspring.engine.ledger import Ledger
+    from mainspring.engine.shared import Policy
+    from mainspring.providers.base import Batch
+    from mainspring.sessions.records import Journal
 
 
 class Outcome(Value):

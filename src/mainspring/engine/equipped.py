@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring.context.values import Prepared, Summary
-from mainspring.core.effects import Compact, RunStopHooks
 from mainspring.core.events import Verdict
 from mainspring.core.messages import Assistant, User
-from mainspring.core.state import State
 from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import Question
-from mainspring.engine.mind import Mind
 from mainspring.engine.plain import Plain, estimate
 from mainspring.hooks.points import Opinion, Point
-from mainspring.providers.base import Provider
-from mainspring.sessions.records import Journal
-from mainspring.tools.hands import Hands
 
 if TYPE_CHECKING:
+    from mainspring.context.values import Prepared, Summary
+    from mainspring.core.effects import Compact, RunStopHooks
+    from mainspring.core.state import State
+    from mainspring.engine.mind import Mind
     from mainspring.engine.tool_words import ToolWords
+    from mainspring.providers.base import Provider
+    from mainspring.sessions.records import Journal
+    from mainspring.tools.hands import Hands
 
 Answerer = Callable[[Question], Awaitable[str]]
 
