@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
-from mainspring.agent.options import Options
+from mainspring.agent.options import SessionOptions
 from mainspring.agent.parts import Parts, prepare
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import AnyUpdate, Idle
@@ -51,13 +51,13 @@ class Stage:
             "IS_SANDBOX": "1",
         }
 
-    def prepared(self, options: Options) -> Parts:
+    def prepared(self, options: SessionOptions) -> Parts:
         return prepare(options, self.environment)
 
     def open(
         self, host: NoHost | None = None, mirror: Callable[[str, bytes], None] | None = None, **chosen: Any
     ) -> AgentSession:
-        options = Options(cwd=str(self.folder), in_process=True, notice=self.told.append, **chosen)
+        options = SessionOptions(cwd=str(self.folder), in_process=True, notice=self.told.append, **chosen)
         return AgentSession(self.prepared(options), host or ScriptedHost(), self.prepared, mirror=mirror)
 
 

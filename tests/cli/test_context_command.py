@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from cli.stage import Serve, Stage
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import StartError
 from mainspring.cli.context_command import context
+from mainspring.cli.flags import Arguments
 from mainspring.core.money import Usage
 from mainspring.simulator.replies import Reply, Say
 
@@ -45,7 +46,7 @@ def show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
         def run(*words: str, given: tuple[str, ...] = ()) -> str:
             capsys.readouterr()
-            assert context(Options(words=("context", *words), given=given)) == 0
+            assert context(Arguments(words=("context", *words), given=given)) == 0
             return capsys.readouterr().out
 
         return run

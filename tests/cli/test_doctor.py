@@ -23,9 +23,9 @@ from mainspring.processes.probes import PROBES
 KEY = "sk-ant-api03-the-key-of-this-test"
 BEGIN = """
 import sys
-from mainspring.agent.options import Options
 from mainspring.cli.doctor import doctor
-sys.exit(doctor(Options(words=("doctor",), given=tuple(sys.argv[1:]))))
+from mainspring.cli.flags import Arguments
+sys.exit(doctor(Arguments(words=("doctor",), given=tuple(sys.argv[1:]))))
 """
 
 OTHERS = ("ANTHROPIC", "CLAUDE", "OPENAI", "OPENROUTER", "GEMINI", "OLLAMA")  # what this machine may have set

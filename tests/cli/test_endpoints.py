@@ -12,7 +12,7 @@ from cli.stage import Serve, Stage
 from mainspring.agent.endpoints import CHAT, ENDPOINTS, RESPONSES, configured, endpoint_of, named_by, own
 from mainspring.agent.mind import small_model
 from mainspring.agent.model import chosen_model
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.routes import ways_out
 from mainspring.core.money import Price
 from mainspring.settings.values import ModelEntry, Settings
@@ -89,11 +89,11 @@ def test_by_settings() -> None:
 
 
 def test_a_model_on_this_machine_costs_nothing_and_has_a_small_window() -> None:
-    model = chosen_model("ollama/qwen3", Options(), Settings())
+    model = chosen_model("ollama/qwen3", SessionOptions(), Settings())
     assert (model.window, model.price) == (32_768, Price())
     settings = Settings(models=(ModelEntry("ollama/qwen3", window=100_000),))
-    assert chosen_model("ollama/qwen3", Options(), settings).window == 100_000
-    assert chosen_model("openai/gpt-5", Options(), Settings()).price.input == 1_250
+    assert chosen_model("ollama/qwen3", SessionOptions(), settings).window == 100_000
+    assert chosen_model("openai/gpt-5", SessionOptions(), Settings()).price.input == 1_250
 
 
 def spoken(stage: Stage) -> list[str]:
@@ -165,11 +165,11 @@ def test_a_project_cannot_name_a_server(serve: Serve) -> None:
 def test_what_is_asked_at_home_stays_there() -> None:
     """A session with a model of one's own asks no other, whatever is set for Claude's."""
     at_home, environment = (
-        chosen_model("ollama/qwen3", Options(), Settings()),
+        chosen_model("ollama/qwen3", SessionOptions(), Settings()),
         {"ANTHROPIC_SMALL_FAST_MODEL": "claude-x"},
     )
     assert small_model(at_home, environment) is at_home
-    assert small_model(chosen_model("opus", Options(), Settings()), environment).name == "claude-x"
+    assert small_model(chosen_model("opus", SessionOptions(), Settings()), environment).name == "claude-x"
 
 
 def test_the_name_before_the_slash_is_not_sent(serve: Serve) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.agent.options import Options, StartError
-from mainspring.cli.flags import BY_NAME, FLAGS, Flag, Takes, parse, split
+from mainspring.agent.options import SessionOptions, StartError
+from mainspring.cli.flags import BY_NAME, FLAGS, Arguments, Flag, Takes, parse, split
 from mainspring.cli.help import WIDTH, flags_table, help_text
 
 ROOT = Path(__file__).parents[2]
@@ -37,37 +37,42 @@ def test_every_flag_of_the_wire_is_accepted_in_both_forms(name: str) -> None:
         assert parse([name]).given == (name,)
     else:
         apart, joined = parse([name, value]), parse([f"{name}={value}"])
-        assert vars(apart) == vars(joined) != vars(Options(given=(name,)))
+        assert vars(apart) == vars(joined) != vars(Arguments(given=(name,)))
+        assert vars(apart.session) == vars(joined.session)
         assert apart.given == (name,)
 
 
 def test_the_table_and_the_options_are_one() -> None:
     fields = {flag.field for flag in FLAGS}
-    others = {"words", "given", "ignored", "cwd", "in_process", "notice", "own_tools", "remark", "sessions_home"}
+    own, options = set(Arguments.__annotations__), set(SessionOptions.__annotations__)
+    assert own & options == set()
+    others = {"words", "given", "values"}
+    others |= {"cwd", "driven", "ignored", "in_process", "lists_commands", "own_tools", "sessions_home"}
+    others |= {"notice", "remark", "spell"}
     others |= {"host_hooks", "skills", "exclude_dynamic_sections", "forward_subagent_text"}  # of `initialize`
-    assert fields | others == set(Options.__annotations__)
+    assert fields | others == own | options
     assert len(BY_NAME) == sum(1 + len(flag.also) for flag in FLAGS)
 
 
 def test_a_value_may_look_like_a_flag_or_be_empty() -> None:
     """As a driving SDK hands them over: one argument each, whatever is in it."""
     options = parse(["--system-prompt", "- be brief", "--append-system-prompt", "", "-p", "--", "--loud"])
-    assert (options.system_prompt, options.append_system_prompt) == ("- be brief", "")
+    assert (options.session.system_prompt, options.session.append_system_prompt) == ("- be brief", "")
     assert (options.print, options.words) == (True, ("--loud",))
 
 
 def test_lists_add_up_and_the_last_of_the_others_counts() -> None:
     options = parse(
         ["--allowedTools=Read,Edit", "--allowed-tools", "Bash(git log, -1) Write", "--model=a", "--model=b"]
-    )
+    ).session
     assert options.allowed_tools == ("Read", "Edit", "Bash(git log, -1)", "Write")
     assert options.model == "b"
-    assert parse(["--add-dir", "a,b", "--add-dir", "c"]).add_dir == ("a,b", "c")
+    assert parse(["--add-dir", "a,b", "--add-dir", "c"]).session.add_dirs == ("a,b", "c")
 
 
 def test_no_tools_is_not_the_same_as_not_saying() -> None:
-    assert parse(["--tools", ""]).tools == ()
-    assert parse([]).tools is None
+    assert parse(["--tools", ""]).session.tools == ()
+    assert parse([]).session.tools is None
 
 
 @pytest.mark.parametrize(
@@ -113,7 +118,7 @@ def test_what_is_wrong_is_named_with_the_way_out(arguments: list[str], words: st
 
 
 def test_a_session_id_is_in_lower_case() -> None:
-    assert parse(["--session-id", "1B9D6BCD-BBFD-4B2D-9B5D-AB8DFBBD4BED"]).session_id == DRIVEN["--session-id"]
+    assert parse(["--session-id", "1B9D6BCD-BBFD-4B2D-9B5D-AB8DFBBD4BED"]).session.session_id == DRIVEN["--session-id"]
 
 
 # --- the help and the page --------------------------------------------------------------------------
@@ -141,4 +146,4 @@ def test_the_page_has_the_table_as_it_is() -> None:
 @pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
 def test_every_flag_has_words_and_choices_where_it_must(flag: Flag) -> None:
     assert flag.help
-    assert bool(flag.choices) == (flag.takes is Takes.CHOICE)
+    assert bool(flag.choices) == (flag.takes == Takes.CHOICE)

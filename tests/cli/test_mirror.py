@@ -18,7 +18,7 @@ from claude_agent_sdk._internal.session_resume import _write_jsonl, build_mirror
 
 from cli.stage import Done, Serve, Stage
 from cli.test_agents import agent, staged, tool_use
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sessions import ResumeError, new_place, open_session
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ServerBlock, Text, User
@@ -266,16 +266,14 @@ def test_a_turn_is_dropped_or_the_resume_refused(serve: Serve) -> None:
     one, first, two = ids["one"], ids["First."], ids["two"]
     place = new_place({"MAINSPRING_HOME": str(stage.home)}, str(stage.folder), ())
 
-    def options(at: str | None, prompt: str, *flags: str) -> Options:
-        given = ("--resume", "--resume-drops-turn", *(["--resume-session-at"] if at else []), *flags)
-        return Options(resume=file.stem, resume_session_at=at, resume_drops_turn=prompt, given=given)
+    def options(at: str | None, prompt: str) -> SessionOptions:
+        return SessionOptions(resume=file.stem, resume_session_at=at, resume_drops_turn=prompt)
 
-    for flags in ((), ("--fork-session",)):
-        asked = options(first, one, *flags)
-        asked.fork_session = bool(flags)
+    for forks in (False, True):
+        asked = options(first, one).replace(fork_session=forks)
         with pytest.raises(ResumeError, match=r"^Resume rejected by --resume-drops-turn: .* belongs to another prompt"):
             open_session(asked, place, OTHER)
-    with pytest.raises(StartError, match="'--resume-drops-turn' goes with '--resume-session-at UUID'"):
+    with pytest.raises(StartError, match="'resume_drops_turn' goes with 'resume_session_at=UUID'"):
         open_session(options(None, two), place, OTHER)
     opened = open_session(options(first, two), place, OTHER)
     assert opened.journal is not None
@@ -288,7 +286,7 @@ def test_a_turn_is_dropped_or_the_resume_refused(serve: Serve) -> None:
 def test_the_journal_of_a_command_is_mirrored(tmp_path: Path) -> None:
     mirror = Mirror()
     place = new_place({"MAINSPRING_HOME": str(tmp_path)}, str(tmp_path), (), mirror.add)
-    journal = open_session(Options(), place, ID).journal
+    journal = open_session(SessionOptions(), place, ID).journal
     assert journal is not None
     asyncio.run(journal.append(NoteRecord("test", WORDS, 5)))
     journal.close()

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from cli.stage import Serve
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import StartError
+from mainspring.cli.flags import Arguments
 from mainspring.cli.models_command import models
 from mainspring.cli.offers import listed, window_of
 from mainspring.core.models import AS_OF, MODELS
@@ -37,7 +38,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], *flags: str, **more: Any) -> tuple[int, str]:
-    code = models(Options(words=("models",), given=flags, **more))
+    code = models(Arguments(words=("models",), given=flags, values=more))
     return code, capsys.readouterr().out
 
 
@@ -236,7 +237,7 @@ def test_no_server_at_all(place: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_word_too_many(place: Path) -> None:
     with pytest.raises(StartError, match="'mainspring models' knows no 'all'"):
-        models(Options(words=("models", "all")))
+        models(Arguments(words=("models", "all")))
 
 
 def test_windows_in_the_fields_that_servers_have_for_them() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -39,9 +38,9 @@ def places_in(base: Path, sort: str) -> Places:
 def test_two_agents_of_one_name(tmp_path: Path, places: Places) -> None:
     first = agent(tmp_path / "home/agents/a.md", "looker")
     second = agent(tmp_path / "home/agents/b.md", "looker")
-    given = described(json.dumps({"poet": {"description": "d", "prompt": "p"}}))
+    given = described({"poet": {"description": "d", "prompt": "p"}})
     third = agent(tmp_path / "home/agents/c.md", "poet")
-    found = find(places, given, TOOLS)
+    found = find(places, given, TOOLS, "--agents")
     assert found.kinds["looker"].path == str(first)
     assert found.problems == (
         f"the agent '{second}' is left out: '{first}' has an agent 'looker', too",
@@ -69,20 +68,16 @@ def test_fields_without_effect(tmp_path: Path, places: Places) -> None:
 def test_the_same_of_those_that_a_program_gives() -> None:
     entry = {"description": "d", "prompt": "p", "skills": ["deploy"], "memory": None, "mcpServers": [], "maxTurnz": 3}
     problems: list[str] = []
-    assert list(described(json.dumps({"a": entry}), problems)) == ["a"]
+    assert list(described({"a": entry}, problems)) == ["a"]
     assert problems == [
         "the agent 'a': 'skills' has no effect here yet",
         "the agent 'a': nobody knows 'maxTurnz'. Did you mean 'maxturns'?",
     ]
 
 
-def test_one_that_is_given_twice() -> None:
-    one = '{"description": "d", "prompt": "p"}'
-    problems: list[str] = []
-    described(f'{{"a": {one}, "b": {one}, "a": {one}}}', problems)
-    assert problems == ["'--agents' has 'a' twice: the last one counts"]
-    with pytest.raises(UsageError):
-        described("[]", problems)
+def test_what_is_no_object_of_agents() -> None:
+    with pytest.raises(UsageError, match="it is no object of agents by name"):
+        described([])
 
 
 def test_two_skills_and_two_commands_of_one_name(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mainspring.agent.hooks import Said, hooks_of
-from mainspring.agent.options import Options
+from mainspring.agent.options import SessionOptions
 from mainspring.agent.sessions import Opened
 from mainspring.cli.telling import say, tell
 from mainspring.hooks.points import NOTHING, Opinion, Point
@@ -24,7 +24,7 @@ ORIGIN = Origin(Source.USER, "settings.json")
 ID = "11111111-1111-4111-8111-111111111111"
 ENV = {"PATH": "/usr/bin:/bin"}
 
-TOLD = Options(notice=tell, remark=say)
+TOLD = SessionOptions(notice=tell, remark=say)
 
 
 def ask(folder: Path, point: Point, *entries: tuple[str, str, dict[str, object]]) -> Opinion:

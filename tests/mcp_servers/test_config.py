@@ -19,7 +19,7 @@ SHOP = {"command": "shop", "args": ["--big"], "env": {"A": "b"}}
 
 
 def found(stage: Stage, *arguments: str, **environ: str) -> Found:
-    options = parse(list(arguments))
+    options = parse(list(arguments)).session
     settings = stage.load()
     place = Place(
         options=options,

@@ -331,7 +331,7 @@ async def send(name, message):
 
 async def main():
     cwd = sys.argv[1]
-    found = configured(Place(parse(["--mcp-config", sys.argv[3]]), Settings(), {}, cwd, lambda: True))
+    found = configured(Place(parse(["--mcp-config", sys.argv[3]]).session, Settings(), {}, cwd, lambda: True))
     kit = Kit(Site(cwd), {"PATH": "/usr/bin:/bin"})
     servers = new_servers(found, kit, {}, window=200_000, is_away=lambda _: False, warn=lambda _: None, relay=send)
     wired = Wired(servers, Hands([], place=Site(cwd)), print)

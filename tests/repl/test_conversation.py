@@ -69,8 +69,9 @@ class Place:
 
 class Sitting:
     def __init__(self) -> None:
-        paper, lines, options = ReadPaper(200), PaperLines(), parse(["--permission-mode", "bypassPermissions"])
-        options.in_process = True  # nothing of the process of the tests is ours to change
+        paper, lines = ReadPaper(200), PaperLines()
+        options = parse(["--permission-mode", "bypassPermissions"]).session
+        options = options.replace(in_process=True)  # nothing of the process of the tests is ours to change
         lines.paper = paper
         asker = Asker(lines, lambda: self.talk.session.permissions)
         self.talk = Talk(options, lines, asker)

@@ -248,13 +248,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"max_turns": -1}, "'max_turns' is a whole number of at least 0"),
     ({"max_budget_usd": -1.0}, "'max_budget_usd' is an amount"),
     ({"session_id": "mine"}, "'session_id' is 'mine': it must be a UUID"),
-    ({"tools": ["Raed"]}, "'tools Raed': there is no such tool"),
+    ({"tools": ["Raed"]}, "'tools=Raed': there is no such tool"),
     ({"thinking": {"type": "hard"}}, "'thinking' is of the type"),
     ({"system_prompt": {"type": "poem"}}, "'system_prompt' is a text"),
     ({"output_format": {"type": "xml"}}, "'output_format' is"),
-    ({"settings": "{"}, "settings"),
+    ({"settings": "{"}, "'settings' cannot be read in line 1, column 2: "),
     ({"cwd": "/nowhere/at/all"}, "the working folder '/nowhere/at/all' is not there"),
-    ({"mcp_servers": "{"}, "mcp"),
+    ({"mcp_servers": "{"}, "'mcp_servers' cannot be read in line 1, column 2: "),
     ({"extra_args": {"jump": None}}, "'extra_args' has 'jump'"),
     ({"skills": "some"}, "'skills' is a list of names"),
     ({"can_use_tool": len, "permission_prompt_tool_name": "mcp__a__b"}, "exclude each other"),
@@ -526,16 +526,16 @@ OFF: list[tuple[dict[str, Any], str]] = [
     ({"mcp_servers": {"a": "b"}}, "a dict belongs there"),
     ({"tools": ["Read", "Read"]}, "'tools' has 'Read' twice"),
     ({"tools": [add]}, "that goes into 'create_sdk_mcp_server'"),
-    ({"add_dirs": ["/nowhere/at/all"]}, "'add_dirs /nowhere/at/all'"),
-    ({"fork_session": True}, "'fork_session' goes with 'resume ID'"),
+    ({"add_dirs": ["/nowhere/at/all"]}, "'add_dirs=/nowhere/at/all': there is no such folder"),
+    ({"fork_session": True}, "'fork_session' goes with 'resume=ID' or 'continue_conversation'"),
     ({"thinking": {"type": "enabled"}}, "needs 'budget_tokens'"),
     ({"system_prompt": {"type": "file"}}, "file (with 'path')"),
     ({"mcp_servers": {"a": {"type": "sdk", "name": "a"}}}, "no 'instance' for 'a'"),
     ({"extra_args": {"max-budget-usd": "0.50"}}, "'extra_args' has 'max-budget-usd'"),
     ({"hooks": {"PreToolUse": [HookMatcher(on_failure="deny")]}}, "'on_failure' at 'PreToolUse'"),  # type: ignore[arg-type]
     ({"tools": [tool(name="Bash")(print_it)]}, "which is taken"),
-    ({"agents": {"a b": AgentDefinition("d", "p")}}, "agents"),
-    ({"permission_prompt_tool_name": "foo"}, "permission_prompt_tool_name"),
+    ({"agents": {"a b": AgentDefinition("d", "p")}}, "'agents' cannot be understood: the agent 'a b': "),
+    ({"permission_prompt_tool_name": "foo"}, "'permission_prompt_tool_name=foo': it is the whole name of an MCP"),
 ]
 
 
@@ -559,7 +559,7 @@ def test_a_deny_that_matches_nothing_is_told(tmp_path: Path) -> None:
 
     async def main(stage: Stage) -> None:
         await stage.ask(disallowed_tools=["Shell"], stderr=said.append)
-        assert said == ["'disallowed_tools Shell': there is no tool 'Shell'"]
+        assert said == ["'disallowed_tools=Shell': there is no tool 'Shell'"]
 
     play(main, tmp_path, Say.of("Hi."))
 

@@ -131,10 +131,9 @@ def test_a_refused_key_stops_the_start(key: ClaudeCodeKey, who: str, stage: Stag
 
 @named(REFUSED)
 def test_a_refused_key_on_the_command_line_stops_the_start(key: ClaudeCodeKey, stage: Stage) -> None:
-    import json
 
     with pytest.raises(SettingsError, match=r"Nothing was started\. Correct or remove it"):
-        stage.load(Asked(settings=json.dumps(said(key))))
+        stage.load(Asked(settings=said(key)))
 
 
 @named(REFUSED)
@@ -144,7 +143,7 @@ def test_a_refused_key_of_a_trusted_project_stops_the_start_with_the_way_out(
 ) -> None:
     stage.say(who, said(key))
     stage.trust()
-    with pytest.raises(SettingsError, match=r"--setting-sources user.*mainspring trust --remove"):
+    with pytest.raises(SettingsError, match=r"setting_sources=user.*mainspring trust --remove"):
         stage.load()
     assert stage.load(Asked(sources=("user",))) == Settings()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_a_broken_matcher_stands_for_every_call(stage: Stage, matcher: object, w
 def test_a_broken_matcher_stops_no_start(stage: Stage) -> None:
     tree = {"hooks": {"PreToolUse": [{"matcher": "[", "hooks": [HOOK]}]}}
     stage.say("administrator", tree)
-    settings = stage.load(Asked('{"hooks": {"Stop": [{"matcher": "[", "hooks": []}]}}'))
+    settings = stage.load(Asked({"hooks": {"Stop": [{"matcher": "[", "hooks": []}]}}))
     assert [hook.matcher for hook in settings.hooks] == [""]
     assert kinds(settings) == [WARNING] * 3
 
@@ -109,7 +110,7 @@ def test_a_guard_that_cannot_run_is_kept_to_refuse(stage: Stage, groups: object,
     assert f"'{entry}'" in said
     assert said.endswith("Every call that it would guard is refused until you fix it")
     with pytest.raises(SettingsError, match="Nothing is started"):
-        stage.load(Asked(stage.place("user").read_text()))
+        stage.load(Asked(json.loads(stage.place("user").read_text())))
     settings, said = loaded(stage, {"Stop": groups})
     assert (settings.hooks, kinds(settings)) == ((), [BROKEN])
     assert said.endswith("It is left out")

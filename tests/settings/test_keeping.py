@@ -48,7 +48,7 @@ def test_a_folder_that_is_not_trusted(stage: Stage) -> None:
 
 def test_a_source_that_is_left_out(stage: Stage) -> None:
     [words] = keeper(stage, Asked(sources=("user",))).keep(Source.LOCAL, RULE).words
-    assert words == "'Bash(ls)' is kept, but '--setting-sources' leaves the local settings out: then it is not heeded"
+    assert words == "'Bash(ls)' is kept, but 'setting_sources' leaves the local settings out: then it is not heeded"
 
 
 def test_something_above(stage: Stage) -> None:

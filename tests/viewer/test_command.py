@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import StartError
+from mainspring.cli.flags import Arguments
 from mainspring.cli.trace_command import trace, write_whole
 from mainspring.sessions.places import draft_of, folder_of
 from viewer.stage import ID, story
@@ -35,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def command(*words: str, **flags: Any) -> int:
     given = tuple([f"--{name}" for name in flags])
-    return trace(Options(words=("trace", *words), given=given, **flags))
+    return trace(Arguments(words=("trace", *words), given=given, **flags))
 
 
 @pytest.mark.parametrize("name", [(), (ID,), (ID[:4],), (ID.upper(),)])
@@ -116,9 +117,9 @@ def test_a_reader_that_has_seen_enough_is_no_trouble(home: Path, monkeypatch: py
 
 
 SERVE = """
-from mainspring.agent.options import Options
+from mainspring.cli.flags import Arguments
 from mainspring.cli.trace_command import trace
-raise SystemExit(trace(Options(words=("trace",))))
+raise SystemExit(trace(Arguments(words=("trace",))))
 """
 
 

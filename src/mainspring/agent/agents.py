@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.context.folders import Places
 from mainspring.core.config import Effort
 from mainspring.core.errors import UsageError
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 OURS = ("general-purpose", "Explore")  # as `context/agents.py` has them
 
 
-def kinds_of(options: Options, found: Surroundings) -> Mapping[str, AgentKind]:
+def kinds_of(options: SessionOptions, found: Surroundings) -> Mapping[str, AgentKind]:
     """Empty: ours alone. What is left out is told, once."""
     places = found.memory.places("agents")
     tell_of_untrusted(places, options)
@@ -58,8 +58,8 @@ def kinds_of(options: Options, found: Surroundings) -> Mapping[str, AgentKind]:
     try:
         given = described(options.agents, odd) if options.agents is not None else {}
     except UsageError as error:
-        raise StartError(f"'--agents' cannot be understood: {error}") from None
-    made = find(places, given, {*SPECS, "Task", "ToolSearch", "StructuredOutput"})
+        raise options.error("agents", f" cannot be understood: {error}") from None
+    made = find(places, given, {*SPECS, "Task", "ToolSearch", "StructuredOutput"}, options.spell("agents"))
     for problem in (*odd, *made.problems):
         options.tell(problem)
     return made.kinds
@@ -78,7 +78,7 @@ def with_capped_effort(kinds: Mapping[str, AgentKind], settings: Settings) -> Ma
     return {name: capped(kind) for name, kind in kinds.items()}
 
 
-def tell_of_untrusted(places: Places, options: Options) -> None:
+def tell_of_untrusted(places: Places, options: SessionOptions) -> None:
     if places.trusted:
         return
     ours = [folder for folder, project in replace(places, trusted=True).folders() if project]

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from mainspring.agent.options import Options
+from mainspring.agent.options import SessionOptions
 from mainspring.agent.parts import Parts
 from mainspring.agent.world import World
 from mainspring.core.value import Bundle
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.shared import Policy
 from mainspring.tools.base import Place
-
-EARLIER = ("resume", "continue_", "fork_session", "resume_session_at", "resume_drops_turn", "session_id")
 
 
 class CarriedOver(Bundle):
@@ -50,8 +48,13 @@ def set_folders(parts: Parts, place: Place, folders: tuple[str, ...]) -> None:
     parts.gate.set_folders((place.root, *folders))
 
 
-def options_for_next(options: Options, session_id: str | None = None) -> Options:
+def options_for_next(options: SessionOptions, session_id: str | None = None) -> SessionOptions:
     """The same, but for what they say of an earlier session. `session_id`: the one to resume."""
-    kept = Options(**{name: value for name, value in vars(options).items() if name not in EARLIER})
-    kept.resume = session_id
-    return kept
+    return options.replace(
+        resume=session_id,
+        continue_conversation=False,
+        fork_session=False,
+        resume_session_at=None,
+        resume_drops_turn=None,
+        session_id=None,
+    )

@@ -1,9 +1,9 @@
-"""Which MCP servers a session has: from the command line, the settings and the project's own file. Loaded only where
+"""Which MCP servers a session has: from its options, the settings and the project's own file. Loaded only where
 somebody named one.
 
-Whose word counts (T1): `--mcp-config` is the user's, and so are the settings. A project's `.mcp.json` counts where the
+Whose word counts (T1): the option is the user's, and so are the settings. A project's `.mcp.json` counts where the
 user trusts the folder. Of several servers with one name the user's wins, so that a rule written for it never covers
-another. Servers within the program that drives us come on the command line only, and are left out where nobody does.
+another. Servers within the program that drives us come by the option only, and are left out where nobody does.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
 from mainspring.agent.model import Environment, key_for, new_config
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin as By
 from mainspring.core.messages import User
@@ -27,7 +27,7 @@ from mainspring.settings.home import home_folder
 from mainspring.settings.keys import Wrong, table
 from mainspring.settings.mcp import ANYWHERE, FIELDS, FILE, KEY, NO_DRIVER, SDK, entries, filled_secrets, server
 from mainspring.settings.mcp_rules import refusal
-from mainspring.settings.reading import Broken, Read, read, read_file
+from mainspring.settings.reading import Broken, read, read_file
 from mainspring.settings.values import Mcp, McpEntry, McpServer, Origin, Settings, Source
 from mainspring.tools.mcp.naming import START
 from mainspring.tools.mcp.prompts import filled, hint
@@ -56,7 +56,7 @@ class Found(Bundle):
 class Place(Bundle):
     """Where we are, and who says so."""
 
-    options: Options
+    options: SessionOptions
     settings: Settings
     environ: Mapping[str, str]
     cwd: str
@@ -64,7 +64,7 @@ class Place(Bundle):
 
 
 def configured(place: Place) -> Found:
-    """Raises `StartError` if what the command line names cannot be read; everything else is in `problems`."""
+    """Raises `StartError` if what the option names cannot be read; everything else is in `problems`."""
     problems: list[str] = []
     chosen: dict[str, McpEntry] = {}
     for found in said(place, problems):
@@ -97,8 +97,8 @@ def said(place: Place, problems: list[str]) -> Iterable[McpEntry]:
     settings, options = place.settings, place.options
     if not options.strict_mcp_config:
         yield from [one for one in settings.mcp.servers if one.origin.source is Source.ADMINISTRATOR]
-    for text in reversed(options.mcp_config):
-        yield from from_command_line(text, place, problems)
+    for given in reversed(options.mcp_servers):
+        yield from from_option(given, place, problems)
     if not options.strict_mcp_config:
         yield from [one for one in settings.mcp.servers if one.origin.source is not Source.ADMINISTRATOR]
         yield from of_project(place, problems)
@@ -108,7 +108,7 @@ def by(found: McpEntry) -> str:
     return f"the {found.origin.source} ({found.origin.place})"
 
 
-def hold_keys(options: Options, settings: Settings, environ: Environment, cwd: str) -> None:
+def hold_keys(options: SessionOptions, settings: Settings, environ: Environment, cwd: str) -> None:
     """Those of the models that a session here may ask: its own, and all that have a server of their own by the user's
     settings. Before `configured`, which gives no key that is held to anybody (K2). A key in the environment for a
     service that nobody uses is not among them: it may be a server's."""
@@ -123,34 +123,22 @@ def hold_keys(options: Options, settings: Settings, environ: Environment, cwd: s
             key_of(endpoint, environ)
 
 
-# --- the command line -----------------------------------------------------------------------------------------------
+# --- the option -----------------------------------------------------------------------------------------------------
 
 
-def from_command_line(text: str, place: Place, problems: list[str]) -> list[McpEntry]:
-    flag = "--mcp-config"
-    if text.lstrip().startswith("{"):
-        return listed(
-            tree(flag, lambda: read(text.encode(errors="surrogateescape"))), Origin(Source.COMMAND_LINE, flag), problems
-        )
-    path = os.path.join(place.cwd, text)  # noqa: PTH118  # pathlib takes 8 ms to load
-    name = f"{flag} {text}"
-
-    def load() -> Read:
+def from_option(given: str | Mapping[str, Any], place: Place, problems: list[str]) -> list[McpEntry]:
+    options = place.options
+    if not isinstance(given, str):
+        return listed(dict(given), Origin(Source.COMMAND_LINE, options.spell("mcp_servers")), problems)
+    path = os.path.join(place.cwd, given)  # noqa: PTH118  # pathlib takes 8 ms to load
+    try:
         data = read_file(path)
         if data is None:
-            raise StartError(f"'{flag}' names '{text}', and there is no such file")
-        return read(data)
-
-    return listed(tree(name, load), Origin(Source.COMMAND_LINE, path), problems)
-
-
-def tree(name: str, load: Callable[[], Read]) -> dict[str, object]:
-    try:
-        return load().tree
+            raise options.error("mcp_servers", f" names '{given}', and there is no such file")
+        found = read(data).tree
     except Broken as broken:
-        line, column = broken.position
-        at = f" in line {line}, column {column}" if line else ""
-        raise StartError(f"'{name}' cannot be read{at}: {broken.says}") from None
+        raise options.error("mcp_servers", f" cannot be read{broken.where}: {broken.says}", given) from None
+    return listed(found, Origin(Source.COMMAND_LINE, path), problems)
 
 
 def listed(found: dict[str, object], origin: Origin, problems: list[str]) -> list[McpEntry]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mainspring.agent import rights
 from mainspring.agent.mind import trusts
 from mainspring.agent.model import Environment
-from mainspring.agent.options import Options
+from mainspring.agent.options import SessionOptions
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from mainspring.tools.mcp.relayed import Send
 
 
-def named_servers(options: Options, settings: Settings, environment: Environment, cwd: str) -> Found | None:
+def named_servers(options: SessionOptions, settings: Settings, environment: Environment, cwd: str) -> Found | None:
     """Who names none does not pay for them."""
-    if not (options.mcp_config or settings.mcp.servers or os.path.lexists(f"{cwd}/.mcp.json")):
+    if not (options.mcp_servers or settings.mcp.servers or os.path.lexists(f"{cwd}/.mcp.json")):
         return None
     from mainspring.agent.mcp import Place, configured, hold_keys
 

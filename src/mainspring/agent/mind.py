@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.model import Environment
-from mainspring.agent.options import Options
+from mainspring.agent.options import SessionOptions
 from mainspring.agent.system_prompt import complete, takes_style
 from mainspring.context import environment as surroundings_of
 from mainspring.context.memory import Where
@@ -44,7 +44,7 @@ SMALL = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
 class Site(Bundle):
     """Where a session works, and by whose rules."""
 
-    options: Options
+    options: SessionOptions
     environment: Environment
     gate: Gate
     place: Place

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.core.config import DEFAULT, Config, Effort, Siblings
 from mainspring.core.errors import UsageError
 from mainspring.core.models import DEFAULT_MODEL, MODELS, Model, model_named, per_million
@@ -31,7 +31,7 @@ there is no key for the model. Any of these helps (more: docs/secrets.md):
   ANTHROPIC_API_KEY=...       a key from the Anthropic console
   ANTHROPIC_AUTH_TOKEN=...    a token, sent as 'Authorization: Bearer'
   ANTHROPIC_BASE_URL=...      the address of another server, such as one on this machine; it may need no key
-  OPENAI_API_KEY=...          with '--model openai/NAME'; 'ollama/NAME' and others need none: docs/openai.md
+  OPENAI_API_KEY=...          with '{model}'; 'ollama/NAME' and others need none: docs/openai.md
 'mainspring demo' needs none of them"""
 
 
@@ -52,7 +52,7 @@ def key_for(settings: Settings, environment: Environment, cwd: str) -> Found:
 
 
 def new_provider(
-    options: Options, settings: Settings, environment: Environment, cwd: str, models: Iterable[str] = ()
+    options: SessionOptions, settings: Settings, environment: Environment, cwd: str, models: Iterable[str] = ()
 ) -> Reached:
     """The one place that knows which provider it is. `models` are those that are sure to be asked."""
     found = key_for(settings, environment, cwd)
@@ -60,7 +60,7 @@ def new_provider(
     names = tuple(models)
     elsewhere = [name for name in names if is_elsewhere(name, settings, environment)]
     if not found.is_any and not address and not (names and len(elsewhere) == len(names)):
-        raise StartError(NO_KEY)
+        raise StartError(NO_KEY.format(model=options.spell("model", "openai/NAME")))
     from mainspring.providers.anthropic import HOME, Anthropic, Clearing
     from mainspring.providers.asking import Key
     from mainspring.providers.proxies import split
@@ -169,7 +169,7 @@ def deadlines(environment: Environment, address: str) -> Deadlines | None:
     return replace(deadlines_for(address), headers=seconds, idle=seconds, barren=PER_IDLE * seconds)
 
 
-def new_config(options: Options, settings: Settings) -> Config:
+def new_config(options: SessionOptions, settings: Settings) -> Config:
     try:
         model = chosen_model(options.model or settings.model or "default", options, settings)
         names = options.fallback_model or settings.fallback_models
@@ -177,13 +177,11 @@ def new_config(options: Options, settings: Settings) -> Config:
     except UsageError as error:
         raise StartError(str(error)) from None
     effort = capped_effort(options.effort or settings.effort, settings)
-    if options.json_schema is not None and not takes_tools(model.name, settings):
-        raise StartError(
-            f"'--json-schema' needs a model that takes tools, and '{model.name}' takes none by your settings: name "
-            "another one"
-        )
+    if options.output_schema is not None and not takes_tools(model.name, settings):
+        why = f" needs a model that takes tools, and '{model.name}' takes none by your settings: name another one"
+        raise options.error("output_schema", why)
     if model.name in [fallback.name for fallback in fallbacks]:
-        raise StartError(f"'--fallback-model {model.name}' is the model that it should stand in for: name another one")
+        raise options.error("fallback_model", " is the model that it should stand in for: name another one", model.name)
     return replace(
         DEFAULT,
         model=model,
@@ -199,7 +197,7 @@ def new_config(options: Options, settings: Settings) -> Config:
         max_retries=DEFAULT.max_retries if settings.api.max_retries is None else settings.api.max_retries,
         effort=Effort(effort) if effort else None,
         thinking=thinks(options, settings),
-        structured_output=options.json_schema is not None,
+        structured_output=options.output_schema is not None,
     )
 
 
@@ -208,7 +206,7 @@ def least(*limits: int | None) -> int | None:
     return min([limit for limit in limits if limit is not None], default=None)
 
 
-def thinks(options: Options, settings: Settings) -> bool:
+def thinks(options: SessionOptions, settings: Settings) -> bool:
     if options.thinking is not None:
         return options.thinking != "disabled"
     said = settings.max_thinking_tokens if options.max_thinking_tokens is None else options.max_thinking_tokens
@@ -227,7 +225,7 @@ def capped_effort(effort: str | None, settings: Settings) -> str | None:
     return most if EFFORTS.index(asked) > EFFORTS.index(most) else effort
 
 
-def chosen_model(name: str, options: Options, settings: Settings) -> Model:
+def chosen_model(name: str, options: SessionOptions, settings: Settings) -> Model:
     """Raises `UsageError` for one that the settings rule out."""
     rules = settings.model_rules
     if rules.available is not None or rules.narrowed or rules.denied:

@@ -15,5 +15,6 @@ def choose_model(name: str | None, parts: Parts) -> Model | None:
     ways = Ways(parts)
     model = ways.model(name)
     if ways.provider(model.name) is not parts.model.provider:
-        raise UsageError(f"the model '{name}' is on another server: start a session with '--model {name}'")
+        option = parts.options.spell("model", name)
+        raise UsageError(f"the model '{name}' is on another server: start a session with '{option}'")
     return model

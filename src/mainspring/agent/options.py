@@ -1,17 +1,35 @@
-"""What somebody wants of a session: one class for the command line, the pipe and the library."""
+"""What a session is made of: one class for all front ends. Each maps its own words to it, field by field, and spells an
+option in its own way where one is wrong: `OptionError`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self, dataclass_transform
+
+if TYPE_CHECKING:
+    from mainspring.agent.host import HostHook
+
+MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto")
+OTHER_MODES = {"manual": "default"}  # Z-31
+
+Spell = Callable[..., str]  # the name of an option, and perhaps its value, as a front end writes them
 
 
 class StartError(Exception):
     """What the user asked for cannot be started. The message says why, and the way out."""
 
 
-MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto")
-OTHER_NAMES = {("--permission-mode", "manual"): "default"}  # Z-31
+def by_name(option: str, value: str = "") -> str:
+    """As in a Python program."""
+    return f"{option}={value}" if value else option
+
+
+class OptionError(StartError):
+    """An option is wrong, or refused: which one, the value, and the reason, which begins with a blank or a colon."""
+
+    def __init__(self, option: str, reason: str, value: str = "", spell: Spell = by_name) -> None:
+        self.option, self.reason, self.value = option, reason, value
+        super().__init__(f"'{spell(option, value)}'{reason}")
 
 
 def clean(words: str) -> str:
@@ -29,43 +47,36 @@ def log(words: str) -> None:
     logging.getLogger("mainspring").warning("%s", words)
 
 
-class Options:
-    """What somebody wants of a session; None or empty where nothing was said.
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Fields:
+    """Named values with defaults, which nobody changes.
 
-    A plain class: as a tuple with names, so many fields take 2 ms to define.
+    A plain class: msgspec would have to be loaded for `mainspring --version`, too (docs/decisions/0061).
     """
 
     def __init__(self, **values: Any) -> None:
+        if unknown := values.keys() - type(self).__annotations__.keys():
+            raise TypeError(f"{type(self).__name__} has no '{min(unknown)}'")
         self.__dict__.update(values)
 
-    @property
-    def driven(self) -> bool:
-        """A program says what is to be done, prompt by prompt."""
-        return self.input_format == "stream-json"
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"'{name}' cannot be set: make a copy with 'replace'")
 
-    def tell(self, words: str) -> None:
-        """Something that the person should know."""
-        self.notice(clean(words))
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some values changed."""
+        return type(self)(**(vars(self) | changes))
 
-    def say(self, words: str) -> None:
-        """What a hook has for the person."""
-        self.remark(clean(words))
 
-    notice: Callable[[str], object] = staticmethod(log)  # a command has standard error for it
-    remark: Callable[[str], object] = staticmethod(log)
-    host_hooks: tuple[Any, ...] = ()  # `HostHook`: functions of the program
-    skills: tuple[str, ...] | None = None  # of these alone the model is told; None: of all
-    forward_subagent_text: bool = False  # also what subagents say and think is shown
-    exclude_dynamic_sections: bool = False  # the system prompt is to be alike in all directories
-    own_tools: tuple[str, ...] = ()  # names of tools that a program brings
+class SessionOptions(Fields):
+    """What somebody wants of a session; None or empty where nothing was said."""
+
+    # --- where it runs ---
+    cwd: str | None = None  # None: the working directory of the process
     in_process: bool = False  # within another program: nothing of the process is ours to change
+    driven: bool = False  # a program says what is to be done, prompt by prompt
     sessions_home: str | None = None  # where its file is, if not in the home
-    cwd: str | None = None  # where it works; None: where the process is
-    words: tuple[str, ...] = ()  # what stood on the command line without a flag
-    print: bool = False
-    output_format: str = "text"
-    input_format: str = "text"
-    verbose: bool = False
+
+    # --- the model ---
     model: str | None = None
     fallback_model: tuple[str, ...] = ()
     context_window: int | None = None
@@ -77,51 +88,67 @@ class Options:
     system_prompt: str | None = None
     system_prompt_file: str | None = None
     append_system_prompt: str | None = None
+    exclude_dynamic_sections: bool = False  # the system prompt is to be alike in all directories
+    output_schema: Mapping[str, Any] | None = None  # JSON Schema of the answer
+
+    # --- limits ---
     max_turns: int | None = None
     max_budget_usd: float | None = None
     task_budget: int | None = None
-    tools: tuple[str, ...] | None = None
+
+    # --- tools and permissions ---
+    tools: tuple[str, ...] | None = None  # built-in tools that exist; None: all
+    own_tools: tuple[str, ...] = ()  # names of tools that a program brings
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
     permission_mode: str | None = None
-    dangerously_skip_permissions: bool = False
-    permission_prompt_tool: str | None = None
-    add_dir: tuple[str, ...] = ()
+    permission_prompt_tool_name: str | None = None  # an MCP tool; 'stdio': the program that drives us
+    add_dirs: tuple[str, ...] = ()
+    host_hooks: tuple[HostHook, ...] = ()  # functions of the program
+
+    # --- which session ---
     session_id: str | None = None
-    continue_: bool = False
+    continue_conversation: bool = False
     resume: str | None = None
     fork_session: bool = False
     resume_session_at: str | None = None
     resume_drops_turn: str | None = None
     require_journal: bool = False
     session_mirror: bool = False
+
+    # --- what it finds ---
+    settings: str | Mapping[str, Any] | None = None  # a file, or what one holds
+    setting_sources: tuple[str, ...] | None = None  # None: all
+    skills: tuple[str, ...] | None = None  # of these alone the model is told; None: of all
+    agents: Mapping[str, Any] | None = None  # definitions by name, with the fields of agent files
+    mcp_servers: tuple[str | Mapping[str, Any], ...] = ()  # files, or what such a file holds; the last one counts
+    strict_mcp_config: bool = False  # no other servers
+    plugin_dirs: tuple[str, ...] = ()
+
+    # --- what is shown of it ---
     include_partial_messages: bool = False
     include_hook_events: bool = False
     replay_user_messages: bool = False
-    json_schema: str | None = None
-    settings: str | None = None
-    setting_sources: tuple[str, ...] | None = None
-    mcp_config: tuple[str, ...] = ()
-    strict_mcp_config: bool = False
-    agents: str | None = None
-    plugin_dir: tuple[str, ...] = ()
-    debug_to_stderr: bool = False
-    plain: bool = False
-    keep: bool = False
-    html: str | None = None
-    text: bool = False
-    port: int | None = None
-    open: bool = False
-    ask: bool = False
-    json: bool = False
-    online: bool = False
-    list: bool = False
-    remove: bool = False
-    batch: bool = False
-    version: bool = False
-    help: bool = False
-    given: tuple[str, ...] = ()  # the names of the flags that were there
-    ignored: tuple[str, ...] = ()  # those of them that nobody heeds yet
+    forward_subagent_text: bool = False  # also what subagents say and think
+    lists_commands: bool = False  # the front end tells which slash commands there are
+    ignored: tuple[str, ...] = ()  # what was asked for and is not honoured yet, as it was spelled
+
+    # --- the front end itself ---
+    notice: Callable[[str], object] = staticmethod(log)  # hears what the person should know
+    remark: Callable[[str], object] = staticmethod(log)  # hears what hooks have for the person
+    spell: Spell = staticmethod(by_name)
+
+    def tell(self, words: str) -> None:
+        """Something that the person should know."""
+        self.notice(clean(words))
+
+    def say(self, words: str) -> None:
+        """What a hook has for the person."""
+        self.remark(clean(words))
+
+    def error(self, option: str, reason: str, value: str = "") -> OptionError:
+        """For an option that is wrong, spelled as the front end does."""
+        return OptionError(option, reason, value, self.spell)
 
 
 def is_uuid(text: str) -> bool:

@@ -121,7 +121,7 @@ BY_STATUS = {402: "billing_error", 404: "model_not_found"}
 
 # What the provider's own words do not say already.
 WAY_OUT: dict[Trouble, str] = {
-    Trouble.OVERLOADED: ". Try again later, or name another model with '--fallback-model'",
+    Trouble.OVERLOADED: ". Try again later, or set a fallback model",
 }
 
 

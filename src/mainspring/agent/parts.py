@@ -1,18 +1,17 @@
-"""From the command line, the settings and the environment to all that a session is made of. Nothing else reads them."""
+"""From the options, the settings and the environment to all that a session is made of. Nothing else reads them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from mainspring.agent import rights
 from mainspring.agent.mcp_wiring import named_servers
 from mainspring.agent.model import Environment, Reached, least, new_config, new_provider, takes_tools
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sandbox import Ground, Sandboxing
 from mainspring.agent.sessions import Opened, new_place, open_session
 from mainspring.agent.settings import settings_of, tell
@@ -49,7 +48,7 @@ class Own(Bundle):
 class Parts(Bundle):
     """Everything that can be known before a session begins."""
 
-    options: Options
+    options: SessionOptions
     environment: Environment
     cwd: str
     settings: Settings
@@ -68,7 +67,7 @@ class Parts(Bundle):
     servers: Found | None = None  # of MCP
 
 
-def prepare(options: Options, environment: Environment, own: Own | None = None) -> Parts:
+def prepare(options: SessionOptions, environment: Environment, own: Own | None = None) -> Parts:
     """Checks everything and changes nothing: what is wrong is told before anybody waits or pays."""
     holder = Holder()
     try:
@@ -78,7 +77,7 @@ def prepare(options: Options, environment: Environment, own: Own | None = None) 
         raise
 
 
-def prepared(options: Options, environment: Environment, own: Own | None, holder: Holder) -> Parts:
+def prepared(options: SessionOptions, environment: Environment, own: Own | None, holder: Holder) -> Parts:
     cwd = working_folder(options)
     settings = settings_of(options, cwd, environment)
     if settings.no_sideloading:
@@ -134,14 +133,14 @@ def hold_written(settings: Settings, environment: Environment) -> None:
 
 
 def reached(  # noqa: PLR0913, PLR0917  # what a way depends on
-    own: Own | None, options: Options, settings: Settings, environment: Environment, cwd: str, config: Config
+    own: Own | None, options: SessionOptions, settings: Settings, environment: Environment, cwd: str, config: Config
 ) -> Reached:
     if own is not None and own.provider is not None:
         return Reached(own.provider, nothing_to_close, "none")
     return new_provider(options, settings, environment, cwd, (config.model.name, *[m.name for m in config.fallbacks]))
 
 
-def brought(own: Own | None, options: Options, settings: Settings) -> list[Offer]:
+def brought(own: Own | None, options: SessionOptions, settings: Settings) -> list[Offer]:
     """Tools of the program, but for those that a rule takes away as a whole."""
     away = rights.taken_away(options, settings)
     return [offer(tool) for tool in own.tools if tool.name not in away] if own is not None else []
@@ -151,15 +150,15 @@ async def nothing_to_close() -> None:
     """Who brings a provider closes it."""
 
 
-def structured(options: Options) -> tuple[Offer, ...]:
-    if options.json_schema is None:
+def structured(options: SessionOptions) -> tuple[Offer, ...]:
+    if options.output_schema is None:
         return ()
     from mainspring.tools.structured import structured_tool
 
     try:
-        return (offer(structured_tool(msgspec.json.decode(options.json_schema, type=dict[str, Any]))),)
-    except (msgspec.MsgspecError, UsageError) as error:
-        raise StartError(f"'--json-schema' cannot be understood: {error}") from None
+        return (offer(structured_tool(dict(options.output_schema))),)
+    except UsageError as error:
+        raise options.error("output_schema", f" cannot be understood: {error}") from None
 
 
 class Grounds(Bundle):
@@ -171,7 +170,7 @@ class Grounds(Bundle):
     policy: Callable[[], Rules]
     unreadable: Callable[[], tuple[tuple[str, ...], bool]]
 
-    def ground(self, environment: Environment, settings: Settings, options: Options) -> Ground:
+    def ground(self, environment: Environment, settings: Settings, options: SessionOptions) -> Ground:
         home = home_folder(environment)
         return Ground(
             settings.sandbox,
@@ -189,7 +188,7 @@ class Grounds(Bundle):
     def _paths(self, entries: tuple[Entry, ...]) -> tuple[str, ...]:
         return rights.sandbox_paths(entries, self.cwd, self.home) if entries else ()
 
-    def _writable(self, settings: Settings, options: Options) -> Iterator[str]:
+    def _writable(self, settings: Settings, options: SessionOptions) -> Iterator[str]:
         for entry in settings.sandbox.writable:
             found = self._paths((entry,))
             out = rights.leading_out(found, (self.cwd, *self.folders))
@@ -237,13 +236,13 @@ def service_searches(config: Config, settings: Settings) -> bool:
     return config.model.name.startswith("claude-") and not settings.api.base_url
 
 
-def offered(options: Options, settings: Settings, config: Config) -> list[str]:
+def offered(options: SessionOptions, settings: Settings, config: Config) -> list[str]:
     """The tools that exist for this session. Those that a rule takes away as a whole, the model is not told of."""
     if not takes_tools(config.model.name, settings):
         return []
     exist = tuple(SPECS) if options.tools is None or "default" in options.tools else options.tools
     if unknown := [name for name in exist if name not in SPECS]:
-        raise StartError(f"'--tools {unknown[0]}': there is no such tool; there are {', '.join(SPECS)}")
+        raise options.error("tools", f": there is no such tool; there are {', '.join(SPECS)}", unknown[0])
     away = rights.taken_away(options, settings)
     usual = options.tools is None or "default" in options.tools
     if usual and not settings.search_command and not service_searches(config, settings):
@@ -251,7 +250,7 @@ def offered(options: Options, settings: Settings, config: Config) -> list[str]:
     return [name for name in exist if name not in away]
 
 
-def money(options: Options, settings: Settings) -> int | None:
+def money(options: SessionOptions, settings: Settings) -> int | None:
     given = round(options.max_budget_usd * NANOS_PER_USD) if options.max_budget_usd else None
     return least(given, settings.api.max_cost)
 
@@ -261,7 +260,7 @@ def open_journal(parts: Parts, mirror: Callable[[str, bytes], None] | None = Non
     return open_session(parts.options, place, new_id())
 
 
-def working_folder(options: Options) -> str:
+def working_folder(options: SessionOptions) -> str:
     if options.cwd is not None:
         return named_folder(options.cwd)
     try:

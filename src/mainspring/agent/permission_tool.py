@@ -1,4 +1,4 @@
-"""`--permission-prompt-tool mcp__server__tool`: a tool of an MCP server is asked about calls that no rule covers.
+"""The permission prompt tool: a tool of an MCP server is asked about calls that no rule covers.
 
 It gets the name of the tool, its input and the call's id; its first text is the answer, as JSON (stream-json 5.1).
 """
@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.errors import ToolError
 from mainspring.engine.deps import Question
 from mainspring.tools.approval import Approval, as_text
 from mainspring.tools.mcp.naming import START, of_tool
 
 if TYPE_CHECKING:
+    from mainspring.agent.options import SessionOptions
     from mainspring.tools.base import Calling
     from mainspring.tools.mcp.server import Server
     from mainspring.tools.mcp.servers import Servers
 
 
 class PermissionTool:
-    def __init__(self, name: str, tell: Callable[[str], object], servers: Callable[[], Servers | None]) -> None:
+    def __init__(self, name: str, options: SessionOptions, servers: Callable[[], Servers | None]) -> None:
         """`servers`: known when the session is."""
         if not name.startswith(START):
-            raise UsageError(
-                f"'--permission-prompt-tool {name}': 'stdio' goes with '--input-format stream-json'; else it is the "
-                "whole name of an MCP tool, 'mcp__server__tool'"
-            )
+            stdio = "" if options.driven else f"'stdio' goes with '{options.spell('driven')}'; else "
+            why = f": {stdio}it is the whole name of an MCP tool, 'mcp__server__tool'"
+            raise options.error("permission_prompt_tool_name", why, name)
         self.name = name
-        self._tell, self._told, self._servers = tell, False, servers
+        self._options, self._told, self._servers = options, False, servers
 
     async def answer(self, question: Question) -> str:
         about: Any = question.about
@@ -54,7 +54,7 @@ class PermissionTool:
         words = f"no MCP server has the tool '{self.name}'; there are: {', '.join(known) or 'none'}"
         if not self._told:
             self._told = True
-            self._tell(f"'--permission-prompt-tool': {words}")
+            self._options.tell(f"'{self._options.spell('permission_prompt_tool_name')}': {words}")
         raise ToolError(words)
 
 

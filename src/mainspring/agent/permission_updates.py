@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from mainspring.agent.json_values import listed, table
-from mainspring.agent.options import MODES, OTHER_NAMES, log
+from mainspring.agent.options import MODES, OTHER_MODES, Spell, by_name, log
 from mainspring.agent.rights import AUTO, BYPASS, expanded
+from mainspring.agent.settings import asked_by
 from mainspring.core.errors import UsageError
 from mainspring.engine.session import Session
 from mainspring.settings.keeping import Keeper, Kept
-from mainspring.settings.load import Asked
 from mainspring.settings.values import Source
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate
@@ -51,8 +51,11 @@ class PermissionUpdates:
         auto_disabled: str = "",
         keeper: Keeper | None = None,
         tell: Callable[[str], object] = log,
+        spell: Spell = by_name,
     ) -> None:
-        """Without a keeper nothing outlasts the session. `tell` is for what the person should know."""
+        """Without a keeper nothing outlasts the session. `tell` is for what the person should know, in whose front end
+        options are written as `spell` does."""
+        self._spell = spell
         self._session, self._gate, self._place, self._may_bypass = session, gate, place, may_bypass
         self._auto_disabled, self._keeper, self._tell = auto_disabled, keeper, tell
 
@@ -82,7 +85,7 @@ class PermissionUpdates:
         if named == BYPASS and not self._may_bypass:
             raise UsageError(
                 f"Cannot set permission mode to {BYPASS} because the session was not launched with "
-                "--dangerously-skip-permissions"
+                f"'{self._spell('permission_mode', BYPASS)}'"
             )
         if named == AUTO and self._auto_disabled:
             raise UsageError(f"Cannot set permission mode to {AUTO}: it is switched off by '{self._auto_disabled}'")
@@ -159,7 +162,7 @@ class PermissionUpdates:
 
 def permission_updates(parts: Parts, place: Place, session: Session, *, may_bypass: bool) -> PermissionUpdates:
     options = parts.options
-    keeper = Keeper(parts.cwd, parts.environment, Asked(options.settings, options.setting_sources))
+    keeper = Keeper(parts.cwd, parts.environment, asked_by(options))
     return PermissionUpdates(
         session,
         parts.gate,
@@ -168,6 +171,7 @@ def permission_updates(parts: Parts, place: Place, session: Session, *, may_bypa
         auto_disabled=parts.settings.permissions.auto_disabled,
         keeper=keeper,
         tell=options.tell,
+        spell=options.spell,
     )
 
 
@@ -216,7 +220,7 @@ def lasting_rules(kind: str, behavior: Behavior, rules: tuple[str, ...]) -> Chan
 
 
 def mode_named(said: object) -> str:
-    return OTHER_NAMES.get(("--permission-mode", str(said)), str(said))
+    return OTHER_MODES.get(str(said), str(said))
 
 
 def rules_in(update: dict[str, Any]) -> tuple[str, ...]:

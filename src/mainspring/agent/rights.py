@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
 
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.processes.paths import within
 from mainspring.settings.home import from_home, users_folder
 from mainspring.settings.values import Entry, Settings, Source
 from mainspring.tools.gate import Gate, Walled, Written
 
 BYPASS, AUTO, DEFAULT = "bypassPermissions", "auto", "default"
+SERVERS = "mcpServers"  # of a file with MCP servers
 
 # What a source of settings is called in a verdict.
 NAMES = {
@@ -25,7 +27,12 @@ NAMES = {
 
 
 def new_gate(  # noqa: PLR0913, PLR0917  # what rules are made of
-    options: Options, settings: Settings, cwd: str, home: str, ours: tuple[str, ...], sandbox: Walled | None = None
+    options: SessionOptions,
+    settings: Settings,
+    cwd: str,
+    home: str,
+    ours: tuple[str, ...],
+    sandbox: Walled | None = None,
 ) -> Gate:
     def trusted() -> bool:
         from mainspring.settings.trust import is_trusted
@@ -56,7 +63,7 @@ def counts_in(settings: Settings) -> Callable[[Written], bool]:
     return counts
 
 
-def check_names(options: Options, settings: Settings) -> None:
+def check_names(options: SessionOptions, settings: Settings) -> None:
     given = settings.permissions
     of_flags = (options.allowed_tools, options.disallowed_tools, options.tools, options.model, options.fallback_model)
     if (
@@ -67,7 +74,7 @@ def check_names(options: Options, settings: Settings) -> None:
         tell_of_slips(options, settings)
 
 
-def rules(options: Options, settings: Settings, cwd: str) -> tuple[Written, ...]:
+def rules(options: SessionOptions, settings: Settings, cwd: str) -> tuple[Written, ...]:
     given = settings.permissions
     said = [
         *[("deny", entry) for entry in given.deny],
@@ -127,9 +134,9 @@ def base(entry: Entry, cwd: str) -> str:
     return cwd
 
 
-def folders(options: Options, settings: Settings, cwd: str, home: str) -> tuple[str, ...]:
+def folders(options: SessionOptions, settings: Settings, cwd: str, home: str) -> tuple[str, ...]:
     """Those that were added to the working folder."""
-    named = [real(folder, cwd, home) for folder in options.add_dir]
+    named = [real(folder, cwd, home) for folder in options.add_dirs]
     listed = [spelled(entry.text, cwd, home) for entry in settings.permissions.directories]
     out = leading_out(listed, (cwd, *named))
     return tuple(dict.fromkeys([*named, *[os.path.realpath(path) for path in listed if path not in out]]))
@@ -156,13 +163,13 @@ def left_out(origin: str, key: str, text: str, found: str) -> str:
     )
 
 
-def check_folders(options: Options, settings: Settings, cwd: str, home: str) -> None:
+def check_folders(options: SessionOptions, settings: Settings, cwd: str, home: str) -> None:
     """One that is not there gives nobody any right, but somebody meant another: who names it now is told so at once."""
-    for folder in options.add_dir:
+    for folder in options.add_dirs:
         if not os.path.isdir(real(folder, cwd, home)):  # noqa: PTH112  # pathlib takes 8 ms
-            raise StartError(f"'--add-dir {folder}': there is no such folder")
+            raise options.error("add_dirs", ": there is no such folder", folder)
     entries = settings.permissions.directories
-    named = [real(folder, cwd, home) for folder in options.add_dir]
+    named = [real(folder, cwd, home) for folder in options.add_dirs]
     out = leading_out([spelled(entry.text, cwd, home) for entry in entries], (cwd, *named))
     for entry in entries:
         if found := out.get(spelled(entry.text, cwd, home)):
@@ -187,10 +194,8 @@ def expanded(folder: str, home: str | None = None) -> str:
     return from_home(folder, users_folder({}) if home is None else home)
 
 
-def mode(options: Options, settings: Settings, environment: Mapping[str, str]) -> str:
+def mode(options: SessionOptions, settings: Settings, environment: Mapping[str, str]) -> str:
     chosen = options.permission_mode or settings.permissions.default_mode or DEFAULT
-    if options.dangerously_skip_permissions:
-        chosen = BYPASS
     if chosen == BYPASS and settings.permissions.bypass_disabled:
         raise StartError(
             f"'{BYPASS}' is switched off by 'permissions.disableBypassPermissionsMode': choose another mode"
@@ -205,24 +210,28 @@ def mode(options: Options, settings: Settings, environment: Mapping[str, str]) -
     return chosen
 
 
-def refuse_sideloading(options: Options) -> None:
+def refuse_sideloading(options: SessionOptions) -> None:
     """By `disableSideloadFlags`. Servers within the program that drives us are no files from elsewhere."""
-    import msgspec
-
-    given = ["--agents"] if options.agents is not None else []
-    given += ["--plugin-dir"] if options.plugin_dir else []
-    for text in options.mcp_config:
-        try:
-            servers = msgspec.json.decode(text, type=dict[str, dict[str, dict[str, object]]]).get("mcpServers", {})
-            is_own = all(entry.get("type") == "sdk" for entry in servers.values())
-        except msgspec.MsgspecError:
-            is_own = False  # a file, or what cannot be read
-        given += [] if is_own else ["--mcp-config"]
-    if given:
-        raise StartError(f"'{given[0]}' is switched off by 'disableSideloadFlags': leave it out")
+    given = {
+        "agents": options.agents is not None,
+        "plugin_dirs": bool(options.plugin_dirs),
+        "mcp_servers": not all(is_within_program(one) for one in options.mcp_servers),
+    }
+    for option, is_there in given.items():
+        if is_there:
+            raise options.error(option, " is switched off by 'disableSideloadFlags': leave it out")
 
 
-def taken_away(options: Options, settings: Settings) -> set[str]:
+def is_within_program(servers: str | Mapping[str, Any]) -> bool:
+    """All of them, and by what is certain: of a file nobody knows what it holds."""
+    named = None if isinstance(servers, str) else servers.get(SERVERS, {})
+    if not isinstance(named, Mapping):
+        return False
+    entries = cast("Mapping[str, Any]", named).values()
+    return all(isinstance(one, Mapping) and cast("Mapping[str, Any]", one).get("type") == "sdk" for one in entries)
+
+
+def taken_away(options: SessionOptions, settings: Settings) -> set[str]:
     """Tools that the model is not even told of: denied as a whole (N-10)."""
     denied = [*options.disallowed_tools, *[entry.text for entry in settings.permissions.deny]]
     bare = [rule.removesuffix("()").removesuffix("(*)") for rule in denied]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.parts import Parts, open_journal
 from mainspring.agent.prompts import Prompt, QueuedPrompt, text_prompt
 from mainspring.agent.run_loop import Interrupted, LocalCommand, RunLoop
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mainspring.tools.background import Running
     from mainspring.tools.mcp.servers import Servers
 
-Prepare = Callable[[Options], Parts]
+Prepare = Callable[[SessionOptions], Parts]
 Why = Literal["clear", "resume", "rewind", "reload"]
 
 
@@ -225,8 +225,7 @@ class AgentSession:
     async def rewind_to(self, message_id: str) -> None:
         """A fork of this conversation up to this line of its file, and with it."""
         options = self._next_options(self.world.about.session_id)
-        options.fork_session, options.resume_session_at = True, message_id
-        await self._change_to(options, "rewind")
+        await self._change_to(options.replace(fork_session=True, resume_session_at=message_id), "rewind")
 
     async def reload(self) -> None:
         """The same conversation, with settings read anew. Raises `StartError`, and then nothing has changed."""
@@ -236,12 +235,12 @@ class AgentSession:
         options = self._next_options(self.world.about.session_id if said else None)
         await self._change_to(options, "reload")
 
-    def _next_options(self, session_id: str | None = None) -> Options:
+    def _next_options(self, session_id: str | None = None) -> SessionOptions:
         from mainspring.agent.carry_over import options_for_next
 
         return options_for_next(self.parts.options, session_id)
 
-    async def _change_to(self, options: Options, why: Why) -> None:
+    async def _change_to(self, options: SessionOptions, why: Why) -> None:
         if self._runs.under_way:
             raise StartError("a run is under way: interrupt it first")
         await self._runs.leave_run()
@@ -255,19 +254,21 @@ class AgentSession:
 
         before, carried = self.world.about.session_id, take_along(self.world, self.parts)
         await self._close_world(why if why in ("clear", "resume") else "other")
-        self._take(parts, opened or self._opened_again(parts), "clear" if why == "clear" else "startup", carried.ledger)
+        if opened is None:
+            parts, opened = self._opened_again(parts)
+        self._take(parts, opened, "clear" if why == "clear" else "startup", carried.ledger)
         self._released()
         await self.world.open()
         await carry_over(carried, self.world, parts, reloaded=why == "reload")
         self._updates.push(SessionReset(before, self.world.about.session_id, why))
 
-    def _opened_again(self, parts: Parts) -> Opened:
+    def _opened_again(self, parts: Parts) -> tuple[Parts, Opened]:
         try:
-            return open_journal(parts, self._mirror)
+            return parts, open_journal(parts, self._mirror)
         except StartError as error:  # somebody was faster, or has removed it
             self._updates.push(Notice(f"It cannot be resumed: {error}. A new one begins.", "warning"))
-            parts.options.resume = None
-            return open_journal(parts, self._mirror)
+            parts = replace(parts, options=parts.options.replace(resume=None))
+            return parts, open_journal(parts, self._mirror)
 
     def _commands(self) -> dict[str, LocalCommand]:
         """Slash commands that need no model, in every front end."""
@@ -323,6 +324,12 @@ class AgentSession:
                 self.parts, self.world.kit.place, self.world.session, may_bypass=self._may_bypass
             )
         return self._permissions
+
+    def add_directory(self, folder: str) -> None:
+        """One more that tools may touch, also after the settings are read anew."""
+        options = self.parts.options
+        self.permissions.set_folders((*self.parts.kit.place.folders, folder))
+        self.parts = replace(self.parts, options=options.replace(add_dirs=(*options.add_dirs, folder)))
 
     async def stop_task(self, id: str) -> None:
         """A subagent or a command in the background, if it still works."""

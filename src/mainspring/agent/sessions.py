@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from mainspring.agent.options import Options, StartError, is_uuid
+from mainspring.agent.options import SessionOptions, StartError, is_uuid
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
-from mainspring.sessions.journal import FileJournal, NotStored
+from mainspring.sessions.journal import FileJournal, NotStored, SessionInUse
 from mainspring.sessions.journal import Options as JournalOptions
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.places import file_of, find, folder_of
@@ -59,7 +59,7 @@ class Place(Bundle):
         return Envelope(session_id, self.cwd, __version__, self.entrypoint, self.branch)
 
 
-def open_session(options: Options, place: Place, new_id: str) -> Opened:
+def open_session(options: SessionOptions, place: Place, new_id: str) -> Opened:
     """`new_id` is for a session that begins now, unless the command line names one."""
     check(options)
     session_id = options.session_id or new_id
@@ -106,44 +106,50 @@ def branch_of(folder: str) -> str:
             folder = above
 
 
-def check(options: Options) -> None:
-    goes_on = options.resume is not None or options.continue_
-    for name, said in (("--fork-session", options.fork_session), ("--resume-session-at", options.resume_session_at)):
+def check(options: SessionOptions) -> None:
+    goes_on = options.resume is not None or options.continue_conversation
+    spell = options.spell
+    for name, said in (("fork_session", options.fork_session), ("resume_session_at", options.resume_session_at)):
         if said and not goes_on:
-            raise StartError(f"'{name}' goes with '--resume ID' or '--continue'")
+            raise options.error(name, f" goes with '{spell('resume', 'ID')}' or '{spell('continue_conversation')}'")
     if options.resume_drops_turn and not options.resume_session_at:
-        raise StartError("'--resume-drops-turn' goes with '--resume-session-at UUID'")
+        raise options.error("resume_drops_turn", f" goes with '{spell('resume_session_at', 'UUID')}'")
     if options.session_id and goes_on and not options.fork_session:
-        raise StartError("'--session-id' names a new session: with '--resume' or '--continue' add '--fork-session'")
+        either, fork = f"'{spell('resume')}' or '{spell('continue_conversation')}'", spell("fork_session")
+        raise options.error("session_id", f" names a new session: with {either} add '{fork}'")
 
 
-def homeless(options: Options, session_id: str) -> Opened:
+def homeless(options: SessionOptions, session_id: str) -> Opened:
     if options.resume:
         raise ResumeError(no_conversation(options.resume))
     why = "there is no home: set MAINSPRING_HOME"
     if options.require_journal:
-        raise StartError(f"'--require-journal': {why}")
+        raise options.error("require_journal", f": {why}")
     options.tell(f"{NOT_STORED}: {why}")
     return Opened(session_id, None)
 
 
-def journal_options(options: Options, place: Place) -> JournalOptions:
+def journal_options(options: SessionOptions, place: Place) -> JournalOptions:
     return JournalOptions(
-        require=options.require_journal, on_trouble=options.tell, secrets=place.secrets, mirror=place.mirror
+        require=options.require_journal,
+        require_option=options.spell("require_journal"),
+        on_trouble=options.tell,
+        secrets=place.secrets,
+        mirror=place.mirror,
     )
 
 
 # --- going on ---------------------------------------------------------------------------------------
 
 
-def wanted(options: Options, place: Place) -> str | None:
+def wanted(options: SessionOptions, place: Place) -> str | None:
     """The file to go on with; None for a new session, also where there is none to continue."""
     if options.resume:
         file = by_name(options.resume, place)
         if file is None:
             raise ResumeError(no_conversation(options.resume))
         return file
-    if options.continue_:
+    if options.continue_conversation:
         from mainspring.sessions.listing import newest
 
         latest = newest(place.folder)
@@ -191,7 +197,7 @@ def no_conversation(name: str) -> str:
     return f"No conversation found with session ID: {name}"
 
 
-def taken_up(options: Options, place: Place, file: str, new_id: str, settings: JournalOptions) -> Opened:
+def taken_up(options: SessionOptions, place: Place, file: str, new_id: str, settings: JournalOptions) -> Opened:
     from mainspring.processes.read_log import copy
     from mainspring.sessions.places import id_of, read_log
     from mainspring.sessions.resume import fork, load
@@ -209,13 +215,15 @@ def taken_up(options: Options, place: Place, file: str, new_id: str, settings: J
         loaded, journal = FileJournal.resume(file, place.envelope(session_id), settings, at=at, drops=drops)
     except OSError as error:
         raise ResumeError(f"'{file}' cannot be read: {error.strerror}") from None
+    except SessionInUse as error:
+        raise ResumeError(f"{error}: leave it there, or fork it with '{options.spell('fork_session')}'") from None
     except UsageError as error:
         raise ResumeError(str(error)) from None
     warn(loaded, options)
     return Opened(session_id, journal, loaded)
 
 
-def warn(loaded: Loaded, options: Options) -> None:
+def warn(loaded: Loaded, options: SessionOptions) -> None:
     for warning in loaded.warnings[:MOST_WARNINGS]:
         options.tell(warning)
     if len(loaded.warnings) > MOST_WARNINGS:

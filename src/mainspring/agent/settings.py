@@ -4,21 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.settings.load import Asked, load
-from mainspring.settings.values import Problem, ProblemKind, Settings, SettingsError
+from mainspring.settings.values import Problem, ProblemKind, Settings, SettingsError, WrongOptionError
 
 MOST_TOLD = 10  # problems; 'mainspring config' has them all
 WAY_OUT = ". 'mainspring trust' trusts it"  # told once, after all files that need it
 
 
-def settings_of(options: Options, cwd: str, environment: Mapping[str, str], *, shows_refused: bool = False) -> Settings:
+def settings_of(
+    options: SessionOptions, cwd: str, environment: Mapping[str, str], *, shows_refused: bool = False
+) -> Settings:
     """`shows_refused`: for showing them; with such settings nothing may be started."""
-    asked = Asked(options.settings, options.setting_sources, consented=options.driven, shows_refused=shows_refused)
+    asked = asked_by(options, consented=options.driven, shows_refused=shows_refused)
     try:
         return load(cwd, environment, asked)
+    except WrongOptionError as error:
+        raise options.error(error.option, error.reason) from None
     except SettingsError as error:
         raise StartError(str(error)) from None
+
+
+def asked_by(options: SessionOptions, *, consented: bool = False, shows_refused: bool = False) -> Asked:
+    return Asked(
+        options.settings,
+        options.setting_sources,
+        consented=consented,
+        shows_refused=shows_refused,
+        spell=options.spell,
+    )
 
 
 def broken(settings: Settings) -> list[Problem]:
@@ -37,7 +51,7 @@ def looks_right(rule: str) -> bool:
     return bool(name) and not {" ", ")"} & {*name} and rest.endswith(")") is bool(bracket)
 
 
-def tell(settings: Settings, options: Options) -> None:
+def tell(settings: Settings, options: SessionOptions) -> None:
     problems = [*settings.problems, *broken(settings)]
     for problem in problems[:MOST_TOLD]:
         options.tell(str(problem).removesuffix(WAY_OUT))

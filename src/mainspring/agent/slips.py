@@ -1,4 +1,4 @@
-"""Slips of the pen in flags and settings, told when a session begins: names that match nothing and look like others.
+"""Slips of the pen in options and settings, told when a session begins: names that match nothing and look like others.
 
 A rule for a tool that is not there is silently never matched, and a deny that forbids nothing is dangerous. It is no
 error: tools of servers come later, and others have tools that we have not.
@@ -7,12 +7,16 @@ error: tools of servers come later, and others have tools that we have not.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions
 from mainspring.agent.settings import looks_right
 from mainspring.core.models import MODELS
 from mainspring.settings.values import Entry, Settings
 from mainspring.tools.catalog import SPECS
+
+if TYPE_CHECKING:
+    from mainspring.permissions.rules import Behavior
 
 MOST_TOLD = 10
 SERVERS = "mcp__"
@@ -27,7 +31,7 @@ OF_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionReques
 ALIASES = ("sonnet", "opus", "haiku", "fable", "default")
 
 
-def tell_of_slips(options: Options, settings: Settings) -> None:
+def tell_of_slips(options: SessionOptions, settings: Settings) -> None:
     """Raises `StartError` where it can be nothing else."""
     check_tools(options)
     told = [
@@ -41,17 +45,17 @@ def tell_of_slips(options: Options, settings: Settings) -> None:
         options.tell(f"and {len(told) - MOST_TOLD} more like these")
 
 
-def check_tools(options: Options) -> None:
+def check_tools(options: SessionOptions) -> None:
     """The tools that exist are ours alone: a list that is closed."""
     for name in options.tools or ():
         if name not in SPECS and name != "default":
             from mainspring.core.meant import meant
 
             if near := meant(name, (*SPECS, "default")):
-                raise StartError(f"'--tools {name}': there is no such tool. Did you mean '{near}'?")
+                raise options.error("tools", f": there is no such tool. Did you mean '{near}'?", name)
 
 
-def slips_in_rules(options: Options, settings: Settings) -> Iterator[str]:
+def slips_in_rules(options: SessionOptions, settings: Settings) -> Iterator[str]:
     given = settings.permissions
     lists: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         ("deny", given.deny),
@@ -62,13 +66,17 @@ def slips_in_rules(options: Options, settings: Settings) -> Iterator[str]:
         for entry in entries:
             if slip := slip_in(entry.text, options):
                 yield f"{entry.origin.place}: 'permissions.{behavior}' has '{entry.text}', and {slip}"
-    for flag, texts in (("--disallowedTools", options.disallowed_tools), ("--allowedTools", options.allowed_tools)):
+    by_option: tuple[tuple[str, Behavior, tuple[str, ...]], ...] = (
+        ("disallowed_tools", "deny", options.disallowed_tools),
+        ("allowed_tools", "allow", options.allowed_tools),
+    )
+    for option, behavior, texts in by_option:
         for text in texts:
-            if slip := slip_in(text, options) if looks_right(text) else broken(text, flag):
-                yield f"'{flag} {text}': {slip}"
+            if slip := slip_in(text, options) if looks_right(text) else broken(text, behavior):
+                yield f"'{options.spell(option, text)}': {slip}"
 
 
-def slips_in_matchers(options: Options, settings: Settings) -> Iterator[str]:
+def slips_in_matchers(options: SessionOptions, settings: Settings) -> Iterator[str]:
     """A guard for a tool that is not there guards nothing. Patterns are left alone: they may mean anything."""
     for hook in settings.hooks:
         names = hook.matcher.split("|")
@@ -78,7 +86,7 @@ def slips_in_matchers(options: Options, settings: Settings) -> Iterator[str]:
             yield f"{hook.origin.place}: the matcher '{hook.matcher}' of '{hook.entry}': {slip}"
 
 
-def slip_in(rule: str, options: Options) -> str:
+def slip_in(rule: str, options: SessionOptions) -> str:
     """What is wrong with the name of the tool; empty: nothing, as far as one can know."""
     name = rule.strip().partition("(")[0]
     if not looks_right(rule.strip()) or "*" in name or is_known(name) or name in options.own_tools:
@@ -92,20 +100,21 @@ def is_known(tool: str) -> bool:
     return tool in SPECS or tool in OTHER_TOOLS or tool.startswith(SERVERS)
 
 
-def broken(text: str, flag: str) -> str:
-    """Of settings, `mainspring config` and the start itself tell; of flags nobody else does."""
+def broken(text: str, behavior: Behavior) -> str:
+    """Of settings, `mainspring config` and the start itself tell; of options nobody else does."""
     from mainspring.permissions.rules import RuleError, parse_rule
 
     try:
-        parse_rule(text, "allow" if flag == "--allowedTools" else "deny")
+        parse_rule(text, behavior)
     except RuleError as error:
         return str(error)
     return ""
 
 
-def slips_in_models(options: Options, settings: Settings) -> Iterator[str]:
+def slips_in_models(options: SessionOptions, settings: Settings) -> Iterator[str]:
     """A server may have models of any name, so this is only told."""
-    named = [("--model", options.model), *[("--fallback-model", name) for name in options.fallback_model]]
+    fallback = options.spell("fallback_model")
+    named = [(options.spell("model"), options.model), *[(fallback, name) for name in options.fallback_model]]
     named += [("model", settings.model)] if options.model is None else []
     for where, name in named:
         if name is not None and (slip := slip_in_model(name, settings)):

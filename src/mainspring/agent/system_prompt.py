@@ -1,22 +1,23 @@
-"""What the command line has to say about the system prompt; the prompt itself is in `context/prompt.py`."""
+"""What the options have to say about the system prompt; the prompt itself is in `context/prompt.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions
 from mainspring.context.prompt import IDENTITY, Style, system_prompt
 
 MOST = 1_000_000  # bytes of a file
+FILE = "system_prompt_file"
 
 
-def own_blocks(options: Options) -> tuple[str, ...]:
+def own_blocks(options: SessionOptions) -> tuple[str, ...]:
     """What stands in place of our own prompt, or empty, and what stands after it, or empty."""
     if options.system_prompt is not None and options.system_prompt_file is not None:
-        raise StartError("'--system-prompt' and '--system-prompt-file' exclude each other: leave one out")
+        raise options.error("system_prompt", f" and '{options.spell(FILE)}' exclude each other: leave one out")
     own = options.system_prompt
     if options.system_prompt_file is not None:
-        own = read("--system-prompt-file", options.system_prompt_file)
+        own = read(options, options.system_prompt_file)
     instead = "" if own is None else own.strip() or IDENTITY
     return instead, options.append_system_prompt or ""
 
@@ -38,15 +39,15 @@ def complete(
     return (*blocks, after) if after else blocks
 
 
-def read(flag: str, path: str) -> str:
+def read(options: SessionOptions, path: str) -> str:
     try:
         with open(path, "rb") as file:  # noqa: PTH123  # pathlib takes 8 ms to load
             data = file.read(MOST + 1)
         text = data.decode("utf-8-sig")
     except OSError as error:
-        raise StartError(f"'{flag} {path}' cannot be read: {error.strerror}") from None
+        raise options.error(FILE, f" cannot be read: {error.strerror}", path) from None
     except UnicodeDecodeError:
-        raise StartError(f"'{flag} {path}' cannot be read: it is not text in UTF-8") from None
+        raise options.error(FILE, " cannot be read: it is not text in UTF-8", path) from None
     if len(data) > MOST:
-        raise StartError(f"'{flag} {path}' has more than {MOST:,} bytes: a system prompt is sent with every request")
+        raise options.error(FILE, f" has more than {MOST:,} bytes: a system prompt is sent with every request", path)
     return text

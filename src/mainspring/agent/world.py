@@ -37,7 +37,7 @@ from mainspring.agent.mind import (
     system_text,
 )
 from mainspring.agent.model import Close, patience_of
-from mainspring.agent.options import Options
+from mainspring.agent.options import SessionOptions
 from mainspring.agent.parts import Parts, money, new_kit, service_searches
 from mainspring.agent.said import attaching, others, skill_names, skill_of
 from mainspring.agent.sessions import Opened
@@ -381,7 +381,7 @@ class SessionCleanup:
             await asyncio.to_thread(self._thread.join, self.PATIENCE)
 
 
-STDIO = "stdio"  # as `--permission-prompt-tool`: the program that drives us is asked
+STDIO = "stdio"  # as the permission prompt tool: the program that drives us is asked
 
 
 def mcp_in(servers: Wired | NoServers) -> Servers | None:
@@ -389,13 +389,13 @@ def mcp_in(servers: Wired | NoServers) -> Servers | None:
     return getattr(servers, "servers", None)
 
 
-def permission_tool(options: Options, servers: Callable[[], Servers | None]) -> PermissionTool | None:
-    name = options.permission_prompt_tool
+def permission_tool(options: SessionOptions, servers: Callable[[], Servers | None]) -> PermissionTool | None:
+    name = options.permission_prompt_tool_name
     if name is None or (name == STDIO and options.driven):
         return None
     from mainspring.agent.permission_tool import PermissionTool
 
-    return PermissionTool(name, options.tell, servers)
+    return PermissionTool(name, options, servers)
 
 
 def answerers(parts: Parts, outside: Outside, tool: PermissionTool | None) -> tuple[Answerer | None, Answerer | None]:
@@ -474,9 +474,9 @@ def surroundings_of(parts: Parts, place: Place, children: Callable[[], Children]
     return found
 
 
-def slash_words(options: Options, found: Surroundings, *, driven: bool) -> tuple[str, ...]:
+def slash_words(options: SessionOptions, found: Surroundings, *, driven: bool) -> tuple[str, ...]:
     """Beside the skills that the model is told of. Who gets bare text is not told of them, and does not pay for it."""
-    if options.output_format == "text" and not driven:
+    if not options.lists_commands and not driven:
         return ()
     from mainspring.agent.own_words import ONCE, PIPE, names_at
 
@@ -507,12 +507,13 @@ def still_available(model: Model | None, parts: Parts) -> Model | None:
     return model
 
 
-def tell_of_another_model(session: Session, config: Config, options: Options) -> None:
+def tell_of_another_model(session: Session, config: Config, options: SessionOptions) -> None:
     """Who goes on with a conversation should know that it goes to another model, perhaps of another company."""
     last = next((m.model for m in session.state.history.newest_first() if isinstance(m, Assistant) and m.model), "")
     if last and not same_model(last, config.model.name):
         options.tell(
-            f"this session was held with '{last}', and goes on with '{config.model.name}' ('--model' names another)"
+            f"this session was held with '{last}', and goes on with '{config.model.name}' "
+            f"('{options.spell('model')}' names another)"
         )
 
 

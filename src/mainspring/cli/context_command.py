@@ -13,9 +13,10 @@ import msgspec
 
 from mainspring.agent.harmless import harmless
 from mainspring.agent.mind import trusts
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sessions import Place, by_name, new_place, no_conversation
 from mainspring.agent.settings import settings_of
+from mainspring.cli.flags import Arguments
 from mainspring.context.environment import place as place_in
 from mainspring.context.memory import Memory, Where
 from mainspring.context.output_styles import DEFAULT, SORT, OutputStyles
@@ -45,16 +46,16 @@ HOW = "'mainspring context ID' takes the id of a session; 'mainspring sessions' 
 PRICES = "cached: the price of a request that reads it from the cache; fresh: of one\nthat sends it anew"
 
 
-def context(options: Options) -> int:
-    words = options.words[1:]
+def context(arguments: Arguments) -> int:
+    words = arguments.words[1:]
     if len(words) > 1:
         raise StartError(f"'mainspring context' takes one session, and does not know '{words[1]}'")
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
     loaded = taken(words[0], place) if words else latest(place)
-    made = reckoned(loaded, place, options)
-    lines = as_json_lines(made, loaded) if "--json" in options.given else as_text(made, loaded)
+    made = reckoned(loaded, place, arguments.session)
+    lines = as_json_lines(made, loaded) if "--json" in arguments.given else as_text(made, loaded)
     for line in lines:
         print(line)
     return 0
@@ -66,10 +67,10 @@ def lines_of(session_id: str) -> Iterator[str]:
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
     loaded = taken(session_id, place)
-    return as_text(reckoned(loaded, place, Options()), loaded)
+    return as_text(reckoned(loaded, place, SessionOptions()), loaded)
 
 
-def reckoned(loaded: Loaded, place: Place, options: Options) -> Report:
+def reckoned(loaded: Loaded, place: Place, options: SessionOptions) -> Report:
     config = loaded.config or Config()
     return report(loaded.state, told_by(loaded), config, fixed_in(place, options, config.nonce))
 
@@ -134,7 +135,7 @@ def bare_events(reader: Reader) -> Iterator[Told]:
                 continue
 
 
-def fixed_in(place: Place, options: Options, nonce: str) -> Fixed:
+def fixed_in(place: Place, options: SessionOptions, nonce: str) -> Fixed:
     """What a session that begins here now would send first. The journal does not hold what this one did."""
     tools = [name for name in SPECS if name not in FOR_PEOPLE]
     described = sum([len(name) + len(SPECS[name][0]) + len(as_json(SPECS[name][1])) for name in tools])
@@ -143,7 +144,7 @@ def fixed_in(place: Place, options: Options, nonce: str) -> Fixed:
     return Fixed(sum(map(len, with_nonce(blocks, nonce))), described)
 
 
-def style_in(place: Place, options: Options) -> Style | None:
+def style_in(place: Place, options: SessionOptions) -> Style | None:
     """The output style of the settings; None: the usual one, also where the one that they name is not there."""
     try:
         wanted = settings_of(options, place.cwd, os.environ).output_style

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 
 from mainspring.agent.harmless import harmless
-from mainspring.agent.options import Options
 from mainspring.agent.said import lines_of_attached
 from mainspring.agent.updates import (
     AnyUpdate,
@@ -25,7 +24,7 @@ from mainspring.agent.words import clip
 from mainspring.agent.world import World
 from mainspring.cli.asking import Keyboard
 from mainspring.cli.collector import begun
-from mainspring.cli.flags import readable
+from mainspring.cli.flags import Arguments, readable
 from mainspring.cli.output import Output, Style, wants_colour
 from mainspring.cli.screen import Screen
 from mainspring.cli.signals import Signals, nothing
@@ -39,11 +38,11 @@ MOST_ABSENT = 5  # names that are told
 LONGEST_LAST = 200  # columns of what was said last, in a session that is taken up again
 
 
-def converse(options: Options) -> int:
+def converse(arguments: Arguments) -> int:
     output = Output(colour=wants_colour(), wrap=AsItIs())
     with Signals() as signals, asyncio.Runner() as runner:
         keyboard = Keyboard(output, lambda: talk.session.permissions)
-        talk = Talk(options, output, keyboard)
+        talk = Talk(arguments.session, output, keyboard)
         signals.check()
         ahead = TypedAhead()
 
@@ -59,7 +58,7 @@ def converse(options: Options) -> int:
         load_line_editing()
         try:
             runner.run(talk.open())
-            said = readable(options.words[0]) if options.words else ask(signals, output)
+            said = readable(arguments.words[0]) if arguments.words else ask(signals, output)
             while said is not None:
                 if said.strip() and (meant := runner.run(understood(said, talk, output))):
                     with ahead:

@@ -17,10 +17,11 @@ from textwrap import fill
 import msgspec
 
 from mainspring.agent.harmless import harmless
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.settings import settings_of
 from mainspring.cli.doctor_checks import CHECKS, Finding, Here, State
 from mainspring.cli.doctor_servers import endpoints, online
+from mainspring.cli.flags import Arguments
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
@@ -30,22 +31,22 @@ WIDTH = 80
 INDENT = " " * 20
 
 
-def doctor(options: Options) -> int:
+def doctor(arguments: Arguments) -> int:
     findings: list[Finding] = []
-    for raw in examined(options):
+    for raw in examined(arguments.session, is_online="--online" in arguments.given):
         found = Finding(raw.name, raw.state, clean(raw.words), clean(raw.way_out))
         findings.append(found)
-        if "--json" not in options.given:
+        if "--json" not in arguments.given:
             print(as_lines(found), flush=True)
     problems = [found for found in findings if found.state is State.PROBLEM]
-    if "--json" in options.given:
+    if "--json" in arguments.given:
         print(as_json(findings).decode())
     else:
         print(f"\n{summary(len(problems))}")
     return 1 if problems else 0
 
 
-def examined(options: Options) -> Iterator[Finding]:
+def examined(options: SessionOptions, *, is_online: bool = False) -> Iterator[Finding]:
     """Settings that stop every start are a finding, too: the rest is looked at without them."""
     cwd, environ = os.getcwd(), dict(os.environ)  # noqa: PTH109  # as elsewhere: paths are texts
     try:
@@ -54,11 +55,11 @@ def examined(options: Options) -> Iterator[Finding]:
         yield Finding("settings", State.PROBLEM, str(error), "mend the file that is named: until then nothing starts")
         settings = Settings()
     environ |= settings.own_env
-    here = Here(options, cwd, environ, home_folder(os.environ), settings)
+    here = Here(options, cwd, environ, home_folder(os.environ), settings, is_online)
     for check in CHECKS:
         yield from check(here)
     yield from endpoints(here)
-    if "--online" in options.given:
+    if is_online:
         yield from online(here)
 
 

@@ -19,7 +19,7 @@ from functools import partial
 
 from mainspring.agent.broken_rules import broken_rules
 from mainspring.agent.model import is_elsewhere, new_config
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sandbox import level_of
 from mainspring.agent.slips import slips_in_rules
 from mainspring.core.errors import UsageError
@@ -56,11 +56,12 @@ class Finding(Bundle):
 class Here(Bundle):
     """What is looked at."""
 
-    options: Options
+    options: SessionOptions
     cwd: str
     environ: dict[str, str]  # with what the user's settings add
     home: str | None  # our folder in the user's home
     settings: Settings
+    online: bool = False  # servers are asked, too
 
     @property
     def path(self) -> str:
@@ -203,7 +204,7 @@ def key(here: Here) -> Findings:
     if found.source == NONE:
         yield no_key(here)
         return
-    more = " (asked with --online)" if found.source == HELPER and "--online" not in here.options.given else ""
+    more = " (asked with --online)" if found.source == HELPER and not here.online else ""
     yield Finding("key", State.OK, f"from {found.source}{more}; it is never shown")
     if unused := [name for name in present(wanted) if name != found.source]:
         words = f"also there, and not used: {', '.join(unused)}"
@@ -224,7 +225,7 @@ def asked_models(here: Here) -> tuple[str, ...]:
     try:
         config = new_config(here.options, here.settings)
     except StartError:  # a run says so
-        config = new_config(Options(), Settings())
+        config = new_config(SessionOptions(), Settings())
     return (config.model.name, *[fallback.name for fallback in config.fallbacks])
 
 

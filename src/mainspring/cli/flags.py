@@ -6,15 +6,63 @@ flag; and an unknown flag must be named and end with exit code 1 (stream-json 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from enum import Enum
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
-from mainspring.agent.options import MODES, OTHER_NAMES, Options, StartError, is_uuid
+from mainspring.agent.options import MODES, OTHER_MODES, Fields, SessionOptions, StartError, is_uuid
 from mainspring.cli.telling import say, tell
 
+NOTHING: Mapping[str, Any] = {}
+JSON = ("agents", "mcp_servers", "output_schema", "settings")  # options that are written as JSON, or as a file's name
 
-class Takes(Enum):
+
+class Arguments(Fields):
+    """What stands on the command line: what a session is made of, and what only the command knows."""
+
+    values: Mapping[str, Any] = NOTHING  # of options of a session, by their names; JSON is text still
+    words: tuple[str, ...] = ()  # without a flag
+    given: tuple[str, ...] = ()  # the names of the flags that were there
+    print: bool = False
+    output_format: str = "text"
+    input_format: str = "text"
+    verbose: bool = False
+    debug_to_stderr: bool = False
+    plain: bool = False
+    keep: bool = False
+    html: str | None = None
+    text: bool = False
+    port: int | None = None
+    open: bool = False
+    ask: bool = False
+    json: bool = False
+    online: bool = False
+    list: bool = False
+    remove: bool = False
+    batch: bool = False
+    version: bool = False
+    help: bool = False
+
+    @cached_property
+    def session(self) -> SessionOptions:
+        """Raises `OptionError` for JSON that cannot be read."""
+        values = dict(self.values)
+        if any(name in values for name in JSON):
+            from mainspring.cli.json_flags import read_json_options  # few have any
+
+            values |= read_json_options(values)
+        return SessionOptions(
+            driven=self.input_format == "stream-json",
+            lists_commands=self.output_format != "text",
+            ignored=tuple([name for name in self.given if BY_NAME[name].later]),
+            notice=tell,
+            remark=say,
+            spell=spell,
+            **values,
+        )
+
+
+class Takes:
     """What stands behind a flag. A list is split at commas and spaces; several of them add up."""
 
     NOTHING = ""
@@ -35,7 +83,7 @@ class Flag:
     def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
         name: str,
-        takes: Takes,
+        takes: str,
         help: str,
         *,
         also: tuple[str, ...] = (),
@@ -49,16 +97,26 @@ class Flag:
 
     @property
     def field(self) -> str:
-        """Its name in `Options`."""
+        """Its name in `SessionOptions`, or in `Arguments`."""
         name = self.name.removeprefix("--").replace("Tools", "_tools").replace("-", "_")
-        return "continue_" if name == "continue" else name  # a word of the language
+        return OPTIONS.get(self.name, name)
 
     @property
     def value(self) -> str:
         """What the help shows behind its name."""
-        return "|".join(self.choices) or self.takes.value
+        return "|".join(self.choices) or self.takes
 
 
+# Options of a session that have another name than their flag.
+OPTIONS = {
+    "--add-dir": "add_dirs",
+    "--continue": "continue_conversation",
+    "--dangerously-skip-permissions": "permission_mode",
+    "--json-schema": "output_schema",
+    "--mcp-config": "mcp_servers",
+    "--permission-prompt-tool": "permission_prompt_tool_name",
+    "--plugin-dir": "plugin_dirs",
+}
 FLAGS: tuple[Flag, ...] = (
     Flag(
         "--print",
@@ -169,8 +227,8 @@ FLAGS: tuple[Flag, ...] = (
 BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, *flag.also)}
 
 
-def parse(arguments: list[str]) -> Options:
-    """What is said twice counts the second time, but lists add up."""
+def parse(arguments: list[str]) -> Arguments:
+    """What is said twice counts the second time, but lists add up. Raises `StartError`."""
     values: dict[str, Any] = {}
     words: list[str] = []
     given: list[str] = []
@@ -188,7 +246,7 @@ def parse(arguments: list[str]) -> Options:
         if flag is None:
             raise StartError(f"unknown flag '{name}'{near(name, BY_NAME)}")
         given.append(flag.name)
-        if flag.takes is Takes.NOTHING:
+        if flag.takes == Takes.NOTHING:
             if has_value:
                 raise StartError(f"'{name}' takes no value: leave out '={value}'")
             values[flag.field] = True
@@ -199,8 +257,18 @@ def parse(arguments: list[str]) -> Options:
             value = left.pop()
         read = convert(flag, name, value)
         values[flag.field] = (*values.get(flag.field, ()), *read) if isinstance(read, tuple) else read
-    later = tuple([name for name in given if BY_NAME[name].later])
-    return Options(words=tuple(words), given=tuple(given), ignored=later, notice=tell, remark=say, **values)
+    own = {name: values.pop(name) for name in Arguments.__annotations__ if name in values}
+    if "--dangerously-skip-permissions" in given:
+        values["permission_mode"] = "bypassPermissions"
+    return Arguments(values=values, words=tuple(words), given=tuple(given), **own)
+
+
+def spell(option: str, value: str = "") -> str:
+    """An option of a session, as it stands on the command line."""
+    if option == "driven":
+        return "--input-format stream-json"
+    found = next((flag.name for flag in FLAGS if flag.field == option), option)
+    return f"{found} {value}" if value else found
 
 
 def convert(flag: Flag, name: str, value: str) -> object:
@@ -210,7 +278,7 @@ def convert(flag: Flag, name: str, value: str) -> object:
         case Takes.MONEY:
             return money(name, value)
         case Takes.CHOICE:
-            value = OTHER_NAMES.get((flag.name, value), value)
+            value = OTHER_MODES.get(value, value) if flag.name == "--permission-mode" else value
             if value not in flag.choices:
                 raise StartError(
                     f"'{name}' is one of {', '.join(flag.choices)}, not '{value}'{near(value, flag.choices)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from mainspring.agent.options import Options
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import AnyUpdate
 from mainspring.driven.lines import line
@@ -14,10 +13,10 @@ from mainspring.driven.wire import Object
 Write = Callable[[bytes], Awaitable[None]]
 
 
-def framed(session: AgentSession, options: Options, write: Write) -> Framed | Alone:
-    if options.output_format != "stream-json":
+def framed(session: AgentSession, output_format: str, write: Write) -> Framed | Alone:
+    if output_format != "stream-json":
         return Alone(session, write)
-    if options.include_hook_events:
+    if session.parts.options.include_hook_events:
         session.watch_hooks()
     return Framed(session, write)
 

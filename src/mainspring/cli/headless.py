@@ -6,16 +6,17 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mainspring.agent.harmless import harmless
-from mainspring.agent.options import Options
+from mainspring.agent.options import SessionOptions
 from mainspring.agent.parts import Parts, open_journal, prepare
 from mainspring.agent.prompts import Prompt
 from mainspring.agent.session import AgentSession
 from mainspring.agent.sessions import Opened, ResumeError
 from mainspring.agent.updates import AnyUpdate, Notice, PromptAnswered, PromptBlocked, PromptExpanded, RunBroken
 from mainspring.cli.collector import begun
+from mainspring.cli.flags import Arguments
 from mainspring.cli.signals import Signals, nothing
 from mainspring.cli.stdin import prompt
 from mainspring.cli.stdout import Pipe
@@ -31,26 +32,26 @@ WORTH_KNOWING: dict[Cause, str] = {
 Write = Callable[[bytes], Awaitable[None]]
 
 
-def headless(options: Options) -> int:
+def headless(arguments: Arguments) -> int:
     with Signals() as signals:
-        parts = prepared(options)
+        parts = prepared(arguments.session)
         signals.check()
-        given = signals.heard_at_once(lambda: prompt(options.words))  # and from then on where it is safe
-        opened = opened_or_told(parts)
-        code = asyncio.run(drive(parts, opened, given, signals))
+        given = signals.heard_at_once(lambda: prompt(arguments.words))  # and from then on where it is safe
+        opened = opened_or_told(parts, arguments.output_format)
+        code = asyncio.run(drive(parts, opened, given, arguments.output_format, signals))
     return signals.code or code
 
 
-def prepared(options: Options) -> Parts:
+def prepared(options: SessionOptions) -> Parts:
     return prepare(options, dict(os.environ))
 
 
-def opened_or_told(parts: Parts) -> Opened:
+def opened_or_told(parts: Parts, output_format: str) -> Opened:
     """A program that reads along hears of a session that cannot be taken up as a result, too (stream-json 1.6)."""
     try:
         return open_journal(parts)
     except ResumeError as error:
-        if parts.options.output_format != "text":
+        if output_format != "text":
             from mainspring.driven.asides import never_begun
             from mainspring.driven.lines import line
 
@@ -58,12 +59,12 @@ def opened_or_told(parts: Parts) -> Opened:
         raise
 
 
-async def drive(parts: Parts, opened: Opened, given: Prompt, signals: Signals) -> int:
-    options = parts.options
-    session = AgentSession(parts, None, prepared, opened=opened, deltas=options.include_partial_messages)
+async def drive(parts: Parts, opened: Opened, given: Prompt, output_format: str, signals: Signals) -> int:
+    deltas = parts.options.include_partial_messages
+    session = AgentSession(parts, None, prepared, opened=opened, deltas=deltas)
     signals.kill = session.kill
     begun()
-    output = new_output(session, options, Pipe().write)
+    output = new_output(session, output_format, Pipe().write)
     try:
         await session.start()
         await session.submit(given)
@@ -85,21 +86,23 @@ async def drive(parts: Parts, opened: Opened, given: Prompt, signals: Signals) -
 # --- what is printed --------------------------------------------------------------------------------
 
 
-class Printed(Protocol):
-    failed: bool
+if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    async def show(self, update: AnyUpdate) -> None: ...
+    class Printed(Protocol):
+        failed: bool
 
-    async def finish(self) -> None:
-        """Nothing more comes: what was held back is told."""
+        async def show(self, update: AnyUpdate) -> None: ...
+
+        async def finish(self) -> None:
+            """Nothing more comes: what was held back is told."""
 
 
-def new_output(session: AgentSession, options: Options, write: Write) -> Printed:
-    if options.output_format == "text":
+def new_output(session: AgentSession, output_format: str, write: Write) -> Printed:
+    if output_format == "text":
         return Bare(session, write)
     from mainspring.cli.framed import framed  # who asks for text does not pay for frames
 
-    return framed(session, options, write)
+    return framed(session, output_format, write)
 
 
 LONG_WAIT = 4_000  # milliseconds; from the fourth try on

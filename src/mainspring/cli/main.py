@@ -11,15 +11,15 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mainspring.agent.options import Options, StartError
-from mainspring.cli.flags import near, parse
+from mainspring.agent.options import StartError
+from mainspring.cli.flags import Arguments, near, parse
 from mainspring.cli.terminal_output import protect_terminal
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-Command = Callable[[Options], int]
+Command = Callable[[Arguments], int]
 
 # What a shell reports for a program that these signals ended.
 INTERRUPTED = 128 + 2
@@ -79,65 +79,65 @@ def simulate(words: list[str]) -> int:
     return serve(words)
 
 
-def run(options: Options) -> int:
-    if options.help:
+def run(arguments: Arguments) -> int:
+    if arguments.help:
         from mainspring.cli.help import help_text
 
         print(help_text(), end="")
         return 0
-    if options.version:
+    if arguments.version:
         print(f"mainspring {__version__}")
         return 0
-    if options.words and options.words[0] in COMMANDS and not options.print:
-        return COMMANDS[options.words[0]](options)
+    if arguments.words and arguments.words[0] in COMMANDS and not arguments.print:
+        return COMMANDS[arguments.words[0]](arguments)
     for flag, command in OF_COMMANDS.items():
-        if flag in options.given:
+        if flag in arguments.given:
             raise StartError(f"'{flag}' belongs to a command: 'mainspring {command} {flag}'")
-    return talk(options)
+    return talk(arguments)
 
 
-def check_command(options: Options, *flags: str, words: int | None = None) -> None:
+def check_command(arguments: Arguments, *flags: str, words: int | None = None) -> None:
     """Nothing that is said is passed over."""
-    said = options.words[1:] if words is None else options.words[1 + words :]
-    odd = [*said, *[name for name in options.given if name not in flags]]
+    said = arguments.words[1:] if words is None else arguments.words[1 + words :]
+    odd = [*said, *[name for name in arguments.given if name not in flags]]
     if odd:
-        raise StartError(f"'mainspring {options.words[0]}' knows no '{odd[0]}'{near(odd[0], flags)}")
+        raise StartError(f"'mainspring {arguments.words[0]}' knows no '{odd[0]}'{near(odd[0], flags)}")
 
 
-def demo(options: Options) -> int:
-    check_command(options, "--keep")
+def demo(arguments: Arguments) -> int:
+    check_command(arguments, "--keep")
     from mainspring.cli.signals import undisturbed
 
     with undisturbed():
         from mainspring.cli.demo import demo as play
 
     gc.enable()
-    return play(keep=options.keep)
+    return play(keep=arguments.keep)
 
 
-def told(command: Command, options: Options) -> int:
+def told(command: Command, arguments: Arguments) -> int:
     """A short command: nothing of it is in a hurry, and what is wrong with the surroundings is told, not raised."""
     from mainspring.core.errors import UsageError
 
     gc.enable()
     try:
-        return command(options)
+        return command(arguments)
     except UsageError as error:  # a home folder that is none, a list that others can write to
         raise StartError(str(error)) from None
 
 
-def short(options: Options) -> int:
+def short(arguments: Arguments) -> int:
     """One of the commands below, which are all loaded and called alike."""
-    module, flags, words = SHORT[options.words[0]]
+    module, flags, words = SHORT[arguments.words[0]]
     if flags is not None:
-        check_command(options, *flags, words=words)
+        check_command(arguments, *flags, words=words)
     from importlib import import_module
 
     from mainspring.cli.signals import undisturbed
 
     with undisturbed():
-        command: Command = getattr(import_module(f"mainspring.cli.{module}"), options.words[0])
-    return told(command, options)
+        command: Command = getattr(import_module(f"mainspring.cli.{module}"), arguments.words[0])
+    return told(command, arguments)
 
 
 OF_SETTINGS = ("--settings", "--setting-sources")
@@ -173,15 +173,15 @@ OF_COMMANDS = {
 }
 
 
-def talk(options: Options) -> int:
+def talk(arguments: Arguments) -> int:
     """Once, or line by line where somebody sits in front of it."""
     if sys.stdout is None:
         raise StartError("standard output is closed: nobody would see the answer. '> /dev/null' throws it away")
-    once = options.print or options.input_format == "stream-json" or not in_front_of_a_terminal()
-    if not options.print:
-        check_word(options, sure=not once)
+    once = arguments.print or arguments.input_format == "stream-json" or not in_front_of_a_terminal()
+    if not arguments.print:
+        check_word(arguments, sure=not once)
     if not once:
-        check_conversation(options)
+        check_conversation(arguments)
     from mainspring.cli.signals import undisturbed
 
     with undisturbed():
@@ -190,16 +190,16 @@ def talk(options: Options) -> int:
         from mainspring.secrets.hardening import harden
 
         harden()  # before a key is read
-        if options.input_format == "stream-json":
+        if arguments.input_format == "stream-json":
             from mainspring.cli.pipe import serve as begin
         elif once:
             from mainspring.cli.headless import headless as begin
-        elif options.plain or not can_draw():
+        elif arguments.plain or not can_draw():
             from mainspring.cli.conversation import converse as begin
         else:
             from mainspring.cli.repl.start import converse as begin
     try:
-        return begin(options)
+        return begin(arguments)
     except UsageError as error:  # an address or a proxy in the environment that is none
         raise StartError(str(error)) from None
 
@@ -217,17 +217,17 @@ def load_msgspec() -> None:
         del sys.modules["typing_extensions"]
 
 
-def check_conversation(options: Options) -> None:
-    if "--output-format" in options.given:
+def check_conversation(arguments: Arguments) -> None:
+    if "--output-format" in arguments.given:
         raise StartError("'--output-format' needs '-p'")
 
 
-def check_word(options: Options, *, sure: bool) -> None:
+def check_word(arguments: Arguments, *, sure: bool) -> None:
     """A slip of the pen should not go to a model and cost money. In front of a terminal, a word alone is no prompt;
     in a pipe it may be one, unless it looks like a command."""
-    if len(options.words) != 1 or " " in options.words[0]:
+    if len(arguments.words) != 1 or " " in arguments.words[0]:
         return
-    word = options.words[0]
+    word = arguments.words[0]
     hint = near(word, (*COMMANDS, "simulate"))
     if sure or hint:
         raise StartError(f"unknown command '{word}'{hint or '.'} If it is a prompt: 'mainspring -p {word}'")

@@ -10,8 +10,9 @@ from mainspring.agent import rights
 from mainspring.agent.harmless import harmless
 from mainspring.agent.mcp import Found, Place, configured, hold_keys, new_servers, taken_away, undriven
 from mainspring.agent.mind import trusts
-from mainspring.agent.options import Options
+from mainspring.agent.options import SessionOptions
 from mainspring.agent.settings import settings_of, tell
+from mainspring.cli.flags import Arguments
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
@@ -25,8 +26,9 @@ NONE = (
 )
 
 
-def mcp(options: Options) -> int:
+def mcp(arguments: Arguments) -> int:
     """0 if all of them are there."""
+    options = arguments.session
     cwd = os.getcwd()  # noqa: PTH109  # pathlib takes 8 ms to load
     settings = settings_of(options, cwd, os.environ)
     tell(settings, options)
@@ -35,7 +37,7 @@ def mcp(options: Options) -> int:
     found = undriven(configured(Place(options, settings, environ, cwd, lambda: trusts(home_folder(environ), cwd))))
     states = asyncio.run(look(found, options, settings, environ, cwd)) if found.servers else []
     states += [{"name": name, "status": "disabled"} for name in found.off]
-    if options.json:
+    if arguments.json:
         import json
 
         print(json.dumps(redacted({"mcpServers": states, "problems": list(found.problems)}), indent=2))
@@ -56,7 +58,7 @@ def redacted(value: object) -> object:
 
 
 async def look(
-    found: Found, options: Options, settings: Settings, environ: dict[str, str], cwd: str
+    found: Found, options: SessionOptions, settings: Settings, environ: dict[str, str], cwd: str
 ) -> list[dict[str, Any]]:
     from mainspring.processes.environment import for_programs
 

@@ -7,9 +7,10 @@ import gc
 import os
 from collections.abc import AsyncGenerator
 
-from mainspring.agent.options import Options, StartError, clean
+from mainspring.agent.options import SessionOptions, StartError, clean
 from mainspring.agent.parts import Parts, prepare
 from mainspring.cli.collector import begun
+from mainspring.cli.flags import Arguments
 from mainspring.cli.hearing import lines
 from mainspring.cli.signals import INTERRUPT, Signals
 from mainspring.cli.stdout import Pipe
@@ -23,9 +24,9 @@ from mainspring.driven.outgoing import Outgoing
 from mainspring.engine.plain import new_id
 
 
-def serve(options: Options) -> int:
+def serve(arguments: Arguments) -> int:
     with Signals() as signals:
-        door = made_or_told(options)
+        door = made_or_told(arguments)
         signals.check()
         signals.kill = door.kill
         code = asyncio.run(served(door, signals))
@@ -34,13 +35,13 @@ def serve(options: Options) -> int:
     return signals.code or code
 
 
-def made_or_told(options: Options) -> Door:
+def made_or_told(arguments: Arguments) -> Door:
     """What is wrong with the surroundings (no key, a folder that is not there) the program hears as a result, too: its
     client would else know of an exit code, and no reason."""
     try:
-        return Door(options, Host(prepared, heard, Outgoing(Pipe().write), begun, left=gc.collect))
+        return Door(arguments.session, Host(prepared, heard, Outgoing(Pipe().write), begun, left=gc.collect))
     except (StartError, UsageError) as error:
-        session_id = options.session_id or options.resume or new_id()
+        session_id = arguments.values.get("session_id") or arguments.values.get("resume") or new_id()
         os.write(1, safe_bytes(1, line_of(never_begun(clean(str(error)), session_id))))
         raise
 
@@ -50,7 +51,7 @@ async def served(door: Door, signals: Signals) -> int:
     return await door.serve()
 
 
-def prepared(options: Options) -> Parts:
+def prepared(options: SessionOptions) -> Parts:
     return prepare(options, compatible(dict(os.environ)))
 
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from itertools import chain
 
 from mainspring.agent.harmless import harmless
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import StartError
 from mainspring.agent.sessions import by_name, new_place, no_conversation
 from mainspring.agent.words import clip, count
+from mainspring.cli.flags import Arguments
 from mainspring.cli.output import is_terminal
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.sessions.listing import MOST_LISTED, Entry, listed, shown
@@ -21,8 +22,8 @@ LEAST_TITLE = 10  # columns, however narrow the terminal is
 HOW = "'mainspring --resume ID' takes one up, 'mainspring sessions show ID' prints it"
 
 
-def sessions(options: Options) -> int:
-    words = options.words[1:]
+def sessions(arguments: Arguments) -> int:
+    words = arguments.words[1:]
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")

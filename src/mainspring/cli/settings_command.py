@@ -7,10 +7,11 @@ import sys
 
 from mainspring.agent import rights
 from mainspring.agent.broken_rules import broken_rules
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import StartError
 from mainspring.agent.settings import settings_of
 from mainspring.agent.slips import slips_in_matchers, slips_in_rules
 from mainspring.cli import trusting
+from mainspring.cli.flags import Arguments
 from mainspring.engine.shared import Policy
 from mainspring.processes.paths import resolve
 from mainspring.secrets.redaction import redact
@@ -20,35 +21,35 @@ from mainspring.settings.shown import origins
 from mainspring.settings.values import ProblemKind
 
 
-def config(options: Options) -> int:
+def config(arguments: Arguments) -> int:
     """Each value that holds, and where it came from; what was passed over, and why."""
     cwd, refusal = os.getcwd(), None  # noqa: PTH109  # pathlib takes 8 ms to load
     try:
-        settings = settings_of(options, cwd, os.environ)
+        settings = settings_of(arguments.session, cwd, os.environ)
     except StartError as error:
         refusal = error
-        settings = settings_of(options, cwd, os.environ, shows_refused=True)
+        settings = settings_of(arguments.session, cwd, os.environ, shows_refused=True)
     lines = origins(settings)
     lines += [f"{problem.kind}: {problem}. The way out: {way_out}" for problem, way_out in broken_rules(settings)]
-    lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_rules(options, settings)]
-    lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_matchers(options, settings)]
+    lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_rules(arguments.session, settings)]
+    lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_matchers(arguments.session, settings)]
     print("\n".join(lines) if lines else "nothing is set: everything has its default. See docs/settings.md")
     if refusal is not None:
-        options.tell("nothing starts here: see 'refused' above")
+        arguments.session.tell("nothing starts here: see 'refused' above")
         return 1
     return 0
 
 
-def trust(options: Options) -> int:
+def trust(arguments: Arguments) -> int:
     """The working folder, or the one that is named."""
-    words = options.words[1:]
-    if options.list and (words or options.remove):
+    words = arguments.words[1:]
+    if arguments.list and (words or arguments.remove):
         raise StartError("'mainspring trust --list' takes nothing else")
     folder = words[0] if words else os.getcwd()  # noqa: PTH109
     try:
-        if options.list:
+        if arguments.list:
             print("\n".join(trusted.folders(trusting.homes(os.environ)[0])) or "no folder is trusted")
-        elif options.remove:
+        elif arguments.remove:
             was = trusting.take_back(folder, os.environ)
             print(f"'{trusted.real(folder)}' is {'no longer' if was else 'not'} trusted")
         else:
@@ -62,17 +63,17 @@ def trust(options: Options) -> int:
     return 0
 
 
-def permissions(options: Options) -> int:
+def permissions(arguments: Arguments) -> int:
     from mainspring.permissions.explain import main as explain
 
-    words = [*options.words[1:], *(["--batch"] if options.batch else [])]
-    if words[:1] != ["explain"] or len(words) != (2 if options.batch else 3):
+    words = [*arguments.words[1:], *(["--batch"] if arguments.batch else [])]
+    if words[:1] != ["explain"] or len(words) != (2 if arguments.batch else 3):
         raise StartError("'mainspring permissions explain TOOL INPUT', or 'mainspring permissions explain --batch'")
     cwd, home = os.getcwd(), os.path.expanduser("~")  # noqa: PTH109, PTH111
-    settings = settings_of(options, cwd, os.environ)
+    settings = settings_of(arguments.session, cwd, os.environ)
     ours = home_folder(os.environ, compatible=False)
-    gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else ())
-    chosen = options.permission_mode or settings.permissions.default_mode or rights.DEFAULT
+    gate = rights.new_gate(arguments.session, settings, cwd, home, (ours,) if ours else ())
+    chosen = arguments.session.permission_mode or settings.permissions.default_mode or rights.DEFAULT
     policy = gate.policy(Policy(chosen))
     return explain(
         words[1:],

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from mainspring.agent.harmless import harmless
 from mainspring.agent.host import Host
-from mainspring.agent.options import Options
+from mainspring.agent.options import SessionOptions
 from mainspring.agent.parts import Parts, prepare
 from mainspring.agent.session import AgentSession
 from mainspring.agent.sessions import Opened
@@ -28,7 +28,7 @@ class Lines(Protocol):
 class Talk:
     session: AgentSession  # from `begin` on
 
-    def __init__(self, options: Options, output: Lines, host: Host) -> None:
+    def __init__(self, options: SessionOptions, output: Lines, host: Host) -> None:
         """Raises `StartError`."""
         self._first = prepared(options)
         self.output, self._host = output, host
@@ -92,5 +92,5 @@ class Talk:
             self.suggested(words)
 
 
-def prepared(options: Options) -> Parts:
+def prepared(options: SessionOptions) -> Parts:
     return prepare(options, dict(os.environ))

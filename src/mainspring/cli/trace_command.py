@@ -15,9 +15,10 @@ from contextlib import suppress
 import msgspec
 
 from mainspring.agent.harmless import harmless
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import StartError
 from mainspring.agent.sessions import Place, by_name, new_place, no_conversation
 from mainspring.agent.words import count
+from mainspring.cli.flags import Arguments
 from mainspring.cli.output import is_terminal
 from mainspring.sessions.listing import newest
 from mainspring.sessions.places import FILE, draft_of
@@ -28,25 +29,25 @@ USUAL = 100  # columns, where there is no terminal
 WAYS = ("--html", "--json", "--text")
 
 
-def trace(options: Options) -> int:
-    words, ways = options.words[1:], [name for name in WAYS if name in options.given]
+def trace(arguments: Arguments) -> int:
+    words, ways = arguments.words[1:], [name for name in WAYS if name in arguments.given]
     if len(words) > 1:
         raise StartError(f"'mainspring trace' takes one session, and does not know '{words[1]}'")
     if len(ways) > 1:
         raise StartError(f"'{ways[0]}' and '{ways[1]}' are two things: ask for one")
     for name in ("--port", "--open"):
-        if ways and name in options.given:
+        if ways and name in arguments.given:
             raise StartError(f"'{name}' is for the server: leave it out with '{ways[0]}'")
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
     file = chosen(words[0] if words else "", place)
     try:
         if not ways:
-            return serve(file, port=options.port or 0, show=options.open)
-        return OTHERWISE[ways[0]](looked_at(file), options)
+            return serve(file, port=arguments.port or 0, show=arguments.open)
+        return OTHERWISE[ways[0]](looked_at(file), arguments)
     except BrokenPipeError:
         raise  # whoever reads this has seen enough
     except OSError as error:
-        raise StartError(trouble(error, options.port)) from None
+        raise StartError(trouble(error, arguments.port)) from None
 
 
 def trouble(error: OSError, port: int | None) -> str:
@@ -79,7 +80,7 @@ def looked_at(file: str) -> Trace:
 # --- without a browser ----------------------------------------------------------------------------------------
 
 
-def as_text(made: Trace, _options: Options) -> int:
+def as_text(made: Trace, _arguments: Arguments) -> int:
     from mainspring.viewer.axis import lines
 
     width = (os.get_terminal_size().columns or USUAL) if is_terminal() else USUAL
@@ -88,7 +89,7 @@ def as_text(made: Trace, _options: Options) -> int:
     return 0
 
 
-def as_json(made: Trace, _options: Options) -> int:
+def as_json(made: Trace, _arguments: Arguments) -> int:
     for line in json_lines(made):
         print(line)
     return 0
@@ -102,10 +103,10 @@ def json_lines(made: Trace) -> Iterator[str]:
         yield encode(span).decode()
 
 
-def as_html(made: Trace, options: Options) -> int:
+def as_html(made: Trace, arguments: Arguments) -> int:
     from mainspring.viewer.export import html
 
-    file = str(options.html)
+    file = str(arguments.html)
     data = html(made)
     write_whole(file, data)
     print(f"'{harmless(file)}': {count(len(data) // 1_000 or 1, 'kilobyte')}, everything is in it")

@@ -82,9 +82,11 @@ WITHOUT_EFFECT = frozenset({"permissionmode", "skills", "memory", "mcpservers", 
 FIELDS = frozenset({"name", "description", "tools", "disallowedtools", "model", "effort", "maxturns", "background"})
 
 
-def find(places: Places, given: Mapping[str, AgentKind] = {}, tools: Container[str] = ()) -> Found:
-    """All kinds by name: those `given` on the command line, then the user's, the project's, and ours. `tools` are the
-    names of those that there are, as far as that is known now."""
+def find(
+    places: Places, given: Mapping[str, AgentKind] = {}, tools: Container[str] = (), option: str = "agents"
+) -> Found:
+    """All kinds by name: those `given` by the option of that name, then the user's, the project's, and ours. `tools`
+    are the names of those that there are, as far as that is known now."""
     found, problems = dict(given), [words for kind in given.values() for words in unknown_tools(kind, tools)]
     problems += [f"the agent '{kind.name}': {LEFT_OUT.format(one)}" for kind in given.values() for one in kind.patterns]
     for folder, project in places.folders():
@@ -102,19 +104,19 @@ def find(places: Places, given: Mapping[str, AgentKind] = {}, tools: Container[s
                 continue
             problems += [f"the agent '{path}': {words_about(field)}" for field in odd]
             problems += unknown_tools(kind, tools)
-            if why := no_room(kind, found):
+            if why := no_room(kind, found, option):
                 problems.append(f"the agent '{path}' is left out: {why}")
             else:
                 found[kind.name] = kind
     return Found({**found, **{name: kind for name, kind in OURS.items() if name not in found}}, tuple(problems))
 
 
-def no_room(kind: AgentKind, found: Mapping[str, AgentKind]) -> str:
+def no_room(kind: AgentKind, found: Mapping[str, AgentKind], option: str) -> str:
     """Why it is not taken; empty: it is. The same file by another way is no second one."""
     before = found.get(kind.name)
     if before is not None:
         same = bool(before.path) and os.path.realpath(before.path) == os.path.realpath(kind.path)
-        return "" if same else f"'{before.path or '--agents'}' has an agent '{kind.name}', too"
+        return "" if same else f"'{before.path or option}' has an agent '{kind.name}', too"
     return f"{MOST} agents are the most" if len(found) >= MOST else ""
 
 
@@ -167,7 +169,7 @@ def read_kind(file: Resolved, *, project: bool = False) -> tuple[AgentKind, list
 
 
 class Described(msgspec.Struct, rename="camel"):
-    """As `--agents` has them, and as an SDK sends them. What we do not know is passed over."""
+    """As the option has them, and as an SDK sends them. What we do not know is passed over."""
 
     description: str
     prompt: str
@@ -179,17 +181,14 @@ class Described(msgspec.Struct, rename="camel"):
     background: bool = False
 
 
-def described(text: str, problems: list[str] | None = None) -> dict[str, AgentKind]:
+def described(given: Mapping[str, Any] | object, problems: list[str] | None = None) -> dict[str, AgentKind]:
     """Raises `UsageError` that names the agent and what is wrong with it. What has no effect goes to `problems`."""
-    try:
-        given = msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise UsageError(f"it is no object of agents by name: {error}") from None
+    if not isinstance(given, Mapping):
+        raise UsageError("it is no object of agents by name")
     made = {name: _described(name, fields) for name, fields in given.items()}
     if problems is not None:
         for name, fields in given.items():
             problems += [f"the agent '{name}': {words_about(field)}" for field in odd_fields(fields)]
-        problems += [f"'--agents' has '{name}' twice: the last one counts" for name in named_twice(text)]
     return made
 
 
@@ -197,20 +196,6 @@ def odd_fields(fields: Mapping[str, object]) -> list[str]:
     """Those that are set and do nothing."""
     known = {*FIELDS, *PASSED_OVER, "prompt"}
     return [field for field, value in fields.items() if field.lower() not in known and value not in (None, [], {}, "")]
-
-
-def named_twice(text: str) -> list[str]:
-    import json  # for a word of the command line alone
-
-    found: list[str] = []
-
-    def pairs(all_of_them: list[tuple[str, object]]) -> dict[str, object]:
-        names = [name for name, _ in all_of_them]
-        found[:] = sorted({name for name in names if names.count(name) > 1})  # the outermost is the last
-        return dict(all_of_them)
-
-    json.loads(text, object_pairs_hook=pairs)
-    return found
 
 
 def _described(name: str, fields: Any) -> AgentKind:

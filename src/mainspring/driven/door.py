@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec.structs import replace
 
 from mainspring.agent.json_values import listed
-from mainspring.agent.options import Options, StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.parts import Parts, open_journal
 from mainspring.agent.prompts import Prompt
 from mainspring.agent.session import AgentSession
@@ -52,7 +52,7 @@ def nothing() -> None:
 class Host(Bundle):
     """What the process around a session does for it."""
 
-    prepare: Callable[[Options], Parts]
+    prepare: Callable[[SessionOptions], Parts]
     heard: Callable[[], AsyncGenerator[Incoming, None]]  # what the program says; raises `BadLineError`
     out: Out  # where frames go
     begun: Callable[[], object] = nothing  # everything is loaded
@@ -70,7 +70,7 @@ class Door:
     session: AgentSession  # from the first line on
     renderer: Renderer
 
-    def __init__(self, options: Options, host: Host) -> None:
+    def __init__(self, options: SessionOptions, host: Host) -> None:
         """Raises `StartError`: what is wrong is told before anybody waits or pays."""
         self.parts, self._host = host.prepare(options), host
         self.out = host.out
@@ -143,13 +143,13 @@ class Door:
             return None
 
     def _begin(self, first: Incoming, opened: Opened) -> None:
-        options = self.parts.options
         if isinstance(first, Request) and first.subtype == "initialize":
             if first.fields.get("agents") and self.parts.settings.no_sideloading:
                 raise StartError("'agents' is switched off by 'disableSideloadFlags': leave it out")
-            take_fields(first.fields, options)
+            self.parts = replace(self.parts, options=with_fields(self.parts.options, first.fields))
+        options = self.parts.options
         host = PipeHost(
-            self.questions, approves=options.permission_prompt_tool == STDIO, interrupt=self._interrupt_soon
+            self.questions, approves=options.permission_prompt_tool_name == STDIO, interrupt=self._interrupt_soon
         )
         self.session = AgentSession(
             self.parts,
@@ -266,15 +266,20 @@ class Door:
         self.session.abandon()
 
 
-def take_fields(fields: dict[str, Any], options: Options) -> None:
-    """What an `initialize` request says of the session."""
-    skills: Any = fields.get("skills")
+def with_fields(options: SessionOptions, fields: dict[str, Any]) -> SessionOptions:
+    """With what an `initialize` request says of the session. A program that we are part of has said it before."""
+    said: dict[str, object] = {}
     if fields.get("agents"):
-        options.agents = msgspec.json.encode(fields["agents"]).decode()
-    options.host_hooks = hooks_in(fields.get("hooks"))
-    options.skills = None if skills is None else tuple(map(str, listed(skills)))
-    options.exclude_dynamic_sections = fields.get("excludeDynamicSections") is True
-    options.forward_subagent_text = fields.get("forwardSubagentText") is True
+        said["agents"] = fields["agents"]
+    if fields.get("hooks"):
+        said["host_hooks"] = hooks_in(fields["hooks"])
+    if (skills := fields.get("skills")) is not None:
+        said["skills"] = tuple(map(str, listed(skills)))
+    if fields.get("excludeDynamicSections") is True:
+        said["exclude_dynamic_sections"] = True
+    if fields.get("forwardSubagentText") is True:
+        said["forward_subagent_text"] = True
+    return options.replace(**said)
 
 
 def states_in(environment: dict[str, str]) -> Object | None:

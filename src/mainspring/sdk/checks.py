@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from mainspring.agent import options as wanted
+from mainspring.agent.options import MODES, is_uuid
 from mainspring.core.errors import UsageError
 from mainspring.core.meant import did_you_mean
 from mainspring.sdk.custom import SdkMcpTool
@@ -124,7 +124,7 @@ KINDS: dict[str, Kind] = {
 }
 
 CHOICES = {
-    "permission_mode": (*wanted.MODES, "manual"),
+    "permission_mode": (*MODES, "manual"),
     "effort": ("low", "medium", "high", "xhigh", "max"),
     "session_store_flush": ("batched", "eager"),
 }
@@ -146,7 +146,7 @@ def check(given: object) -> None:
         if (value := getattr(given, name)) is not None and value < least:
             raise UsageError(f"'{name}' is a whole number of at least {least}, not {value}")
     for name in IDS:
-        if (value := getattr(given, name)) is not None and not wanted.is_uuid(value):
+        if (value := getattr(given, name)) is not None and not is_uuid(value):
             raise UsageError(f"'{name}' is '{value}': it must be a UUID")
     if given.max_budget_usd is not None and given.max_budget_usd <= 0:
         raise UsageError(f"'max_budget_usd' is an amount of dollars such as 0.50, not {given.max_budget_usd}")

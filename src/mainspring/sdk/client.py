@@ -16,8 +16,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, M
 from types import TracebackType
 from typing import Any
 
-from mainspring.agent.options import Options as SessionOptions
-from mainspring.agent.options import StartError
+from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.parts import Own, Parts, prepare
 from mainspring.core.errors import UsageError
 from mainspring.driven.door import Door, Host, compatible
@@ -35,7 +34,7 @@ from mainspring.sdk.permissions import PermissionMode
 from mainspring.sdk.reading import message_of
 from mainspring.sdk.restoring import Restored, restored
 from mainspring.sdk.servers import Servers
-from mainspring.sdk.wanted import environment, greeting, hearing, in_our_words, own_tools, session_options
+from mainspring.sdk.wanted import environment, hearing, own_tools, session_options
 from mainspring.settings.home import home_folder
 
 NOT_CONNECTED = "nobody is connected: 'await client.connect()', or 'async with Client(...) as client'"
@@ -91,11 +90,11 @@ class Client:
         given = self._restored.options if self._restored is not None else self.options
         around = compatible(environment(given))
         try:
-            wishes, own = session_options(given), Own(own_tools(given), given.provider)
-        except UsageError as error:
+            called = hooks.host_hooks(given.hooks or {}, self._calls)
+            wishes = session_options(given, called, self._restored.folder if self._restored is not None else None)
+        except (StartError, UsageError) as error:
             raise not_started(error) from None
-        if self._restored is not None:
-            wishes.sessions_home = self._restored.folder
+        own = Own(own_tools(given), given.provider)
         home = wishes.sessions_home or home_folder(around)
         if given.session_store is not None and home is not None:
             self._mirror = Mirror(given, f"{home}/projects", self._show)
@@ -110,9 +109,8 @@ class Client:
             raise not_started(error) from None
         line.reply = self._door.questions.hear
         self._serving = asyncio.ensure_future(self._serve(self._door, line))
-        fields = greeting(given, hooks.listed(given.hooks or {}, self._calls))
         try:
-            self._about = await line.ask("initialize", **fields)
+            self._about = await line.ask("initialize")
         except CLIConnectionError:
             if not line.messages.ready:  # else it has shown a result first
                 await self._over()  # it says why
@@ -323,7 +321,7 @@ ClaudeSDKClient = Client
 
 
 def not_started(error: Exception) -> NotStartedError:
-    return NotStartedError(in_our_words(str(error)), 1)
+    return NotStartedError(str(error), 1)
 
 
 def check_prompt(prompt: object) -> None:

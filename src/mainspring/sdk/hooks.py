@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, Literal, NotRequired, TypedDict, get_args
 
+from mainspring.agent.host import HostHook
 from mainspring.sdk.complaints import named
 from mainspring.tools.mcp.relayed import table
 
@@ -152,19 +153,17 @@ class HookMatcher:
     on_failure: Literal["continue", "block"] | None = None
 
 
-def listed(
-    hooks: dict[HookEvent, list[HookMatcher]], calls: dict[str, HookCallback]
-) -> dict[str, list[dict[str, Any]]]:
-    """As a session is told of them (stream-json 3.1): functions by ids, which `calls` then knows."""
-    told: dict[str, list[dict[str, Any]]] = {}
+def host_hooks(hooks: Mapping[HookEvent, list[HookMatcher]], calls: dict[str, HookCallback]) -> tuple[HostHook, ...]:
+    """As a session knows them: functions by ids, which `calls` then knows."""
+    found: list[HostHook] = []
     for event, matchers in hooks.items():
-        told[event] = []
         for matcher in matchers:
-            ids = [f"hook_{len(calls) + place}" for place in range(len(matcher.hooks))]
-            calls.update(zip(ids, matcher.hooks, strict=True))
-            one = {"matcher": matcher.matcher, "timeout": matcher.timeout, "onFailure": matcher.on_failure}
-            told[event].append({"hookCallbackIds": ids} | {name: value for name, value in one.items() if value})
-    return told
+            for call in matcher.hooks:
+                own_id = f"hook_{len(calls)}"
+                calls[own_id] = call
+                seconds, blocks = matcher.timeout, matcher.on_failure == "block"
+                found.append(HostHook(event, own_id, matcher.matcher or None, seconds, blocks))
+    return tuple(found)
 
 
 async def answered(call: HookCallback, asked: dict[str, Any]) -> dict[str, Any]:

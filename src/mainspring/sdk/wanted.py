@@ -3,111 +3,123 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
-from mainspring.agent import options as wanted
+from mainspring.agent.json_options import read_option
+from mainspring.agent.options import OTHER_MODES, SessionOptions, by_name, log
 from mainspring.agent.world import CHECKPOINTS
 from mainspring.core.errors import UsageError
 from mainspring.sdk.complaints import complain
 from mainspring.sdk.options import Options
 
+if TYPE_CHECKING:
+    from mainspring.agent.host import HostHook
+
 ALL = "all"
 ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"
 
 
-def session_options(given: Options) -> wanted.Options:
-    """Of options that were checked: see `checks.py`."""
+def session_options(
+    given: Options, hooks: tuple[HostHook, ...] = (), sessions_home: str | None = None
+) -> SessionOptions:
+    """Of options that were checked: see `checks.py`. `sessions_home`: where a stored session was brought to."""
     rules, sources = with_skills(given)
-    rules = (*rules, *[tool.name for tool in own_tools(given)])  # who brings a function wants it to be called
-    values: dict[str, Any] = {
-        "in_process": True,
-        "input_format": "stream-json",
-        "output_format": "stream-json",
-        "own_tools": tuple([tool.name for tool in own_tools(given)]),
-        "cwd": os.fspath(given.cwd) if given.cwd is not None else None,
-        "model": given.model,
-        "fallback_model": tuple([name.strip() for name in (given.fallback_model or "").split(",") if name.strip()]),
-        "effort": given.effort,
-        "betas": tuple(given.betas),
-        "max_turns": given.max_turns or None,  # 0: as many as it takes
-        "max_budget_usd": given.max_budget_usd,
-        "task_budget": given.task_budget["total"] if given.task_budget else None,
-        "tools": tool_names(given),
-        "allowed_tools": rules,
-        "disallowed_tools": tuple(given.disallowed_tools),
-        "permission_mode": wanted.OTHER_NAMES.get(("--permission-mode", given.permission_mode or ""))
-        or given.permission_mode,
-        "permission_prompt_tool": "stdio" if given.can_use_tool else given.permission_prompt_tool_name,
-        "add_dir": tuple([os.fspath(folder) for folder in given.add_dirs]),
-        "session_id": given.session_id.lower() if given.session_id else None,
-        "resume": given.resume,
-        "continue_": given.continue_conversation,
-        "fork_session": given.fork_session,
-        "resume_session_at": given.resume_session_at,
-        "resume_drops_turn": given.resume_drops_turn,
-        "include_partial_messages": given.include_partial_messages,
-        "include_hook_events": given.include_hook_events,
-        "json_schema": schema(given),
-        "settings": settings(given),
-        "setting_sources": sources,
-        "mcp_config": servers(given),
-        "strict_mcp_config": given.strict_mcp_config,
-        "session_mirror": given.session_store is not None,
-        **thinking(given),
-        **system_prompt(given),
-        **flags(given.extra_args),
-    }
-    values["notice"] = values["remark"] = hearing(given.stderr)
-    return wanted.Options(**values)
+    own = tuple([tool.name for tool in own_tools(given)])
+    kind, most, display = thinking(given)
+    prompt = system_prompt(given)
+    flags = given_flags(given.extra_args)
+    tell = hearing(given.stderr)
+    return SessionOptions(
+        in_process=True,
+        driven=True,
+        cwd=os.fspath(given.cwd) if given.cwd is not None else None,
+        sessions_home=sessions_home,
+        model=given.model,
+        fallback_model=tuple([name.strip() for name in (given.fallback_model or "").split(",") if name.strip()]),
+        effort=given.effort,
+        thinking=kind,
+        max_thinking_tokens=most,
+        thinking_display=display,
+        betas=tuple(given.betas),
+        system_prompt=prompt.text,
+        system_prompt_file=prompt.file,
+        append_system_prompt=prompt.append,
+        exclude_dynamic_sections=prompt.is_alike,
+        output_schema=schema(given),
+        max_turns=given.max_turns or None,  # 0: as many as it takes
+        max_budget_usd=given.max_budget_usd,
+        task_budget=given.task_budget["total"] if given.task_budget else None,
+        tools=tool_names(given),
+        own_tools=own,
+        allowed_tools=(*rules, *own),  # who brings a function wants it to be called
+        disallowed_tools=tuple(given.disallowed_tools),
+        permission_mode=OTHER_MODES.get(given.permission_mode or "", given.permission_mode),
+        permission_prompt_tool_name="stdio" if given.can_use_tool else given.permission_prompt_tool_name,
+        add_dirs=tuple([os.fspath(folder) for folder in given.add_dirs]),
+        host_hooks=hooks,
+        session_id=given.session_id.lower() if given.session_id else None,
+        continue_conversation=given.continue_conversation,
+        resume=given.resume,
+        fork_session=given.fork_session,
+        resume_session_at=given.resume_session_at,
+        resume_drops_turn=given.resume_drops_turn,
+        require_journal="require-journal" in flags,
+        session_mirror=given.session_store is not None,
+        settings=settings(given),
+        setting_sources=sources,
+        skills=None if given.skills is None or given.skills == ALL else tuple(given.skills),
+        agents=agents(given),
+        mcp_servers=servers(given),
+        strict_mcp_config=given.strict_mcp_config,
+        include_partial_messages=given.include_partial_messages,
+        include_hook_events=given.include_hook_events,
+        replay_user_messages="replay-user-messages" in flags,
+        forward_subagent_text=given.forward_subagent_text,
+        notice=tell,
+        remark=tell,
+        spell=spell,
+    )
+
+
+# Options of a session that a program knows by another name.
+NAMES = {
+    "output_schema": "output_format",
+    "plugin_dirs": "plugins",
+    "require_journal": "require-journal",  # in `extra_args`
+    "system_prompt_file": "system_prompt",
+}
+
+
+def spell(option: str, value: str = "") -> str:
+    return by_name(NAMES.get(option, option), value)
 
 
 def hearing(tell: Callable[[str], object] | None) -> Callable[[str], None]:
     def hear(words: str) -> None:
-        said = in_our_words(words)
         if tell is None:
-            wanted.log(said)
+            log(words)
             return
         try:
-            tell(said)
+            tell(words)
         except Exception as error:  # noqa: BLE001  # what it raises is no reason to break off
             complain(tell, error)
 
     return hear
 
 
-# What the command calls them.
-BY_FLAG = {
-    "--add-dir": "add_dirs", "--agents": "agents", "--allowedTools": "allowed_tools", "--betas": "betas",
-    "--continue": "continue_conversation", "--disallowedTools": "disallowed_tools", "--effort": "effort",
-    "--fallback-model": "fallback_model", "--fork-session": "fork_session", "--json-schema": "output_format",
-    "--max-budget-usd": "max_budget_usd", "--max-turns": "max_turns", "--mcp-config": "mcp_servers", "--model": "model",
-    "--permission-mode": "permission_mode", "--permission-prompt-tool": "permission_prompt_tool_name",
-    "--resume": "resume", "--resume-drops-turn": "resume_drops_turn", "--resume-session-at": "resume_session_at",
-    "--session-id": "session_id", "--setting-sources": "setting_sources", "--settings": "settings",
-    "--system-prompt-file": "system_prompt", "--tools": "tools",
-}  # fmt: skip
-
-
-def in_our_words(words: str) -> str:
-    """Whoever writes a program has written options, and no flags."""
-    return re.sub(r"--[a-zA-Z-]+", lambda found: BY_FLAG.get(found[0], found[0]), words)
-
-
-# Flags of the command that have no option of their own, and what they are in a session.
-FLAGS = {"replay-user-messages": "replay_user_messages", "require-journal": "require_journal"}
+FLAGS = ("replay-user-messages", "require-journal")  # of the command, without an option of their own
 NO_USE = ("debug-to-stderr", "verbose")
 
 
-def flags(given: Mapping[str, str | None]) -> dict[str, Any]:
+def given_flags(given: Mapping[str, str | None]) -> tuple[str, ...]:
     for flag, value in given.items():
         if (flag not in FLAGS and flag not in NO_USE) or value is not None:
             raise UsageError(f"'extra_args' has '{flag}': a session within a program knows {', '.join(FLAGS)}")
-    return {FLAGS[flag]: True for flag in given if flag in FLAGS}
+    return tuple(given)
 
 
 def tool_names(given: Options) -> tuple[str, ...] | None:
@@ -134,34 +146,42 @@ def with_skills(given: Options) -> tuple[tuple[str, ...], tuple[str, ...] | None
     return tuple(dict.fromkeys(rules)), sources if sources is not None else ("user", "project")
 
 
-def thinking(given: Options) -> dict[str, Any]:
+def thinking(given: Options) -> tuple[str | None, int | None, str | None]:
+    """Whether it thinks, how much, and what is shown of it."""
     said = cast("Mapping[str, Any] | None", given.thinking)
     if said is None:
-        return {"max_thinking_tokens": given.max_thinking_tokens}
+        return None, given.max_thinking_tokens, None
+    display = said.get("display")
     match said.get("type"):
         case "adaptive" | "disabled" as kind:
-            values: dict[str, Any] = {"thinking": kind}
+            return kind, None, display
         case "enabled" if isinstance(said.get("budget_tokens"), int):
-            values = {"max_thinking_tokens": said["budget_tokens"]}
+            return None, said["budget_tokens"], display
         case "enabled":
             raise UsageError("'thinking' of the type enabled needs 'budget_tokens', a whole number")
         case other:
             raise UsageError(f"'thinking' is of the type adaptive, enabled or disabled, not '{other}'")
-    return values | {"thinking_display": said.get("display")}
 
 
-def system_prompt(given: Options) -> dict[str, Any]:
+class SystemPrompt(NamedTuple):
+    text: str | None = None  # None: ours; empty: one line that says who it is
+    file: str | None = None
+    append: str | None = None
+    is_alike: bool = False  # in all directories
+
+
+def system_prompt(given: Options) -> SystemPrompt:
     """None is one line that says who it is; ours is a preset."""
     said = given.system_prompt
     if said is None or isinstance(said, str):
-        return {"system_prompt": said or ""}
+        return SystemPrompt(said or "")
     match said.get("type"):
         case "preset":
-            return {"append_system_prompt": said.get("append")}
+            return SystemPrompt(append=said.get("append"), is_alike=said.get("exclude_dynamic_sections") is True)
         case "custom" if isinstance(said.get("prompt"), str):
-            return {"system_prompt": said["prompt"]}
+            return SystemPrompt(said["prompt"])
         case "file" if isinstance(said.get("path"), str | os.PathLike):
-            return {"system_prompt_file": from_there(given, said["path"])}
+            return SystemPrompt(file=from_there(given, said["path"]))
         case other:
             raise UsageError(
                 "'system_prompt' is a text, or of the type preset, custom (with 'prompt') or file (with 'path'), not "
@@ -169,40 +189,64 @@ def system_prompt(given: Options) -> dict[str, Any]:
             )
 
 
-def schema(given: Options) -> str | None:
+def schema(given: Options) -> dict[str, Any] | None:
     said = given.output_format
     if said is None:
         return None
     if said.get("type") != "json_schema" or not isinstance(said.get("schema"), Mapping):
         raise UsageError("'output_format' is {'type': 'json_schema', 'schema': {...}}")
-    return msgspec.json.encode(said["schema"]).decode()
+    return plain("output_format", said["schema"])
 
 
-def settings(given: Options) -> str | None:
-    """Where a sandbox is wished for, too, both are one text."""
-    text = (given.settings or "{}").strip()
-    path = "" if text.startswith("{") else from_there(given, text)
+def settings(given: Options) -> str | dict[str, Any] | None:
+    """Where a sandbox is wished for, too, both are one."""
+    if given.settings is None and given.sandbox is None:
+        return None
+    said = read_option("settings", (given.settings or "{}").strip(), spell)
+    path = from_there(given, said) if isinstance(said, str) else ""
     if given.sandbox is None:
-        return path or given.settings
-    try:
-        if path:
+        return path or said
+    if path:
+        try:
             with open(path, encoding="utf-8-sig") as file:  # noqa: PTH123
-                text = file.read()
-        read = msgspec.json.decode(text, type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError) as error:
-        raise UsageError(f"'settings' cannot be read: {error}") from None
-    return msgspec.json.encode(read | {"sandbox": dict(given.sandbox)}).decode()
+                said = msgspec.json.decode(file.read(), type=dict[str, Any])
+        except (OSError, msgspec.MsgspecError) as error:
+            raise UsageError(f"'settings' cannot be read: {error}") from None
+    return {**cast("dict[str, Any]", said), "sandbox": plain("sandbox", given.sandbox)}
 
 
-def servers(given: Options) -> tuple[str, ...]:
+def servers(given: Options) -> tuple[str | dict[str, Any], ...]:
     said = given.mcp_servers
     if not isinstance(said, Mapping):
-        text = os.fspath(said)
-        return (text if text.lstrip().startswith("{") else from_there(given, text),)
+        read = read_option("mcp_servers", os.fspath(said), spell)
+        return (from_there(given, read) if isinstance(read, str) else read,)
     if not said:
         return ()
     told = {name: {key: value for key, value in one.items() if key != "instance"} for name, one in said.items()}
-    return (msgspec.json.encode({"mcpServers": told}).decode(),)
+    return ({"mcpServers": plain("mcp_servers", told)},)
+
+
+def agents(given: Options) -> dict[str, Any] | None:
+    if not given.agents:
+        return None
+    kinds = {name: asdict(one) for name, one in given.agents.items()}
+    return {name: {key: value for key, value in kind.items() if value is not None} for name, kind in kinds.items()}
+
+
+def plain(option: str, value: Mapping[Any, Any]) -> dict[str, Any]:
+    """As JSON has it: lists for tuples, and nothing that only this program knows."""
+
+    def made(value: object) -> Any:
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, list | tuple):
+            return [made(one) for one in cast("list[object]", value)]
+        table = cast("Mapping[Any, object]", value) if isinstance(value, Mapping) else None
+        if table is None or not all(isinstance(key, str) for key in table):
+            raise UsageError(f"'{option}' holds what JSON cannot: {str(value)[:80]!r}")
+        return {key: made(one) for key, one in table.items()}
+
+    return cast("dict[str, Any]", made(value))
 
 
 def from_there(given: Options, path: str | os.PathLike[str]) -> str:
@@ -219,21 +263,3 @@ def environment(given: Options) -> dict[str, str]:
     if given.enable_file_checkpointing:
         found[CHECKPOINTS] = "true"
     return found
-
-
-def greeting(given: Options, hooks: dict[str, Any]) -> dict[str, Any]:
-    """What the first request, `initialize`, says (stream-json 3.1)."""
-    fields: dict[str, Any] = {"hooks": hooks or None}
-    if given.agents:
-        kinds = {name: asdict(one) for name, one in given.agents.items()}
-        fields["agents"] = {
-            name: {key: value for key, value in kind.items() if value is not None} for name, kind in kinds.items()
-        }
-    if given.skills is not None and given.skills != ALL:
-        fields["skills"] = list(given.skills)
-    if given.forward_subagent_text:
-        fields["forwardSubagentText"] = True
-    said = given.system_prompt
-    if isinstance(said, Mapping) and said.get("type") == "preset" and said.get("exclude_dynamic_sections") is True:
-        fields["excludeDynamicSections"] = True
-    return fields

@@ -92,6 +92,7 @@ def ignore(text: str) -> None:
 class Options(Bundle):
     durability: Durability = Durability.PROCESS
     require: bool = False
+    require_option: str = "require_journal"  # who said so, as the user knows it
     on_trouble: Callable[[str], None] = ignore
     secrets: tuple[str, ...] = ()  # our own keys, which no transcript may hold (K3)
     disk: Disk = OsDisk()
@@ -279,9 +280,7 @@ class FileJournal:
         except BlockingIOError:
             owner = lock_owner(self._fd)
             self.close()
-            raise SessionInUse(
-                f"session '{id_of(self.file)}' is open in {owner}: leave it there, or fork it with '--fork-session'"
-            ) from None
+            raise SessionInUse(f"session '{id_of(self.file)}' is open in {owner}") from None
         except OSError:
             pass  # a file system without locks: better unguarded than unstored
         found = os.fstat(self._fd)
@@ -380,7 +379,7 @@ class FileJournal:
 
     def _check_required(self) -> None:
         if self.options.require and not self.stored:
-            raise NotStored(f"'{self.file}' cannot be written, and '--require-journal' was given")
+            raise NotStored(f"'{self.file}' cannot be written, and '{self.options.require_option}' was given")
 
     def _write_payloads(self) -> None:
         payloads, self._scribe.payloads = self._scribe.payloads, []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from msgspec.structs import replace
 
 from mainspring.settings.keys import BY_NAME, EFFORTS, OUR_VARIABLES, SKILL_STATES, By, Key, Merge
-from mainspring.settings.layers import Layer, Values, command_line_layer, environment_layers, file_layers
+from mainspring.settings.layers import Layer, Values, environment_layers, file_layers, option_layer
 from mainspring.settings.places import Places
 from mainspring.settings.shown import effective
 from mainspring.settings.values import (
@@ -53,9 +53,9 @@ def combine(places: Places, environ: Mapping[str, str], asked: Asked) -> Setting
     """What all of them come to."""
     said, sources = asked.settings, asked.sources
     files = [*file_layers(places, sources)]
-    layers = _in_order([*files, *([] if said is None else [command_line_layer(said, places.cwd)])])
+    layers = _in_order([*files, *([] if said is None else [option_layer(said, places.cwd, asked.spell("settings"))])])
     free = BY_CONSENT if asked.consented and sources is not None else frozenset[str]()
-    believed, problems = _believed(layers, lambda: _is_trusted(places), free, shows_refused=asked.shows_refused)
+    believed, problems = _believed(layers, lambda: _is_trusted(places), free, asked)
     own_env = _env([layer for layer in believed if not layer.origin.source.is_project])
     variables = [*environment_layers({**environ, **own_env})]
     problems += [problem for layer in variables for problem in layer.problems]
@@ -79,7 +79,7 @@ def _in_order(layers: list[Layer]) -> list[Layer]:
 
 
 def _believed(
-    layers: list[Layer], is_trusted: Callable[[], bool], free: frozenset[str], *, shows_refused: bool
+    layers: list[Layer], is_trusted: Callable[[], bool], free: frozenset[str], asked: Asked
 ) -> tuple[list[Layer], list[Problem]]:
     """Each layer without what it may not say. Trust is looked up once, and only if something depends on it. `free` are
     keys of a project that need none."""
@@ -95,7 +95,7 @@ def _believed(
             if layer.origin.source.is_project and trusted is False:
                 values, refused = _without_refused(layer, values)
             else:
-                refused = _stopping(layer, stops=not shows_refused)
+                refused = _stopping(layer, asked)
             problems += refused
         needs_trust = [name for name in values if BY_NAME[name].by is not By.UNTRUSTED and name not in free]
         if layer.origin.source.is_project and needs_trust:
@@ -107,10 +107,10 @@ def _believed(
     return kept, problems
 
 
-def _stopping(layer: Layer, *, stops: bool) -> list[Problem]:
+def _stopping(layer: Layer, asked: Asked) -> list[Problem]:
     """Restrictions that we cannot honour stop the start (settled 38). Where nothing starts: each with its way out."""
-    way_out = _way_out(layer.origin.source)
-    if stops:
+    way_out = _way_out(layer.origin.source, asked)
+    if not asked.shows_refused:
         more = len(layer.refused) - 1
         others = f" ('mainspring config' names {more} more)" if more else ""
         raise SettingsError(f"{layer.refused[0].problem}{others}. Nothing was started. {way_out}")
@@ -130,11 +130,11 @@ def _without_refused(layer: Layer, values: Values) -> tuple[Values, list[Problem
     return {**values, "permissions.deny": tuple(dict.fromkeys([*denied, *tools]))}, problems
 
 
-def _way_out(source: Source) -> str:
+def _way_out(source: Source, asked: Asked) -> str:
     if source.is_project:
         return (
-            "Correct or remove it, leave the file out with '--setting-sources user', or take your trust back with "
-            "'mainspring trust --remove'"
+            f"Correct or remove it, leave the file out with '{asked.spell('setting_sources', 'user')}', or take your "
+            "trust back with 'mainspring trust --remove'"
         )
     if source is Source.ADMINISTRATOR:
         return "Ask your administrator to correct or remove it"

@@ -75,7 +75,7 @@ class Keeper:
         from mainspring.settings.trust import is_trusted
 
         if self._asked.sources is not None and source not in self._asked.sources:
-            return f"'--setting-sources' leaves the {source} settings out: then it is not heeded"
+            return f"'{self._asked.spell('setting_sources')}' leaves the {source} settings out: then it is not heeded"
         if source.is_project and not is_trusted(home_folder(self._environ), self._cwd):
             return "it counts only after 'mainspring trust': this folder is not trusted"
         return "something above it says otherwise: see 'mainspring config'"

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from mainspring.settings.claude_code_keys import BY_NAME as CLAUDE_CODE
 from mainspring.settings.claude_code_keys import EVERYTHING, NOTHING_TO_RESTRICT, Support, is_harmless
@@ -17,7 +17,7 @@ from mainspring.settings.keys import BY_NAME, KEYS, NOT_OURS, SPELLINGS, TABLES,
 from mainspring.settings.near import near
 from mainspring.settings.places import VARIABLES, Places
 from mainspring.settings.reading import Broken, Path, Position, Read, read, read_file, salvage
-from mainspring.settings.values import Origin, Problem, ProblemKind, SettingsError, Source
+from mainspring.settings.values import Origin, Problem, ProblemKind, SettingsError, Source, WrongOptionError
 
 Values = dict[str, object]
 
@@ -46,16 +46,20 @@ def file_layers(places: Places, sources: tuple[str, ...] | None) -> Iterator[Lay
         yield _unbroken(layer) if source is Source.ADMINISTRATOR else layer
 
 
-def command_line_layer(said: str, cwd: str) -> Layer:
-    """`--settings`: JSON that begins with a brace, else a file, which must be there."""
-    if said.lstrip().startswith("{"):
-        origin = Origin(Source.COMMAND_LINE, "--settings")
-        return _unbroken(_checked(origin, lambda: read(said.encode("utf-8", "surrogatepass"))))
+def option_layer(said: str | Mapping[str, Any], cwd: str, name: str) -> Layer:
+    """What the option `name` says itself, or a file, which must be there."""
+    if not isinstance(said, str):
+        origin = Origin(Source.COMMAND_LINE, name)
+        return _unbroken(_checked(origin, lambda: Read(dict(said), _nowhere)))
     path = os.path.join(cwd, said)  # noqa: PTH118  # pathlib takes 8 ms to load
     layer = _file(Origin(Source.COMMAND_LINE, path))
     if layer is None:
-        raise SettingsError(f"'--settings' names '{said}', and there is no such file")
+        raise WrongOptionError("settings", f" names '{said}', and there is no such file")
     return _unbroken(layer)
+
+
+def _nowhere(_: Path) -> Position:
+    return 0, 0
 
 
 def environment_layers(environ: Mapping[str, str]) -> Iterator[Layer]:

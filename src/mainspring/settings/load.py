@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from mainspring.core.value import Bundle
 from mainspring.settings.home import home_folder
@@ -10,13 +11,18 @@ from mainspring.settings.places import ADDRESS, ADMINISTRATOR_FILES, VARIABLES, 
 from mainspring.settings.values import Api, Effective, Origin, Settings, Source
 
 
-class Asked(Bundle):
-    """What the command line says about settings."""
+def by_name(option: str, value: str = "") -> str:
+    return f"{option}={value}" if value else option
 
-    settings: str | None = None  # --settings: JSON, or a file
-    sources: tuple[str, ...] | None = None  # --setting-sources; None: it was not there
+
+class Asked(Bundle):
+    """What the options of a session say about settings."""
+
+    settings: str | Mapping[str, Any] | None = None  # a file, or what one holds
+    sources: tuple[str, ...] | None = None  # None: all
     consented: bool = False  # a program drives us, and its explicit sources load what a project describes (settled 37)
     compatible: bool = False  # we are driven by a program that was written for Claude Code
+    spell: Callable[..., str] = by_name  # the name of an option, as the user knows it
     shows_refused: bool = False  # nothing is started: keys that would stop a start are named among the problems
 
 
@@ -29,7 +35,7 @@ def load(
 ) -> Settings:
     """What holds in this folder.
 
-    Raises `SettingsError` when the administrator's file or the one on the command line is broken. Everything else that
+    Raises `SettingsError` when the administrator's file or the one that an option names is broken. Everything else that
     is wrong is in `problems`, and gives no right to anybody.
     """
     places = Places(home_folder(environ, compatible=asked.compatible), cwd, administrator)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from mainspring.core.value import Bundle
-from mainspring.settings.values import SettingsError, Source
+from mainspring.settings.values import Source, WrongOptionError
 
 # In each row the later file wins. In a project ours stands above Claude Code's (settled 31).
 USER_FILES = ("settings.json", "settings.toml", "config.toml")
@@ -26,7 +26,7 @@ ADMINISTRATOR_FILES = (
     "/etc/mainspring/managed-settings.json",
     "/etc/mainspring/managed-settings.toml",
 )
-CHOSEN = (Source.USER, Source.PROJECT, Source.LOCAL)  # the words of --setting-sources
+CHOSEN = (Source.USER, Source.PROJECT, Source.LOCAL)  # the words of the option "setting_sources"
 
 # Variables that say what a key says (stream-json 1.3). They stand above the files, and below
 # the command line and the administrator.
@@ -51,7 +51,7 @@ class Places(Bundle):
         chosen = CHOSEN if sources is None else sources
         for word in chosen:
             if word not in CHOSEN:
-                raise SettingsError(f"'--setting-sources' has '{word}'; it takes {', '.join(CHOSEN)}")
+                raise WrongOptionError("setting_sources", f" has '{word}'; it takes {', '.join(CHOSEN)}")
         roots = ((Source.USER, self.home, USER_FILES), (Source.PROJECT, self.cwd, PROJECT_FILES))
         for source, folder, names in (*roots, (Source.LOCAL, self.cwd, LOCAL_FILES)):
             if folder and source in chosen:

@@ -39,6 +39,11 @@ class Broken(Exception):  # noqa: N818  # it reads as what it says
         super().__init__(says)
         self.says, self.position, self.text = says, position, text
 
+    @property
+    def where(self) -> str:
+        line, column = self.position
+        return f" in line {line}, column {column}" if line else ""
+
 
 class Read(NamedTuple):
     tree: Tree

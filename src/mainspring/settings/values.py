@@ -14,6 +14,14 @@ class SettingsError(UsageError):
     """The start must stop: a broken file of the administrator, or one that was named on the command line."""
 
 
+class WrongOptionError(SettingsError):
+    """One of the options of the session that settings depend on. Whoever has them spells its name."""
+
+    def __init__(self, option: str, reason: str) -> None:
+        self.option, self.reason = option, reason
+        super().__init__(f"'{option}'{reason}")
+
+
 class Source(StrEnum):
     """Who asked. In the order in which the later one wins."""
 

@@ -56,7 +56,7 @@ def way_out(verdict: Verdict, about: dict[str, Any]) -> str:
     rule = next((one["rule"] for one in about["suggestions"]), "")
     if verdict.person or not rule:
         return "No rule allows this: leave it to the user, who can do it, or say yes in a conversation."
-    return f"The user can allow it with the rule '{rule}' (--allowedTools, or permissions.allow in the settings)."
+    return f"The user can allow it with the rule '{rule}' (allowed tools, or permissions.allow in the settings)."
 
 
 async def put(passage: Passage, verdict: Verdict, about: dict[str, Any]) -> Answer | None:

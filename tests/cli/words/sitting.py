@@ -88,8 +88,7 @@ def here(stage: Stage, monkeypatch: pytest.MonkeyPatch, **more: str) -> None:
 @asynccontextmanager
 async def seated(*arguments: str) -> AsyncIterator[Sitting]:
     paper = Paper()
-    options = parse([*arguments])
-    options.in_process, options.notice = True, paper.told.append
+    options = parse([*arguments]).session.replace(in_process=True, notice=paper.told.append)
     talk = Talk(options, paper, stern := Stern())
     talk.begin()
     await talk.open()

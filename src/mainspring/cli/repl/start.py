@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mainspring.agent.options import Options, clean
+from mainspring.agent.options import clean
 from mainspring.cli.collector import begun
-from mainspring.cli.flags import readable
+from mainspring.cli.flags import Arguments, readable
 from mainspring.cli.output import Style
 from mainspring.cli.repl.desk import Desk
 from mainspring.cli.repl.lines import PaperLines
@@ -29,10 +29,10 @@ AS_BEFORE = b"\x1b[?2004l\x1b[?25h\x1b[0m\r\n"  # no marks around pastes, a curs
 BREATH = 0.001  # seconds between two things that are loaded: keys are seen
 
 
-def converse(options: Options) -> int:
+def converse(arguments: Arguments) -> int:
     with Signals() as signals, asyncio.Runner() as runner:
         signals.kill = terminal_as_it_is()
-        runner.run(Sitting(options, signals).go())
+        runner.run(Sitting(arguments, signals).go())
     return signals.code
 
 
@@ -52,10 +52,13 @@ def terminal_as_it_is() -> Callable[[], None]:
 
 
 class Sitting:
-    def __init__(self, options: Options, signals: Signals) -> None:
-        self._options, self._signals = options, signals
+    def __init__(self, arguments: Arguments, signals: Signals) -> None:
+        self._words, self._signals = arguments.words, signals
         self._lines = PaperLines()
-        options.notice = options.remark = lambda words: self._lines.note(str(words))
+        self._options = arguments.session.replace(notice=self._note, remark=self._note)
+
+    def _note(self, words: str) -> None:
+        self._lines.note(words)
 
     async def go(self) -> None:
         desk = Desk()
@@ -136,7 +139,7 @@ class Sitting:
         desk.begin(talk, helps, conversation, shown, status)
         desk.show_past()
         begun()
-        words = self._options.words
+        words = self._words
         if words:
             conversation.say(readable(words[0]))
         desk.say_early()

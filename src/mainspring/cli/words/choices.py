@@ -68,7 +68,7 @@ async def add_dir(talk: Talk, named: str) -> None:
     from mainspring.agent.rights import real
     from mainspring.processes.paths import within
 
-    place, options = talk.world.kit.place, talk.parts.options
+    place = talk.world.kit.place
     folder = real(named, place.root, place.home)
     if not await asyncio.to_thread(os.path.isdir, folder):
         tell(talk, f"There is no folder '{named}': '{folder}' was looked for.", Style.YELLOW)
@@ -77,8 +77,7 @@ async def add_dir(talk: Talk, named: str) -> None:
     if held is not None:
         tell(talk, f"The tools can work in '{folder}' already: it is {of(folder, held)}.", Style.DIM)
         return
-    talk.session.permissions.set_folders((*place.folders, folder))
-    options.add_dir = (*options.add_dir, folder)
+    talk.session.add_directory(folder)
     tell(
         talk, f"From now on the tools can work in '{folder}', too. Who may do what there, the mode decides.", Style.DIM
     )

@@ -125,7 +125,7 @@ def settings_files(talk: Talk) -> list[str]:
     options = talk.parts.options
     places = Places(home_folder(talk.parts.environment, compatible=False), talk.parts.cwd)
     found = [path for _, path in places.files(options.setting_sources) if os.path.exists(path)]  # noqa: PTH110
-    return [*found, *(["--settings"] if options.settings is not None else [])]
+    return [*found, *([options.spell("settings")] if options.settings is not None else [])]
 
 
 def share(talk: Talk) -> str:
