@@ -61,6 +61,25 @@ def test_a_bad_flag_ends_it_before_anything_is_said(flags: list[str], named: str
     assert named in pipe.stderr.decode()
 
 
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("--add-dir=/nowhere/at/all", "'--add-dir /nowhere/at/all': there is no such folder"),
+        ("--setting-sources=mine", "'--setting-sources' has 'mine'; it takes user, project, local"),
+        ("--settings={", "'--settings' cannot be read in line 1, column 2: "),
+        ("--mcp-config={", "'--mcp-config' cannot be read in line 1, column 2: "),
+        ("--json-schema={", "'--json-schema' cannot be understood: "),
+        ("--agents=[]", "'--agents' cannot be understood: it is no object of agents by name"),
+    ],
+)
+def test_a_wrong_option_is_told_as_a_result_and_spelled_as_a_flag(flag: str, text: str, serve: Serve) -> None:
+    with serve().pipe(flag) as pipe:
+        assert pipe.exit() == 1
+        [frame] = pipe.rest()
+    assert frame["errors"][0].startswith(text)
+    assert f"mainspring: {text}" in pipe.stderr.decode()
+
+
 def test_an_id_in_use_is_refused_and_the_client_raises(serve: Serve) -> None:
     """1.2, 1.6: `--session-id` is the session's id; the second time it is in use and the client gets `ProcessError`."""
     stage = serve(Say.of("Hi."))
