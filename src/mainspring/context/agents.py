@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Container, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -181,10 +181,11 @@ class Described(msgspec.Struct, rename="camel"):
     background: bool = False
 
 
-def described(given: Mapping[str, Any] | object, problems: list[str] | None = None) -> dict[str, AgentKind]:
+def described(said: object, problems: list[str] | None = None) -> dict[str, AgentKind]:
     """Raises `UsageError` that names the agent and what is wrong with it. What has no effect goes to `problems`."""
-    if not isinstance(given, Mapping):
+    if not isinstance(said, Mapping):
         raise UsageError("it is no object of agents by name")
+    given = cast("Mapping[str, Any]", said)
     made = {name: _described(name, fields) for name, fields in given.items()}
     if problems is not None:
         for name, fields in given.items():

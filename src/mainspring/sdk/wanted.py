@@ -241,10 +241,11 @@ def plain(option: str, value: Mapping[Any, Any]) -> dict[str, Any]:
             return value
         if isinstance(value, list | tuple):
             return [made(one) for one in cast("list[object]", value)]
-        table = cast("Mapping[Any, object]", value) if isinstance(value, Mapping) else None
-        if table is None or not all(isinstance(key, str) for key in table):
-            raise UsageError(f"'{option}' holds what JSON cannot: {str(value)[:80]!r}")
-        return {key: made(one) for key, one in table.items()}
+        if isinstance(value, Mapping):
+            table = cast("Mapping[Any, object]", value)
+            if all(isinstance(key, str) for key in table):
+                return {key: made(one) for key, one in table.items()}
+        raise UsageError(f"'{option}' holds what JSON cannot: a {type(cast('Any', value)).__name__}")
 
     return cast("dict[str, Any]", made(value))
 
