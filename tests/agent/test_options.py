@@ -302,5 +302,5 @@ def test_a_folder_that_is_added_stays_when_the_settings_are_read_anew(stage: Sta
     session.add_directory(str(tmp_path))
     assert before.add_dirs == ()
     assert session.parts.options.add_dirs == (str(tmp_path),)
-    assert str(tmp_path) in session.parts.kit.place.folders
+    assert str(tmp_path) in session.world.kit.place.folders
     assert open_journal(stage.prepared(session.parts.options)).journal is not None

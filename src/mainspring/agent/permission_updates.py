@@ -85,7 +85,7 @@ class PermissionUpdates:
         if named == BYPASS and not self._may_bypass:
             raise UsageError(
                 f"Cannot set permission mode to {BYPASS} because the session was not launched with "
-                f"'{self._spell('permission_mode', BYPASS)}'"
+                "--dangerously-skip-permissions"  # in the words that clients know
             )
         if named == AUTO and self._auto_disabled:
             raise UsageError(f"Cannot set permission mode to {AUTO}: it is switched off by '{self._auto_disabled}'")

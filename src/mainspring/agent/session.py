@@ -328,7 +328,7 @@ class AgentSession:
     def add_directory(self, folder: str) -> None:
         """One more that tools may touch, also after the settings are read anew."""
         options = self.parts.options
-        self.permissions.set_folders((*self.parts.kit.place.folders, folder))
+        self.permissions.set_folders((*self.world.kit.place.folders, folder))
         self.parts = replace(self.parts, options=options.replace(add_dirs=(*options.add_dirs, folder)))
 
     async def stop_task(self, id: str) -> None:
