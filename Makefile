@@ -1,11 +1,12 @@
 # The words of this project. CI, the README and people use the same ones.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := $(BIN)/pytest -q
 READY := .venv/ready
 NATIVE := src/mainspring/tools/_newlines.abi3.so
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: .venv demo programs test ci-long coverage check pyright mypy imports peers fix docs fuzz crash soak bench local mutate lock clean
+.PHONY: .venv demo programs test ci-long coverage decided check style pyright mypy imports peers fix docs fuzz crash soak bench local mutate lock clean
 
 # Needs what users need and no more, so that a first look takes seconds.
 demo: .venv-run/packages
@@ -25,29 +26,33 @@ PLAYS := tests/core/test_adversaries.py tests/core/test_random_play.py tests/eng
 # What decides is covered, branch by branch, by its own tests. The rest is measured by `make coverage`: it takes longer.
 DECIDES := tests/core tests/permissions
 
-# Tests that take minutes each: races at full speed, many rounds with real peers. `.ci/run` runs them after `make test`.
-LONG := tests/long
-
+# What is marked `long` (tests/tiers.py), and properties with as many examples as usual: `make test` draws few.
+# `.ci/run` runs it after `make test`.
 ci-long: $(READY) peers
-	@$(BIN)/pytest -q -n 2 --dist worksteal --timeout 1500 $(LONG)
+	@$(PYTEST) -n 3 --dist worksteal --timeout 1500 -m "long or hypothesis" $(DECIDES:%=--ignore=%) $(PLAYS:%=--ignore=%)
+	@$(PYTEST) -n 2 --dist loadgroup --timeout 1500 -m long $(DECIDES) $(filter-out $(DECIDES:%=%/%),$(PLAYS))
 
 # As root in CI, or with INSTALL=1, the programs that tests need are installed first; else what needs them is skipped.
 programs:
 	@if [ "$(INSTALL)" = 1 ] || { [ "$(CI)" = true ] && [ "$$(id -u)" = 0 ]; }; then scripts/install_programs.sh; fi
 
-test: programs check peers
+# At most eight minutes on two cores. What `check` does and the first tests run side by side.
+test: programs peers
+	@$(MAKE) --no-print-directory -j 3 --output-sync=target $(CHECKS) decided
+	@HYPOTHESIS_PROFILE=brief $(PYTEST) -n 4 --dist worksteal -m "not long" $(DECIDES:%=--ignore=%) $(PLAYS:%=--ignore=%)
+	@MAINSPRING_PIPE_CLIENT=mainspring.sdk $(PYTEST) -n 4 --dist worksteal -m "not long" tests/pipe
+	@HYPOTHESIS_PROFILE=brief $(PYTEST) -n 2 --dist loadgroup -m "not long" $(PLAYS)
+
+decided: $(READY)
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run --source mainspring.core,mainspring.permissions -m pytest -q -n 2 --dist worksteal \
-	  $(DECIDES) $(PLAYS:%=--ignore=%)
+	  -m "not long" $(DECIDES) $(PLAYS:%=--ignore=%)
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report --fail-under 100 > .venv/whole-coverage.txt || { cat .venv/whole-coverage.txt; exit 1; }
-	@HYPOTHESIS_PROFILE=brief $(BIN)/pytest -q -n 3 --dist worksteal $(DECIDES:%=--ignore=%) $(PLAYS:%=--ignore=%) --ignore=$(LONG)
-	@MAINSPRING_PIPE_CLIENT=mainspring.sdk $(BIN)/pytest -q -n 3 --dist worksteal tests/pipe
-	@$(BIN)/pytest -q -n 2 --dist loadgroup $(PLAYS)
 
 coverage: $(READY)
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -q -n 2 --dist worksteal $(PLAYS:%=--ignore=%) --ignore=$(LONG)
+	@$(BIN)/coverage run -m pytest -q -n 2 --dist worksteal -m "not long" $(PLAYS:%=--ignore=%)
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report
 
@@ -61,12 +66,16 @@ fuzz: $(READY)
 	@$(BIN)/python scripts/fuzz_permissions.py --minutes 10
 	@$(BIN)/python scripts/fuzz_permissions.py --bash --minutes 10
 
+# Side by side: each of them uses one core. The one that takes longest is first.
+CHECKS := style pyright mypy imports
+
 check: $(READY)
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target $(CHECKS)
+
+style: $(READY)
 	@$(BIN)/ruff check -q --output-format concise .
 	@$(BIN)/ruff format -q --check .
-	@$(MAKE) --no-print-directory -j 2 pyright mypy imports
 
-# Side by side: each of them uses one core. The one that takes longest is first.
 pyright: $(READY)
 	@$(BIN)/basedpyright --level error > .venv/pyright.txt || { cat .venv/pyright.txt; exit 1; }
 
@@ -89,7 +98,7 @@ docs: $(READY)
 # The real process, killed and failed at every system call of the journal (several minutes).
 crash: $(READY)
 	@$(BIN)/python scripts/crash.py
-	@MAINSPRING_CUTS=all $(BIN)/pytest -q --timeout 600 tests/sessions/test_cuts.py
+	@MAINSPRING_CUTS=all $(BIN)/pytest -q --timeout 600 -m long tests/sessions/test_cuts.py
 
 # Two thousand sessions over real sockets, with faults at random rates; a command that prints 10 GB.
 soak: $(READY)

@@ -6,14 +6,20 @@ import gc
 import os
 import signal
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from programs import PACKAGES, missing_programs, need
+from tiers import USUAL
+
+LONG = Path(__file__).parent / "long"
 
 # `make test` must say the same twice in a row, so it draws the same examples; `explore` draws new ones, and more.
-settings.register_profile("steady", derandomize=True, database=None, deadline=None, max_examples=200)
-settings.register_profile("brief", settings.get_profile("steady"), max_examples=100)
+# `make test` draws few of them, but for the tests of what decides (core, permissions); `make ci-long` the usual number.
+settings.register_profile("steady", derandomize=True, database=None, deadline=None, max_examples=USUAL)
+settings.register_profile("brief", settings.get_profile("steady"), max_examples=30)
 settings.register_profile("explore", deadline=None, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
@@ -32,6 +38,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if LONG in item.path.parents:
+        item.add_marker("long")
+
+
 def pytest_collection_finish() -> None:
     """What was loaded for ten thousand tests stays to the end: a collection that looks through it takes 0.3 s, and
     tests that want to hear a complaint about what nobody closed ask for one each."""
@@ -46,12 +57,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             need(program)
 
 
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> tuple[str, str, str] | None:
+    """With `-q`, nothing is printed for a test that passes or is skipped: ten thousand dots tell nobody anything."""
+    if config.get_verbosity() < 0 and (report.skipped or (report.passed and report.when == "call")):
+        return report.outcome, "", ""
+    return None
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What was not shown for want of a program, and what would show it."""
-    skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
-    counts = missing_programs(skipped)
-    if not counts:
-        return
-    tests = ", ".join([f"{count} for want of '{program}'" for program, count in sorted(counts.items())])
-    packages = " ".join(sorted({PACKAGES[program] for program in counts}))
-    terminalreporter.line(f"Skipped: {tests}. To run them: apt-get install {packages}")
+    """What was not shown, and why; for want of which program, and what would show it."""
+    skipped = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", [])]
+    for reason, count in Counter(reason for reason in skipped if not missing_programs([reason])).items():
+        terminalreporter.line(f"{count} not run: {reason.removeprefix('Skipped: ')}")
+    if counts := missing_programs(skipped):
+        tests = ", ".join([f"{count} for want of '{program}'" for program, count in sorted(counts.items())])
+        packages = " ".join(sorted({PACKAGES[program] for program in counts}))
+        terminalreporter.line(f"Skipped: {tests}. To run them: apt-get install {packages}")

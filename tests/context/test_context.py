@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from providers.histories import disorderly, edits_of, orderly
+from tiers import long
 
 from context.layer_stage import BIG, FREE, GOOD, Stage, always, many, output, reads, runs, text_of, true_tokens
 from mainspring.context.asking import Answered, Question
@@ -136,7 +137,8 @@ def test_following_the_state_leads_to_the_same_scene_as_a_first_look(
 # --- long sessions ------------------------------------------------------------------------------------
 
 
-def test_two_thousand_turns_under_one_window_every_request_valid() -> None:
+@pytest.mark.parametrize("prompts", [2, long(10)])
+def test_two_thousand_turns_under_one_window_every_request_valid(prompts: int) -> None:
     """Reads, logs, edits and batches; the user speaks now and then; what no view shows is forgotten on the way."""
     model = replace(model_named(SONNET), window=44_000)
     provider = Anthropic()
@@ -157,7 +159,7 @@ def test_two_thousand_turns_under_one_window_every_request_valid() -> None:
             made = replace(runs(turn), blocks=(ToolCall(f"call_{turn}", "Edit", edit),))
         else:
             made = reads(turn, 6_000)
-        return replace(made, model="big") if turn < 2_000 else replace(made, blocks=made.blocks[:1])
+        return replace(made, model="big") if turn < prompts * 200 else replace(made, blocks=made.blocks[:1])
 
     config = Config(model=model, advise_after=10**6, end_after=10**7)
     stage = Stage(
@@ -167,13 +169,13 @@ def test_two_thousand_turns_under_one_window_every_request_valid() -> None:
         forget=True,
         see=see,
     )
-    for run in range(10):
+    for run in range(prompts):
         ended = stage.run(f"Rule {run}: the port is {7_431 + run}.")
         assert ended.cause is Cause.END_TURN
-    assert bodies == stage.turn == 2_000
+    assert bodies == stage.turn == prompts * 200
     assert max(map(true_tokens, stage.requests)) < config.blocked_at(model)
     last = text_of(stage.requests[-1])
-    assert [f"the port is {7_431 + run}." in last for run in range(10)] == [True] * 10
+    assert [f"the port is {7_431 + run}." in last for run in range(prompts)] == [True] * prompts
     assert len(stage.state.edits) < 400  # as small as the window, whatever the length
     assert len(list(stage.state.history)) < 600  # of some 4,800: what no view shows is forgotten
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from providers.histories import disorderly, orderly
+from tiers import examples
 
 from context.layer_stage import (
     BIG,
@@ -265,7 +266,7 @@ def test_a_window_that_fills_up_at_once_ends_the_run_with_its_numbers() -> None:
 # --- its own input always fits ------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.one_of(orderly(), disorderly()), st.integers(0, 3), st.integers(8_000, 60_000))
 def test_the_question_fits_whatever_the_conversation_holds(messages: list[Message], big: int, budget: int) -> None:
     grown = [replace(m, content=(Text("é\n" * 60_000),)) if n % 4 == big and not isinstance(m, Assistant) else m

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 from msgspec.structs import replace
+from tiers import long
 
 from core.adversary import REPORTED
 from core.play import CONFIG, FULL, SMALL, TINY, failure, ran
@@ -38,8 +39,6 @@ from mainspring.core.step import step
 from mainspring.core.updates import Failed, Result, Tombstone, Update
 from mainspring.core.value import Stamp
 from mainspring.core.view import Drop
-
-SESSIONS = 20_000
 
 
 class RandomWorld:
@@ -244,11 +243,12 @@ def reply_in(event: Event) -> Assistant | None:
 
 
 @pytest.mark.covers("A-27", "A-29", "F-20", "E-12", "G-25", "H-14", "B-12", "C-18", "A-08")
-def test_random_sessions(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("sessions", [1_500, long(20_000)])
+def test_random_sessions(sessions: int, capsys: pytest.CaptureFixture[str]) -> None:
     terminals: Counter[str] = Counter()
     transitions: set[str] = set()
     steps = left_out = 0
-    for seed in range(SESSIONS):
+    for seed in range(sessions):
         try:
             session = Session(seed)
             session.check_replay()
@@ -260,7 +260,7 @@ def test_random_sessions(capsys: pytest.CaptureFixture[str]) -> None:
         transitions.update(name for _, name in session.state.climbed)
     with capsys.disabled():
         ends = ", ".join(f"{name} {times:,}" for name, times in terminals.most_common())
-        print(f"\nrandom play: {SESSIONS:,} sessions, {steps:,} steps and as many in replay; {ends}")
+        print(f"\nrandom play: {sessions:,} sessions, {steps:,} steps and as many in replay; {ends}")
         print(f"giant prompts were out of view after {left_out} runs")
     assert len(terminals) == 10, "not every terminal was reached"
     assert left_out > 0

@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 import pytest
+from tiers import parametrize_few
 
 from faults.stage import ARGUMENTS, IMPATIENT, PATIENT, SILENT, WITH_FALLBACK, Stage, staged, together, updates_of
 from mainspring.core.pairing import unpaired
@@ -45,7 +46,7 @@ async def stopped(stage: Stage, name: str, at: int) -> Stopped:
 
 
 @pytest.mark.covers("J-01", "J-02", "J-07", "F-20")
-@pytest.mark.parametrize("name", FAULTS)
+@parametrize_few("name", FAULTS, keep=6)
 def test_an_interrupt_at_any_moment_of_any_fault(name: str) -> None:
     """Behind every update, deltas among them, until both spoilt replies are over. What is sent afterwards breaks no
     rule, and no call runs twice."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tiers import chosen, parametrize_few
 
 from faults.test_recovery import BROKEN_OFF
 from mainspring.simulator.faults import FAULTS
@@ -146,16 +147,18 @@ def run(url: str, home: Path, name: str, *flags: str) -> Ended:
 
 
 @pytest.fixture(scope="module")
-def ended(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+def ended(
+    request: pytest.FixtureRequest, server_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Ended]:
     home = tmp_path_factory.mktemp("processes")
     with ThreadPoolExecutor(PROCESSES) as pool:
-        runs = {name: pool.submit(run, server_url, home, name, "--verbose") for name in ROWS}
+        runs = {name: pool.submit(run, server_url, home, name, "--verbose") for name in chosen(request, "name")}
         return {name: future.result() for name, future in runs.items()}
 
 
 @pytest.mark.xdist_group("fault processes")  # all are started together, so by one worker
 @pytest.mark.covers("G-25", "E-12", "M-07")
-@pytest.mark.parametrize("name", list(ROWS))
+@parametrize_few("name", ROWS, keep=8)
 def test_the_command_line_and_a_fault(name: str, ended: dict[str, Ended]) -> None:
     row, (code, frames, stderr) = ROWS[name], ended[name]
     seen = [words for frame in frames for words in short(frame)]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 from msgspec.structs import replace
+from tiers import chosen, parametrize_few
 
 from faults.stage import (
     ALONE,
@@ -217,8 +218,8 @@ async def play_all(cases: list[Case]) -> dict[Case, Played]:
 
 
 @pytest.fixture(scope="module")
-def all_played() -> dict[Case, Played]:
-    return asyncio.run(play_all(CASES))
+def all_played(request: pytest.FixtureRequest) -> dict[Case, Played]:
+    return asyncio.run(play_all(chosen(request, "case")))
 
 
 def in_any_order(lines: list[str]) -> list[str]:
@@ -233,7 +234,7 @@ def in_any_order(lines: list[str]) -> list[str]:
 
 @pytest.mark.xdist_group("faults")  # played all at once, so by one worker
 @pytest.mark.covers("E-05", "E-07", "E-10", "E-12", "F-20", "G-01", "G-03", "G-10", "G-17", "G-25")
-@pytest.mark.parametrize("case", CASES, ids=str)
+@parametrize_few("case", CASES, keep=len(ROWS) * 3, ids=str)
 def test_a_fault_and_what_is_seen_of_it(case: Case, all_played: dict[Case, Played]) -> None:
     seen, requests, wrong = all_played[case]
     seen.check()

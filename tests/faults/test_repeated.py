@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
+from tiers import long
 
 from faults.stage import ALONE, USAGE, WITH_FALLBACK, Stage, look, updates_of
 from mainspring.core.config import Config
@@ -137,7 +138,7 @@ def play(
 
 
 @pytest.mark.covers("E-16", "G-17", "G-18")
-@pytest.mark.parametrize("times", range(1, 13))
+@pytest.mark.parametrize("times", [1, *map(long, range(2, 9)), 9, 10, long(11), long(12)])
 @pytest.mark.parametrize("name", ROWS)
 def test_a_fault_that_comes_so_often(name: str, times: int) -> None:
     """Nine retries, each after twice the wait; the tenth failure in a row ends the run, and none before."""
@@ -160,7 +161,7 @@ def test_a_fault_that_comes_so_often(name: str, times: int) -> None:
 
 
 @pytest.mark.covers("G-18")
-@pytest.mark.parametrize("retries", [0, 1, 3, 12])
+@pytest.mark.parametrize("retries", [0, long(1), 3, long(12)])
 @pytest.mark.parametrize("name", ROWS)
 def test_the_limit_that_is_set_is_the_one_in_force_and_the_one_shown(name: str, retries: int) -> None:
     row, most = ROWS[name], retries + 1

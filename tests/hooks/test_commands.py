@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import pytest
 from processes.escapes import ESCAPES
 from processes.traces import descriptors, new_nap, until, with_word, zombies
+from tiers import parametrize_few
 
 from mainspring.hooks import facts
 from mainspring.hooks.answers import LONGEST_TEXT
@@ -342,7 +343,7 @@ def test_the_mark_is_in_force_before_its_first_word(tmp_path: Path) -> None:
     assert (tmp_path / "mark").read_text().strip()
 
 
-@pytest.mark.parametrize("name", ESCAPES)
+@parametrize_few("name", ESCAPES, keep=4)
 def test_nothing_is_left_behind(tmp_path: Path, name: str) -> None:
     nap = new_nap()
     command = ESCAPES[name].replace("NAP", nap) + f"\nuntil pgrep -f {nap}; do :; done >/dev/null; exit 2"
@@ -350,7 +351,7 @@ def test_nothing_is_left_behind(tmp_path: Path, name: str) -> None:
     assert with_word(nap) == []
 
 
-@pytest.mark.parametrize("name", ESCAPES)
+@parametrize_few("name", ESCAPES, keep=4)
 def test_nothing_is_left_of_a_cancelled_run(tmp_path: Path, name: str) -> None:
     nap = new_nap()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tiers import parametrize_few
 
 from mainspring.processes.child import Walls
 from mainspring.processes.probe_field import Who, run_one
@@ -16,7 +17,7 @@ from processes.test_probes import AS, USERS
 from processes.walls import LINUX, bubblewrap, python_for, seen_folder
 
 pytestmark = LINUX
-EACH = pytest.mark.parametrize("probe", MORE, ids=[probe.name for probe in MORE])
+FEW = parametrize_few("probe", MORE, keep=6, ids=[probe.name for probe in MORE])
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def test_they_are_others() -> None:
 WALLS = [(Walls.USUAL, user) for user in USERS] + [(Walls.GIT, None)]
 
 
-@EACH
+@FEW
 @pytest.mark.parametrize(("walls", "user"), WALLS, ids=[f"{walls} {user or ''}" for walls, user in WALLS])
 def test_none_gets_out(
     probe: Probe, walls: Walls, user: int | None, base: Path, pythons: dict[int | None, str]
@@ -50,7 +51,7 @@ def test_none_gets_out(
 
 
 @AS
-@EACH
+@FEW
 def test_without_walls_it_would(probe: Probe, user: int | None, base: Path, pythons: dict[int | None, str]) -> None:
     is_root = user is None and os.getuid() == 0
     if probe.able == "depends" or (probe.able == "root" and not is_root):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tiers import parametrize_few
 
 from mainspring.processes.child import Walls
 from mainspring.processes.probe_field import Who, run_one
@@ -15,9 +16,14 @@ from processes.walls import LINUX, NOBODY, bubblewrap, python_for, seen_folder
 
 pytestmark = LINUX
 USERS = [None, NOBODY] if os.getuid() == 0 else [None]
-AS = pytest.mark.parametrize("user", USERS, ids=["me", "an ordinary user"][: len(USERS)])
+NAMES = ["me", "an ordinary user"][: len(USERS)]
+AS = pytest.mark.parametrize("user", USERS, ids=NAMES)
+AS_EITHER = parametrize_few("user", USERS, keep=1, ids=NAMES)
 EACH = pytest.mark.parametrize("probe", PROBES, ids=[probe.name for probe in PROBES])
-OF_FILES = pytest.mark.parametrize("probe", [*FILES, *PROTECTED], ids=[probe.name for probe in (*FILES, *PROTECTED)])
+FEW = parametrize_few("probe", PROBES, keep=5, ids=[probe.name for probe in PROBES])
+FEW_OF_FILES = parametrize_few(
+    "probe", [*FILES, *PROTECTED], keep=4, ids=[probe.name for probe in (*FILES, *PROTECTED)]
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +41,7 @@ def test_there_are_as_many_kinds_as_promised() -> None:
     assert len({probe.name for probe in PROBES}) == len(PROBES) >= 24
 
 
-@AS
+@AS_EITHER
 @EACH
 def test_none_gets_out(probe: Probe, user: int | None, base: Path, pythons: dict[int | None, str]) -> None:
     outcome = run_one(probe, str(base), program=bubblewrap(base), who=Who(pythons[user], user))
@@ -45,7 +51,7 @@ def test_none_gets_out(probe: Probe, user: int | None, base: Path, pythons: dict
 
 
 @AS
-@EACH
+@FEW
 def test_none_gets_out_of_the_git_room(
     probe: Probe, user: int | None, base: Path, pythons: dict[int | None, str]
 ) -> None:
@@ -56,7 +62,7 @@ def test_none_gets_out_of_the_git_room(
 
 
 @AS
-@OF_FILES
+@FEW_OF_FILES
 @pytest.mark.parametrize("walls", [Walls.USUAL, Walls.GIT])
 def test_none_gets_out_below_the_top_of_a_repository(
     probe: Probe, walls: Walls, user: int | None, base: Path, pythons: dict[int | None, str]
@@ -69,13 +75,13 @@ def test_none_gets_out_below_the_top_of_a_repository(
     assert "bwrap:" not in outcome.said
 
 
-@OF_FILES
+@FEW_OF_FILES
 def test_without_walls_it_would_from_below(probe: Probe, base: Path) -> None:
     assert probe.able == "depends" or run_one(probe, str(base), program=None, who=Who(below=True)).escaped
 
 
 @AS
-@EACH
+@FEW
 def test_without_walls_it_would(probe: Probe, user: int | None, base: Path, pythons: dict[int | None, str]) -> None:
     is_root = user is None and os.getuid() == 0
     if probe.able == "depends" or (probe.able == "root" and not is_root):

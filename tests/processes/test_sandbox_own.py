@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tiers import parametrize_few
 
 from mainspring.processes.bubblewrap import SandboxError
 from mainspring.processes.child import Walls
@@ -117,7 +118,7 @@ def test_our_home_and_denied_places_in_there_stay_shut(box: Box, real: Path) -> 
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("probe", PROBES, ids=[probe.name for probe in PROBES])
+@parametrize_few("probe", PROBES, keep=5, ids=[probe.name for probe in PROBES])
 def test_no_probe_gets_out(probe: Probe) -> None:
     with seen_folder() as base:
         outcome = run_one(probe, str(base), program=bubblewrap(base), who=Who(walls=Walls.OWN))

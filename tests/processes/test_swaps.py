@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tiers import long
 
 from mainspring.processes import atomic
 from mainspring.processes.atomic import digest, write_atomically
@@ -167,18 +168,19 @@ def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(place)
 
 
+@pytest.mark.parametrize("one_in", [7, long(1)])
 @pytest.mark.parametrize(
     ("swap", "named"), [*[(swap, False) for swap in SWAPS], (parent_to_link, True), (new_to_link, True)]
 )
 def test_a_swap_at_every_system_call(
-    base: Path, swap: Callable[[World], None], named: bool, monkeypatch: pytest.MonkeyPatch
+    base: Path, swap: Callable[[World], None], named: bool, one_in: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if named:
         monkeypatch.setattr(atomic, "_NAMELESS", 0)
     rounds = 0
     descriptors = open_descriptors()
-    for act, asked in ACTS:
-        for at in range(1_000):
+    for number, (act, asked) in enumerate(ACTS):
+        for at in range(number % one_in, 1_000, one_in):
             world = World(base)
             with Steps(at, lambda world=world: swap(world)) as steps:  # type: ignore[misc]
                 try:
@@ -192,7 +194,7 @@ def test_a_swap_at_every_system_call(
             assert open_descriptors() == descriptors, (act.__name__, asked, at)
             if at >= steps.count:
                 break
-    assert rounds > 300
+    assert rounds > 300 // one_in
 
 
 # Two names change places in one system call, so that neither is ever missing.
@@ -208,8 +210,9 @@ while True:
 """
 
 
-def test_a_swap_at_any_time(base: Path) -> None:
-    """Five thousand rounds against a process that swaps the parent and a link without a pause."""
+@pytest.mark.parametrize("rounds", [500, long(5_000)])
+def test_a_swap_at_any_time(base: Path, rounds: int) -> None:
+    """Against a process that swaps the parent and a link without a pause."""
     world = World(base)
     (world.ws / "a/link").symlink_to(world.out / "a/b")
     (world.ws / "l2").symlink_to(world.out / "f")
@@ -219,7 +222,7 @@ def test_a_swap_at_any_time(base: Path) -> None:
             assert swapper.stdout is not None
             assert swapper.stdout.readline() == "ready\n"
             end = time.monotonic() + 60
-            while sum(tally.values()) < 5_000 or (0 in tally.values() and time.monotonic() < end):
+            while sum(tally.values()) < rounds or (0 in tally.values() and time.monotonic() < end):
                 assert swapper.poll() is None
                 number = sum(tally.values())
                 act, asked = (read_it, write_it)[number % 2], ("a/b/f", "l", "d/b/f")[number % 3]

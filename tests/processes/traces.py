@@ -19,14 +19,15 @@ def new_nap() -> str:
 def with_word(word: str, *, exactly: bool = False) -> list[int]:
     """Living processes, without ourselves."""
     found: list[int] = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
+    for name in os.listdir("/proc"):  # noqa: PTH208  # asked again and again: it takes a third of the time
+        if name.isdigit() and int(name) != os.getpid():
             try:
-                line = (folder / "cmdline").read_bytes()
-                if line == word.encode() if exactly else word.encode() in line:
-                    found.append(int(folder.name))
+                with open(f"/proc/{name}/cmdline", "rb") as file:  # noqa: PTH123
+                    line = file.read()
             except OSError:
                 continue
+            if line == word.encode() if exactly else word.encode() in line:
+                found.append(int(name))
     return found
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tiers import examples
 
 from mainspring.core.effects import Request
 from mainspring.core.history import History
@@ -145,7 +146,7 @@ def test_what_came_from_openai_is_valid_for_anthropic(
     sent(Anthropic(base_url="http://127.0.0.1:1"), asked, conversation(messages, edits))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(orderly().map(switched), KINDS)
 def test_every_truncation_of_a_session_gives_a_valid_request(messages: list[Message], kind: Kind) -> None:
     for start in range(len(messages) + 1):
@@ -201,7 +202,7 @@ def test_a_call_behind_its_result_is_told_alike_however_the_request_grew(kind: K
         assert grown.project(history, (), target) == Projection(encode, form_of).project(history, (), target)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data(), orderly().map(switched))
 def test_switching_protocols_in_mid_session_is_valid_both_ways(data: st.DataObject, messages: list[Message]) -> None:
     """One history, asked about at each length by one of three providers, each of which remembers what it sent."""

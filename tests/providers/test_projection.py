@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tiers import examples
 
 from mainspring.core.effects import Request
 from mainspring.core.history import History
@@ -82,7 +83,7 @@ def test_every_request_is_valid(data: st.DataObject, messages: list[Message], mo
     sent(request(model, thinking=thinking), conversation(messages, edits))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(orderly(), ASKED)
 def test_every_truncation_of_a_session_gives_a_valid_request(messages: list[Message], model: str) -> None:
     for start in range(len(messages) + 1):
@@ -218,7 +219,7 @@ def test_marks_stand_in_a_long_conversation_as_in_a_short_one(chosen: list[str])
     assert marked == [message.text for message in LONG_TALK if message.id in chosen and message.text]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(orderly(), ASKED, ASKED)
 def test_switching_models_in_mid_session_is_valid_both_ways(messages: list[Message], one: str, other: str) -> None:
     provider, history = Anthropic(), History()

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from mainspring.cli.repl.history import KEPT, LARGEST, LONGEST, NAME, Past
 from mainspring.secrets.held import Holder, hold
@@ -159,7 +160,7 @@ def test_a_torn_line_is_skipped_and_the_next_one_begins_anew(home: Path, folder:
         assert (home / NAME).read_bytes().count(b"\n") == 3
 
 
-@settings(max_examples=50)  # each has a folder of its own
+@settings(max_examples=examples(50))  # each has a folder of its own
 @given(
     st.lists(
         st.one_of(st.binary(max_size=200), st.sampled_from([b"[1]", b"{}", b'{"text":1,"folder":"x"}'])), max_size=5
@@ -181,7 +182,7 @@ def test_what_comes_out_of_the_file_is_harmless(home: Path, folder: Path) -> Non
     assert list(past_of(home, folder).newest()) == ["a]0;b"]
 
 
-@settings(max_examples=50)  # each has a folder of its own
+@settings(max_examples=examples(50))  # each has a folder of its own
 @given(st.lists(st.text(st.characters(exclude_categories=("Cc", "Cf", "Cs")), min_size=1, max_size=300), max_size=20))
 def test_all_comes_back_whatever_the_size_of_a_block(texts: list[str]) -> None:
     import tempfile

@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from mainspring.core.messages import Origin, Stop, Thinking, ToolCall, result, user
 from mainspring.core.money import Usage
@@ -281,7 +282,7 @@ UPDATES = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(UPDATES, max_size=12), st.integers(20, 60), st.integers(1, 10))
 def test_nothing_is_wider_or_higher_than_its_place(updates: list[Update], width: int, height: int) -> None:
     seen = Watching(width)

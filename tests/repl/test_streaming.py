@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from mainspring.cli.repl.prose import Prose, lines_of
 from mainspring.cli.repl.streaming import LONGEST, MOST_LINES, Piece, Streaming
@@ -138,7 +139,7 @@ def test_a_long_table_keeps_its_head() -> None:
     assert [line for line in looks(pieces) if "1" in line] == [line for line in looks([Piece(text)]) if "1" in line]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.sampled_from(["word ", "日本", "x", "- a ", "```"]), st.lists(st.integers(1, 3_000), max_size=20))
 def test_a_paragraph_without_end_is_settled_in_parts(word: str, sizes: list[int]) -> None:
     text = word * (3 * LONGEST // len(word))

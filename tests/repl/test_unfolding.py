@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from mainspring.cli.repl.unfolding import MOST_KEPT
 from mainspring.core.reasons import Transition
@@ -76,7 +77,7 @@ def test_what_was_cut_for_want_of_room_is_unfolded() -> None:
     assert Watching(20).reply().calls("X").done(line).shown.unfold()
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.tuples(st.integers(1, 8), st.booleans()), max_size=80))
 def test_no_mark_of_the_last_fifty_calls_is_dead(calls: list[tuple[int, bool]]) -> None:
     seen = Watching().reply()

@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from mainspring.secrets import held
 from mainspring.secrets.redaction import LONGEST_LINE, REDACTED, ROWS, Stream, redact
@@ -187,7 +188,7 @@ def test_cut_anywhere_a_stream_says_what_the_whole_text_would(lines: list[str], 
 
 
 @example(0, 302, SHAPES["PEM"])  # its end was here when it was cut, and what followed was lost
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 40_000), st.integers(200, 30_000), st.sampled_from([*SHAPES.values(), KNOWN]))
 def test_a_line_without_end_is_cut_beside_its_secrets(before: int, size: int, secret: str) -> None:
     held._held = held.Held()

@@ -20,6 +20,7 @@ import pytest
 from cli.stage import PATIENCE, Stage, serving
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from mainspring.hooks.points import Point
 from mainspring.settings import trust
@@ -264,7 +265,7 @@ SUBSETS = st.dictionaries(
 )
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SUBSETS, st.sampled_from([None, *PLANTS]))
 def test_whatever_its_settings_files_say_nothing_runs(
     repository: Repository, said: dict[str, list[str]], beside: str | None

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tiers import long
 
 from mainspring.core.messages import ToolResult
 from mainspring.core.pairing import unpaired
@@ -128,13 +129,14 @@ def points(log: list[Wrote | Cut | Got], *, last_every: int) -> list[tuple[int, 
 
 
 @pytest.mark.covers("L-01", "L-02", "L-03", "L-04")
+@pytest.mark.parametrize("one_in", [4, long(1)])
 @pytest.mark.parametrize("name", SCENES)
-def test_every_cut_can_be_taken_up(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_cut_can_be_taken_up(name: str, one_in: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scene, disk = SCENES[name], Remembering()
     home, folder = tmp_path / "first", tmp_path / "second"
     home.mkdir()
     virtually(first_life(scene, home / f"{ID}.jsonl", disk))
-    cuts = points(disk.log, last_every=1 if ALL else 61)
+    cuts = points(disk.log, last_every=1 if ALL else 61)[::one_in]
     for writes, size in cuts:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -150,14 +152,15 @@ def test_every_cut_can_be_taken_up(name: str, tmp_path: Path, capsys: pytest.Cap
         print(f"\ncuts of '{name}': {len(cuts)}")
 
 
+@pytest.mark.parametrize("one_in", [11, long(3)])
 @pytest.mark.parametrize("name", SCENES)
-def test_a_second_crash_in_the_first_write_after_the_first(name: str, tmp_path: Path) -> None:
+def test_a_second_crash_in_the_first_write_after_the_first(name: str, one_in: int, tmp_path: Path) -> None:
     """What the first life left open is still known, though the second had only begun to write it down."""
     scene, disk = SCENES[name], Remembering()
     home, folder = tmp_path / "first", tmp_path / "second"
     home.mkdir()
     virtually(first_life(scene, home / f"{ID}.jsonl", disk))
-    for writes, size in points(disk.log, last_every=100_000)[:: 1 if ALL else 3]:
+    for writes, size in points(disk.log, last_every=100_000)[:: 1 if ALL else one_in]:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         moment = Moment(disk.log, writes, size)

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message
@@ -163,7 +164,7 @@ def test_damage(damage: Damage, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert went_on > tried * 0.8
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.binary(max_size=80) | st.sampled_from([b"{}", b'{"type":"user"}', b"null", b'{"type":1}'])))
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, rows: list[bytes]) -> None:
     file = tmp_path_factory.getbasetemp() / f"{OTHER}.jsonl"

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from mainspring.simulator.manners import manner_of, undated
 from mainspring.simulator.validate import RULES, violations
@@ -286,7 +287,7 @@ MUTATIONS = [
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.name for mutation in MUTATIONS])
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(drawn=requests(), data=st.data())
 def test_one_thing_wrong_is_seen(mutation: Mutation, drawn: Drawn, data: st.DataObject) -> None:
     body, headers = drawn

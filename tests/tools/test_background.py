@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from processes.escapes import ESCAPES
 from processes.traces import descriptors, new_nap, until, with_word, zombies
+from tiers import parametrize_few
 
 from mainspring.core.errors import ToolError
 from mainspring.testing.calling import Called
@@ -71,7 +72,7 @@ def test_an_expression_that_takes_for_ever_elsewhere(tmp_path: Path) -> None:
     assert play(tmp_path, scene) < 5
 
 
-@pytest.mark.parametrize("name", [name for name in ESCAPES if "stopped" not in name])
+@parametrize_few("name", [name for name in ESCAPES if "stopped" not in name], keep=5)
 def test_it_is_ended_with_all_that_it_started(tmp_path: Path, name: str) -> None:
     nap = new_nap()
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from processes.escapes import ESCAPES
 from processes.traces import descriptors, new_nap, until, with_word, zombies
+from tiers import parametrize_few
 
 from tools.bash_hands import Hands, bash, play
 
 
-@pytest.mark.parametrize("name", ESCAPES)
+@parametrize_few("name", ESCAPES, keep=5)
 def test_nothing_is_left_after_the_end(tmp_path: Path, name: str) -> None:
     nap = new_nap()
     answer = bash(
@@ -23,7 +24,7 @@ def test_nothing_is_left_after_the_end(tmp_path: Path, name: str) -> None:
     assert with_word(nap) == []
 
 
-@pytest.mark.parametrize("name", ESCAPES)
+@parametrize_few("name", ESCAPES, keep=5)
 def test_nothing_is_left_after_an_abort(tmp_path: Path, name: str) -> None:
     nap = new_nap()
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
@@ -142,7 +143,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 SCHEMAS = st.sampled_from([schema for schema, _, _ in TABLE.values() if "#" not in repr(schema)])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(SCHEMAS, SCHEMAS, JSON)
 def test_how_schemas_combine(one: Any, other: Any, value: Any) -> None:
     a, b = fits(one, value), fits(other, value)
@@ -156,7 +157,7 @@ def test_how_schemas_combine(one: Any, other: Any, value: Any) -> None:
     assert fits({"properties": {"p": one}, "additionalProperties": other}, {"p": value, "q": value}) == (a and b)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(JSON, JSON)
 def test_what_is_equal(one: Any, other: Any) -> None:
     import json
@@ -170,7 +171,7 @@ def test_what_is_equal(one: Any, other: Any) -> None:
     assert fits({"uniqueItems": True}, [one, other]) == (canonical(one) != canonical(other))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(JSON)
 def test_every_value_has_a_type(value: Any) -> None:
     kinds = [kind for kind in ("null", "boolean", "number", "string", "array", "object") if fits({"type": kind}, value)]

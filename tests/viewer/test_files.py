@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions.stage import CheckedWorld, consume, stored, take_up
+from tiers import examples
 
 from mainspring.context.values import Prepared
 from mainspring.core.config import Config
@@ -51,7 +52,7 @@ def spans(trace: Trace) -> list[bytes]:
 
 
 @given(st.lists(st.integers(0, 40_000), max_size=6))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_a_file_that_grows_tells_the_same_as_one_that_is_read_at_once(told: Path, cuts: list[int]) -> None:
     data = told.read_bytes()
     growing = told.parent / "growing" / told.name
@@ -146,7 +147,7 @@ def test_where_the_core_cannot_follow_spans_say_so(told: Path, tmp_path: Path) -
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=12)), min_size=1, max_size=8))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_damage_is_survived(told: Path, damage: list[tuple[float, bytes]]) -> None:
     """Bytes overwritten anywhere: spans, details, steps and text are made of what is left."""
     data = bytearray(told.read_bytes())
@@ -166,7 +167,7 @@ def test_any_damage_is_survived(told: Path, damage: list[tuple[float, bytes]]) -
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_lines_in_any_order_are_survived(told: Path, random: Random) -> None:
     rows = told.read_bytes().splitlines(keepends=True)
     random.shuffle(rows)

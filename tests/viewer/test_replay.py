@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sessions.stage import CheckedWorld
+from tiers import examples
 
 from mainspring.context.values import Prepared
 from mainspring.core.updates import RequestStarted, Result, Update
@@ -61,7 +62,7 @@ def random_session(file: Path, seed: int) -> tuple[list[Update] | None, Session]
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_what_is_decided_again_is_what_was_decided(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     """Every kind of trouble, consumers that are slow, gone or interrupt: no step differs, and at each end of a run the
     whole state is that of the checkpoint. Spans and updates agree about requests and results."""

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tiers import examples
 from wire.servers import Handler, Peer, Served, answering, clear, descriptors, run, serving, until
 
 from mainspring.core.errors import ToolError
@@ -426,7 +427,7 @@ def test_a_cancelled_fetch_closes_its_socket(paper: Paper) -> None:
     run(main())
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])  # each is a server
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])  # each is a server
 @given(st.binary(max_size=3_000), st.lists(st.integers(1, 400), max_size=20), st.booleans())
 def test_however_it_is_cut_it_is_the_same(body: bytes, cuts: list[int], squeeze: bool) -> None:
     answer = packed(body) if squeeze else page(body)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from functools import cache, partial
 
 import pytest
 from faults.stage import ARGUMENTS, HURRIED, LOOK, SILENT, SUMMARY, USAGE, Hands, Played, Stage, played, together
 from faults.test_recovery import BROKEN_OFF, CASES, CONFIGS, HALF, ROWS, Case, Row, in_any_order
+from tiers import chosen, parametrize_few
 
 from mainspring.core.config import Config
 from mainspring.engine.session import Session
@@ -97,15 +99,23 @@ KINDS: dict[str, Kind] = {"chat": OpenAIChat, "responses": OpenAIResponses}
 PLAYS = [(kind, case) for kind, each in KINDS.items() for case in CASES if case.name not in WITHOUT[each]]
 
 
-@cache
-def all_played(kind: str) -> dict[Case, Played]:
+@pytest.fixture(scope="module")
+def all_played(request: pytest.FixtureRequest) -> Callable[[str], dict[Case, Played]]:
     """One protocol at a time, when its first case is looked at."""
-    return asyncio.run(play_all(KINDS[kind], [case for of, case in PLAYS if of == kind]))
+    plays = chosen(request, "kind", "case")
+
+    @cache
+    def of_kind(kind: str) -> dict[Case, Played]:
+        return asyncio.run(play_all(KINDS[kind], [case for of, case in plays if of == kind]))
+
+    return of_kind
 
 
 @pytest.mark.covers("E-05", "E-07", "E-10", "E-12", "F-20", "G-01", "G-03", "G-10", "G-17", "G-25")
-@pytest.mark.parametrize(("kind", "case"), PLAYS, ids=str)
-def test_a_fault_and_what_is_seen_of_it(kind: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+@parametrize_few("kind,case", PLAYS, keep=len(PLAYS) // 5, ids=str)
+def test_a_fault_and_what_is_seen_of_it(
+    kind: str, case: Case, all_played: Callable[[str], dict[Case, Played]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     if row := OTHERWISE[KINDS[kind]].get(case.name):
         monkeypatch.setitem(ROWS, case.name, row)
     seen, requests, wrong = all_played(kind)[case]

@@ -16,6 +16,7 @@ from zlib import crc32
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
@@ -75,7 +76,7 @@ def test_what_the_server_reads() -> None:
     run(main())
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     st.lists(st.sampled_from([0, 1, 999, 70_000, 300_000]), max_size=4),
     st.integers(0, 2_000),

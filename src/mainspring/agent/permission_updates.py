@@ -51,11 +51,9 @@ class PermissionUpdates:
         auto_disabled: str = "",
         keeper: Keeper | None = None,
         tell: Callable[[str], object] = log,
-        spell: Spell = by_name,
     ) -> None:
         """Without a keeper nothing outlasts the session. `tell` is for what the person should know, in whose front end
         options are written as `spell` does."""
-        self._spell = spell
         self._session, self._gate, self._place, self._may_bypass = session, gate, place, may_bypass
         self._auto_disabled, self._keeper, self._tell = auto_disabled, keeper, tell
 
@@ -171,7 +169,6 @@ def permission_updates(parts: Parts, place: Place, session: Session, *, may_bypa
         auto_disabled=parts.settings.permissions.auto_disabled,
         keeper=keeper,
         tell=options.tell,
-        spell=options.spell,
     )
 
 
