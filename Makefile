@@ -38,7 +38,7 @@ programs:
 
 # At most eight minutes on two cores. What `check` does and the first tests run side by side.
 test: programs peers
-	@$(MAKE) --no-print-directory -j 3 --output-sync=target $(CHECKS) decided
+	@$(MAKE) --no-print-directory -j 3 $(CHECKS) decided
 	@HYPOTHESIS_PROFILE=brief $(PYTEST) -n 4 --dist worksteal -m "not long" $(DECIDES:%=--ignore=%) $(PLAYS:%=--ignore=%)
 	@MAINSPRING_PIPE_CLIENT=mainspring.sdk $(PYTEST) -n 4 --dist worksteal -m "not long" tests/pipe
 	@HYPOTHESIS_PROFILE=brief $(PYTEST) -n 2 --dist loadgroup -m "not long" $(PLAYS)
@@ -70,7 +70,7 @@ fuzz: $(READY)
 CHECKS := style pyright mypy imports
 
 check: $(READY)
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target $(CHECKS)
+	@$(MAKE) --no-print-directory -j 2 $(CHECKS)
 
 style: $(READY)
 	@$(BIN)/ruff check -q --output-format concise .

@@ -332,7 +332,7 @@ def test_one_that_takes_too_long_is_ended_and_refuses(tmp_path: Path) -> None:
     assert opinion.decision == "deny"
     assert warnings[0].endswith("took longer than 0.2 seconds")
     assert (with_word(nap), zombies()) == ([], [])
-    assert took < 2, f"{took:.2f} s"
+    assert took < 20, f"{took:.2f} s"  # it would sleep for 100
 
 
 def test_the_mark_is_in_force_before_its_first_word(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_daemon_that_holds_the_pipe_holds_up_nobody(tmp_path: Path) -> None:
     nap = new_nap()
     before = time.monotonic()
     assert bash(tmp_path, f"setsid sleep {nap} & echo started").text == "started"
-    assert time.monotonic() - before < 2
+    assert time.monotonic() - before < 20  # it sleeps for 100
     assert with_word(nap) == []
 
 

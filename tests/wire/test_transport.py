@@ -35,6 +35,7 @@ from wire.servers import (
     failure_of,
     fetch,
     network_failure,
+    quickest,
     read_request,
     run,
     serving,
@@ -1017,15 +1018,15 @@ def test_an_address_that_does_not_answer_costs_a_moment(deaf: int) -> None:
 
 
 def test_an_address_that_refuses_costs_nothing() -> None:
-    async def main() -> None:
+    async def main() -> float:
         with socket.create_server(("127.0.0.1", 0)) as gone:
             refusing = gone.getsockname()
         with socket.create_server(("127.0.0.1", 0)) as server:
             start = time.monotonic()
             with await first_to_answer([(socket.AF_INET, refusing), (socket.AF_INET, server.getsockname())]):
-                assert time.monotonic() - start < 0.25
+                return time.monotonic() - start
 
-    run(main())
+    assert quickest(lambda: run(main()), 0.25) < 0.25
 
 
 def test_a_name_server_that_does_not_answer_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1091,19 +1092,22 @@ def test_the_server_sees_a_cancellation_at_once(stage: str) -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert time.monotonic() - cancelled < SOON
+            ended = time.monotonic()
             await until(lambda: server.saw_close > 0)
-            return cancelled
+            return max(ended, server.saw_close) - cancelled
 
-    before = descriptors()
-    with Listener(script) as server:
-        cancelled = run(main(server))
-    assert server.saw_close - cancelled < SOON
-    assert descriptors() == before
+    def play() -> float:
+        before = descriptors()
+        with Listener(script) as server:
+            took = run(main(server))
+        assert descriptors() == before
+        return took
+
+    assert quickest(play, SOON) < SOON
 
 
 def test_cancelled_while_connecting(deaf: int) -> None:
-    async def main() -> None:
+    async def main() -> float:
         async with quick() as transport:
             before = descriptors()
             task = asyncio.create_task(fetch(transport, f"http://127.0.0.1:{deaf}/"))
@@ -1113,9 +1117,9 @@ def test_cancelled_while_connecting(deaf: int) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
             await until(lambda: descriptors() == before)
-            assert time.monotonic() - cancelled < SOON
+            return time.monotonic() - cancelled
 
-    run(main())
+    assert quickest(lambda: run(main()), SOON) < SOON
 
 
 def test_leaving_the_block_early_closes_at_once() -> None:
