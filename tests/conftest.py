@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from programs import PACKAGES, missing_programs, need
 from tiers import USUAL
 
@@ -18,7 +18,11 @@ LONG = Path(__file__).parent / "long"
 
 # `make test` must say the same twice in a row, so it draws the same examples; `explore` draws new ones, and more.
 # `make test` draws few of them, but for the tests of what decides (core, permissions); `make ci-long` the usual number.
-settings.register_profile("steady", derandomize=True, database=None, deadline=None, max_examples=USUAL)
+# Health checks: one looks at the clock, and of few examples one more is filtered out easily.
+UNCHECKED = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+settings.register_profile(
+    "steady", derandomize=True, database=None, deadline=None, max_examples=USUAL, suppress_health_check=UNCHECKED
+)
 settings.register_profile("brief", settings.get_profile("steady"), max_examples=30)
 settings.register_profile("explore", deadline=None, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))

@@ -75,8 +75,11 @@ def test_a_cut_tears_no_character_and_falls_between_lines() -> None:
     assert after.partition("]\n\n")[2].splitlines() == [f"{number:06d}" for number in range(9_715, 10_000)]
 
 
-def test_what_is_left_out_is_in_a_private_file(tmp_path: Path) -> None:
-    old = os.umask(0o777)
+@pytest.mark.parametrize("umask", [0, 0o777])
+def test_what_is_left_out_is_in_a_private_file(tmp_path: Path, umask: int) -> None:
+    if umask:  # nobody but root could enter a folder that is made under it
+        (tmp_path / "spill").mkdir(mode=0o700)
+    old = os.umask(umask)
     try:
         output = fed([b"a" * 100, b"b" * 100], Sizes(10, 10, str(tmp_path / "spill"), 1_000))
     finally:

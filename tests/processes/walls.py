@@ -23,6 +23,7 @@ from mainspring.processes.sandbox import Kind, Rooms, Sandbox, Way
 from mainspring.processes.sandbox_probe import probe
 
 NOBODY = 65534
+CHECKOUT = Path(__file__).parents[2]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 
@@ -30,8 +31,11 @@ ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 @contextmanager
 def seen_folder() -> Iterator[Path]:
     """One that the sandbox does not hide, as it does all temporary ones: what is tried there must be stopped."""
-    homes = [folder for folder in ("/srv", "/opt", str(Path.home())) if os.access(folder, os.W_OK)]
-    base = next(folder for folder in homes if not any(within(folder, hidden) for hidden in TEMPORARY))
+    homes = [folder for folder in ("/srv", "/opt", str(Path.home()), str(CHECKOUT)) if os.access(folder, os.W_OK)]
+    seen = [folder for folder in homes if not any(within(folder, hidden) for hidden in TEMPORARY)]
+    if not seen:
+        pytest.skip("needs a folder that can be written and is no temporary one")
+    (base, *_) = seen
     folder = Path(tempfile.mkdtemp(prefix="mainspring-test-", dir=base))
     folder.chmod(0o755)
     try:
