@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ def test_nor_do_random_ones(tmp_path: Path, tracked: bool) -> None:
     assert len(allowed) > RANDOM / 20
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+@pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("tracked", [False, True])
 def test_nor_in_a_sandbox(tmp_path: Path, tracked: bool) -> None:
     walled = Walled(Field(tmp_path.resolve(), tracked=tracked))

@@ -180,7 +180,7 @@ class Walled:
         return leaked, allowed
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+@pytest.mark.needs("bwrap")
 def test_what_is_allowed_in_a_sandbox_prints_no_denied_byte(tmp_path: Path) -> None:
     walled = Walled(Field(tmp_path.resolve(), tracked=False))
     lines = [line for lines in families(1).values() for line in lines[::11]]
@@ -189,7 +189,7 @@ def test_what_is_allowed_in_a_sandbox_prints_no_denied_byte(tmp_path: Path) -> N
     assert allowed > len(lines) / 4
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
+@pytest.mark.needs("bwrap")
 def test_a_sandbox_makes_free_what_it_enforces(tmp_path: Path) -> None:
     async def decided(line: str) -> str:
         return await walled.decide(line)
