@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from mainspring.agent.json_values import listed, table
-from mainspring.agent.options import MODES, OTHER_MODES, Spell, by_name, log
+from mainspring.agent.options import MODES, OTHER_MODES, log
 from mainspring.agent.rights import AUTO, BYPASS, expanded
 from mainspring.agent.settings import asked_by
 from mainspring.core.errors import UsageError
@@ -52,8 +52,7 @@ class PermissionUpdates:
         keeper: Keeper | None = None,
         tell: Callable[[str], object] = log,
     ) -> None:
-        """Without a keeper nothing outlasts the session. `tell` is for what the person should know, in whose front end
-        options are written as `spell` does."""
+        """Without a keeper nothing outlasts the session. `tell` is for what the person should know."""
         self._session, self._gate, self._place, self._may_bypass = session, gate, place, may_bypass
         self._auto_disabled, self._keeper, self._tell = auto_disabled, keeper, tell
 
