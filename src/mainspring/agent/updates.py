@@ -144,6 +144,7 @@ class UpdateStream:
         self._queue: deque[AnyUpdate] = deque()
         self._run: Run | None = None
         self._run_over: asyncio.Future[None] | None = None
+        self._finishing: asyncio.Task[None] | None = None  # the run whose result was taken
         self._reader: asyncio.Future[None] | None = None  # waits for something to be queued
         self._behind: list[asyncio.Future[None]] = []  # who waits for the reader
         self._waits = False  # the reader has taken everything, and waits
@@ -172,7 +173,7 @@ class UpdateStream:
                 self._reading = False
         if type(update) in self._observed:
             if isinstance(update, Result):
-                await self._finish_run()
+                await self._finish_run(update)
             self._observe(update)
         return update
 
@@ -202,10 +203,20 @@ class UpdateStream:
             finally:
                 self._waits = False
 
-    async def _finish_run(self) -> None:
-        """Who has the result finds the session in order: its history is complete, and another run can begin."""
-        if (run := self._run) is None:
-            return
+    async def _finish_run(self, result: Result) -> None:
+        """Who has the result finds the session in order: its history is complete, and another run can begin. A reader
+        that is cancelled meanwhile gets the result with its next read."""
+        if self._run is not None and self._finishing is None:
+            self._finishing = asyncio.get_running_loop().create_task(self._finished(self._run))
+        if self._finishing is not None:
+            try:
+                await asyncio.shield(self._finishing)
+            except asyncio.CancelledError:
+                self._queue.appendleft(result)
+                raise
+            self._finishing = None
+
+    async def _finished(self, run: Run) -> None:
         broken: Exception | None = None
         try:
             await run.finish()
@@ -245,10 +256,12 @@ class UpdateStream:
 
     async def caught_up(self) -> None:
         """Return when the reader has taken every update and has come back for more."""
-        while not self._closed and (not self._waits or self.unread):
+        came_back = self._waits
+        while not self._closed and (not came_back or self.unread):
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._behind.append(waiting)
             await waiting
+            came_back = True  # though its read may have been cancelled since
 
     def close(self) -> None:
         """Nothing more comes: the reader gets what is queued, then the end."""
