@@ -227,6 +227,7 @@ HOMES = {
 
 
 @pytest.mark.parametrize("home", HOMES)
+@pytest.mark.needs("bwrap")
 def test_a_home_that_cannot_be_written_does_not_turn_the_sandbox_off(serve: Serve, home: str) -> None:
     stage = escaping(serve)
     done = in_world(stage, HOMES[home].replace("{home}", str(stage.home)))
@@ -241,6 +242,7 @@ def test_a_home_that_cannot_be_written_does_not_turn_the_sandbox_off(serve: Serv
         assert b"the sandbox uses '" in done.stderr
 
 
+@pytest.mark.needs("bwrap")
 def test_where_nothing_can_be_written_no_command_runs(serve: Serve) -> None:
     stage = escaping(serve)
     closed = " && ".join(f"mount -t tmpfs -o ro none {folder}" for folder in ("/tmp", "/var/tmp", "/dev/shm"))
@@ -252,6 +254,7 @@ def test_where_nothing_can_be_written_no_command_runs(serve: Serve) -> None:
     assert not Path("/var/mainspring-was-here").exists()
 
 
+@pytest.mark.needs("bwrap")
 def test_on_a_full_disk_no_protected_place_can_be_made(serve: Serve) -> None:
     """What is missing is held by a folder in its place. Where that cannot be made, a command could make room for it."""
     script = "import os; os.remove('filler'); os.mkdir('.cla' + 'ude'); print('made')"
@@ -265,6 +268,7 @@ def test_on_a_full_disk_no_protected_place_can_be_made(serve: Serve) -> None:
 # --- the user's own programs ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("bwrap")
 def test_a_hook_finds_the_real_temporary_folder(serve: Serve) -> None:
     """A log that it writes there stays; what the model's commands write there does not."""
     stage = serve(Say.of(bash("touch /tmp/$(cat name)-model; echo $?")), Say.of("Done."))

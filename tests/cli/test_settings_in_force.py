@@ -327,6 +327,7 @@ def left(stage: Stage) -> dict[str, str]:
 
 @pytest.mark.setting("sandbox.filesystem.denyWrite")
 @pytest.mark.parametrize("who", ["user", "project"])
+@pytest.mark.needs("bwrap")
 def test_what_must_not_be_written_is_not(serve: Serve, who: str) -> None:
     """By a tool, by a command that names it and by one that does not; a file, a folder and what is missing yet."""
     stage = serve(
@@ -371,6 +372,7 @@ def test_what_must_not_be_read_is_not(serve: Serve, who: str) -> None:
 
 
 @pytest.mark.setting("sandbox.filesystem.allowWrite")
+@pytest.mark.needs("bwrap")
 def test_more_can_be_written_in_the_sandbox(serve: Serve) -> None:
     stage = serve(Say.of(bash(f"{sys.executable} do.py")), Say.of("Done."))
     (stage.folder / "do.py").write_text(
@@ -391,6 +393,7 @@ def test_more_can_be_written_in_the_sandbox(serve: Serve) -> None:
     assert {"cache/a", "cache/kept/b", "cache/new/c", "other"} & found == {"cache/a"}
 
 
+@pytest.mark.needs("bwrap")
 def test_a_project_cannot_open_folders(serve: Serve) -> None:
     stage = serve(Say.of(bash("touch ../cache/a")), Say.of("Done."))
     (stage.folder.parent / "cache").mkdir()
@@ -421,6 +424,7 @@ def test_without_bubblewrap_landlock_keeps_files_or_nothing_begins(serve: Serve,
 
 
 @pytest.mark.setting("sandbox.allowUnsandboxedCommands")
+@pytest.mark.needs("bwrap")
 def test_no_command_leaves_the_sandbox_if_the_settings_say_so(serve: Serve) -> None:
     leave = tool_use("Bash", command="touch ../there", dangerouslyDisableSandbox=True)
     stage = serve(Say.of(leave), Say.of("Done."))

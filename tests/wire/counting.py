@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 from tempfile import mkdtemp
+
+from programs import need
 
 from wire.quick_server import QuickServer
 
@@ -19,8 +20,7 @@ SCRIPT = Path(__file__).parent / "turns.py"
 
 async def counted(names: list[str], sizes: tuple[int, ...], folder: Path) -> dict[str, list[int]]:
     """By the name of each play: instructions of a turn behind a history of each size."""
-    valgrind = shutil.which("valgrind")
-    assert valgrind is not None, "'valgrind' is not installed: 'apt-get install valgrind'"
+    valgrind = need("valgrind")
     folder = Path(mkdtemp(dir=folder))
     out = folder / "counts"
     async with QuickServer() as server:
