@@ -50,6 +50,7 @@ def build(trusted: Trust, hashed: str | None) -> ssl.SSLContext:
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the certificate and the host's name
     else:
         made = ssl.create_default_context()
+    made.minimum_version = max(made.minimum_version, ssl.TLSVersion.TLSv1_2)  # Debian's Python leaves it to the system
     for setting, file in (*trusted.files, *trusted.extra):
         try:
             made.load_verify_locations(cafile=file)
