@@ -153,8 +153,9 @@ def test_a_conversation_that_is_cleared_leaves_nothing_behind(serve: Serve) -> N
             pipe.idle()
             pipe.turn("/clear")
             pipe.idle()
-        open_files = [target(one) for one in Path(f"/proc/{pipe.process.pid}/fd").iterdir()]
-        assert len([one for one in open_files if one.endswith(".jsonl")]) <= 1
+        if os.geteuid() == 0:  # nobody else sees what a process has open that hides its secrets
+            open_files = [target(one) for one in Path(f"/proc/{pipe.process.pid}/fd").iterdir()]
+            assert len([one for one in open_files if one.endswith(".jsonl")]) <= 1
         with stage.pipe(f"--resume={before}") as other:
             other.initialize()
             assert other.turn("go on")["result"] == "More."
