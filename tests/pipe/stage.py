@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
@@ -50,6 +51,17 @@ def started() -> str:
     """What the client starts: ours, begun by a fork. By hand, the real one is started."""
     is_other = "MAINSPRING_PIPE_PROGRAM" in os.environ or "MAINSPRING_PIPE_CLIENT" in os.environ
     return PROGRAM if is_other else program()
+
+
+def heard_by(lines: list[str]) -> Callable[[str], None]:
+    """What is on standard error; where bubblewrap is missing, all but the note that says so."""
+    unheard = "commands run without a sandbox" if shutil.which("bwrap") is None else None
+
+    def hear(line: str) -> None:
+        if unheard is None or unheard not in line:
+            lines.append(line)
+
+    return hear
 
 
 class Told:
@@ -138,7 +150,7 @@ class Stage:
 
         async def main() -> None:
             try:
-                async for message in query(prompt=prompt, options=self.options(stderr=told.stderr.append, **chosen)):
+                async for message in query(prompt=prompt, options=self.options(stderr=heard_by(told.stderr), **chosen)):
                     told.messages.append(message)
             except Exception as error:  # noqa: BLE001  # what it is, the test says
                 told.error = error
@@ -151,7 +163,7 @@ class Stage:
         stderr: list[str] = []
 
         async def connected() -> None:
-            async with ClaudeSDKClient(self.options(stderr=stderr.append, **chosen)) as client:
+            async with ClaudeSDKClient(self.options(stderr=heard_by(stderr), **chosen)) as client:
                 await main(client)
 
         drive(connected)
