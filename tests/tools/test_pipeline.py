@@ -371,7 +371,7 @@ def test_where_nobody_is_there_the_answer_is_no_and_says_how_to_allow_it(tmp_pat
     done = scene.bash("touch made")
     assert done.denied
     assert "nobody can be asked here" in done.answer.text
-    assert "--allowedTools" in done.answer.text
+    assert "permissions.allow" in done.answer.text
     assert scene.names == ["ask", "deny"]
     assert not scene.made()
 
