@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tiers import parametrize_few
 
 from mainspring.agent.rewinding import Limits
 from mainspring.core.errors import UsageError
@@ -106,7 +107,7 @@ def test_the_model_must_read_it_again(tmp_path: Path) -> None:
     play(tmp_path, main)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@parametrize_few("seed", range(12), keep=4)
 def test_any_way_back(tmp_path: Path, seed: int) -> None:
     """Prompts, tools, other people and ways back to any prompt, in any order and over several processes. A file that
     was touched since a prompt, by a tool or on a way back, is what it was before the first touch."""
