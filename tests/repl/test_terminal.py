@@ -274,7 +274,8 @@ def test_another_size_is_drawn_anew(serve: Serve, sit_at: SitAt) -> None:
     person.say("go on")
     person.see("[1 turn,")
     assert max(len(line) for line in person.screen) <= 40
-    assert sum(line.startswith("❯") for line in person.screen) == 2, "what was said, and the input"
+    said_and_input = "what was said, and the input"
+    person.until(lambda: sum(line.startswith("❯") for line in person.screen) == 2, said_and_input)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
