@@ -41,7 +41,6 @@ class Renderer:
         self._session, self._notices, self._states = session, notices, states
         self._held: list[Object] = []
         self._in_run = False
-        self.forward = False  # also what subagents say and think
         self.frames = self._new_frames()
 
     def _new_frames(self) -> Frames:
