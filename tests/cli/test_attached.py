@@ -15,7 +15,6 @@ from cli.stage import Serve, Stage
 from cli.test_openai_runs import at
 from cli.words.sitting import Sitting, here, sat
 from mainspring.agent.said import lines_of_attached
-from mainspring.engine.prompts import Blocked
 from mainspring.simulator.replies import Say
 
 
@@ -81,27 +80,23 @@ def test_an_image_that_is_named_is_sent_over_each_protocol(serve: Serve, protoco
 
 
 def test_who_looks_is_told_of_each_name(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = serve()
+    stage = serve(Say.of("I see."), Say.of("Nothing."))
     put(stage.folder)
     (stage.folder / "odd\x1b[2J.md").write_text("x")
     (stage.folder.parent / "secret.png").write_bytes(PNG)
     here(stage, monkeypatch)
 
     async def play(sitting: Sitting) -> None:
-        world = sitting.talk.world
         names = '@notes.md @picture.png @paper.pdf @../secret.png @"odd\x1b[2J.md" @nobody'
-        heard = await world.heard(f"look at {names}")
-        assert not isinstance(heard, Blocked)
-        assert lines_of_attached(heard.attached) == [
+        [expanded] = await sitting.expanded(f"look at {names}")
+        assert lines_of_attached(expanded.attached) == [
             "+ notes.md, 2 lines",
             "+ picture.png, PNG image, 2 x 1",
             "+ paper.pdf, PDF, 1 page",
             "not attached: ../secret.png (reading it needs your consent)",
             "+ odd[2J.md, 1 line",
         ]
-        nothing = await world.heard("no names")
-        assert not isinstance(nothing, Blocked)
-        assert lines_of_attached(nothing.attached) == []
+        assert await sitting.expanded("no names") == []
 
     sat(play)
 

@@ -44,15 +44,15 @@ from mainspring.agent.sessions import Opened
 from mainspring.context.attachments import new_nonce
 from mainspring.context.prompt import with_nonce
 from mainspring.core.config import Config
-from mainspring.core.errors import ToolError, UsageError
-from mainspring.core.messages import Assistant, User, user
+from mainspring.core.errors import UsageError
+from mainspring.core.messages import Assistant, User
 from mainspring.core.models import Model, same_model
 from mainspring.core.money import Usage
 from mainspring.core.value import Bundle
 from mainspring.core.view import view
 from mainspring.engine.equipped import Answerer, Equipped
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.prompts import Blocked, Heard, Prompts
+from mainspring.engine.prompts import Prompts
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
@@ -139,13 +139,6 @@ class World(Bundle):
     async def settle(self) -> None:
         """Before a turn is announced: tools of servers that have come meanwhile."""
         await self.servers.settle()
-
-    async def heard(self, said: str) -> Heard | Blocked:
-        """What somebody says, with what goes along."""
-        try:
-            return await self.prompts.said(user(said))
-        except ToolError as error:  # a server did not bring the prompt that was named
-            return Blocked(str(error))
 
     def run(self, said: str, heard: tuple[User, ...], *, deltas: bool = True) -> Run:
         """What was said may be a wish to the loop itself."""

@@ -10,7 +10,7 @@ import pytest
 
 from cli.stage import Stage
 from mainspring.agent.host import ApprovalRequest, NoHost, Reach
-from mainspring.agent.updates import Notice, PromptBlocked, PromptReturned, RunBroken
+from mainspring.agent.updates import Notice, PromptBlocked, PromptExpanded, PromptReturned, RunBroken
 from mainspring.cli.flags import parse
 from mainspring.cli.output import Style
 from mainspring.cli.slash_words import understood
@@ -61,11 +61,19 @@ class Sitting:
 
     async def asked(self, prompt: str) -> None:
         """A run to its end."""
+        await self.expanded(prompt)
+
+    async def expanded(self, prompt: str) -> list[PromptExpanded]:
+        """The same, and what its mentions brought."""
+        found: list[PromptExpanded] = []
         await self.talk.session.submit(prompt)
         async for update in self.talk.session.updates():
             assert not isinstance(update, PromptBlocked | PromptReturned | RunBroken), update
+            if isinstance(update, PromptExpanded):
+                found.append(update)
             if isinstance(update, Result):
-                return
+                break
+        return found
 
     async def summed_up(self) -> None:
         await self.asked("/compact")
