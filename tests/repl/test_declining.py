@@ -48,3 +48,30 @@ def test_a_no_to_a_call_of_an_agent(serve: Serve, sit_at: SitAt) -> None:
     asked = [request for request in stage.requests if "look below" not in json.dumps(request.body["messages"][0])]
     assert (len(asked), len(stage.requests)) == (2, 3)
     assert "The user declined this call" in results(asked[-1])["toolu_4"]
+
+
+def test_a_no_lets_running_calls_finish(serve: Serve, sit_at: SitAt) -> None:
+    """The command was under way when the question was put: its output is there, and it was not ended."""
+
+    def choose(received: Received) -> Reply:
+        if received.talk.results():
+            return Say.of("I heard both.")
+        reading = tool_use("Bash", "toolu_1", command="until test -e flag; do sleep 0.1; done; cat flag")
+        return Say.of(reading, tool_use("Read", "toolu_2", file_path="../outside.txt"))
+
+    stage = serve(choose=choose)
+    outside(stage)
+    without_notes(stage)
+    person = sit_at(stage, rows=40, columns=120)
+    person.say("go")
+    person.see("outside.txt", "1. Yes")
+    person.answer(ESCAPE, "1. Yes")
+    (stage.folder / "flag.new").write_text("said after the no")
+    (stage.folder / "flag.new").rename(stage.folder / "flag")
+    person.see("said after the no")
+    person.say("and?")
+    person.see("I heard both.")
+    found = results(stage.requests[-1])
+    assert "said after the no" in found["toolu_1"]
+    assert "not for everybody" not in found["toolu_2"]
+    assert len(stage.requests) == 2
