@@ -215,7 +215,6 @@ MAPPED: dict[str, tuple[Any, dict[str, Any]]] = {
     "fork_session": (True, {"fork_session": True}),
     "resume_session_at": (ID, {"resume_session_at": ID}),
     "resume_drops_turn": (ID, {"resume_drops_turn": ID}),
-    "session_store": (object(), {"session_mirror": True}),
     "cwd": (Path("/tmp"), {"cwd": "/tmp"}),
     "settings": ('{"model": "x"}', {"settings": {"model": "x"}}),
     "setting_sources": (["user"], {"setting_sources": ("user",)}),
@@ -232,7 +231,7 @@ ELSEWHERE = {
     "hooks",  # below
     "env", "enable_file_checkpointing", "client_app",  # in the environment: below
     "provider",  # is handed over as it is
-    "session_store_flush", "load_timeout_ms",  # of the store
+    "session_store", "session_store_flush", "load_timeout_ms",  # the connected session mirrors its file
     "verbatim_prompts",  # of each prompt
     "stderr",  # is what the session tells
     "plugins",  # refused

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-from claude_agent_sdk import AssistantMessage, ClaudeSDKClient, create_sdk_mcp_server, tool
+from claude_agent_sdk import AssistantMessage, ClaudeSDKClient, UserMessage, create_sdk_mcp_server, tool
 from mcp.types import ToolAnnotations
 
 from mainspring.simulator.received import Received
@@ -310,13 +310,14 @@ def test_a_call_of_a_server_that_never_connects(serve: Serve) -> None:
 
 
 def test_an_interrupt_ends_the_wait(serve: Serve) -> None:
-    stage = serve(Say.of(call("mcp__late__echo", text="x")), Say.of("Again."))
+    first = call("TaskList", "toolu_first")  # its result tells that the calls have begun
+    stage = serve(Say.of(first, call("mcp__late__echo", text="x")), Say.of("Again."))
     told: list[Told] = []
 
     async def main(client: ClaudeSDKClient) -> None:
         await client.query("go")
         async for message in client.receive_messages():
-            if isinstance(message, AssistantMessage):
+            if isinstance(message, UserMessage):
                 break
         await client.interrupt()
         told.append(await response(client))

@@ -59,8 +59,8 @@ def said(*names: str) -> list[Line]:
     return [{"type": "user", "uuid": name} for name in names]
 
 
-def frame(file: str, *names: str) -> Line:
-    return {"type": "transcript_mirror", "filePath": file, "entries": said(*names)}
+def lines(*names: str) -> bytes:
+    return b"".join(json.dumps(one).encode() + b"\n" for one in said(*names))
 
 
 def mirror(store: Any, shown: list[Line], **chosen: Any) -> Mirror:
@@ -90,15 +90,15 @@ def test_who_is_cancelled_while_lines_are_stored_loses_none(flush: str) -> None:
         open, shown = asyncio.Event(), list[Line]()
         store = Store(open.wait)
         kept = mirror(store, shown, session_store_flush=flush)
-        kept.take(frame(FILE, "1", "2"))
-        kept.take(frame(AGENT, "a"))
+        kept.add(FILE, lines("1", "2"))
+        kept.add(AGENT, lines("a"))
         for _ in range(3):
             waiting = asyncio.ensure_future(kept.flush())
             while not store.calls:  # noqa: ASYNC110  # nobody tells us
                 await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.wait({waiting})
-        kept.take(frame(FILE, "3"))
+        kept.add(FILE, lines("3"))
         open.set()
         await kept.close()
         assert store.get_entries(key()) == said("1", "2", "3")
@@ -115,7 +115,7 @@ def test_many_frames_at_a_store_that_hangs_are_one_task_more() -> None:
         store = Store(open.wait)
         kept = mirror(store, [], session_store_flush="eager")
         for number in range(1_000):
-            kept.take(frame(FILE, str(number)))
+            kept.add(FILE, lines(str(number)))
             await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) <= 4  # this one, one that waits for the store, its call, the one behind it
         open.set()
@@ -184,13 +184,13 @@ def test_a_store_that_fails_once_has_each_line_once_and_in_order() -> None:
         shown: list[Line] = []
 
         async def once() -> None:
-            kept.take(frame(FILE, f"{store.calls + 1}"))
+            kept.add(FILE, lines(f"{store.calls + 1}"))
             if store.calls == 1:
                 raise OSError("not now")
 
         store = Store(once)
         kept = mirror(store, shown, session_store_flush="eager")
-        kept.take(frame(FILE, "1"))
+        kept.add(FILE, lines("1"))
         for _ in range(3):
             await kept.flush()
         names = [line.get("uuid") for line in store.get_entries(key())]
@@ -220,7 +220,7 @@ def test_a_store_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
         store = Store(stubborn)
         kept = mirror(store, shown)
-        kept.take(frame(FILE, "1"))
+        kept.add(FILE, lines("1"))
         async with asyncio.timeout(20):
             await kept.close()
         assert store.calls == 1

@@ -17,11 +17,12 @@ from mainspring.cli.stdout import Pipe
 from mainspring.cli.terminal_output import safe_bytes
 from mainspring.core.errors import UsageError
 from mainspring.driven.asides import never_begun
-from mainspring.driven.door import Door, Host, compatible
+from mainspring.driven.door import Door, Process
 from mainspring.driven.incoming import Incoming, incoming
 from mainspring.driven.lines import line as line_of
 from mainspring.driven.outgoing import Outgoing
 from mainspring.engine.plain import new_id
+from mainspring.settings.home import with_compatible_home
 
 
 def serve(arguments: Arguments) -> int:
@@ -39,7 +40,7 @@ def made_or_told(arguments: Arguments) -> Door:
     """What is wrong with the surroundings (no key, a folder that is not there) the program hears as a result, too: its
     client would else know of an exit code, and no reason."""
     try:
-        return Door(arguments.session, Host(prepared, heard, Outgoing(Pipe().write), begun, left=gc.collect))
+        return Door(arguments.session, Process(prepared, heard, Outgoing(Pipe().write), begun, left=gc.collect))
     except (StartError, UsageError) as error:
         session_id = arguments.values.get("session_id") or arguments.values.get("resume") or new_id()
         os.write(1, safe_bytes(1, line_of(never_begun(clean(str(error)), session_id))))
@@ -52,7 +53,7 @@ async def served(door: Door, signals: Signals) -> int:
 
 
 def prepared(options: SessionOptions) -> Parts:
-    return prepare(options, compatible(dict(os.environ)))
+    return prepare(options, with_compatible_home(os.environ))
 
 
 async def heard() -> AsyncGenerator[Incoming, None]:

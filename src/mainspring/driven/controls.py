@@ -84,8 +84,7 @@ async def get_context_usage(door: Door, request: Request) -> Answer:  # noqa: AR
 async def stop_task(door: Door, request: Request) -> Answer:
     """One that is over, or that nobody knows, needs no stopping (as Claude Code has it)."""
     await door.session.stop_task(str(request.fields.get("task_id", "")))
-    if not door.stays:  # else whoever asks may be the one who reads
-        await door.session.updates().caught_up()
+    await door.session.updates().caught_up()
     return {}
 
 

@@ -3,7 +3,7 @@
 Each prompt is a run of its own, in the order in which they came (stream-json 7, rule 5; the wire calls a run a turn).
 Requests are answered at any time. That nothing more will come is no stop signal: what was received is done first.
 
-How the two sides reach each other is not known here: `cli/pipe.py` has lines of JSON, `sdk/` hands objects over.
+How the two sides reach each other is not known here: `cli/pipe.py` has lines of JSON.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from mainspring.driven.incoming import BadLineError, Incoming, Reply, Request
 from mainspring.driven.mirror import Mirror
 from mainspring.driven.outgoing import Out
 from mainspring.driven.questions import Questions
-from mainspring.driven.render import Renderer
+from mainspring.driven.render import Renderer, states_in
 from mainspring.engine.endings import end_all, regardless
 from mainspring.engine.plain import new_id
-from mainspring.settings.home import compatible_home
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -42,38 +41,30 @@ if TYPE_CHECKING:
 
 
 EVERY = 0.1  # seconds: how often the session's lines are repeated, if somebody wants them
-OWN_HOME = "MAINSPRING_HOME"
 
 
 def nothing() -> None:
     pass
 
 
-class Host(Bundle):
+class Process(Bundle):
     """What the process around a session does for it."""
 
     prepare: Callable[[SessionOptions], Parts]
     heard: Callable[[], AsyncGenerator[Incoming, None]]  # what the program says; raises `BadLineError`
     out: Out  # where frames go
     begun: Callable[[], object] = nothing  # everything is loaded
-    stays: bool = False  # it answers also after its last prompt
     left: Callable[[], object] = nothing  # nothing of a conversation is needed any more
-
-
-def compatible(environment: dict[str, str]) -> dict[str, str]:
-    """Settings and sessions lie where the functions of the client look for them (settled 31)."""
-    home = compatible_home(environment)
-    return environment | ({OWN_HOME: home} if home is not None else {})
 
 
 class Door:
     session: AgentSession  # from the first line on
     renderer: Renderer
 
-    def __init__(self, options: SessionOptions, host: Host) -> None:
+    def __init__(self, options: SessionOptions, process: Process) -> None:
         """Raises `StartError`: what is wrong is told before anybody waits or pays."""
-        self.parts, self._host = host.prepare(options), host
-        self.out = host.out
+        self.parts, self._process = process.prepare(options), process
+        self.out = process.out
         self.first: Incoming | None = None
         self.questions = Questions(self.out, new_id)
         self._news = asyncio.Event()  # somebody wants an end before there is a session
@@ -89,7 +80,7 @@ class Door:
     async def serve(self) -> int:
         """The exit code. Raises `ResumeError`, which the program has heard of then, as a result."""
         opened = await self._opened_or_told()
-        said = self._host.heard()
+        said = self._process.heard()
         self.first = await self._first(said)
         if self.first is None:
             if opened.journal is not None:
@@ -154,12 +145,12 @@ class Door:
         self.session = AgentSession(
             self.parts,
             host,
-            self._host.prepare,
+            self._process.prepare,
             opened=opened,
             mirror=self._mirror.add if self._mirror is not None else None,
-            released=self._host.left,
+            released=self._process.left,
         )
-        self._host.begun()
+        self._process.begun()
         self.renderer = Renderer(self.session, notices=True, states=states_in(self.parts.environment))
         if options.include_hook_events:
             self.session.watch_hooks()
@@ -174,11 +165,6 @@ class Door:
         except ResumeError as error:
             await self.out.put(never_begun(str(error), self.parts.options.resume or ""))
             raise
-
-    @property
-    def stays(self) -> bool:
-        """We are part of the program that drives us."""
-        return self._host.stays
 
     def kill(self) -> None:
         """At once, with all that it has started."""
@@ -222,8 +208,7 @@ class Door:
     async def _listen(self, said: AsyncGenerator[Incoming, None]) -> None:
         while (one := await self._next(said)) is not None:
             self._take(one)
-        if not self._host.stays:
-            self.questions.shut()
+        self.questions.shut()
         if self.wrong is not None:
             self.stop()
         self.session.finish()
@@ -260,14 +245,14 @@ class Door:
         self._news.set()
         if not hasattr(self, "session"):
             return
-        if self.session.state != "idle" and not self.stays and self.wrong is None:
+        if self.session.state != "idle" and self.wrong is None:
             leaves = self.renderer.frames.system("worker_shutting_down", {"reason": "signal"})
             self._early.append(leaves)
         self.session.abandon()
 
 
 def with_fields(options: SessionOptions, fields: dict[str, Any]) -> SessionOptions:
-    """With what an `initialize` request says of the session. A program that we are part of has said it before."""
+    """With what an `initialize` request says of the session."""
     said: dict[str, object] = {}
     if fields.get("agents"):
         said["agents"] = fields["agents"]
@@ -280,12 +265,3 @@ def with_fields(options: SessionOptions, fields: dict[str, Any]) -> SessionOptio
     if fields.get("forwardSubagentText") is True:
         said["forward_subagent_text"] = True
     return options.replace(**said)
-
-
-def states_in(environment: dict[str, str]) -> Object | None:
-    """What goes along with frames about the state; None: nobody wants them."""
-    host_only = environment.get("CLAUDE_CODE_SDK_READS_SESSION_STATE") == "1"
-    for_all = environment.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") == "1"
-    if not host_only and not for_all:
-        return None
-    return {} if for_all else {"sdk_host_only": True}

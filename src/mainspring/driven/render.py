@@ -136,3 +136,12 @@ def named(hook: Started | Answered) -> Object:
 def answered(hook: Answered) -> Object:
     said = {"output": hook.output, "stdout": hook.stdout, "stderr": hook.stderr, "exit_code": hook.code}
     return said | {"outcome": hook.outcome}
+
+
+def states_in(environment: dict[str, str]) -> Object | None:
+    """What goes along with frames about the state; None: the client did not ask for them."""
+    host_only = environment.get("CLAUDE_CODE_SDK_READS_SESSION_STATE") == "1"
+    for_all = environment.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") == "1"
+    if not host_only and not for_all:
+        return None
+    return {} if for_all else {"sdk_host_only": True}

@@ -5,37 +5,32 @@
         async for message in client.receive_response():
             print(message)
 
-It is the session that `mainspring --input-format stream-json` serves, without a process between: hooks, permissions and
-tools of the program are called directly. Nothing of the process is changed: no signals, no working folder, no printing.
+It is the session behind every front end (`agent/session.py`): hooks, permissions and tools of the program are called
+directly. Nothing of the process is changed: no signals, no working folder, no printing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.parts import Own, Parts, prepare
+from mainspring.agent.options import StartError
 from mainspring.core.errors import UsageError
-from mainspring.driven.door import Door, Host, compatible
 from mainspring.driven.incoming import BadLineError, WirePrompt, prompt
 from mainspring.engine.endings import end_all, to_its_end
-from mainspring.sdk import hooks, permissions
 from mainspring.sdk.checks import check
-from mainspring.sdk.complaints import complain
-from mainspring.sdk.errors import ClaudeSDKError, CLIConnectionError, NotStartedError, ResultError, result_error
-from mainspring.sdk.line import OVER, Frame, Line
+from mainspring.sdk.errors import CLIConnectionError, NotStartedError, ResultError, result_error
+from mainspring.sdk.host import own_copy
 from mainspring.sdk.messages import Message, ResultMessage
-from mainspring.sdk.mirror import Mirror
 from mainspring.sdk.options import Options
 from mainspring.sdk.permissions import PermissionMode
 from mainspring.sdk.reading import message_of
 from mainspring.sdk.restoring import Restored, restored
 from mainspring.sdk.servers import Servers
-from mainspring.sdk.wanted import environment, hearing, own_tools, session_options
-from mainspring.settings.home import home_folder
+from mainspring.sdk.session import OVER, ConnectedSession, Frame
+from mainspring.sdk.wanted import hearing
 
 NOT_CONNECTED = "nobody is connected: 'await client.connect()', or 'async with Client(...) as client'"
 Prompts = str | AsyncIterable[Frame]
@@ -44,19 +39,15 @@ Prompts = str | AsyncIterable[Frame]
 class Client:
     def __init__(self, options: Options | None = None) -> None:
         self.options = options if options is not None else Options()
-        self._calls: dict[str, hooks.HookCallback] = {}
-        self._line: Line | None = None
-        self._door: Door | None = None
-        self._serving: asyncio.Task[None] | None = None
+        self._session: ConnectedSession | None = None
         self._ending: asyncio.Task[None] | None = None
         self._feeding: set[asyncio.Task[None]] = set()
         self._about: Frame = {}
-        self._failed: BaseException | None = None
+        self._failed: BaseException | None = None  # the program's own messages
         self._refusal: ResultError | None = None  # what the last result comes to
         self._servers = Servers({})
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reading = False
-        self._mirror: Mirror | None = None
         self._restored: Restored | None = None
 
     # --- its life ---
@@ -65,9 +56,9 @@ class Client:
         """`last`: nothing more will be said. Raises `UsageError` for options that make no session."""
         if self._ending is not None:
             await to_its_end(self._ending)
-        if self._serving is not None:
+        if self._session is not None:
             raise CLIConnectionError("this client is connected already: 'await client.disconnect()' first")
-        self._failed, self._refusal, self._calls = None, None, {}
+        self._failed = self._refusal = None
         self._loop = asyncio.get_running_loop()
         if prompt is not None or last:
             check_prompt(prompt)
@@ -80,7 +71,7 @@ class Client:
             self._restored = await restored(self.options)
         try:
             await self._begin()
-            if prompt is not None and not (self._line is not None and self._line.over):  # else who reads is told
+            if prompt is not None and self._session is not None and not self._session.over:  # else who reads is told
                 await self.query(prompt, last=last)
         except BaseException:
             await self.disconnect()
@@ -88,47 +79,19 @@ class Client:
 
     async def _begin(self) -> None:
         given = self._restored.options if self._restored is not None else self.options
-        around = compatible(environment(given))
+        home = self._restored.folder if self._restored is not None else None
         try:
-            called = hooks.host_hooks(given.hooks or {}, self._calls)
-            wishes = session_options(given, called, self._restored.folder if self._restored is not None else None)
+            self._session = ConnectedSession(given, self._servers, home)
         except (StartError, UsageError) as error:
             raise not_started(error) from None
-        own = Own(own_tools(given), given.provider)
-        home = wishes.sessions_home or home_folder(around)
-        if given.session_store is not None and home is not None:
-            self._mirror = Mirror(given, f"{home}/projects", self._show)
-        line = self._line = Line(self._answer, self._mirror)
-
-        def prepared(options: SessionOptions) -> Parts:
-            return prepare(options, around, own)
-
         try:
-            self._door = Door(wishes, Host(prepared, line.heard, line, stays=True))
+            self._about = await self._session.start()
         except (StartError, UsageError) as error:
-            raise not_started(error) from None
-        line.reply = self._door.questions.hear
-        self._serving = asyncio.ensure_future(self._serve(self._door, line))
-        try:
-            self._about = await line.ask("initialize")
+            raise self._told(error) from None
         except CLIConnectionError:
-            if not line.messages.ready:  # else it has shown a result first
-                await self._over()  # it says why
+            if not self._session.messages.ready:  # else its last message says why
+                await self._over()
                 raise
-
-    async def _serve(self, door: Door, line: Line) -> None:
-        try:
-            await door.serve()
-            if door.wrong is not None:
-                raise door.wrong
-        except Exception as error:  # noqa: BLE001  # whoever reads is told
-            self._failed = error
-        finally:
-            try:
-                if self._mirror is not None:
-                    await self._mirror.close()
-            finally:
-                await line.close()
 
     async def disconnect(self) -> None:
         """The turn under way is interrupted, everything it started ends, the session is stored. Who is cancelled
@@ -138,14 +101,11 @@ class Client:
         await to_its_end(self._ending)
 
     async def _end(self) -> None:
-        serving, self._serving = self._serving, None
+        session, self._session = self._session, None
         try:
-            if serving is not None and self._door is not None and self._line is not None:
-                await end_all(self._feeding)
-                self._line.hang_up()
-                self._door.stop()
-                self._line.messages.leave()
-                await asyncio.wait({serving})
+            await end_all(self._feeding)
+            if session is not None:
+                await session.stop()
             await self._servers.close()
         finally:
             if self._restored is not None:
@@ -162,40 +122,40 @@ class Client:
         await self.disconnect()
 
     @property
-    def _connected(self) -> Line:
-        if self._line is None or self._serving is None:
+    def _connected(self) -> ConnectedSession:
+        if self._session is None:
             raise CLIConnectionError(NOT_CONNECTED)
         if asyncio.get_running_loop() is not self._loop:
             raise CLIConnectionError("this client was connected in another event loop, and belongs to it")
-        return self._line
+        return self._session
 
     # --- the conversation ---
 
     async def query(self, prompt: Prompts, session_id: str = "default", *, last: bool = False) -> None:  # noqa: ARG002  # a client that starts a program has it
         """Say something: a text, or messages as they come. Each is a turn of its own."""
-        line = self._connected
-        if line.over:
+        session = self._connected
+        if session.over:
             raise CLIConnectionError(OVER)
         check_prompt(prompt)
         if isinstance(prompt, str):
-            line.say(self._prompt({"message": {"role": "user", "content": prompt}}))
+            session.submit(self._prompt({"message": {"role": "user", "content": prompt}}))
             if last:
-                line.hang_up()
+                session.finish()
             return
-        task = asyncio.ensure_future(self._feed(prompt, line, last=last))
+        task = asyncio.ensure_future(self._feed(prompt, session, last=last))
         self._feeding.add(task)
         task.add_done_callback(self._feeding.discard)
 
-    async def _feed(self, prompts: AsyncIterable[Frame], line: Line, *, last: bool) -> None:
+    async def _feed(self, prompts: AsyncIterable[Frame], session: ConnectedSession, *, last: bool) -> None:
         try:
             async for one in prompts:
-                line.say(self._prompt(one))
+                session.submit(self._prompt(one))
                 await asyncio.sleep(0)  # whoever has them all at hand does not stop everybody else
         except Exception as error:  # noqa: BLE001  # whoever reads is told, behind what came of the messages before
             self._failed = error
         finally:
             if last or self._failed is not None:
-                line.hang_up()
+                session.finish()
 
     def _prompt(self, said: Frame) -> WirePrompt:
         composed = {"client_composed": True} if self.options.verbatim_prompts else {}
@@ -239,77 +199,54 @@ class Client:
 
     async def _over(self) -> None:
         """Why it ended, if it should not have."""
-        if self._serving is not None:
-            await asyncio.wait({self._serving})
-        match self._failed:
+        session = self._session
+        if session is None:
+            return
+        await session.wait()
+        match session.error or self._failed:
             case None:
                 return
-            case StartError() | UsageError() as error if not hasattr(self._door, "session"):
-                self._tell(str(error))
-                raise self._refusal or not_started(error) from None
+            case StartError() | UsageError() as error if not session.started:
+                raise self._told(error) from None
             case error:
                 raise error
 
-    def _tell(self, words: str) -> None:
-        """As a command would, on its way out."""
+    def _told(self, error: Exception) -> Exception:
+        """What did not start, for `stderr` as well: a command would print it on its way out."""
         if self.options.stderr is not None:
-            hearing(self.options.stderr)(words)
-
-    def _show(self, frame: Frame) -> None:
-        if self._line is not None:
-            self._line.messages.push(frame)
-
-    # --- what the session asks ---
-
-    async def _answer(self, asked: Frame) -> Frame:
-        match asked["subtype"]:
-            case "can_use_tool" if self.options.can_use_tool is not None:
-                return await self._called(self.options.can_use_tool, permissions.answered, asked)
-            case "hook_callback":
-                return await self._called(self._calls[asked["callback_id"]], hooks.answered, asked)
-            case "mcp_message":
-                return {"mcp_response": await self._servers.hear(asked["server_name"], asked["message"])}
-            case other:
-                raise ClaudeSDKError(f"nobody here answers '{other}'")
-
-    @staticmethod
-    async def _called(function: Any, answered: Callable[[Any, Frame], Awaitable[Frame]], asked: Frame) -> Frame:
-        try:
-            return await answered(function, asked)
-        except Exception as error:
-            complain(function, error)
-            raise
+            hearing(self.options.stderr)(str(error))
+        return self._refusal or not_started(error)
 
     # --- what the program may ask and change, at any time ---
 
     async def interrupt(self) -> None:
         """The turn under way ends soon, with a result that says so."""
-        await self._connected.ask("interrupt")
+        self._connected.interrupt()
 
     async def set_permission_mode(self, mode: PermissionMode) -> None:
-        await self._connected.ask("set_permission_mode", mode=mode)
+        await self._connected.request(self._connected.set_mode(mode))
 
     async def set_model(self, model: str | None = None) -> None:
-        await self._connected.ask("set_model", model=model)
+        await self._connected.request(self._connected.session.set_model(model))
 
     async def rewind_files(self, user_message_id: str) -> None:
         """Files are what they were when this prompt came; needs `enable_file_checkpointing`."""
-        await self._connected.ask("rewind_files", user_message_id=user_message_id)
+        await self._connected.request(self._connected.session.rewind_files(user_message_id))
 
     async def reconnect_mcp_server(self, server_name: str) -> None:
-        await self._connected.ask("mcp_reconnect", serverName=server_name)
+        await self._connected.request(self._connected.session.reconnect_mcp(server_name))
 
     async def toggle_mcp_server(self, server_name: str, enabled: bool) -> None:  # as it is known
-        await self._connected.ask("mcp_toggle", serverName=server_name, enabled=enabled)
+        await self._connected.request(self._connected.session.enable_mcp(server_name, enabled=enabled))
 
     async def stop_task(self, task_id: str) -> None:
-        await self._connected.ask("stop_task", task_id=task_id)
+        await self._connected.request(self._connected.session.stop_task(task_id))
 
     async def get_mcp_status(self) -> Mapping[str, Any]:
-        return await self._connected.ask("mcp_status")
+        return {"mcpServers": own_copy(self._connected.session.mcp_status())}
 
     async def get_context_usage(self) -> Mapping[str, Any]:
-        return await self._connected.ask("get_context_usage")
+        return own_copy(self._connected.session.context_usage())
 
     async def get_server_info(self) -> Mapping[str, Any] | None:
         """Commands, agents, models: what the session said of itself when it began."""

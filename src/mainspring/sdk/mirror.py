@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
+
 from mainspring.engine.endings import end_all, regardless
 from mainspring.sdk.options import Options
 
@@ -30,13 +32,14 @@ class Mirror:
         self._store: Any = options.session_store
         self._projects, self._show = projects, show
         self._most = 0 if options.session_store_flush == "eager" else MOST
-        self._waiting: dict[str, list[Any]] = {}  # by file
+        self._waiting: dict[str, list[bytes]] = {}  # lines by file
         self._one = asyncio.Lock()
         self._now: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None  # has not begun: takes all that comes until then
 
-    def take(self, frame: Frame) -> None:
-        self._waiting.setdefault(frame["filePath"], []).extend(frame["entries"])
+    def add(self, file: str, lines: bytes) -> None:
+        """As they were written. Cheap: it is called for every record."""
+        self._waiting.setdefault(file, []).extend([line for line in lines.split(b"\n") if line])
         if sum(map(len, self._waiting.values())) > self._most:
             self._coming()
 
@@ -56,7 +59,7 @@ class Mirror:
         async with self._one:
             self._now, self._next = self._next, None
             for file in tuple(self._waiting):
-                entries = tuple(self._waiting[file])
+                entries = tuple([msgspec.json.decode(line) for line in self._waiting[file]])
                 await self._append(file, entries)
                 rest = self._waiting.pop(file)[len(entries) :]
                 if rest:  # came meanwhile

@@ -68,7 +68,6 @@ def session_options(
         resume_session_at=given.resume_session_at,
         resume_drops_turn=given.resume_drops_turn,
         require_journal="require-journal" in flags,
-        session_mirror=given.session_store is not None,
         settings=settings(given),
         setting_sources=sources,
         skills=None if given.skills is None or given.skills == ALL else tuple(given.skills),

@@ -29,6 +29,12 @@ def compatible_home(environ: Mapping[str, str]) -> str | None:
     return home_folder({"CLAUDE_CONFIG_DIR": theirs} if theirs else environ, compatible=True)
 
 
+def with_compatible_home(environ: Mapping[str, str]) -> dict[str, str]:
+    """Settings and sessions lie where the functions of the client look for them (settled 31)."""
+    home = compatible_home(environ)
+    return {**environ, **({VARIABLES[0]: home} if home is not None else {})}
+
+
 def users_folder(environ: Mapping[str, str]) -> str:
     """What `~` stands for: by the environment of the session, which within a program is not that of the process. One
     that is no absolute path stands for nothing."""

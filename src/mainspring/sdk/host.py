@@ -1,0 +1,91 @@
+"""The program itself as the host of a session within it: its functions are called directly.
+
+Each call is a task of its own: a function that ignores its cancellation holds up nothing, and one whose own wait was
+cancelled has failed, not the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from mainspring.agent.host import JsonObject
+from mainspring.driven.wire_host import WireHost, deny
+from mainspring.engine.endings import end_all, look_at
+from mainspring.engine.plain import new_id
+from mainspring.sdk import hooks, permissions
+from mainspring.sdk.complaints import complain
+from mainspring.sdk.servers import Servers
+
+T = TypeVar("T")
+
+
+class CallbackError(Exception):
+    """A function of the program failed; the text names the exception."""
+
+
+class ProgramHost(WireHost):
+    def __init__(
+        self,
+        can_use_tool: permissions.CanUseTool | None,
+        callbacks: dict[str, hooks.HookCallback],
+        servers: Servers,
+        *,
+        approves: bool,
+        interrupt: Callable[[], object],
+    ) -> None:
+        """`callbacks`: hooks by their ids."""
+        super().__init__(approves=approves, interrupt=interrupt)
+        self._can_use_tool, self._callbacks, self._servers = can_use_tool, callbacks, servers
+        self._calls: set[asyncio.Task[Any]] = set()
+
+    async def can_use_tool(self, request: JsonObject) -> JsonObject:
+        if self._can_use_tool is None:
+            return deny("The permission callback failed: 'can_use_tool' is not set.")
+        try:
+            return await self._call(self._can_use_tool, permissions.answered(self._can_use_tool, own_copy(request)))
+        except CallbackError as error:
+            return deny(f"The permission callback failed: {error}")
+
+    async def run_hook(self, hook_id: str, payload: JsonObject) -> object:
+        callback = self._callbacks[hook_id]
+        asked = {"input": own_copy(payload), "tool_use_id": payload.get("tool_use_id") or new_id()}
+        return await self._call(callback, hooks.answered(callback, asked))
+
+    async def call_mcp(self, server: str, message: JsonObject) -> JsonObject:
+        try:
+            return await self._call(None, self._servers.hear(server, own_copy(message))) or {}
+        except CallbackError as error:
+            from mainspring.tools.mcp.relayed import RelayError  # loaded already: it calls this
+
+            raise RelayError(str(error)) from None
+
+    async def _call(self, function: object, work: Coroutine[Any, Any, T]) -> T:
+        """Raises `CallbackError`. What a function of the program raises is logged with its traceback."""
+        task = asyncio.ensure_future(work)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        task.add_done_callback(look_at)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.cancelled():
+            raise CallbackError("CancelledError: it was cancelled, or what it waited for")
+        if (error := task.exception()) is not None:
+            if function is not None:
+                complain(function, error)
+            raise CallbackError(f"{type(error).__name__}: {error}")
+        return task.result()
+
+    async def close(self) -> None:
+        await end_all(self._calls)
+
+
+def own_copy(value: T) -> T:
+    """Of plain values, and the program's own: it may change them."""
+    return cast("T", msgspec.to_builtins(value, enc_hook=str))

@@ -1,0 +1,210 @@
+"""One connected session: an `AgentSession` in this program, its messages, and the requests that a client makes of it.
+
+Messages wait until the program reads them, and the session waits with them (A-03). A task reads the updates, because
+programs expect a prompt to be worked on before they come to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from mainspring.agent.options import SessionOptions
+from mainspring.agent.parts import Own, Parts, open_journal, prepare
+from mainspring.agent.prompts import Prompt
+from mainspring.agent.session import AgentSession
+from mainspring.agent.sessions import Opened, ResumeError
+from mainspring.agent.updates import AnyUpdate, SessionUpdate
+from mainspring.agent.world import STDIO
+from mainspring.core.errors import MainspringError
+from mainspring.driven.asides import never_begun
+from mainspring.driven.facts import about_us
+from mainspring.driven.render import Renderer, states_in
+from mainspring.engine.channel import Channel
+from mainspring.engine.endings import end_all, look_at, regardless
+from mainspring.sdk import hooks
+from mainspring.sdk.errors import ClaudeSDKError, CLIConnectionError
+from mainspring.sdk.host import ProgramHost, own_copy
+from mainspring.sdk.mirror import Mirror
+from mainspring.sdk.options import Options
+from mainspring.sdk.servers import Servers
+from mainspring.sdk.wanted import environment, own_tools, session_options
+from mainspring.settings.home import home_folder, with_compatible_home
+
+Frame = dict[str, Any]
+T = TypeVar("T")
+
+OVER = "the session is over: connect again"
+
+
+class ConnectedSession:
+    def __init__(self, given: Options, servers: Servers, sessions_home: str | None) -> None:
+        """Raises `StartError` or `UsageError`. `sessions_home`: where a session from a store was restored."""
+        callbacks: dict[str, hooks.HookCallback] = {}
+        self._environment = with_compatible_home(environment(given))
+        options = session_options(given, hooks.host_hooks(given.hooks or {}, callbacks), sessions_home)
+        self._own = Own(own_tools(given), given.provider)
+        self._parts = self._prepare(options)
+        self.messages: Channel[Frame] = Channel()
+        self._mirror = self._new_mirror(given, options)
+        self._host = ProgramHost(
+            given.can_use_tool,
+            callbacks,
+            servers,
+            approves=options.permission_prompt_tool_name == STDIO,
+            interrupt=self._interrupt_soon,
+        )
+        self._session: AgentSession | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._requests: set[asyncio.Task[Any]] = set()
+        self._started = asyncio.Event()
+        self.started = self.over = False
+        self.error: Exception | None = None  # what ended it
+
+    def _prepare(self, options: SessionOptions) -> Parts:
+        return prepare(options, self._environment, self._own)
+
+    def _new_mirror(self, given: Options, options: SessionOptions) -> Mirror | None:
+        home = options.sessions_home or home_folder(self._environment)
+        if given.session_store is None or home is None:
+            return None
+        return Mirror(given, f"{home}/projects", self.messages.push)
+
+    # --- life ---
+
+    async def start(self) -> Frame:
+        """What the session says of itself. Empty if it could not be resumed: then its one message says why. Raises
+        what prevents the start."""
+        try:
+            opened = open_journal(self._parts, self._mirror.add if self._mirror is not None else None)
+        except ResumeError as error:
+            self.messages.push(never_begun(str(error), self._parts.options.resume or ""))
+            self.error = error
+            self._end()
+            return {}
+        try:
+            session = self._session = self._new_session(opened)
+        except BaseException:
+            if opened.journal is not None:
+                opened.journal.close()
+            raise
+        self._serving = asyncio.ensure_future(self._serve(session))
+        await self._started.wait()
+        if not self.started and self.error is not None:
+            raise self.error
+        return await self.request(self._about(session))
+
+    def _new_session(self, opened: Opened) -> AgentSession:
+        mirror = self._mirror.add if self._mirror is not None else None
+        session = AgentSession(self._parts, self._host, self._prepare, opened=opened, mirror=mirror)
+        self._renderer = Renderer(session, notices=True, states=states_in(self._parts.environment))
+        if self._parts.options.include_hook_events:
+            session.watch_hooks()
+        return session
+
+    async def _about(self, session: AgentSession) -> Frame:
+        if (servers := session.world.mcp) is not None:
+            await servers.ready(kind="sdk")  # those of the program; others may take their time
+        return about_us(session.world, session.parts, session.state)
+
+    async def _serve(self, session: AgentSession) -> None:
+        try:
+            await session.start()
+            self.started = True
+            self._started.set()
+            async for update in session.updates():
+                await self._show(update)
+        except Exception as error:  # noqa: BLE001  # the reader gets it
+            self.error = error
+        finally:
+            await regardless(self._close(session))
+
+    async def _close(self, session: AgentSession) -> None:
+        try:
+            await end_all(self._requests)
+            await session.close()
+        except Exception as error:  # noqa: BLE001  # the reader gets it
+            self.error = self.error or error
+        finally:
+            if self._mirror is not None:
+                await self._mirror.close()
+            self._end()
+            await self._host.close()
+
+    def _end(self) -> None:
+        self.over = True
+        self.messages.close()
+        self._started.set()
+
+    async def wait(self) -> None:
+        """Until it is over."""
+        if self._serving is not None:
+            await asyncio.wait({self._serving})
+
+    async def stop(self) -> None:
+        """Interrupt the run, drop what waits, end."""
+        if self._session is not None:
+            self._session.abandon()
+        self.messages.leave()
+        await self.wait()
+
+    # --- messages ---
+
+    async def _show(self, update: AnyUpdate) -> None:
+        for frame in self._renderer.render(update):
+            if frame["type"] == "result" and self._mirror is not None:
+                await self._mirror.flush()
+            self.messages.push(own_copy(frame))
+        if not isinstance(update, SessionUpdate):
+            await self.messages.room()
+
+    def submit(self, prompt: Prompt) -> None:
+        if self.over or self._session is None:
+            raise CLIConnectionError(OVER)
+        self._session.enqueue(prompt)
+
+    def finish(self) -> None:
+        """No more prompts."""
+        if self._session is not None:
+            self._session.finish()
+
+    # --- requests ---
+
+    @property
+    def session(self) -> AgentSession:
+        if self.over or self._session is None:
+            raise CLIConnectionError(OVER)
+        return self._session
+
+    async def request(self, work: Coroutine[Any, Any, T]) -> T:
+        """A method of the session, brought to its end also if its caller is cancelled. Raises `ClaudeSDKError`."""
+        task = asyncio.ensure_future(self._in_use(work))
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
+        task.add_done_callback(look_at)
+        await asyncio.wait({task})
+        if task.cancelled():
+            raise CLIConnectionError(OVER)
+        try:
+            return task.result()
+        except (MainspringError, OSError) as error:
+            raise ClaudeSDKError(str(error)) from None
+
+    async def _in_use(self, work: Coroutine[Any, Any, T]) -> T:
+        with self.session.in_use():
+            return await work
+
+    def interrupt(self) -> None:
+        """The run under way, or the one that is about to begin."""
+        if (target := self.session.interrupt_target()) is not None:
+            self.session.interrupt(target)
+
+    def _interrupt_soon(self) -> None:
+        """When the denial has arrived."""
+        if self._session is not None:
+            asyncio.get_running_loop().call_soon(self._session.interrupt)
+
+    async def set_mode(self, mode: str) -> None:
+        chosen = await self.session.set_mode(mode)
+        self.messages.push(own_copy(self._renderer.frames.status(chosen)))
