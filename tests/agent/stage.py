@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
+from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.parts import Parts, prepare
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import AnyUpdate, Idle
 from mainspring.simulator.choosing import Choose
@@ -51,14 +52,14 @@ class Stage:
             "IS_SANDBOX": "1",
         }
 
-    def prepared(self, options: SessionOptions) -> Parts:
-        return prepare(options, self.environment)
+    def resolved(self, options: SessionOptions) -> ResolvedConfig:
+        return resolve_config(options, self.environment)
 
     def open(
         self, host: NoHost | None = None, mirror: Callable[[str, bytes], None] | None = None, **chosen: Any
     ) -> AgentSession:
         options = SessionOptions(cwd=str(self.folder), in_process=True, notice=self.told.append, **chosen)
-        return AgentSession(self.prepared(options), host or ScriptedHost(), self.prepared, mirror=mirror)
+        return open_session(self.resolved(options), host or ScriptedHost(), mirror=mirror)
 
 
 async def read_until_idle(session: AgentSession) -> list[AnyUpdate]:

@@ -12,7 +12,7 @@ import pytest
 import mainspring
 from agent.stage import Stage
 from mainspring.agent.options import Fields, OptionError, SessionOptions, StartError, by_name
-from mainspring.agent.parts import open_journal
+from mainspring.agent.sessions import open_journal
 from mainspring.cli.flags import FLAGS, parse
 from mainspring.cli.flags import spell as flag
 from mainspring.core.errors import UsageError
@@ -130,7 +130,7 @@ def test_what_an_administrator_refuses_is_told_alike(given: dict[str, Any], name
 def test_servers_of_the_program_are_none_from_elsewhere(stage: Stage) -> None:
     (stage.home / "settings.toml").write_text("disableSideloadFlags = true\n")
     inner = {"mcpServers": {"a": {"type": "sdk", "name": "a"}}}
-    assert stage.prepared(SessionOptions(cwd=str(stage.folder), driven=True, mcp_servers=(inner,))).servers is not None
+    assert stage.resolved(SessionOptions(cwd=str(stage.folder), driven=True, mcp_servers=(inner,))).servers is not None
     for other in ("file.json", {"mcpServers": {"a": {"command": "a"}}}, {"mcpServers": 1}):
         with pytest.raises(OptionError, match=r"^'mcp_servers' is switched off"):
             stage.open(mcp_servers=(inner, other))
@@ -297,9 +297,9 @@ def test_options_are_values() -> None:
 
 def test_a_folder_that_is_added_stays_when_the_settings_are_read_anew(stage: Stage, tmp_path: Path) -> None:
     session = stage.open()
-    before = session.parts.options
+    before = session.config.options
     session.add_directory(str(tmp_path))
     assert before.add_dirs == ()
-    assert session.parts.options.add_dirs == (str(tmp_path),)
+    assert session.config.options.add_dirs == (str(tmp_path),)
     assert str(tmp_path) in session.world.kit.place.folders
-    assert open_journal(stage.prepared(session.parts.options)).journal is not None
+    assert open_journal(stage.resolved(session.config.options)).journal is not None

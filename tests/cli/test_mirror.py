@@ -19,7 +19,7 @@ from claude_agent_sdk._internal.session_resume import _write_jsonl, build_mirror
 from cli.stage import Done, Serve, Stage
 from cli.test_agents import agent, staged, tool_use
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.sessions import ResumeError, new_place, open_session
+from mainspring.agent.sessions import ResumeError, new_place, open_session_file
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ServerBlock, Text, User
 from mainspring.core.state import State
@@ -272,10 +272,10 @@ def test_a_turn_is_dropped_or_the_resume_refused(serve: Serve) -> None:
     for forks in (False, True):
         asked = options(first, one).replace(fork_session=forks)
         with pytest.raises(ResumeError, match=r"^Resume rejected by --resume-drops-turn: .* belongs to another prompt"):
-            open_session(asked, place, OTHER)
+            open_session_file(asked, place, OTHER)
     with pytest.raises(StartError, match="'resume_drops_turn' goes with 'resume_session_at=UUID'"):
-        open_session(options(None, two), place, OTHER)
-    opened = open_session(options(first, two), place, OTHER)
+        open_session_file(options(None, two), place, OTHER)
+    opened = open_session_file(options(first, two), place, OTHER)
     assert opened.journal is not None
     opened.journal.close()
     assert opened.loaded is not None
@@ -286,7 +286,7 @@ def test_a_turn_is_dropped_or_the_resume_refused(serve: Serve) -> None:
 def test_the_journal_of_a_command_is_mirrored(tmp_path: Path) -> None:
     mirror = Mirror()
     place = new_place({"MAINSPRING_HOME": str(tmp_path)}, str(tmp_path), (), mirror.add)
-    journal = open_session(SessionOptions(), place, ID).journal
+    journal = open_session_file(SessionOptions(), place, ID).journal
     assert journal is not None
     asyncio.run(journal.append(NoteRecord("test", WORDS, 5)))
     journal.close()

@@ -21,7 +21,7 @@ RULES = (f"allow {LIST}", "allow mcp__library", "allow mcp__odd")
 
 
 def wired(desk: Counter) -> Wired:
-    return Wired(desk.servers, desk.hands, str)
+    return Wired(desk.servers, desk.hands)
 
 
 async def nobody(server: str, uri: str) -> bool:

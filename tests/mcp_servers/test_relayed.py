@@ -135,7 +135,7 @@ def test_two_servers_of_the_client(tmp_path: Path) -> None:
                     "scope": "dynamic",
                 },
             ]
-            assert Wired(both.servers, both.hands, print).states() == [
+            assert Wired(both.servers, both.hands).states() == [
                 {"name": "calc", "status": "connected", "source": "sdk"},
                 {"name": "notes", "status": "connected", "source": "sdk"},
             ]
@@ -261,7 +261,7 @@ def test_one_is_switched_off_in_mid_call_and_on_again(tmp_path: Path) -> None:
             counter(tmp_path, within_driver("calc"), rules=RULES, relay=driver.send) as calc,
         ):
             await calc.settle()
-            wired = Wired(calc.servers, calc.hands, print)
+            wired = Wired(calc.servers, calc.hands)
             names = list(wired.tools)
             assert names == ["mcp__calc__wait", "mcp__calc__add"]
             calling = asyncio.create_task(calc.text("mcp__calc__wait"))

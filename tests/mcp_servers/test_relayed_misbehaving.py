@@ -334,7 +334,7 @@ async def main():
     found = configured(Place(parse(["--mcp-config", sys.argv[3]]).session, Settings(), {}, cwd, lambda: True))
     kit = Kit(Site(cwd), {"PATH": "/usr/bin:/bin"})
     servers = new_servers(found, kit, {}, window=200_000, is_away=lambda _: False, warn=lambda _: None, relay=send)
-    wired = Wired(servers, Hands([], place=Site(cwd)), print)
+    wired = Wired(servers, Hands([], place=Site(cwd)))
     await wired.open(wait=True)
     answers = [await server.call("hello", {}, None) for server in servers.servers.values() if server.tools]
     told = {"states": wired.states(), "tools": wired.tools, "answers": answers, "status": servers.status()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from mainspring.agent.config import resolve_config
+from mainspring.agent.host import NoHost, Reach
+from mainspring.agent.open_session import open_session
 from mainspring.cli.flags import parse
-from mainspring.cli.repl.asker import Asker
 from mainspring.cli.repl.conversation import Conversation
 from mainspring.cli.repl.lines import PaperLines
 from mainspring.cli.repl.shown import Shown
@@ -67,15 +70,20 @@ class Place:
         return None
 
 
+class Silent(NoHost):
+    """Somebody is there, and is never asked."""
+
+    reach: Reach = "during_run"
+
+
 class Sitting:
     def __init__(self) -> None:
-        paper, lines = ReadPaper(200), PaperLines()
+        paper = ReadPaper(200)
+        lines = PaperLines(lambda: paper)
         options = parse(["--permission-mode", "bypassPermissions"]).session
         options = options.replace(in_process=True)  # nothing of the process of the tests is ours to change
-        lines.paper = paper
-        asker = Asker(lines, lambda: self.talk.session.permissions)
-        self.talk = Talk(options, lines, asker)
-        self.talk.begin()
+        config = resolve_config(options, dict(os.environ))
+        self.talk = Talk(open_session(config, Silent()), lines)
         self.place = Place()
         self.conversation = Conversation(self.talk, Shown(paper, self.talk.model), Status(), self.place)
         self.work = asyncio.ensure_future(self.conversation.work())

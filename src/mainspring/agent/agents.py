@@ -21,8 +21,8 @@ from mainspring.settings.values import Settings
 from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
+    from mainspring.agent.config import ResolvedConfig
     from mainspring.agent.mind import Thinking
-    from mainspring.agent.parts import Parts
     from mainspring.agent.sessions import Opened
     from mainspring.context.agents import AgentKind
     from mainspring.context.surroundings import Surroundings
@@ -101,7 +101,7 @@ def told(kinds: Mapping[str, AgentKind]) -> str:
 class Household(Bundle):
     """What there is in a session for its agents."""
 
-    parts: Parts
+    config: ResolvedConfig
     kit: Kit
     opened: Opened
     kinds: Mapping[str, AgentKind]
@@ -201,11 +201,11 @@ def new_agents(household: Household) -> Agents:
     from mainspring.engine.agents import Agents
     from mainspring.engine.errand import Home
 
-    parts, session, ways = household.parts, household.session, Ways(household.parts)
+    config, session, ways = household.config, household.session, Ways(household.config)
     home = Home(
         kinds=household.kinds or agents.OURS,
         provider=ways.provider,
-        config=parts.config,
+        config=config.loop,
         hands=household.hands,
         system=lambda kind, hands: system_of(kind, hands, household),
         mind=lambda config, hands, system, ledger: mind_of(ways, config, hands, system, ledger, household),
@@ -245,7 +245,7 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
     kit = household.kit
     around = Around(
         household.found.memory.where,
-        environ=household.parts.environment,
+        environ=household.config.environment,
         read=lambda: hands.place.read,
         children=lambda: kit.children,
         skills="Skill" in hands.offers,
@@ -270,8 +270,8 @@ def journal_of(agent_id: str, about: dict[str, str], household: Household) -> Ke
     from mainspring.agent.sessions import new_place
     from mainspring.sessions.agents import open_journal
 
-    parts = household.parts
-    envelope = new_place(parts.environment, parts.cwd, ()).envelope(household.opened.session_id)
+    config = household.config
+    envelope = new_place(config.environment, config.cwd, ()).envelope(household.opened.session_id)
     journal = open_journal(above, envelope, agent_id, about)
     return Kept(journal, journal.file, journal.close)
 
@@ -279,8 +279,8 @@ def journal_of(agent_id: str, about: dict[str, str], household: Household) -> Ke
 class Ways:
     """To the models of agents: that of the session, where it reaches one; else to the model's own server."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, config: ResolvedConfig) -> None:
+        self._parts = config
         self._router: Router | None = None
 
     def model(self, name: str) -> Model:

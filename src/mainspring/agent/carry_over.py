@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.parts import Parts
 from mainspring.agent.world import World
 from mainspring.core.value import Bundle
 from mainspring.engine.ledger import Ledger
@@ -19,33 +19,33 @@ from mainspring.tools.base import Place
 
 
 class CarriedOver(Bundle):
-    ledger: Ledger  # for `begin`
+    ledger: Ledger  # for `build_world`
     policy: Policy
     settings_mode: str  # as the settings and the command line had it
     folders: tuple[str, ...]  # additional ones
 
 
-def take_along(world: World, parts: Parts) -> CarriedOver:
+def take_along(world: World, config: ResolvedConfig) -> CarriedOver:
     """Of the session that ends."""
     shared = world.session.shared
-    return CarriedOver(shared.ledger, shared.policy, parts.mode, tuple(world.kit.place.folders))
+    return CarriedOver(shared.ledger, shared.policy, config.mode, tuple(world.kit.place.folders))
 
 
-async def carry_over(carried: CarriedOver, world: World, parts: Parts, *, reloaded: bool = False) -> None:
+async def carry_over(carried: CarriedOver, world: World, config: ResolvedConfig, *, reloaded: bool = False) -> None:
     """To the session that was begun with `carried.ledger`. `reloaded`: what counts has changed, so that a mode nobody
-    chose, and folders that came from settings, are those of `parts`."""
+    chose, and folders that came from settings, are those of `config`."""
     policy = carried.policy
     if reloaded and policy.mode == carried.settings_mode:
-        policy = replace(policy, mode=parts.mode)
+        policy = replace(policy, mode=config.mode)
     if not reloaded:
-        set_folders(parts, world.kit.place, carried.folders)
+        set_folders(config, world.kit.place, carried.folders)
     if policy != world.session.shared.policy:
         await world.session.change(policy)
 
 
-def set_folders(parts: Parts, place: Place, folders: tuple[str, ...]) -> None:
+def set_folders(config: ResolvedConfig, place: Place, folders: tuple[str, ...]) -> None:
     place.folders = folders
-    parts.gate.set_folders((place.root, *folders))
+    config.gate.set_folders((place.root, *folders))
 
 
 def options_for_next(options: SessionOptions, session_id: str | None = None) -> SessionOptions:

@@ -253,22 +253,27 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
         hold_key(secret, ours=False)
     usual, place = Limits(), kit.place
     ground = Ground(place.root, trusted=found.trusted, home=home_folder(environ), folders=place.folders)
-    host = Host(lambda: kit.children, lambda: kit.env, ground, relay)
-    host.folders = lambda: (place.root, *place.folders)
-    host.limits = Limits(
+    limits = Limits(
         start=seconds(environ, "MCP_TIMEOUT", usual.start), call=seconds(environ, "MCP_TOOL_TIMEOUT", usual.call)
+    )
+    host = Host(
+        lambda: kit.children,
+        lambda: kit.env,
+        ground,
+        relay,
+        limits=limits,
+        folders=lambda: (place.root, *place.folders),
     )
     return Servers(found.servers, host, window=window, is_away=is_away, warn=warn)
 
 
 class Wired:
-    """The servers of a session, its hands and its system text, brought together."""
+    """The servers of a session and its hands, brought together."""
 
-    def __init__(self, servers: Servers, hands: Hands, instruct: Callable[[str], object]) -> None:
-        """`instruct` takes what the servers want the model to know, each time all of it."""
-        self.servers, self._hands, self._instruct = servers, hands, instruct
+    def __init__(self, servers: Servers, hands: Hands) -> None:
+        self.servers, self._hands = servers, hands
+        self.instructions = ""  # what the servers want the model to know, as of the last turn
         self._one = asyncio.Lock()  # whoever settles second finds what the first one has brought
-        hands.late = self._arrive
 
     async def open(self, *, wait: bool) -> None:
         """`wait`: their tools are there afterwards, or the time for it is over. Else the first turn waits."""
@@ -280,10 +285,9 @@ class Wired:
         """Before each turn."""
         async with self._one:
             self._hands.add(await self.servers.settle())
-            if words := self.servers.instructions():
-                self._instruct(words)
+            self.instructions = self.servers.instructions() or self.instructions
 
-    async def _arrive(self, tool: str) -> str:
+    async def arrive(self, tool: str) -> str:
         """A server that is connecting is waited for as long as it may take to connect. Returns what went wrong."""
         server = self.servers.speaker(tool)
         if server is None:

@@ -6,7 +6,6 @@ Every start comes through here, so what the servers themselves take (`mcp.py`) i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mainspring.agent import rights
@@ -17,8 +16,8 @@ from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
 
 if TYPE_CHECKING:
+    from mainspring.agent.config import ResolvedConfig
     from mainspring.agent.mcp import Found, Wired
-    from mainspring.agent.parts import Parts
     from mainspring.context.slash import Entry
     from mainspring.core.messages import User
     from mainspring.tools.hands import Hands
@@ -44,12 +43,16 @@ class NoServers:
     """Where nobody named any, which is most often."""
 
     tools: tuple[str, ...] = ()
+    instructions = ""
 
     async def open(self, *, wait: bool) -> None:
         pass
 
     async def settle(self) -> None:
         pass
+
+    async def arrive(self, tool: str) -> str:  # noqa: ARG002  # as `Wired` has it
+        return ""
 
     def states(self) -> list[dict[str, str]]:
         return []
@@ -67,23 +70,21 @@ class NoServers:
         pass
 
 
-def wired(
-    parts: Parts, kit: Kit, hands: Hands, instruct: Callable[[str], object], relay: Send | None = None
-) -> Wired | NoServers:
+def wired(config: ResolvedConfig, kit: Kit, hands: Hands, relay: Send | None = None) -> Wired | NoServers:
     """`relay` reaches the servers within the program that drives us."""
-    if parts.servers is None:
+    if config.servers is None:
         return NoServers()
     from mainspring.agent.mcp import Wired, new_servers, taken_away
 
-    is_away = taken_away(rights.taken_away(parts.options, parts.settings))
-    window = parts.config.model.window
+    is_away = taken_away(rights.taken_away(config.options, config.settings))
+    window = config.loop.model.window
     servers = new_servers(
-        parts.servers,
+        config.servers,
         kit,
-        parts.environment,
+        config.environment,
         window=window,
         is_away=is_away,
-        warn=parts.options.tell,
+        warn=config.options.tell,
         relay=relay,
     )
-    return Wired(servers, hands, instruct)
+    return Wired(servers, hands)

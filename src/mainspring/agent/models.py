@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from mainspring.agent.agents import Ways
-from mainspring.agent.parts import Parts
+from mainspring.agent.config import ResolvedConfig
 from mainspring.core.errors import UsageError
 from mainspring.core.models import Model
 
 
-def choose_model(name: str | None, parts: Parts) -> Model | None:
+def choose_model(name: str | None, config: ResolvedConfig) -> Model | None:
     """None: the session's own. Raises `UsageError` for one that cannot be asked."""
     if name in (None, "", "default"):
         return None
-    ways = Ways(parts)
+    ways = Ways(config)
     model = ways.model(name)
-    if ways.provider(model.name) is not parts.model.provider:
-        option = parts.options.spell("model", name)
+    if ways.provider(model.name) is not config.model.provider:
+        option = config.options.spell("model", name)
         raise UsageError(f"the model '{name}' is on another server: start a session with '{option}'")
     return model

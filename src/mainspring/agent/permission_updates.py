@@ -27,7 +27,7 @@ from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate
 
 if TYPE_CHECKING:
-    from mainspring.agent.parts import Parts
+    from mainspring.agent.config import ResolvedConfig
     from mainspring.permissions.rules import Behavior
     from mainspring.settings.writing import Change
 
@@ -157,15 +157,17 @@ class PermissionUpdates:
         self._gate.set_folders((self._place.root, *folders))
 
 
-def permission_updates(parts: Parts, place: Place, session: Session, *, may_bypass: bool) -> PermissionUpdates:
-    options = parts.options
-    keeper = Keeper(parts.cwd, parts.environment, asked_by(options))
+def permission_updates(
+    config: ResolvedConfig, place: Place, session: Session, *, may_bypass: bool
+) -> PermissionUpdates:
+    options = config.options
+    keeper = Keeper(config.cwd, config.environment, asked_by(options))
     return PermissionUpdates(
         session,
-        parts.gate,
+        config.gate,
         place,
         may_bypass=may_bypass,
-        auto_disabled=parts.settings.permissions.auto_disabled,
+        auto_disabled=config.settings.permissions.auto_disabled,
         keeper=keeper,
         tell=options.tell,
     )

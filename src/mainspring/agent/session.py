@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
+from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.parts import Parts, open_journal
 from mainspring.agent.prompts import Prompt, QueuedPrompt, text_prompt
 from mainspring.agent.run_loop import Interrupted, LocalCommand, RunLoop
+from mainspring.agent.sessions import open_journal
 from mainspring.agent.updates import (
     AnyUpdate,
     Notice,
@@ -35,7 +36,7 @@ from mainspring.agent.updates import (
     UpdateStream,
 )
 from mainspring.agent.usage import OBSERVED, UsageMeter
-from mainspring.agent.world import Outside, World, begin
+from mainspring.agent.world import FrontEndLinks, World
 from mainspring.core.errors import UsageError
 from mainspring.core.updates import Result
 from mainspring.engine.endings import to_its_end
@@ -50,37 +51,35 @@ if TYPE_CHECKING:
     from mainspring.tools.background import Running
     from mainspring.tools.mcp.servers import Servers
 
-Prepare = Callable[[SessionOptions], Parts]
+BuildWorld = Callable[["ResolvedConfig", "Opened", FrontEndLinks, "Ledger | None"], World]
 Why = Literal["clear", "resume", "rewind", "reload"]
 
 
 class AgentSession:
     def __init__(  # noqa: PLR0913  # what it is made of
         self,
-        parts: Parts,
+        config: ResolvedConfig,
+        opened: Opened,
         host: Host | None,
-        prepare: Prepare,
+        build: BuildWorld,
         *,
-        opened: Opened | None = None,
-        deltas: bool = True,
-        suggest: Callable[[str], object] | None = None,
-        mirror: Callable[[str, bytes], None] | None = None,
-        released: Callable[[], object] = lambda: None,
+        deltas: bool,
+        suggest: Callable[[str], object] | None,
+        mirror: Callable[[str, bytes], None] | None,
+        released: Callable[[], object],
     ) -> None:
-        """`host` is None where nobody can be asked. `prepare` makes the parts of the next conversation. `suggest` hears
-        what the person may say next; `mirror` gets each line of the session's file. `released`: nothing of a
-        conversation is needed any more."""
-        self.parts, self.host = parts, host
-        self._prepare, self._suggest = prepare, suggest
+        """For `open_session`, which knows what these are. `build` makes what each conversation is made of."""
+        self.config, self.host = config, host
+        self._build, self._suggest = build, suggest
         self._mirror, self._released = mirror, released
         self._updates = UpdateStream(self._begin, self._observe, OBSERVED | {Result})
         self._runs = RunLoop(lambda: self.world, self._updates, self._commands(), deltas=deltas)
         self._closing: asyncio.Task[None] | None = None
         self._hooks_watched = False
-        self._may_bypass = parts.mode == "bypassPermissions"
+        self._may_bypass = config.mode == "bypassPermissions"
         self._questions: HostQuestions | None = None
         self._permissions: PermissionUpdates | None = None
-        self._take(parts, opened or open_journal(parts, mirror), "startup")
+        self._take(config, opened, "startup")
 
     # --- life ---
 
@@ -113,10 +112,10 @@ class AgentSession:
         """All child processes, at once. For a signal handler."""
         self.world.kit.kill()
 
-    def _take(self, parts: Parts, opened: Opened, source: str, ledger: Ledger | None = None) -> None:
-        self.parts, self.opened = parts, opened
+    def _take(self, config: ResolvedConfig, opened: Opened, source: str, ledger: Ledger | None = None) -> None:
+        self.config, self.opened = config, opened
         self._permissions = None
-        self.world: World = begin(parts, opened, self._outside(parts, source), ledger)
+        self.world: World = self._build(config, opened, self._links(config, source), ledger)
         session = self.world.session
         session.shared.watch(self._updates.push)
         about = self.world.about
@@ -124,14 +123,14 @@ class AgentSession:
         if self._hooks_watched:
             self.watch_hooks()
 
-    def _outside(self, parts: Parts, source: str) -> Outside:
-        host, options, asked = self.host, parts.options, None
+    def _links(self, config: ResolvedConfig, source: str) -> FrontEndLinks:
+        host, options, asked = self.host, config.options, None
         if host is not None:
             from mainspring.agent.asking import HostQuestions  # who asks nobody does not pay for it
 
             asked = HostQuestions(host, self._updates.caught_up, self._runs.asks, self.update_permissions)
         self._questions = asked
-        return Outside(
+        return FrontEndLinks(
             answer=asked.answer if host is not None and asked is not None and host.reach != "never" else None,
             in_background=host is not None and host.reach == "always",
             hooks=asked.hooks(options.host_hooks, options.tell) if asked is not None else (),
@@ -238,37 +237,37 @@ class AgentSession:
     def _next_options(self, session_id: str | None = None) -> SessionOptions:
         from mainspring.agent.carry_over import options_for_next
 
-        return options_for_next(self.parts.options, session_id)
+        return options_for_next(self.config.options, session_id)
 
     async def _change_to(self, options: SessionOptions, why: Why) -> None:
         if self._runs.under_way:
             raise StartError("a run is under way: interrupt it first")
         await self._runs.leave_run()
-        parts = self._prepare(options)
-        opened = None if why == "reload" else open_journal(parts, self._mirror)  # a file can be open only once
+        config = self.config.resolve_again(options)
+        opened = None if why == "reload" else open_journal(config, self._mirror)  # a file can be open only once
         with self._runs.paused():
-            await self._switch(parts, opened, why)
+            await self._switch(config, opened, why)
 
-    async def _switch(self, parts: Parts, opened: Opened | None, why: Why) -> None:
+    async def _switch(self, config: ResolvedConfig, opened: Opened | None, why: Why) -> None:
         from mainspring.agent.carry_over import carry_over, take_along
 
-        before, carried = self.world.about.session_id, take_along(self.world, self.parts)
+        before, carried = self.world.about.session_id, take_along(self.world, self.config)
         await self._close_world(why if why in ("clear", "resume") else "other")
         if opened is None:
-            parts, opened = self._opened_again(parts)
-        self._take(parts, opened, "clear" if why == "clear" else "startup", carried.ledger)
+            config, opened = self._opened_again(config)
+        self._take(config, opened, "clear" if why == "clear" else "startup", carried.ledger)
         self._released()
         await self.world.open()
-        await carry_over(carried, self.world, parts, reloaded=why == "reload")
+        await carry_over(carried, self.world, config, reloaded=why == "reload")
         self._updates.push(SessionReset(before, self.world.about.session_id, why))
 
-    def _opened_again(self, parts: Parts) -> tuple[Parts, Opened]:
+    def _opened_again(self, config: ResolvedConfig) -> tuple[ResolvedConfig, Opened]:
         try:
-            return parts, open_journal(parts, self._mirror)
+            return config, open_journal(config, self._mirror)
         except StartError as error:  # somebody was faster, or has removed it
             self._updates.push(Notice(f"It cannot be resumed: {error}. A new one begins.", "warning"))
-            parts = replace(parts, options=parts.options.replace(resume=None))
-            return parts, open_journal(parts, self._mirror)
+            config = replace(config, options=config.options.replace(resume=None))
+            return config, open_journal(config, self._mirror)
 
     def _commands(self) -> dict[str, LocalCommand]:
         """Slash commands that need no model, in every front end."""
@@ -279,11 +278,11 @@ class AgentSession:
 
     async def _clear_by_prompt(self) -> str:
         try:
-            parts = self._prepare(self._next_options())
-            opened = open_journal(parts, self._mirror)
+            config = self.config.resolve_again(self._next_options())
+            opened = open_journal(config, self._mirror)
         except StartError as error:  # this one goes on
             return f"No new conversation can begin: {error}"
-        await self._switch(parts, opened, "clear")
+        await self._switch(config, opened, "clear")
         return ""
 
     async def _context(self) -> str:
@@ -303,7 +302,7 @@ class AgentSession:
         from mainspring.agent.models import choose_model
 
         session = self.world.session
-        model = choose_model(name, self.parts)
+        model = choose_model(name, self.config)
         await session.change(replace(session.shared.policy, model=model))
         return model or session.config.model
 
@@ -321,15 +320,15 @@ class AgentSession:
             from mainspring.agent.permission_updates import permission_updates
 
             self._permissions = permission_updates(
-                self.parts, self.world.kit.place, self.world.session, may_bypass=self._may_bypass
+                self.config, self.world.kit.place, self.world.session, may_bypass=self._may_bypass
             )
         return self._permissions
 
     def add_directory(self, folder: str) -> None:
         """One more that tools may touch, also after the settings are read anew."""
-        options = self.parts.options
+        options = self.config.options
         self.permissions.set_folders((*self.world.kit.place.folders, folder))
-        self.parts = replace(self.parts, options=options.replace(add_dirs=(*options.add_dirs, folder)))
+        self.config = replace(self.config, options=options.replace(add_dirs=(*options.add_dirs, folder)))
 
     async def stop_task(self, id: str) -> None:
         """A subagent or a command in the background, if it still works."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mainspring.agent.options import SessionOptions, StartError, is_uuid
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
+from mainspring.engine.plain import new_id
 from mainspring.sessions.journal import FileJournal, NotStored, SessionInUse
 from mainspring.sessions.journal import Options as JournalOptions
 from mainspring.sessions.lines import Envelope
@@ -18,6 +19,7 @@ from mainspring.settings.home import home_folder
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
+    from mainspring.agent.config import ResolvedConfig
     from mainspring.sessions.loaded import Loaded
 
 Mirrored = Callable[[str, bytes], None]  # a file, and lines that were written to it
@@ -59,7 +61,13 @@ class Place(Bundle):
         return Envelope(session_id, self.cwd, __version__, self.entrypoint, self.branch)
 
 
-def open_session(options: SessionOptions, place: Place, new_id: str) -> Opened:
+def open_journal(config: ResolvedConfig, mirror: Mirrored | None = None) -> Opened:
+    """The file of the session that the options name, or of a new one. Raises `StartError`."""
+    place = new_place(config.environment, config.cwd, (), mirror, config.options.sessions_home)
+    return open_session_file(config.options, place, new_id())
+
+
+def open_session_file(options: SessionOptions, place: Place, new_id: str) -> Opened:
     """`new_id` is for a session that begins now, unless the command line names one."""
     check(options)
     session_id = options.session_id or new_id

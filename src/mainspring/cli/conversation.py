@@ -6,8 +6,11 @@ Between turns the event loop rests and the keyboard is read; while a turn is und
 from __future__ import annotations
 
 import asyncio
+import os
 
+from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.harmless import harmless
+from mainspring.agent.open_session import open_session
 from mainspring.agent.said import lines_of_attached
 from mainspring.agent.updates import (
     AnyUpdate,
@@ -42,11 +45,10 @@ def converse(arguments: Arguments) -> int:
     output = Output(colour=wants_colour(), wrap=AsItIs())
     with Signals() as signals, asyncio.Runner() as runner:
         keyboard = Keyboard(output, lambda: talk.session.permissions)
-        talk = Talk(arguments.session, output, keyboard)
+        config = resolve_config(arguments.session, dict(os.environ))
         signals.check()
         ahead = TypedAhead()
-
-        runner.run(begin(talk))
+        talk = runner.run(new_talk(config, output, keyboard))
 
         def kill() -> None:
             talk.session.kill()
@@ -69,8 +71,9 @@ def converse(arguments: Arguments) -> int:
     return 0
 
 
-async def begin(talk: Talk) -> None:
-    talk.begin()
+async def new_talk(config: ResolvedConfig, output: Output, keyboard: Keyboard) -> Talk:
+    """Raises `StartError`."""
+    return Talk(open_session(config, keyboard), output)
 
 
 async def understood(said: str, talk: Talk, output: Output) -> str:
@@ -159,7 +162,7 @@ class Turn:
             case RunBroken():
                 screen.broke_off(str(update.error))
             case Notice():
-                self._talk.parts.options.say(update.text)
+                self._talk.config.options.say(update.text)
             case SessionUpdate():
                 pass
             case _:

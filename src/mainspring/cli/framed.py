@@ -16,7 +16,7 @@ Write = Callable[[bytes], Awaitable[None]]
 def framed(session: AgentSession, output_format: str, write: Write) -> Framed | Alone:
     if output_format != "stream-json":
         return Alone(session, write)
-    if session.parts.options.include_hook_events:
+    if session.config.options.include_hook_events:
         session.watch_hooks()
     return Framed(session, write)
 

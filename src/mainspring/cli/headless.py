@@ -8,12 +8,12 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
+from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.harmless import harmless
-from mainspring.agent.options import SessionOptions
-from mainspring.agent.parts import Parts, open_journal, prepare
+from mainspring.agent.open_session import open_session
 from mainspring.agent.prompts import Prompt
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import Opened, ResumeError
+from mainspring.agent.sessions import Opened, ResumeError, open_journal
 from mainspring.agent.updates import AnyUpdate, Notice, PromptAnswered, PromptBlocked, PromptExpanded, RunBroken
 from mainspring.cli.collector import begun
 from mainspring.cli.flags import Arguments
@@ -34,34 +34,30 @@ Write = Callable[[bytes], Awaitable[None]]
 
 def headless(arguments: Arguments) -> int:
     with Signals() as signals:
-        parts = prepared(arguments.session)
+        config = resolve_config(arguments.session, dict(os.environ))
         signals.check()
         given = signals.heard_at_once(lambda: prompt(arguments.words))  # and from then on where it is safe
-        opened = opened_or_told(parts, arguments.output_format)
-        code = asyncio.run(drive(parts, opened, given, arguments.output_format, signals))
+        opened = opened_or_told(config, arguments.output_format)
+        code = asyncio.run(drive(config, opened, given, arguments.output_format, signals))
     return signals.code or code
 
 
-def prepared(options: SessionOptions) -> Parts:
-    return prepare(options, dict(os.environ))
-
-
-def opened_or_told(parts: Parts, output_format: str) -> Opened:
+def opened_or_told(config: ResolvedConfig, output_format: str) -> Opened:
     """A program that reads along hears of a session that cannot be taken up as a result, too (stream-json 1.6)."""
     try:
-        return open_journal(parts)
+        return open_journal(config)
     except ResumeError as error:
         if output_format != "text":
             from mainspring.driven.asides import never_begun
             from mainspring.driven.lines import line
 
-            os.write(1, safe_bytes(1, line(never_begun(str(error), parts.options.resume or ""))))
+            os.write(1, safe_bytes(1, line(never_begun(str(error), config.options.resume or ""))))
         raise
 
 
-async def drive(parts: Parts, opened: Opened, given: Prompt, output_format: str, signals: Signals) -> int:
-    deltas = parts.options.include_partial_messages
-    session = AgentSession(parts, None, prepared, opened=opened, deltas=deltas)
+async def drive(config: ResolvedConfig, opened: Opened, given: Prompt, output_format: str, signals: Signals) -> int:
+    deltas = config.options.include_partial_messages
+    session = open_session(config, opened=opened, deltas=deltas)
     signals.kill = session.kill
     begun()
     output = new_output(session, output_format, Pipe().write)
@@ -137,7 +133,7 @@ class Bare:
                 for name in update.missing:
                     complain(f"there is no file '{name}' here: '@{name}' is sent as it stands")
             case Notice():
-                self._session.parts.options.say(update.text)
+                self._session.config.options.say(update.text)
             case _:
                 pass
 

@@ -7,8 +7,8 @@ import gc
 import os
 from collections.abc import AsyncGenerator
 
+from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.options import SessionOptions, StartError, clean
-from mainspring.agent.parts import Parts, prepare
 from mainspring.cli.collector import begun
 from mainspring.cli.flags import Arguments
 from mainspring.cli.hearing import lines
@@ -52,8 +52,8 @@ async def served(door: Door, signals: Signals) -> int:
     return await door.serve()
 
 
-def prepared(options: SessionOptions) -> Parts:
-    return prepare(options, with_compatible_home(os.environ))
+def prepared(options: SessionOptions) -> ResolvedConfig:
+    return resolve_config(options, with_compatible_home(os.environ))
 
 
 async def heard() -> AsyncGenerator[Incoming, None]:

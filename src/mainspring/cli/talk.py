@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.harmless import harmless
-from mainspring.agent.host import Host
-from mainspring.agent.options import SessionOptions
-from mainspring.agent.parts import Parts, prepare
 from mainspring.agent.session import AgentSession
 from mainspring.agent.sessions import Opened
 from mainspring.agent.words import count
@@ -26,23 +23,14 @@ class Lines(Protocol):
 
 
 class Talk:
-    session: AgentSession  # from `begin` on
-
-    def __init__(self, options: SessionOptions, output: Lines, host: Host) -> None:
-        """Raises `StartError`."""
-        self._first = prepared(options)
-        self.output, self._host = output, host
+    def __init__(self, session: AgentSession, output: Lines) -> None:
+        self.session, self.output = session, output
         self.draft = ""  # for whoever shows an input: words that somebody may want to say again
-        self.suggested: Callable[[str], object] | None = None  # hears what the person may say next; None: nobody asks
         self._beside: set[asyncio.Future[object]] = set()
 
-    def begin(self) -> None:
-        suggest = self._suggest if self.suggested is not None else None
-        self.session = AgentSession(self._first, self._host, prepared, suggest=suggest)
-
     @property
-    def parts(self) -> Parts:
-        return self.session.parts if hasattr(self, "session") else self._first
+    def config(self) -> ResolvedConfig:
+        return self.session.config
 
     @property
     def world(self) -> World:
@@ -86,11 +74,3 @@ class Talk:
     def _tell_of_agents(self, away: int) -> None:
         if away:
             self.output.line(f"({count(away, 'agent')} still at work: ended with the session)", Style.DIM)
-
-    def _suggest(self, words: str) -> None:
-        if self.suggested is not None:
-            self.suggested(words)
-
-
-def prepared(options: SessionOptions) -> Parts:
-    return prepare(options, dict(os.environ))

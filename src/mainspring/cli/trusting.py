@@ -65,7 +65,7 @@ def held_back(talk: Talk) -> list[str]:
     found = talk.world.around
     if found.memory.where.trusted:
         return []
-    return [*of_settings(talk.parts.settings), *of_servers(talk), *of_texts(found), *of_memory(found)]
+    return [*of_settings(talk.config.settings), *of_servers(talk), *of_texts(found), *of_memory(found)]
 
 
 def of_settings(settings: Settings) -> list[str]:
@@ -77,7 +77,7 @@ def of_settings(settings: Settings) -> list[str]:
 
 
 def of_servers(talk: Talk) -> list[str]:
-    sources, path = talk.parts.options.setting_sources, f"{talk.parts.cwd}/.mcp.json"
+    sources, path = talk.config.options.setting_sources, f"{talk.config.cwd}/.mcp.json"
     if not os.path.lexists(path) or (sources is not None and "project" not in sources):
         return []
     from mainspring.agent.mcp import names_in

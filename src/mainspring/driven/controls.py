@@ -39,7 +39,7 @@ async def initialize(door: Door, request: Request) -> Answer:
     if (found := door.session.world.mcp) is not None:
         await found.ready(kind="sdk")  # those of the other side; others may take their time
     late = bool(request.fields.get("hooks")) and request is not door.first
-    return about_us(door.session.world, door.session.parts, door.session.state) | (
+    return about_us(door.session.world, door.session.config, door.session.state) | (
         {"hooks_applied": False} if late else {}
     )
 

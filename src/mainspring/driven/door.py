@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.json_values import listed
+from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.parts import Parts, open_journal
 from mainspring.agent.prompts import Prompt
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import Opened, ResumeError
+from mainspring.agent.sessions import Opened, ResumeError, open_journal
 from mainspring.agent.updates import AnyUpdate, SessionUpdate
 from mainspring.agent.world import STDIO
 from mainspring.core.value import Bundle
@@ -50,7 +51,7 @@ def nothing() -> None:
 class Process(Bundle):
     """What the process around a session does for it."""
 
-    prepare: Callable[[SessionOptions], Parts]
+    prepare: Callable[[SessionOptions], ResolvedConfig]
     heard: Callable[[], AsyncGenerator[Incoming, None]]  # what the program says; raises `BadLineError`
     out: Out  # where frames go
     begun: Callable[[], object] = nothing  # everything is loaded
@@ -142,10 +143,9 @@ class Door:
         host = PipeHost(
             self.questions, approves=options.permission_prompt_tool_name == STDIO, interrupt=self._interrupt_soon
         )
-        self.session = AgentSession(
+        self.session = open_session(
             self.parts,
             host,
-            self._process.prepare,
             opened=opened,
             mirror=self._mirror.add if self._mirror is not None else None,
             released=self._process.left,

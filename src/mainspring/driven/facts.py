@@ -13,18 +13,18 @@ from mainspring.driven.frames import PROTOCOL
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
-    from mainspring.agent.parts import Parts
+    from mainspring.agent.config import ResolvedConfig
     from mainspring.agent.world import World
 
 
-def about_us(world: World, parts: Parts, state: str) -> dict[str, Any]:
+def about_us(world: World, config: ResolvedConfig, state: str) -> dict[str, Any]:
     return {
         "commands": commands(world),
         "agents": [{"name": kind.name, "description": kind.about} for kind in kinds(world)],
         "output_style": world.about.output_style,
         "available_output_styles": list(world.about.output_styles()),
-        "models": models(parts),
-        "account": {"apiKeySource": parts.model.key_source},
+        "models": models(config),
+        "account": {"apiKeySource": config.model.key_source},
         "pid": os.getpid(),
         "claude_code_version": PROTOCOL,
         "mainspring_version": __version__,
@@ -45,7 +45,7 @@ def command(name: str, about: str, hint: str = "") -> dict[str, str]:
     return {"name": name, "description": about, "argumentHint": hint}
 
 
-def models(parts: Parts) -> list[dict[str, str]]:
-    default = parts.config.model.name
+def models(config: ResolvedConfig) -> list[dict[str, str]]:
+    default = config.loop.model.name
     first = {"value": "default", "displayName": "Default", "description": default}
     return [first, *[{"value": name, "displayName": name, "description": ""} for name in MODELS]]

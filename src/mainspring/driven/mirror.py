@@ -1,7 +1,7 @@
 """The session's lines on the pipe (stream-json 14.5): what was written to its files, for a store elsewhere.
 
     mirror = Mirror()
-    open_session(options, replace(place, mirror=mirror.add), new_id)
+    open_session_file(options, replace(place, mirror=mirror.add), new_id)
     for frame in mirror.frames():       # now and then, and before each result
         ...
 

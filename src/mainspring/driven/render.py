@@ -44,7 +44,7 @@ class Renderer:
         self.frames = self._new_frames()
 
     def _new_frames(self) -> Frames:
-        session, options = self._session, self._session.parts.options
+        session, options = self._session, self._session.config.options
         deps = session.world.session.deps
         return Frames(
             session.world.about,

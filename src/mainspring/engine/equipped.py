@@ -36,7 +36,7 @@ class Equipped(Plain):
         hands: Hands,
         *,
         journal: Journal | None = None,
-        system: tuple[str, ...] = (),
+        system: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
         answer: Answerer | None = None,
         mind: Mind | None = None,
         before_turn: Callable[[], Awaitable[None]] | None = None,

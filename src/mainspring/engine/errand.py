@@ -132,10 +132,8 @@ class Errand:
         place.root, place.real = above.place.root, above.place.real
         offers = [one for name, one in above.offers.items() if self._may_have(name)]
         attended = above.attended and (not self._background or self._home.ask is not None)
-        hands = Hands(offers, place=place, gate=above.gate, hooks=above.hooks, attended=attended, agent=agent)
-        if above.late is not None:
-            hands.late = self._arrive
-        return hands
+        late = self._arrive if above.late is not None else None
+        return Hands(offers, place=place, gate=above.gate, hooks=above.hooks, attended=attended, agent=agent, late=late)
 
     async def _arrive(self, name: str) -> str:
         """A tool that comes to the session later comes to this agent when it calls it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mainspring.context.values import Prepared, Summary
@@ -44,15 +44,20 @@ class Plain:
         tools: Iterable[Tool] = (),
         *,
         journal: Journal | None = None,
-        system: tuple[str, ...] = (),
+        system: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
     ) -> None:
+        """`system`: the system prompt, or who knows it when a request is built."""
         self._provider = provider
         self._tools = tuple(tools)
         self._hands: Hands | None = None
         self._journal: Journal = journal or NoJournal()
         self._cache = RequestCache()
         self._view_size = ViewSize()
-        self.system = system  # may grow: see `agent/mcp.py`
+        self._system = system
+
+    @property
+    def system(self) -> tuple[str, ...]:
+        return self._system if isinstance(self._system, tuple) else self._system()
 
     @property
     def hands(self) -> Hands:

@@ -67,18 +67,22 @@ class Session:
         *,
         ledger: Ledger | None = None,
         policy: SessionPolicy | None = None,
+        restored: Policy | None = None,
         repeatable: Callable[[ToolCall], bool] = lambda _: False,
         side_jobs: SideJobs = NO_SIDE_JOBS,
         describe: Describe | None = None,
     ) -> Session:
-        """A session as it was left. The model will be told of every call whose outcome nobody knows (P4)."""
+        """A session as it was left. The model will be told of every call whose outcome nobody knows (P4). `restored`:
+        the policy that is in force from now on; None: as it was left."""
         session = cls(
             deps, config, state=loaded.state, ledger=ledger, policy=policy, side_jobs=side_jobs, describe=describe
         )
         session._salvaged = (loaded.partial, loaded.answers(deps.new_id, deps.now(), repeatable))
         for waiting in loaded.commands:
             session.shared.inbox.put(Command(waiting.id, waiting.text, waiting.priority, waiting.origin))
-        if policy is None and (changed := loaded.policy) is not None:
+        if restored is not None:
+            session.shared.policy = restored
+        elif (changed := loaded.policy) is not None:
             session.shared.policy = Policy(changed.mode, changed.model, changed.rules, changed.tools)
         return session
 

@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from mainspring.agent.config import HostSupplied, resolve_config
+from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.parts import Own, Parts, open_journal, prepare
 from mainspring.agent.prompts import Prompt
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import Opened, ResumeError
+from mainspring.agent.sessions import Opened, ResumeError, open_journal
 from mainspring.agent.updates import AnyUpdate, SessionUpdate
 from mainspring.agent.world import STDIO
 from mainspring.core.errors import MainspringError
@@ -44,8 +45,7 @@ class ConnectedSession:
         callbacks: dict[str, hooks.HookCallback] = {}
         self._environment = with_compatible_home(environment(given))
         options = session_options(given, hooks.host_hooks(given.hooks or {}, callbacks), sessions_home)
-        self._own = Own(own_tools(given), given.provider)
-        self._parts = self._prepare(options)
+        self._config = resolve_config(options, self._environment, HostSupplied(own_tools(given), given.provider))
         self.messages: Channel[Frame] = Channel()
         self._mirror = self._new_mirror(given, options)
         self._host = ProgramHost(
@@ -62,9 +62,6 @@ class ConnectedSession:
         self.started = self.over = False
         self.error: Exception | None = None  # what ended it
 
-    def _prepare(self, options: SessionOptions) -> Parts:
-        return prepare(options, self._environment, self._own)
-
     def _new_mirror(self, given: Options, options: SessionOptions) -> Mirror | None:
         home = options.sessions_home or home_folder(self._environment)
         if given.session_store is None or home is None:
@@ -77,9 +74,9 @@ class ConnectedSession:
         """What the session says of itself. Empty if it could not be resumed: then its one message says why. Raises
         what prevents the start."""
         try:
-            opened = open_journal(self._parts, self._mirror.add if self._mirror is not None else None)
+            opened = open_journal(self._config, self._mirror.add if self._mirror is not None else None)
         except ResumeError as error:
-            self.messages.push(never_begun(str(error), self._parts.options.resume or ""))
+            self.messages.push(never_begun(str(error), self._config.options.resume or ""))
             self.error = error
             self._end()
             return {}
@@ -97,16 +94,16 @@ class ConnectedSession:
 
     def _new_session(self, opened: Opened) -> AgentSession:
         mirror = self._mirror.add if self._mirror is not None else None
-        session = AgentSession(self._parts, self._host, self._prepare, opened=opened, mirror=mirror)
-        self._renderer = Renderer(session, notices=True, states=states_in(self._parts.environment))
-        if self._parts.options.include_hook_events:
+        session = open_session(self._config, self._host, opened=opened, mirror=mirror)
+        self._renderer = Renderer(session, notices=True, states=states_in(self._config.environment))
+        if self._config.options.include_hook_events:
             session.watch_hooks()
         return session
 
     async def _about(self, session: AgentSession) -> Frame:
         if (servers := session.world.mcp) is not None:
             await servers.ready(kind="sdk")  # those of the program; others may take their time
-        return about_us(session.world, session.parts, session.state)
+        return about_us(session.world, session.config, session.state)
 
     async def _serve(self, session: AgentSession) -> None:
         try:

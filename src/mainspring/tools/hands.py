@@ -19,6 +19,8 @@ from mainspring.tools.gate import Gate
 if TYPE_CHECKING:
     from mainspring.tools.passage import Done
 
+Late = Callable[[str], Awaitable[str]]
+
 SEARCH = "ToolSearch"
 ALIASES = {"Task": "Agent"}  # its former name, which models still know (stream-json 17.18)
 
@@ -33,13 +35,14 @@ class Hands:
         hooks: Hooks | None = None,
         attended: bool = False,
         agent: tuple[str, str] | None = None,
+        late: Late | None = None,
     ) -> None:
         """`attended`: whether somebody can be asked. `agent`: the id and the type of the sub-agent whose hands these
-        are, for hooks to know."""
+        are, for hooks to know. `late` waits for a tool that may still come, see `arrive`; None: none does."""
         self.offers: dict[str, Offer] = {}
         self.revealed: set[str] = set()  # of the deferred ones, those that the model has seen
         self.untold: tuple[tuple[str, ...], ...] = ()  # deferred ones that came too late for the words of ToolSearch
-        self.late: Callable[[str], Awaitable[str]] | None = None  # waits for a tool that may still come: see `arrive`
+        self.late = late
         self._loaded: dict[str, Tool] = {}
         self.place = place
         self.gate = gate or Gate()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
 from cli.stage import Stage
+from mainspring.agent.config import resolve_config
 from mainspring.agent.host import ApprovalRequest, NoHost, Reach
+from mainspring.agent.open_session import open_session
 from mainspring.agent.updates import Notice, PromptBlocked, PromptExpanded, PromptReturned, RunBroken
 from mainspring.cli.flags import parse
 from mainspring.cli.output import Style
@@ -97,8 +100,7 @@ def here(stage: Stage, monkeypatch: pytest.MonkeyPatch, **more: str) -> None:
 async def seated(*arguments: str) -> AsyncIterator[Sitting]:
     paper = Paper()
     options = parse([*arguments]).session.replace(in_process=True, notice=paper.told.append)
-    talk = Talk(options, paper, stern := Stern())
-    talk.begin()
+    talk = Talk(open_session(resolve_config(options, dict(os.environ)), stern := Stern()), paper)
     await talk.open()
     try:
         yield Sitting(talk, paper, stern)

@@ -330,7 +330,7 @@ def test_the_sandbox_lets_commands_write_there_after_a_clear(serve: Serve, monke
     more.mkdir()
 
     async def play(sitting: Sitting) -> None:
-        if not sitting.talk.parts.sandboxing.in_force:
+        if not sitting.talk.config.sandboxing.in_force:
             pytest.skip("there is no sandbox here")
         shown = await sitting.said("/add-dir ../more")
         told = "Commands in the sandbox cannot write there before the next '/clear' or '/resume'."

@@ -131,7 +131,7 @@ def test_trust_takes_effect_in_the_same_conversation_and_can_be_taken_back(
         assert shown == f"'{stage.folder}' is trusted. From now on these count: {held}."
         assert trusts(stage)
         assert (id_of(talk), talk.world.session.shared.ledger.account.spent) == (before, spent)
-        assert [hook.event for hook in talk.parts.settings.hooks] == ["UserPromptSubmit"]
+        assert [hook.event for hook in talk.config.settings.hooks] == ["UserPromptSubmit"]
         assert "critic" in talk.world.kinds
         assert trusting.held_back(talk) == []
 
@@ -142,7 +142,7 @@ def test_trust_takes_effect_in_the_same_conversation_and_can_be_taken_back(
         assert await sitting.said("/trust") == told
 
         assert await sitting.said("/trust remove") == f"'{stage.folder}' is no longer trusted."
-        assert (trusts(stage), id_of(talk), talk.parts.settings.hooks) == (False, before, ())
+        assert (trusts(stage), id_of(talk), talk.config.settings.hooks) == (False, before, ())
         await sitting.asked("three")
         assert sent(stage)[-1] == "three"
         assert await sitting.said("/trust remove") == f"'{stage.folder}' is not trusted: '/trust' trusts it."
@@ -204,7 +204,8 @@ def test_settings_that_cannot_be_used_leave_the_conversation_as_it_is(
     async def play(sitting: Sitting) -> None:
         await sitting.asked("hello")
         world = sitting.talk.world
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", "nowhere")
+        with (stage.home / "settings.toml").open("a") as settings:
+            settings.write('[env]\nANTHROPIC_BASE_URL = "nowhere"\n')
         told = await sitting.said("/trust")
         assert "This conversation goes on as it was: " in told
         assert (trusts(stage), sitting.talk.world is world) == (True, True)

@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
 class Asker(NoHost):
     reach: Reach = "during_run"
-    stage: Stage  # both are there before anything can ask
-    interrupt: Callable[[], object]
 
-    def __init__(self, lines: Lines, permissions: Callable[[], PermissionUpdates]) -> None:
-        self._lines = lines
+    def __init__(
+        self,
+        lines: Lines,
+        stage: Callable[[], Stage],
+        permissions: Callable[[], PermissionUpdates],
+        interrupt: Callable[[], object],
+    ) -> None:
+        """`stage`: where menus are drawn. `interrupt`: the run under way."""
+        self._lines, self._stage, self._interrupt = lines, stage, interrupt
         self._granting = Granting(permissions)
         self._questions: Questions | None = None
 
@@ -33,22 +38,20 @@ class Asker(NoHost):
     async def ask(self, questions: QuestionSet) -> Answers:
         return await self._asking().ask(questions)
 
-    def _interrupt(self) -> None:
-        self.interrupt()
-
     def _asking(self) -> Questions:
         if self._questions is None:
             from mainspring.cli.repl.diffs import proposed
             from mainspring.cli.repl.questions import Outside, Questions
 
+            stage = self._stage()
             self._questions = Questions(
                 Outside(
-                    place=self.stage,
+                    place=stage,
                     granting=self._granting,
                     tell=lambda words: self._lines.line(words, Style.DIM),
                     warn=lambda words: self._lines.line(words, Style.YELLOW),
                     interrupt=self._interrupt,
-                    now=self.stage.attended,
+                    now=stage.attended,
                     changes=proposed,
                 )
             )

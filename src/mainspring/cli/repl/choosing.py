@@ -31,7 +31,7 @@ async def session(talk: Talk, stage: Stage) -> str | None:
     from mainspring.agent.sessions import new_place
     from mainspring.sessions.listing import listed
 
-    place = new_place(talk.parts.environment, talk.parts.cwd, ())
+    place = new_place(talk.config.environment, talk.config.cwd, ())
     if place.home is None:
         return ""
     own = talk.world.about.session_id
@@ -42,7 +42,7 @@ async def session(talk: Talk, stage: Stage) -> str | None:
 async def model(talk: Talk, stage: Stage) -> str | None:
     from mainspring.cli.models_command import known_models
 
-    known = known_models(talk.parts.settings)
+    known = known_models(talk.config.settings)
     return await chosen(pickers.models(known, talk.model.name, now=stage.attended), stage)
 
 

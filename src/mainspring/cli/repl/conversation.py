@@ -276,7 +276,7 @@ class Conversation:
                 self._shown.broke_off(str(update.error))
                 self._ends()
             case Notice():
-                self._talk.parts.options.say(update.text)
+                self._talk.config.options.say(update.text)
             case _:
                 pass
 

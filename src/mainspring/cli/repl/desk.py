@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from mainspring.cli.repl.conversation import Conversation
+    from mainspring.cli.repl.drawing import Paper
     from mainspring.cli.repl.helps import Helps
     from mainspring.cli.repl.shown import Shown
     from mainspring.cli.repl.status import Status
@@ -84,6 +85,7 @@ class Desk:
         self._raw: list[Any] | None = None  # how the terminal is while it is ours
         self.is_away = False  # it is given to a program of the user's own
         self._suspended = False  # by Ctrl-Z
+        self._over = False  # the terminal is not drawn any more
         output = output or this_terminal()
         bindings = Bindings(self._editor, self).made
         self.stage = Stage(self._editor, bindings, self._footer, input=input, output=output, colour=wants_colour())
@@ -93,7 +95,7 @@ class Desk:
         self, talk: Talk, helps: Helps, conversation: Conversation, shown: Shown, status: Status
     ) -> None:
         own_status: StatusCommand | None = None
-        if command := talk.parts.settings.status_line:
+        if command := talk.config.settings.status_line:
             from mainspring.cli.repl.status_command import StatusCommand  # few have one
 
             own_status = StatusCommand(talk, command, self.stage.redraw)
@@ -102,8 +104,21 @@ class Desk:
         self._completer.inner = helps.completer
         self._history.begin(helps.history)
         self.stage.above = (shown, conversation.waiting, self)
-        talk.suggested = self._suggest
         self.stage.redraw()
+
+    @property
+    def paper(self) -> Paper | None:
+        """Where lines go; None: nothing is drawn any more."""
+        return None if self._over else self.stage
+
+    @property
+    def shown(self) -> Shown | None:
+        """What stands last on it, when all is loaded."""
+        return self._sat.shown if self._sat is not None else None
+
+    def interrupt(self) -> bool:
+        """Whether there was anything to interrupt."""
+        return self._sat is not None and self._sat.conversation.interrupt()
 
     def say_early(self) -> None:
         """What was typed before all was loaded."""
@@ -117,6 +132,7 @@ class Desk:
             with suppress(EOFError):
                 await self.stage.app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
+            self._over = True
             beat.cancel()
             if self._sat is not None and self._sat.own_status is not None:
                 self._sat.own_status.close()
@@ -162,7 +178,7 @@ class Desk:
         width = self.stage.size.columns
         return self._sat.status.line(width, mode, talk.model, waits, remark=self._remarked, own=own)
 
-    def _suggest(self, words: str) -> None:
+    def suggest(self, words: str) -> None:
         """What begins like a command is not taken: only the person starts one."""
         self._suggested = "" if words.lstrip().startswith(("/", "!")) else harmless(words)
         self.stage.redraw()
@@ -199,7 +215,7 @@ class Desk:
 
     def stop(self) -> None:
         now = time.monotonic()
-        if self._sat is not None and self._sat.conversation.interrupt():
+        if self.interrupt():
             return
         if self._editor.buffer.text:
             self._editor.clear()
@@ -317,7 +333,7 @@ class Desk:
         self.stage.redraw()
 
     def ring(self) -> None:
-        if self._sat is not None and self._sat.talk.parts.settings.rings:
+        if self._sat is not None and self._sat.talk.config.settings.rings:
             self.stage.app.output.bell()
 
     def redraw(self) -> None:
@@ -343,7 +359,7 @@ class Desk:
         from mainspring.cli.repl.choosing import trusts
 
         assert self._sat is not None
-        return await trusts(held, self._sat.talk.parts.cwd, self.stage)
+        return await trusts(held, self._sat.talk.config.cwd, self.stage)
 
     def chooses(self, word: str) -> bool:
         from mainspring.cli.repl.choosing import CHOICES

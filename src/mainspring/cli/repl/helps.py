@@ -28,7 +28,7 @@ class Helps(NamedTuple):
 
 
 def helps_for(talk: Talk) -> Helps:
-    cwd, environment = talk.parts.cwd, talk.parts.environment
+    cwd, environment = talk.config.cwd, talk.config.environment
     home = users_folder(environment)
     index = FilesIndex(talk.world.kit.place)
     known = Known(
@@ -55,7 +55,7 @@ class Readable:
     def __call__(self, path: str) -> bool:
         rules = self._talk.world.session.shared.policy
         if rules is not self._rules:
-            self._rules, self._may_read = rules, self._talk.parts.gate.readable(self._talk.parts.cwd, rules)
+            self._rules, self._may_read = rules, self._talk.config.gate.readable(self._talk.config.cwd, rules)
         return self._may_read(path)
 
 
@@ -67,7 +67,7 @@ def words_of(talk: Talk) -> Iterable[Word]:
 def models(talk: Talk) -> Iterable[Choice]:
     from mainspring.cli.models_command import known_models
 
-    known = known_models(talk.parts.settings)
+    known = known_models(talk.config.settings)
     return [Choice("default", "the one that the session began with"), *[Choice(model.name) for model in known]]
 
 
@@ -75,7 +75,7 @@ def sessions(talk: Talk) -> Iterable[Choice]:
     from mainspring.agent.sessions import new_place
     from mainspring.sessions.listing import listed
 
-    place = new_place(talk.parts.environment, talk.parts.cwd, ())
+    place = new_place(talk.config.environment, talk.config.cwd, ())
     if place.home is None:
         return ()
     own = talk.world.about.session_id

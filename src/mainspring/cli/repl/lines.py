@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mainspring.cli.output import Output, Style, wants_colour
@@ -23,10 +24,10 @@ STYLES = {
 
 
 class PaperLines:
-    def __init__(self) -> None:
+    def __init__(self, paper: Callable[[], Paper | None], shown: Callable[[], Shown | None] = lambda: None) -> None:
+        """`paper`: None, when nothing is drawn any more. `shown` knows what stands last on it."""
         self._plain = Output(colour=wants_colour(), wrap=AsItIs())
-        self.paper: Paper | None = None
-        self.shown: Shown | None = None  # knows what stands last on it
+        self._paper, self._shown = paper, shown
 
     def note(self, words: str) -> None:
         """Something that the person should know."""
@@ -34,12 +35,12 @@ class PaperLines:
 
     def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
         """It is harmless already, as for any other screen."""
-        if self.paper is None:  # it is over, or has not begun
+        if (paper := self._paper()) is None:
             self._plain.line(text, style)
             return
-        if self.shown is not None:
-            self.shown.tell(text, STYLES[style])
+        if (shown := self._shown()) is not None:
+            shown.tell(text, STYLES[style])
             return
         from rich.text import Text  # the first prompt need not wait for it
 
-        self.paper.put(Text(text, STYLES[style]))
+        paper.put(Text(text, STYLES[style]))

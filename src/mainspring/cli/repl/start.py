@@ -21,7 +21,6 @@ from mainspring.cli.repl.lines import PaperLines
 from mainspring.cli.signals import HURRY, INTERRUPT, Signals, nothing
 
 if TYPE_CHECKING:
-    from mainspring.cli.repl.asker import Asker
     from mainspring.cli.repl.helps import Helps
     from mainspring.cli.talk import Talk
 
@@ -32,7 +31,7 @@ BREATH = 0.001  # seconds between two things that are loaded: keys are seen
 def converse(arguments: Arguments) -> int:
     with Signals() as signals, asyncio.Runner() as runner:
         signals.kill = terminal_as_it_is()
-        runner.run(Sitting(arguments, signals).go())
+        runner.run(sit_down(arguments, signals))
     return signals.code
 
 
@@ -51,18 +50,18 @@ def terminal_as_it_is() -> Callable[[], None]:
     return put_back
 
 
-class Sitting:
-    def __init__(self, arguments: Arguments, signals: Signals) -> None:
-        self._words, self._signals = arguments.words, signals
-        self._lines = PaperLines()
-        self._options = arguments.session.replace(notice=self._note, remark=self._note)
+async def sit_down(arguments: Arguments, signals: Signals) -> None:
+    await Sitting(arguments, signals, Desk()).go()
 
-    def _note(self, words: str) -> None:
-        self._lines.note(words)
+
+class Sitting:
+    def __init__(self, arguments: Arguments, signals: Signals, desk: Desk) -> None:
+        self._words, self._signals, self._desk = arguments.words, signals, desk
+        self._lines = PaperLines(lambda: desk.paper, lambda: desk.shown)
+        self._options = arguments.session.replace(notice=self._lines.note, remark=self._lines.note)
 
     async def go(self) -> None:
-        desk = Desk()
-        self._lines.paper = desk.stage
+        desk = self._desk
         self._hear_signals(desk)
         asyncio.get_running_loop().set_exception_handler(self._hear_of_failure)
         drawing = asyncio.ensure_future(desk.run())
@@ -77,19 +76,18 @@ class Sitting:
             self._signals.during(nothing)
             desk.end()
             await drawing
-            self._lines.paper = None
 
     async def _with_session(self, desk: Desk, drawing: asyncio.Future[None]) -> None:
         """Raises `StartError`: the prompt is gone then, and nothing was begun."""
+        from mainspring.agent.config import resolve_config
+        from mainspring.agent.open_session import open_session
         from mainspring.cli.repl.asker import Asker
         from mainspring.cli.talk import Talk
 
         await asyncio.sleep(BREATH)
-        asker = Asker(self._lines, lambda: talk.session.permissions)
-        asker.stage = desk.stage
-        talk = Talk(self._options, self._lines, asker)
-        talk.suggested = str  # the desk will hear it
-        talk.begin()
+        config = resolve_config(self._options, dict(os.environ))
+        asker = Asker(self._lines, lambda: desk.stage, lambda: talk.session.permissions, desk.interrupt)
+        talk = Talk(open_session(config, asker, suggest=desk.suggest), self._lines)
         self._kill_also(talk.session.kill)
         await asyncio.sleep(BREATH)
         from mainspring.cli.repl.helps import helps_for
@@ -97,11 +95,10 @@ class Sitting:
         helps = helps_for(talk)
         helps.files.refresh()  # the first '@' finds them there
         try:
-            await self._work(desk, talk, asker, helps, drawing)
+            await self._work(desk, talk, helps, drawing)
         finally:
             desk.end()
             await asyncio.wait({drawing})
-            self._lines.paper = None
             helps.files.close()
             journal = talk.opened.journal
             is_stored = journal is not None and journal.stored and bool(talk.world.session.state.history)
@@ -124,18 +121,16 @@ class Sitting:
 
         self._signals.kill = both
 
-    async def _work(self, desk: Desk, talk: Talk, asker: Asker, helps: Helps, drawing: asyncio.Future[None]) -> None:
+    async def _work(self, desk: Desk, talk: Talk, helps: Helps, drawing: asyncio.Future[None]) -> None:
         from mainspring.cli.conversation import greet
         from mainspring.cli.repl.conversation import Conversation
         from mainspring.cli.repl.shown import Shown
         from mainspring.cli.repl.status import Status
 
-        shown = Shown(desk.stage, talk.model, root=talk.parts.cwd)
+        shown = Shown(desk.stage, talk.model, root=talk.config.cwd)
         status = Status()
         conversation = Conversation(talk, shown, status, desk)
-        asker.interrupt = conversation.interrupt
         greet(self._lines, talk.world)
-        self._lines.shown = shown
         desk.begin(talk, helps, conversation, shown, status)
         desk.show_past()
         begun()

@@ -64,7 +64,7 @@ class StatusCommand:
         return harmless(lines[0]).strip() if lines and ended.code == 0 else ""
 
     def _facts(self) -> dict[str, Any]:
-        world, parts, place = self._talk.world, self._talk.parts, self._talk.world.kit.place
+        world, config, place = self._talk.world, self._talk.config, self._talk.world.kit.place
         journal, name = self._talk.opened.journal, self._talk.model.name
         return {
             "hook_event_name": "Status",
@@ -72,7 +72,7 @@ class StatusCommand:
             "transcript_path": journal.file if journal is not None else "",
             "cwd": place.cwd,
             "model": {"id": name, "display_name": name},
-            "workspace": {"current_dir": place.cwd, "project_dir": parts.cwd, "added_dirs": list(place.folders)},
+            "workspace": {"current_dir": place.cwd, "project_dir": config.cwd, "added_dirs": list(place.folders)},
             "version": __version__,
             "output_style": {"name": world.about.output_style},
             "cost": {"total_cost_usd": world.session.shared.ledger.account.spent / NANOS_PER_USD},

@@ -23,7 +23,7 @@ async def doctor(talk: Talk, _: str) -> None:
     from mainspring.cli.doctor import as_lines, examined, summary
     from mainspring.cli.doctor_checks import Finding, State
 
-    checks = iter(examined(talk.parts.options))
+    checks = iter(examined(talk.config.options))
     problems = 0
     while (found := await asyncio.to_thread(next, checks, None)) is not None:
         problems += found.state is State.PROBLEM
@@ -43,11 +43,11 @@ def set_here(talk: Talk) -> Iterator[str]:
     from mainspring.agent.slips import slips_in_rules
     from mainspring.settings.shown import origins
 
-    settings = talk.parts.settings
+    settings = talk.config.settings
     yield from origins(settings)
     for problem, way_out in broken_rules(settings):
         yield f"{problem.kind}: {problem}. The way out: {way_out}"
-    for slip in slips_in_rules(talk.parts.options, settings):
+    for slip in slips_in_rules(talk.config.options, settings):
         yield f"{ProblemKind.UNKNOWN}: {redact(slip)}"
 
 
@@ -55,7 +55,7 @@ def set_here(talk: Talk) -> Iterator[str]:
 
 
 async def hooks(talk: Talk, _: str) -> None:
-    settings = talk.parts.settings
+    settings = talk.config.settings
     tell_list(talk, [row(hook) for hook in settings.hooks])
     held = held_back(settings)
     for words in held:

@@ -27,7 +27,7 @@ async def model(talk: Talk, name: str) -> None:
     from mainspring.agent.slips import slip_in_model
 
     try:
-        if slip := slip_in_model(name, talk.parts.settings):
+        if slip := slip_in_model(name, talk.config.settings):
             raise UsageError(slip)
         await talk.session.set_model(name)
     except (UsageError, StartError) as error:
@@ -41,8 +41,8 @@ async def model(talk: Talk, name: str) -> None:
 
 async def permissions(talk: Talk, _: str) -> None:
     standing = talk.world.session.shared.policy
-    rules = talk.parts.gate.policy(standing).rules
-    tell(talk, f"Mode: {standing.mode}. Folders: {', '.join([talk.parts.cwd, *talk.world.kit.place.folders])}")
+    rules = talk.config.gate.policy(standing).rules
+    tell(talk, f"Mode: {standing.mode}. Folders: {', '.join([talk.config.cwd, *talk.world.kit.place.folders])}")
     for behavior, found in (("deny", rules.deny), ("ask", rules.ask), ("allow", rules.allow)):
         for rule in found:
             tell(talk, f"{behavior:<6}{rule.text}  ({source(rule)})")
@@ -90,5 +90,5 @@ def of(folder: str, held: str) -> str:
 
 async def tell_of_walls(talk: Talk) -> None:
     """They were put up around the folders of the start."""
-    if await asyncio.to_thread(lambda: talk.parts.sandboxing.in_force):
+    if await asyncio.to_thread(lambda: talk.config.sandboxing.in_force):
         tell(talk, "Commands in the sandbox cannot write there before the next '/clear' or '/resume'.", Style.DIM)

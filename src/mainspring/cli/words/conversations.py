@@ -42,7 +42,7 @@ async def resume(talk: Talk, name: str) -> None:
     from mainspring.agent.sessions import by_name, new_place, no_conversation
     from mainspring.sessions.places import id_of
 
-    place = new_place(talk.parts.environment, talk.parts.cwd, ())
+    place = new_place(talk.config.environment, talk.config.cwd, ())
     if not name:
         await list_sessions(talk, place.folder)
         return

@@ -147,7 +147,7 @@ def of_block(block: Block, reply: str) -> Iterator[Piece]:
 
 def heading(talk: Talk) -> str:
     day = time.strftime("%Y-%m-%d %H:%M")
-    return f"Session {talk.world.about.session_id} in {clean(talk.parts.cwd)}, with {talk.model.name}. {day}."
+    return f"Session {talk.world.about.session_id} in {clean(talk.config.cwd)}, with {talk.model.name}. {day}."
 
 
 def markdown(title: str, head: str, pieces: list[Piece]) -> Iterator[str]:

@@ -88,7 +88,7 @@ def notes_of(talk: Talk) -> list[str]:
 
 def how_to_edit(talk: Talk) -> list[str]:
     """The terminal is the editor's as long as a command of the user's own runs in it."""
-    environment = talk.parts.environment
+    environment = talk.config.environment
     editor = environment.get("VISUAL") or environment.get("EDITOR") or "vi"
     found = talk.world.around.memory
     paths = dict.fromkeys([file.path for file in found.files if not file.by])

@@ -72,14 +72,14 @@ async def status(talk: Talk, _: str) -> None:
 def facts(talk: Talk) -> Iterator[tuple[str, str]]:
     from mainspring.version import __version__
 
-    world, parts = talk.world, talk.parts
+    world, config = talk.world, talk.config
     title = title_of(talk)
     yield "Version", f"mainspring {__version__}"
     yield "Session", world.about.session_id + (f", '{title}'" if title else "")
     yield "File", kept_in(talk)
     yield "Model", f"{talk.model.name}, {server_of(talk)}; key: {world.about.key_source}"
     yield "Mode", world.session.shared.policy.mode
-    yield "Folder", parts.cwd
+    yield "Folder", config.cwd
     if world.kit.place.folders:
         yield "Also", some(list(world.kit.place.folders))
     yield "Sandbox", world.about.sandbox().removeprefix("sandbox: ")
@@ -105,8 +105,8 @@ def server_of(talk: Talk) -> str:
     """Its address, without what may be a key in it. A name and a password no address may hold."""
     from mainspring.agent.endpoints import endpoint_of
 
-    settings = talk.parts.settings
-    endpoint = endpoint_of(talk.model.name, settings, talk.parts.environment)
+    settings = talk.config.settings
+    endpoint = endpoint_of(talk.model.name, settings, talk.config.environment)
     url = endpoint.url if endpoint is not None else settings.api.base_url
     return f"at {url.partition('?')[0]}" if url else "at Anthropic's own server"
 
@@ -122,8 +122,8 @@ def settings_files(talk: Talk) -> list[str]:
     from mainspring.settings.home import home_folder
     from mainspring.settings.places import Places
 
-    options = talk.parts.options
-    places = Places(home_folder(talk.parts.environment, compatible=False), talk.parts.cwd)
+    options = talk.config.options
+    places = Places(home_folder(talk.config.environment, compatible=False), talk.config.cwd)
     found = [path for _, path in places.files(options.setting_sources) if os.path.exists(path)]  # noqa: PTH110
     return [*found, *([options.spell("settings")] if options.settings is not None else [])]
 

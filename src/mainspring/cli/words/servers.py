@@ -30,7 +30,7 @@ async def mcp(talk: Talk, words: str) -> None:
 def show(talk: Talk) -> None:
     from mainspring.cli.mcp_command import lines
 
-    servers, found = talk.world.mcp, talk.parts.servers
+    servers, found = talk.world.mcp, talk.config.servers
     if servers is None:
         tell(talk, NONE, Style.DIM)
         return

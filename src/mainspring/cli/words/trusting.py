@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def trust(talk: Talk, words: str) -> None:
-    folder, is_trusted = talk.parts.cwd, talk.world.around.memory.where.trusted
+    folder, is_trusted = talk.config.cwd, talk.world.around.memory.where.trusted
     if words not in ("", "remove"):
         usage(talk, "'/trust' trusts this folder, '/trust remove' takes that back.")
     elif is_trusted is not bool(words):

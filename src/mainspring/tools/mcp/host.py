@@ -15,21 +15,27 @@ if TYPE_CHECKING:
     from mainspring.tools.mcp.ground import Ground
     from mainspring.tools.mcp.relayed import Send
 
+USUAL = Limits()
+
 
 class Host:
     """What all servers of a session share."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, the last ones
         self,
         children: Callable[[], Children],
         env: Callable[[], Mapping[str, str]],
         ground: Ground,
         relay: Send | None = None,
+        *,
+        limits: Limits = USUAL,
+        folders: Callable[[], tuple[str, ...]] | None = None,
     ) -> None:
-        """`relay` reaches the servers within the program that drives us; None: nobody does."""
+        """`relay` reaches the servers within the program that drives us; None: nobody does. `folders`: that are worked
+        in, as it is now; None: those of `ground`."""
         self.children, self.env, self.ground, self.relay = children, env, ground, relay
-        self.limits = Limits()
-        self.folders: Callable[[], tuple[str, ...]] = lambda: (ground.project, *ground.folders)  # that are worked in
+        self.limits = limits
+        self.folders = folders or (lambda: (ground.project, *ground.folders))
         self.asks = relay is None  # whether a server may ask the person: a pipe has no words for it
         self.one = asyncio.Lock()  # question at a time, of all servers: there is one person
         self.ids = count(1)  # of messages by `relay`, over all lives of a server: it may keep one that was given up

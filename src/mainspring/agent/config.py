@@ -1,4 +1,4 @@
-"""From the options, the settings and the environment to all that a session is made of. Nothing else reads them."""
+"""From the options, the settings and the environment to all that a session is made of: checked, and nothing touched."""
 
 from __future__ import annotations
 
@@ -10,110 +10,135 @@ from msgspec.structs import replace
 
 from mainspring.agent import rights
 from mainspring.agent.mcp_wiring import named_servers
-from mainspring.agent.model import Environment, Reached, least, new_config, new_provider, takes_tools
+from mainspring.agent.model import Environment, Reached, new_config, new_provider, takes_tools
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sandbox import Ground, Sandboxing
-from mainspring.agent.sessions import Opened, new_place, open_session
 from mainspring.agent.settings import settings_of, tell
 from mainspring.agent.system_prompt import own_blocks
 from mainspring.core.config import COMPATIBLE, Config
 from mainspring.core.errors import UsageError
-from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.value import Bundle
-from mainspring.engine.plain import new_id
 from mainspring.engine.shared import Policy, SessionPolicy
 from mainspring.providers.base import Provider
 from mainspring.secrets.held import Holder
 from mainspring.secrets.sources import FILE_NAME
 from mainspring.settings.home import home_folder, users_folder
 from mainspring.settings.values import Entry, Settings
-from mainspring.tools.base import Offer, Place, Tool, offer
+from mainspring.tools.base import Offer, Tool, offer
 from mainspring.tools.catalog import SPECS
 from mainspring.tools.gate import Gate
-from mainspring.tools.kit import Kit, ToolLinks
 
 if TYPE_CHECKING:
     from mainspring.agent.mcp import Found
     from mainspring.permissions.policy import Policy as Rules
-    from mainspring.tools.shell_walls import WallsOf
 
 
-class Own(Bundle):
-    """What a program brings that the session lives in."""
+class HostSupplied(Bundle):
+    """What the program brings that the session lives in."""
 
     tools: tuple[Tool, ...] = ()
     provider: Provider | None = None  # None: by the settings
 
 
-class Parts(Bundle):
-    """Everything that can be known before a session begins."""
+class ResolvedConfig(Bundle):
+    """Everything that can be known before a session is opened."""
 
     options: SessionOptions
+    given_environment: Environment  # before the settings had their say
+    supplied: HostSupplied
     environment: Environment
     cwd: str
     settings: Settings
-    config: Config
-    system: tuple[str, ...]  # what the command line has for it
+    loop: Config  # of the engine
+    system: tuple[str, ...]  # what the options have for it
     mode: str
     home: str  # the user's
-    folders: tuple[str, ...]  # added to the working folder
+    folders: tuple[str, ...]  # additional directories
     policy: SessionPolicy  # in force in the session
     gate: Gate
-    tools: tuple[str, ...]  # by name
+    tools: tuple[str, ...]  # built-in ones, by name
     own: tuple[Offer, ...]  # tools of the program, and the one for an answer of a given shape
     model: Reached
     sandboxing: Sandboxing
     holder: Holder  # of the secrets that it learns, to its end
     servers: Found | None = None  # of MCP
 
+    def resolve_again(self, options: SessionOptions) -> ResolvedConfig:
+        """For the next conversation of the same program: the settings are read anew. Raises `StartError`."""
+        return resolve_config(options, self.given_environment, self.supplied)
 
-def prepare(options: SessionOptions, environment: Environment, own: Own | None = None) -> Parts:
-    """Checks everything and changes nothing: what is wrong is told before anybody waits or pays."""
+
+def resolve_config(
+    options: SessionOptions, environment: Environment, supplied: HostSupplied | None = None
+) -> ResolvedConfig:
+    """Checks everything and changes nothing: what is wrong is told before anybody waits or pays. Raises `StartError`
+    or `UsageError`."""
     holder = Holder()
     try:
-        return holder.run(prepared, options, environment, own, holder)
+        return holder.run(_resolve, options, environment, supplied or HostSupplied(), holder)
     except BaseException:
         holder.release()
         raise
 
 
-def prepared(options: SessionOptions, environment: Environment, own: Own | None, holder: Holder) -> Parts:
-    cwd = working_folder(options)
+def _resolve(
+    options: SessionOptions, environment: Environment, supplied: HostSupplied, holder: Holder
+) -> ResolvedConfig:
+    given, cwd = environment, working_folder(options)
     settings = settings_of(options, cwd, environment)
     if settings.no_sideloading:
         rights.refuse_sideloading(options)
     environment = environment | settings.own_env
-    home, ours = users_folder(environment), home_folder(environment)
-    folders = rights.folders(options, settings, cwd, home)
-    policy = SessionPolicy()
-    grounds = Grounds(cwd, home, folders, lambda: gate.policy(policy.current), lambda: gate.unreadable(cwd, Policy()))
-    sandboxing = Sandboxing(grounds.ground(environment, settings, options))
-    gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else (), sandboxing)
-    config = new_config(options, settings)
+    permissions = resolve_permissions(options, settings, environment, cwd)
+    loop = new_config(options, settings)
     if options.driven:
-        config = replace(config, stop_hooks=COMPATIBLE.stop_hooks)
-    parts = Parts(
+        loop = replace(loop, stop_hooks=COMPATIBLE.stop_hooks)
+    config = ResolvedConfig(
         options=options,
+        given_environment=given,
+        supplied=supplied,
         environment=environment,
         cwd=cwd,
         settings=settings,
-        config=config,
+        loop=loop,
         system=own_blocks(options),
-        mode=rights.mode(options, settings, environment),
-        home=home,
-        folders=folders,
-        policy=policy,
-        gate=gate,
-        tools=tuple(offered(options, settings, config)),
-        own=(*brought(own, options, settings), *structured(options)),
-        model=reached(own, options, settings, environment, cwd, config),
-        sandboxing=sandboxing,
+        mode=permissions.policy.current.mode,
+        home=permissions.home,
+        folders=permissions.folders,
+        policy=permissions.policy,
+        gate=permissions.gate,
+        tools=tuple(offered(options, settings, loop)),
+        own=(*brought(supplied, options, settings), *structured(options)),
+        model=reached(supplied, options, settings, environment, cwd, loop),
+        sandboxing=permissions.sandboxing,
         holder=holder,
         servers=named_servers(options, settings, environment, cwd),
     )
     hold_written(settings, environment)  # last: what belongs to a server was given to it
     tell(settings, options)
-    return parts
+    return config
+
+
+class ResolvedPermissions(Bundle):
+    """What the session may do, and where."""
+
+    home: str
+    folders: tuple[str, ...]
+    policy: SessionPolicy
+    gate: Gate
+    sandboxing: Sandboxing
+
+
+def resolve_permissions(
+    options: SessionOptions, settings: Settings, environment: Environment, cwd: str
+) -> ResolvedPermissions:
+    home, ours = users_folder(environment), home_folder(environment)
+    folders = rights.folders(options, settings, cwd, home)
+    policy = SessionPolicy(Policy(rights.mode(options, settings, environment)))
+    grounds = Grounds(cwd, home, folders, lambda: gate.policy(policy.current), lambda: gate.unreadable(cwd, Policy()))
+    sandboxing = Sandboxing(grounds.ground(environment, settings, options))
+    gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else (), sandboxing)
+    return ResolvedPermissions(home, folders, policy, gate, sandboxing)
 
 
 def hold_written(settings: Settings, environment: Environment) -> None:
@@ -133,17 +158,22 @@ def hold_written(settings: Settings, environment: Environment) -> None:
 
 
 def reached(  # noqa: PLR0913, PLR0917  # what a way depends on
-    own: Own | None, options: SessionOptions, settings: Settings, environment: Environment, cwd: str, config: Config
+    supplied: HostSupplied,
+    options: SessionOptions,
+    settings: Settings,
+    environment: Environment,
+    cwd: str,
+    loop: Config,
 ) -> Reached:
-    if own is not None and own.provider is not None:
-        return Reached(own.provider, nothing_to_close, "none")
-    return new_provider(options, settings, environment, cwd, (config.model.name, *[m.name for m in config.fallbacks]))
+    if supplied.provider is not None:
+        return Reached(supplied.provider, nothing_to_close, "none")
+    return new_provider(options, settings, environment, cwd, (loop.model.name, *[m.name for m in loop.fallbacks]))
 
 
-def brought(own: Own | None, options: SessionOptions, settings: Settings) -> list[Offer]:
+def brought(supplied: HostSupplied, options: SessionOptions, settings: Settings) -> list[Offer]:
     """Tools of the program, but for those that a rule takes away as a whole."""
     away = rights.taken_away(options, settings)
-    return [offer(tool) for tool in own.tools if tool.name not in away] if own is not None else []
+    return [offer(tool) for tool in supplied.tools if tool.name not in away]
 
 
 async def nothing_to_close() -> None:
@@ -197,67 +227,23 @@ class Grounds(Bundle):
             yield from [path for path in found if path not in out and os.path.isdir(path)]  # noqa: PTH112
 
 
-def new_kit(parts: Parts, place: Place, links: ToolLinks, walls: WallsOf) -> Kit:
-    gate, environment, settings, options = parts.gate, parts.environment, parts.settings, parts.options
-
-    def only_reads(command: str) -> bool:
-        return gate.only_reads(command, place.cwd, Policy())
-
-    def env() -> dict[str, str]:
-        from mainspring.processes.environment import for_programs, sounds_secret
-        from mainspring.secrets.held import within
-
-        keys = {entry.key_env for entry in settings.models}
-
-        def is_secret(name: str, value: str) -> bool:
-            return sounds_secret(name) or name in keys or bool(within(value))
-
-        # A program that drives us has chosen what we find there, and for its tools (stream-json 1.3).
-        named = [name for name, value in environment.items() if not is_secret(name, value)] if options.driven else ()
-        found = for_programs(environment, settings=settings.env, names=named)
-        if "PATH" in found:  # a relative folder on it is the project's own, in every project (P6)
-            found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
-        return found
-
-    return Kit(
-        place,
-        env,
-        links=links,
-        adopt=not options.in_process,
-        only_reads=only_reads,
-        around=parts.sandboxing.around,
-        walls=walls,
-        notes=parts.sandboxing.notes,
-    )
-
-
-def service_searches(config: Config, settings: Settings) -> bool:
+def service_searches(loop: Config, settings: Settings) -> bool:
     """Anthropic's own does, for its own models; of what stands at another address nobody knows."""
-    return config.model.name.startswith("claude-") and not settings.api.base_url
+    return loop.model.name.startswith("claude-") and not settings.api.base_url
 
 
-def offered(options: SessionOptions, settings: Settings, config: Config) -> list[str]:
+def offered(options: SessionOptions, settings: Settings, loop: Config) -> list[str]:
     """The tools that exist for this session. Those that a rule takes away as a whole, the model is not told of."""
-    if not takes_tools(config.model.name, settings):
+    if not takes_tools(loop.model.name, settings):
         return []
     exist = tuple(SPECS) if options.tools is None or "default" in options.tools else options.tools
     if unknown := [name for name in exist if name not in SPECS]:
         raise options.error("tools", f": there is no such tool; there are {', '.join(SPECS)}", unknown[0])
     away = rights.taken_away(options, settings)
     usual = options.tools is None or "default" in options.tools
-    if usual and not settings.search_command and not service_searches(config, settings):
+    if usual and not settings.search_command and not service_searches(loop, settings):
         away = {*away, "WebSearch"}  # nobody is there to search; who names the tool is told so by its answer
     return [name for name in exist if name not in away]
-
-
-def money(options: SessionOptions, settings: Settings) -> int | None:
-    given = round(options.max_budget_usd * NANOS_PER_USD) if options.max_budget_usd else None
-    return least(given, settings.api.max_cost)
-
-
-def open_journal(parts: Parts, mirror: Callable[[str, bytes], None] | None = None) -> Opened:
-    place = new_place(parts.environment, parts.cwd, (), mirror, parts.options.sessions_home)
-    return open_session(parts.options, place, new_id())
 
 
 def working_folder(options: SessionOptions) -> str:

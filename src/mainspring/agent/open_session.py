@@ -1,0 +1,550 @@
+"""A session is opened: its file, then all that it is made of, from the lowest part to the highest."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mainspring.agent.about import About
+from mainspring.agent.agents import (
+    OURS,
+    AgentsOf,
+    Before,
+    Household,
+    kinds_of,
+    spent_before,
+    told,
+    with_capped_effort,
+)
+from mainspring.agent.config import ResolvedConfig, service_searches
+from mainspring.agent.mcp_wiring import wired
+from mainspring.agent.mind import (
+    Site,
+    Thinking,
+    Thoughts,
+    around,
+    mind_for,
+    searcher,
+    small_asker,
+    style_names,
+    style_of,
+    system_text,
+)
+from mainspring.agent.model import least, patience_of
+from mainspring.agent.options import SessionOptions
+from mainspring.agent.said import attaching, others, skill_names, skill_of
+from mainspring.agent.session import AgentSession
+from mainspring.agent.sessions import Opened, open_journal
+from mainspring.agent.world import CHECKPOINTS, STDIO, FrontEndLinks, SessionCleanup, World
+from mainspring.context.attachments import new_nonce
+from mainspring.context.prompt import Style, with_nonce
+from mainspring.core.config import Config
+from mainspring.core.errors import UsageError
+from mainspring.core.messages import Assistant
+from mainspring.core.models import Model, same_model
+from mainspring.core.money import NANOS_PER_USD, Usage
+from mainspring.core.value import Bundle
+from mainspring.core.view import view
+from mainspring.engine.equipped import Answerer, Equipped
+from mainspring.engine.ledger import Ledger
+from mainspring.engine.prompts import Prompts
+from mainspring.engine.session import Session
+from mainspring.engine.shared import Policy
+from mainspring.hooks.points import Hooks
+from mainspring.sessions.journal import FileJournal
+from mainspring.sessions.lines import used_by
+from mainspring.sessions.places import read_log, side_folder
+from mainspring.sessions.records import NoteRecord
+from mainspring.tools.base import Place
+from mainspring.tools.hands import Hands
+from mainspring.tools.kit import FOR_PEOPLE, Kit, ToolLinks
+
+if TYPE_CHECKING:
+    from mainspring.agent.host import Host
+    from mainspring.agent.mcp import Wired
+    from mainspring.agent.mcp_wiring import NoServers
+    from mainspring.agent.permission_tool import PermissionTool
+    from mainspring.agent.rewinding import Rewinding
+    from mainspring.context.agents import AgentKind
+    from mainspring.context.surroundings import Surroundings
+    from mainspring.processes.child import Walls
+    from mainspring.processes.children import Children
+    from mainspring.sessions.loaded import Loaded
+    from mainspring.settings.values import Settings
+    from mainspring.tools.shell_walls import WallsOf
+
+Built = Callable[[], World]  # what a part asks of a later one, it asks when it runs
+
+
+def open_session(  # noqa: PLR0913  # keywords, nearly all of them
+    config: ResolvedConfig,
+    host: Host | None = None,
+    *,
+    opened: Opened | None = None,
+    deltas: bool = True,
+    suggest: Callable[[str], object] | None = None,
+    mirror: Callable[[str, bytes], None] | None = None,
+    released: Callable[[], object] = lambda: None,
+) -> AgentSession:
+    """Opens the session's file, and builds the session. Raises `StartError`.
+
+    `host` is None where nobody can be asked. `opened`: the file, where somebody has opened it before. `deltas`: whether
+    there are updates for pieces of replies. `suggest` hears what the person may say next; `mirror` gets each line of
+    the session's file. `released`: nothing of a conversation is needed any more."""
+    return AgentSession(
+        config,
+        opened or open_journal(config, mirror),
+        host,
+        build_world,
+        deltas=deltas,
+        suggest=suggest,
+        mirror=mirror,
+        released=released,
+    )
+
+
+def build_world(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, ledger: Ledger | None = None) -> World:
+    """For a conversation that begins, or goes on: from the lowest part to the highest, each of them complete when it is
+    made. `ledger`: of the conversation before it in this process."""
+    loaded = opened.loaded
+    config = replace(config, loop=replace(config.loop, nonce=nonce_of(loaded)))
+    before = spent_before(loaded)
+    side_model = new_side_model(config, drawn_on(ledger or Ledger(), config, opened, before))
+    policy = first_policy(config, loaded)
+    tools = build_tools(config, opened, links, lambda: world)
+    surroundings, servers = tools.surroundings, tools.servers
+    style = style_of(config.settings.output_style, config.system, surroundings)
+    system = new_system(config, tools, style)
+    mind = mind_for(side_model, surroundings, tools.hands, system, thoughts_of(config, opened, links, tools))
+    deps = Equipped(
+        config.model.provider,
+        tools.hands,
+        journal=opened.journal,
+        system=system,
+        answer=tools.answer,
+        mind=mind,
+        before_turn=servers.settle,
+    )
+    session = new_session(config, deps, side_model.ledger, loaded, policy)
+    session.shared.agent_spent(before.by_agents)  # the first event tells of it
+    attach = attaching(surroundings, config.gate, session, config.cwd, servers)
+    world = World(
+        config=config,
+        session=session,
+        about=new_about(config, opened, links, tools, before, style),
+        hands=tools.hands,
+        prompts=Prompts(tools.hands.hooks, links.source if loaded is None else "resume", attach),
+        skill=skill_of(surroundings, servers),
+        agents=new_agents(config, opened, tools, side_model, session),
+        lost_agents=before.lost,
+        servers=servers,
+        waits_for_servers=links.relay is None and (tools.answer is None or tools.answer_any_time is not None),
+        around=surroundings,
+        kinds=tools.kinds,
+        kit=tools.kit,
+        mind=mind,
+        system=system,
+        cleanup=SessionCleanup(config, opened),
+        rewinding=tools.rewinding,
+    )
+    return world
+
+
+class SessionTools(Bundle):
+    """The tools of a session, what they work with, and who is asked about them."""
+
+    rewinding: Rewinding | None
+    surroundings: Surroundings
+    kinds: Mapping[str, AgentKind]
+    kit: Kit
+    hands: Hands
+    servers: Wired | NoServers
+    answer: Answerer | None  # None: nobody is asked
+    answer_any_time: Answerer | None  # also for a subagent in the background
+
+
+def build_tools(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, built: Built) -> SessionTools:
+    journal = opened.journal
+    rewinding = new_rewinding(config, journal)
+    place = new_place(config, journal, rewinding)
+    surroundings = surroundings_of(config, place, lambda: kit.children)
+    kinds = with_capped_effort(kinds_of(config.options, surroundings), config.settings)
+    kit = new_kit(config, place, tool_links(config, opened, links, kinds, rewinding, built), noting(config, built))
+    answer, any_time = answerers(config, links, permission_tool(config.options, built))
+    hooks = new_hooks(config, kit, opened, links)
+    idle = idle_tools(opened, surroundings, attended=answer is not None)
+    hands = new_hands(config, kit, hooks, idle, built, attended=answer is not None)
+    servers = config.holder.run(wired, config, kit, hands, links.relay)
+    return SessionTools(rewinding, surroundings, kinds, kit, hands, servers, answer, any_time)
+
+
+# --- what tools work with ---------------------------------------------------------------------------
+
+
+def tool_links(  # noqa: PLR0913, PLR0917  # what tools reach
+    config: ResolvedConfig,
+    opened: Opened,
+    links: FrontEndLinks,
+    kinds: Mapping[str, AgentKind],
+    rewinding: Rewinding | None,
+    built: Built,
+) -> ToolLinks:
+    """What tools need of the session, which is made later."""
+    policy, gate = config.policy, config.gate
+    return ToolLinks(
+        mode=lambda: policy.current.mode,
+        change_mode=lambda mode: built().session.change(replace(policy.current, mode=mode)),
+        past=past_of(opened.journal),
+        agent_types=told(kinds),
+        send_agent=lambda given, calling: built().agents.send(given, calling),  # noqa: PLW0108  # made later
+        task_changed=links.task_changed,
+        load_skill=lambda name, arguments: built().around.skills.load(name, arguments).text,
+        names_host=lambda host: gate.names_host(host, policy.current),
+        ask_small=small_asker(lambda: built().mind),
+        search_command=config.settings.search_command or "",
+        search_service=searcher(lambda: built().mind) if service_searches(config.loop, config.settings) else None,
+        keep=rewinding.keep if rewinding is not None else None,
+    )
+
+
+def new_place(config: ResolvedConfig, journal: FileJournal | None, rewinding: Rewinding | None) -> Place:
+    """With what tools store beside the session's file: long results, and which files were read."""
+    # Where it really is, before any command runs: from then on no link on the way is followed.
+    spill = f"{os.path.realpath(side_folder(journal.file))}/tool-results" if journal is not None else ""
+    return Place(
+        config.cwd,
+        home=config.home,
+        folders=config.folders,
+        spill=spill,
+        environ=config.environment,
+        nonce=config.loop.nonce,
+        read_log=read_log(journal.file) if journal is not None else "",
+        keep=rewinding.keep if rewinding is not None else None,
+    )
+
+
+def surroundings_of(config: ResolvedConfig, place: Place, children: Callable[[], Children]) -> Surroundings:
+    options = config.options
+    found = around(Site(options, config.environment, config.gate, place, children, config.settings))
+    if options.skills is not None:
+        found.tell_only(options.skills)
+    if options.exclude_dynamic_sections and not config.system[0]:  # our own prompt: another does not tell it
+        found.tell_place()
+    return found
+
+
+def new_rewinding(config: ResolvedConfig, journal: FileJournal | None) -> Rewinding | None:
+    if journal is None or config.environment.get(CHECKPOINTS) not in ("1", "true"):
+        return None
+    from mainspring.agent.rewinding import Rewinding
+
+    return Rewinding(journal, config.gate, config.cwd, lambda: config.policy.current)
+
+
+def new_kit(config: ResolvedConfig, place: Place, links: ToolLinks, walls: WallsOf) -> Kit:
+    gate, environment, settings, options = config.gate, config.environment, config.settings, config.options
+
+    def only_reads(command: str) -> bool:
+        return gate.only_reads(command, place.cwd, Policy())
+
+    def env() -> dict[str, str]:
+        from mainspring.processes.environment import for_programs, sounds_secret
+        from mainspring.secrets.held import within
+
+        keys = {entry.key_env for entry in settings.models}
+
+        def is_secret(name: str, value: str) -> bool:
+            return sounds_secret(name) or name in keys or bool(within(value))
+
+        # A program that drives us has chosen what we find there, and for its tools (stream-json 1.3).
+        named = [name for name, value in environment.items() if not is_secret(name, value)] if options.driven else ()
+        found = for_programs(environment, settings=settings.env, names=named)
+        if "PATH" in found:  # a relative folder on it is the project's own, in every project (P6)
+            found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
+        return found
+
+    return Kit(
+        place,
+        env,
+        links=links,
+        adopt=not options.in_process,
+        only_reads=only_reads,
+        around=config.sandboxing.around,
+        walls=walls,
+        notes=config.sandboxing.notes,
+    )
+
+
+def noting(config: ResolvedConfig, built: Built) -> WallsOf:
+    """What a command may reach. The level of the sandbox is put down in the journal with the first one."""
+    noted: list[asyncio.Future[None]] = []
+
+    async def note() -> None:
+        deps = built().session.deps
+        await deps.journal.append(NoteRecord("sandbox", config.sandboxing.words, deps.now()))
+
+    def walls(command: str, leave: bool) -> Walls:  # as it is asked
+        if not noted:
+            noted.append(asyncio.ensure_future(note()))
+        return config.sandboxing.walls(command, leave)
+
+    return walls
+
+
+def past_of(journal: FileJournal | None) -> Callable[[], tuple[str, ...] | None]:
+    """The program that searches what was said before."""
+
+    def past() -> tuple[str, ...] | None:
+        if journal is None or not journal.stored:
+            return None
+        return (sys.executable, "-I", "-m", "mainspring.sessions.past", journal.file)
+
+    return past
+
+
+def permission_tool(options: SessionOptions, built: Built) -> PermissionTool | None:
+    name = options.permission_prompt_tool_name
+    if name is None or (name == STDIO and options.driven):
+        return None
+    from mainspring.agent.permission_tool import PermissionTool
+
+    return PermissionTool(name, options, lambda: built().mcp)
+
+
+def answerers(
+    config: ResolvedConfig, links: FrontEndLinks, tool: PermissionTool | None
+) -> tuple[Answerer | None, Answerer | None]:
+    """Who is asked, and who can be asked at any time, also for a subagent in the background. Nobody, if the settings
+    want what would be asked to be denied."""
+    if config.settings.permissions.asks_nobody:
+        return None, None
+    if tool is not None:
+        return tool.answer, tool.answer
+    return links.answer, links.answer if links.in_background else None
+
+
+def new_hooks(config: ResolvedConfig, kit: Kit, opened: Opened, links: FrontEndLinks) -> Hooks | None:
+    if not config.settings.hooks and not links.hooks:
+        return None
+    from mainspring.agent.hooks import Said, hooks_of
+
+    told_to = Said(config.options.tell, links.say or config.options.say)
+    return hooks_of(config.settings, kit, opened, lambda: config.policy.current.mode, links.hooks, told_to)
+
+
+def idle_tools(opened: Opened, surroundings: Surroundings, *, attended: bool) -> set[str]:
+    """Of no use in this session, by name."""
+    return {
+        *(() if attended else FOR_PEOPLE),
+        *(() if surroundings.has_skills else ("Skill",)),
+        *(() if opened.journal is not None else ("Recall",)),
+    }
+
+
+def new_hands(  # noqa: PLR0913  # what it is made of
+    config: ResolvedConfig, kit: Kit, hooks: Hooks | None, idle: set[str], built: Built, *, attended: bool
+) -> Hands:
+    async def late(name: str) -> str:
+        return await built().servers.arrive(name)
+
+    offers = [*kit.offers([name for name in config.tools if name not in idle]), *config.own]
+    return Hands(
+        offers,
+        place=kit.place,
+        gate=config.gate,
+        hooks=hooks,
+        attended=attended,
+        late=late if config.servers is not None else None,
+    )
+
+
+# --- what the model is told -------------------------------------------------------------------------
+
+
+def new_system(config: ResolvedConfig, tools: SessionTools, style: Style | None) -> Callable[[], tuple[str, ...]]:
+    """The system prompt, as it is when a request is built: MCP servers that have come want the model to know things."""
+    attended, nonce = tools.answer is not None, tools.surroundings.nonce
+    blocks = system_text(config.system, tools.surroundings, tools.hands.offers, attended=attended, style=style)
+    alone = with_nonce(blocks, nonce)
+
+    def system() -> tuple[str, ...]:
+        words = tools.servers.instructions
+        return with_nonce((*blocks, words), nonce) if words else alone
+
+    return system
+
+
+def thoughts_of(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, tools: SessionTools) -> Thoughts | None:
+    """None: a turn is not thought of. It is for a person who comes back."""
+    features = config.settings.features
+    person = tools.answer is not None and tools.answer_any_time is None
+    if not person or opened.journal is None or not features.auto_memory:
+        return None
+    return Thoughts(links.suggest if features.suggestions else None)
+
+
+def new_side_model(config: ResolvedConfig, ledger: Ledger) -> Thinking:
+    settings = config.settings
+    searches = service_searches(config.loop, settings)
+    return Thinking(
+        config.model.provider,
+        config.loop,
+        ledger,
+        config.environment,
+        searches,
+        settings.features,
+        settings.model_rules,
+    )
+
+
+# --- the session, and what goes with it -------------------------------------------------------------
+
+
+def new_agents(
+    config: ResolvedConfig, opened: Opened, tools: SessionTools, side_model: Thinking, session: Session
+) -> AgentsOf:
+    return AgentsOf(
+        Household(
+            config,
+            tools.kit,
+            opened,
+            tools.kinds,
+            tools.surroundings,
+            side_model,
+            tools.hands,
+            session,
+            tools.answer_any_time,
+        )
+    )
+
+
+def new_about(  # noqa: PLR0913, PLR0917  # all that there is
+    config: ResolvedConfig,
+    opened: Opened,
+    links: FrontEndLinks,
+    tools: SessionTools,
+    before: Before,
+    style: Style | None,
+) -> About:
+    options, surroundings, servers = config.options, tools.surroundings, tools.servers
+    return About(
+        session_id=opened.session_id,
+        cwd=config.cwd,
+        model=config.loop.model,
+        tools=tuple(tools.hands.offers),
+        later=lambda: servers.tools,
+        servers=servers.states,
+        agents=tuple(tools.kinds) or OURS,
+        commands=slash_words(options, surroundings, driven=links.relay is not None),
+        skills=lambda: skill_names(surroundings),
+        words=lambda: tuple([word.name for word in servers.words()]),
+        mode=config.mode,
+        key_source=config.model.key_source,
+        betas=options.betas,
+        ignored=options.ignored,
+        sandbox=lambda: config.sandboxing.words,
+        output_style=style.name if style is not None else "default",
+        output_styles=lambda: style_names(surroundings),
+        used=used_before(opened.loaded),
+        max_retries=patience_of(config.settings).tries - 1,
+        spent=before.spent,
+    )
+
+
+def new_session(
+    config: ResolvedConfig, deps: Equipped, ledger: Ledger, loaded: Loaded | None, policy: Policy
+) -> Session:
+    hands = deps.hands
+    if loaded is None:
+        return Session(
+            deps, config.loop, ledger=ledger, policy=config.policy, side_jobs=deps.side_jobs, describe=hands.line
+        )
+    session = Session.resumed(
+        deps,
+        config.loop,
+        loaded,
+        ledger=ledger,
+        policy=config.policy,
+        restored=policy,
+        repeatable=hands.is_repeatable,
+        side_jobs=deps.side_jobs,
+        describe=hands.line,
+    )
+    tell_of_another_model(session, config.loop, config.options)
+    hands.remember((*view(session.state.history, session.state.edits), *loaded.salvaged))
+    return session
+
+
+def tell_of_another_model(session: Session, config: Config, options: SessionOptions) -> None:
+    """Who goes on with a conversation should know that it goes to another model, perhaps of another company."""
+    last = next((m.model for m in session.state.history.newest_first() if isinstance(m, Assistant) and m.model), "")
+    if last and not same_model(last, config.model.name):
+        options.tell(
+            f"this session was held with '{last}', and goes on with '{config.model.name}' "
+            f"('{options.spell('model')}' names another)"
+        )
+
+
+def slash_words(options: SessionOptions, found: Surroundings, *, driven: bool) -> tuple[str, ...]:
+    """Beside the skills that the model is told of. Who gets bare text is not told of them, and does not pay for it."""
+    if not options.lists_commands and not driven:
+        return ()
+    from mainspring.agent.own_words import ONCE, PIPE, names_at
+
+    own, skills = names_at(PIPE if driven else ONCE), skill_names(found)
+    return (*own, *[entry.name for entry in others(found, own) if entry.name not in skills])
+
+
+def used_before(loaded: Loaded | None) -> tuple[tuple[str, Usage], ...]:
+    """What each model was told and said, in a session that is taken up again."""
+    if loaded is None:
+        return ()
+    return used_by(loaded.state.history) if loaded.standing.used is None else loaded.standing.used
+
+
+# --- what the session before it leaves --------------------------------------------------------------
+
+
+def nonce_of(loaded: Loaded | None) -> str:
+    """A session that goes on keeps its own, and so does a fork: what the model has seen stays as it was (law 4). It is
+    stored with the config, never read from messages: hooks and servers have a say in those."""
+    config = loaded.config if loaded is not None else None
+    return (config.nonce if config is not None else "") or new_nonce()
+
+
+def drawn_on(ledger: Ledger, config: ResolvedConfig, opened: Opened, before: Before) -> Ledger:
+    spent, source = before.spent + before.by_agents, config.options.resume or ""
+    ledger.begin_session(opened.session_id, spent, source=source, limit=money(config.options, config.settings))
+    return ledger
+
+
+def money(options: SessionOptions, settings: Settings) -> int | None:
+    given = round(options.max_budget_usd * NANOS_PER_USD) if options.max_budget_usd else None
+    return least(given, settings.api.max_cost)
+
+
+def first_policy(config: ResolvedConfig, loaded: Loaded | None) -> Policy:
+    """Rules that were added in the session stay; the mode is that of this start, as somebody chose it or by default."""
+    before = loaded.policy if loaded is not None else None
+    if before is None:
+        return Policy(config.mode)
+    return Policy(config.mode, still_available(before.model, config), before.rules, before.tools)
+
+
+def still_available(model: Model | None, config: ResolvedConfig) -> Model | None:
+    """A model that was chosen in the session before; None, and told, if the settings rule it out by now."""
+    if model is None:
+        return None
+    from mainspring.agent.model import available_name
+
+    try:
+        available_name(model.name, config.settings)
+    except UsageError as error:
+        config.options.tell(f"{error}. The session goes on with '{config.loop.model.name}'")
+        return None
+    return model
