@@ -36,11 +36,13 @@ DAY = 86_400_000
 class Session:
     """What a driver does with it, without the driver."""
 
-    def __init__(self, folder: Path, *, notes: str = "", trusted: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, notes: str = "", trusted: bool = False, skills: tuple[str, ...] | None = None
+    ) -> None:
         self.folder = folder
         self.read = ReadSet()
         self.around = Around(
-            Where(str(folder), str(folder.parent), str(folder.parent / ".mainspring"), trusted),
+            Where(str(folder), str(folder.parent), str(folder.parent / ".mainspring"), trusted, skills=skills),
             notes,
             {"TMPDIR": str(folder.parent)},
             lambda: self.read,
@@ -291,10 +293,9 @@ def skill(folder: Path, name: str) -> None:
 
 @pytest.mark.covers("N-22")
 def test_the_model_is_told_of_some_skills_and_a_person_may_use_all(folder: Path) -> None:
-    session = Session(folder)
+    session = Session(folder, skills=("one",))
     skill(folder.parent / ".mainspring", "one")
     skill(folder.parent / ".mainspring", "two")
-    session.surroundings.tell_only(("one",))
     session.say(user("prompt"))
     assert SKILLS in session.turn()
     [told] = [m.text for m in session.state.history if isinstance(m, User) and 'kind="skills"' in m.text]
@@ -303,9 +304,9 @@ def test_the_model_is_told_of_some_skills_and_a_person_may_use_all(folder: Path)
     assert [entry.name for entry in session.surroundings.slash.entries()] == ["one", "two"]
     assert session.surroundings.slash.text("two").endswith("The body of two.")
     assert session.surroundings.has_skills
-    session.surroundings.tell_only(())
-    assert not session.surroundings.has_skills
-    of_an_agent = Surroundings(replace(session.around, where=session.surroundings.memory.where))
+    without = Session(folder, skills=())
+    assert not without.surroundings.has_skills
+    of_an_agent = Surroundings(replace(without.around, where=without.surroundings.memory.where))
     assert not of_an_agent.has_skills
 
 

@@ -250,10 +250,9 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
         children=lambda: kit.children,
         skills="Skill" in hands.offers,
         nonce=household.found.nonce,
+        told_cwd=hands.place.cwd if household.found.tells_place else "",  # it begins where the shell is
     )
     surroundings = Surroundings(around)
-    if household.found.tells_place:
-        surroundings.tell_place(hands.place.cwd)
     provider = ways.provider(config.model.name)  # its summaries go where its conversation goes, and nowhere else
     asked = replace(household.asked, provider=provider, config=config, ledger=ledger)
     return mind_for(asked, surroundings, hands, lambda: system)

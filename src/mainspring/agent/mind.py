@@ -50,6 +50,7 @@ class Site(Bundle):
     place: Place
     children: Callable[[], Children]
     settings: Settings = Settings()
+    tells_place: bool = False  # with the first prompt, not in the system prompt
 
 
 def excluder_of(patterns: tuple[str, ...], home: str) -> Callable[[str], bool] | None:
@@ -77,6 +78,7 @@ def around(site: Site) -> Surroundings:
         sources=options.setting_sources,
         may_read=may_read,
         skill_states=site.settings.skill_states,
+        skills=options.skills,
         excluded=excluder_of(site.settings.memory_excludes, place.home),
     )
     found = Surroundings(
@@ -88,6 +90,7 @@ def around(site: Site) -> Surroundings:
             children=site.children,
             tell=options.tell,
             nonce=place.nonce,
+            told_cwd=place.root if site.tells_place else "",
         )
     )
     for problem in found.problems:

@@ -174,7 +174,7 @@ def build_tools(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, bu
     place = new_place(config, journal, rewinding)
     surroundings = surroundings_of(config, place, lambda: kit.children)
     kinds = with_capped_effort(kinds_of(config.options, surroundings), config.settings)
-    kit = new_kit(config, place, tool_links(config, opened, links, kinds, rewinding, built), noting(config, built))
+    kit = new_kit(config, place, tool_links(config, opened, links, kinds, built), noting(config, built))
     answer, any_time = answerers(config, links, permission_tool(config.options, built))
     hooks = new_hooks(config, kit, opened, links)
     idle = idle_tools(opened, surroundings, attended=answer is not None)
@@ -186,12 +186,11 @@ def build_tools(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, bu
 # --- what tools work with ---------------------------------------------------------------------------
 
 
-def tool_links(  # noqa: PLR0913, PLR0917  # what tools reach
+def tool_links(  # what tools reach
     config: ResolvedConfig,
     opened: Opened,
     links: FrontEndLinks,
     kinds: Mapping[str, AgentKind],
-    rewinding: Rewinding | None,
     built: Built,
 ) -> ToolLinks:
     """What tools need of the session, which is made later."""
@@ -208,7 +207,6 @@ def tool_links(  # noqa: PLR0913, PLR0917  # what tools reach
         ask_small=small_asker(lambda: built().mind),
         search_command=config.settings.search_command or "",
         search_service=searcher(lambda: built().mind) if service_searches(config.loop, config.settings) else None,
-        keep=rewinding.keep if rewinding is not None else None,
     )
 
 
@@ -230,12 +228,8 @@ def new_place(config: ResolvedConfig, journal: FileJournal | None, rewinding: Re
 
 def surroundings_of(config: ResolvedConfig, place: Place, children: Callable[[], Children]) -> Surroundings:
     options = config.options
-    found = around(Site(options, config.environment, config.gate, place, children, config.settings))
-    if options.skills is not None:
-        found.tell_only(options.skills)
-    if options.exclude_dynamic_sections and not config.system[0]:  # our own prompt: another does not tell it
-        found.tell_place()
-    return found
+    tells_place = options.exclude_dynamic_sections and not config.system[0]  # our own prompt: another does not tell it
+    return around(Site(options, config.environment, config.gate, place, children, config.settings, tells_place))
 
 
 def new_rewinding(config: ResolvedConfig, journal: FileJournal | None) -> Rewinding | None:

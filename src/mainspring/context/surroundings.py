@@ -11,8 +11,6 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeGuard
 
-from msgspec.structs import replace
-
 from mainspring.context.attachments import Attachment, missing, render
 from mainspring.context.environment import date, place_apart, repository, today
 from mainspring.context.memory import Memory, Where
@@ -52,14 +50,17 @@ class Around(Bundle):
     skills: bool = True  # whether the model can load one
     tell: Callable[[str], object] | None = None  # hears what was left out, once each
     nonce: str = ""  # of the session's reminders
+    told_cwd: str = ""  # the directory that the first prompt tells of; empty: the system prompt does
 
 
 class Surroundings:
     def __init__(self, around: Around) -> None:
         self._around = around
         self.nonce = around.nonce
-        self._place: Attachment | None = None  # where the system prompt does not tell it
         self.memory = Memory(around.where)
+        self._place: Attachment | None = None
+        if around.told_cwd:
+            self._place = place_apart(around.told_cwd, git=self.memory.project.git)
         self._skills: Skills | None = None
         self._slash: Slash | None = None
         self._commands: Commands | None = None
@@ -85,19 +86,9 @@ class Surroundings:
         """For the user: what was left out, and why."""
         return (*self.memory.problems, *(self._skills.problems if self._skills is not None else ()))
 
-    def tell_only(self, skills: tuple[str, ...]) -> None:
-        """Of these alone the model is told, and it can load no others; a person still can. Agents are told the same."""
-        self.memory.where = replace(self.memory.where, skills=skills)
-        if self._skills is not None:
-            self._skills.only, self._unsure = skills, True
-
-    def tell_place(self, cwd: str | None = None) -> None:
-        """With the first prompt: the system prompt is to be alike in all folders. `cwd`: of an agent, which begins
-        where the shell is."""
-        self._place = place_apart(cwd or self.memory.where.cwd, git=self.memory.project.git)
-
     @property
     def tells_place(self) -> bool:
+        """With the first prompt: the system prompt is alike in all directories."""
         return self._place is not None
 
     @property

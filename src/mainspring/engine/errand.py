@@ -40,7 +40,7 @@ from mainspring.engine.session import Session
 from mainspring.hooks.facts import of_agent, of_agent_stop
 from mainspring.hooks.points import Point
 from mainspring.sessions.records import AgentRecord, Journal
-from mainspring.tools.base import Answer, Place
+from mainspring.tools.base import Answer
 from mainspring.tools.hands import SEARCH, Hands
 
 if TYPE_CHECKING:
@@ -127,9 +127,7 @@ class Errand:
 
     def _new_hands(self) -> Hands:
         above, agent = self._home.hands, (self.id, self._kind.name)
-        place = Place(above.place.cwd, home=above.place.home, folders=above.place.folders, spill=above.place.spill)
-        place.nonce = above.place.nonce
-        place.root, place.real = above.place.root, above.place.real
+        place = above.place.for_subagent()
         offers = [one for name, one in above.offers.items() if self._may_have(name)]
         attended = above.attended and (not self._background or self._home.ask is not None)
         late = self._arrive if above.late is not None else None

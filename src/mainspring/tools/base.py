@@ -96,9 +96,11 @@ class Place:
         nonce: str = "",
         read_log: str = "",
         keep: Callable[[Resolved], None] | None = None,
+        above: Place | None = None,
     ) -> None:
-        self.root = cwd  # where the session began
-        self.real = os.path.realpath(cwd)  # where that was: a link may take its place later
+        """`above`: of the session for which a subagent works, which may stand elsewhere by now."""
+        self.root: str = cwd if above is None else above.root  # where the session began
+        self.real: str = os.path.realpath(cwd) if above is None else above.real  # a link may take its place later
         self.cwd = cwd
         self.home = home
         self.environ = os.environ if environ is None else environ  # of the session; None: of the process
@@ -108,6 +110,19 @@ class Place:
         self.keep = keep  # before a file is changed, in the thread that does it
         self._read: ReadSet | None = None
         self._read_log = read_log  # where it is kept what was read (`processes/read_log.py`); empty: nowhere
+
+    def for_subagent(self) -> Place:
+        """Where the shell is now, in the same session. What was read is its own."""
+        return Place(
+            self.cwd,
+            home=self.home,
+            folders=self.folders,
+            spill=self.spill,
+            environ=self.environ,
+            nonce=self.nonce,
+            keep=self.keep,
+            above=self,
+        )
 
     @property
     def read(self) -> ReadSet:

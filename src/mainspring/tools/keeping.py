@@ -10,13 +10,10 @@ import os
 import stat
 from collections.abc import Callable
 
-from msgspec.structs import replace
-
 from mainspring.core.value import Bundle
 from mainspring.processes.atomic import KEPT_BITS
 from mainspring.processes.opening import open_read
 from mainspring.processes.paths import PathRefused, Resolved
-from mainspring.tools.base import Answer, Calling, Tool
 
 _BLOCK = 1 << 20
 
@@ -33,16 +30,6 @@ class Look(Bundle):
 
 
 NOTHING = Look()
-
-
-def keeping(tool: Tool, keep: Keep) -> Tool:
-    """The same tool, which keeps wherever it is called: in the place of an agent, too."""
-
-    async def run(given: object, calling: Calling) -> Answer:
-        calling.place.keep = keep
-        return await tool.run(given, calling)
-
-    return replace(tool, run=run)
 
 
 def look(real: str, most: int) -> Look:

@@ -18,7 +18,6 @@ from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
     from mainspring.processes.children import Around, Children
-    from mainspring.processes.paths import Resolved
     from mainspring.tools.agent import Send
     from mainspring.tools.background import Background, Running
     from mainspring.tools.shell_walls import WallsOf
@@ -37,7 +36,6 @@ PLACES = {
     "Sleep": ("sleep", "SLEEP"),
     "AskUserQuestion": ("question", "ASK_USER_QUESTION"),
 }
-EDITORS = ("Edit", "Write", "NotebookEdit")  # change files
 FOR_PEOPLE = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})  # of no use where nobody can be asked
 OnlyReads = Callable[[str], bool]  # whether a shell command is known to change nothing
 
@@ -68,7 +66,6 @@ class ToolLinks(Bundle):
     ask_small: Ask | None = None  # a small model that reads pages
     search_command: str = ""  # a command of the user's that searches the web; else
     search_service: CallService | None = None  # the model's service does
-    keep: Callable[[Resolved], None] | None = None  # before a file is changed, in the thread that does it
 
 
 NO_LINKS = ToolLinks()
@@ -113,10 +110,6 @@ class Kit:
         return ToolSpec(name, *SPECS[name])
 
     def _loader(self, name: str) -> Callable[[], Tool]:
-        if (keep := self._links.keep) is not None and name in EDITORS:
-            from mainspring.tools.keeping import keeping
-
-            return lambda: keeping(self.tool(name), keep)  # for subagents: they have places of their own
         return lambda: self.tool(name)
 
     def tool(self, name: str) -> Tool:
