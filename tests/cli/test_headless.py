@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
-from mainspring.cli.flags import EXAMPLE
+from mainspring.agent.option_checks import EXAMPLE
 from mainspring.context.prompt import IDENTITY
 from mainspring.simulator.replies import Refuse, Say
 from mainspring.tools.catalog import SPECS

@@ -12,6 +12,16 @@ if TYPE_CHECKING:
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto")
 OTHER_MODES = {"manual": "default"}  # Z-31
 
+# Which values options take: `option_checks.py` holds them to it, for all front ends.
+CHOICES = {
+    "permission_mode": MODES,
+    "effort": ("low", "medium", "high", "xhigh", "max"),
+    "thinking": ("adaptive", "enabled", "disabled"),
+    "thinking_display": ("summarized", "omitted"),
+}
+LEAST = {"max_turns": 1, "max_thinking_tokens": 0, "task_budget": 1, "context_window": 1_000}
+IDS = ("session_id", "resume_session_at", "resume_drops_turn")
+
 Spell = Callable[..., str]  # the name of an option, and perhaps its value, as a front end writes them
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from mainspring.agent.options import MODES, OTHER_MODES, Fields, SessionOptions, StartError, is_uuid
+from mainspring.agent.options import CHOICES, LEAST, OTHER_MODES, Fields, SessionOptions, Spell, StartError
 from mainspring.cli.telling import say, tell
 
 NOTHING: Mapping[str, Any] = {}
@@ -88,12 +88,11 @@ class Flag:
         *,
         also: tuple[str, ...] = (),
         choices: tuple[str, ...] = (),
-        least: int = 1,
         later: str = "",
     ) -> None:
-        """`also`: other spellings; `least`: of a number; `later`: what will bring it, if it is not honoured yet."""
+        """`also`: other spellings; `later`: what will bring it, if it is not honoured yet."""
         self.name, self.takes, self.help = name, takes, help
-        self.also, self.choices, self.least, self.later = also, choices, least, later
+        self.also, self.choices, self.later = also, choices, later
 
     @property
     def field(self) -> str:
@@ -143,22 +142,20 @@ FLAGS: tuple[Flag, ...] = (
         "--context-window",
         Takes.NUMBER,
         "tokens that fit into the model's window, where ours is not right; a reply gets a quarter of it at most",
-        least=1_000,
     ),
     Flag(
         "--effort",
         Takes.CHOICE,
         "how hard the model tries: low for lookups, xhigh for code, max for hard work",
-        choices=("low", "medium", "high", "xhigh", "max"),
+        choices=CHOICES["effort"],
     ),
-    Flag("--thinking", Takes.CHOICE, "whether it thinks first", choices=("adaptive", "enabled", "disabled")),
+    Flag("--thinking", Takes.CHOICE, "whether it thinks first", choices=CHOICES["thinking"]),
     Flag(
         "--max-thinking-tokens",
         Takes.NUMBER,
         "how much it may think, for models that take such a number; 0 is off",
-        least=0,
     ),
-    Flag("--thinking-display", Takes.CHOICE, "what the model shows of it", choices=("summarized", "omitted")),
+    Flag("--thinking-display", Takes.CHOICE, "what the model shows of it", choices=CHOICES["thinking_display"]),
     Flag("--betas", Takes.LIST, "beta names for the API"),
     Flag("--system-prompt", Takes.TEXT, "replaces ours; empty: one line that says who we are"),
     Flag("--system-prompt-file", Takes.FILE, "the same, from a file"),
@@ -183,7 +180,7 @@ FLAGS: tuple[Flag, ...] = (
         "--permission-mode",
         Takes.CHOICE,
         "what happens to calls that no rule covers; manual is another name of default",
-        choices=MODES,
+        choices=CHOICES["permission_mode"],
     ),
     Flag("--dangerously-skip-permissions", Takes.NOTHING, "the same as --permission-mode bypassPermissions"),
     Flag("--permission-prompt-tool", Takes.TEXT, "who is asked about calls: 'stdio', or an MCP tool by its whole name"),
@@ -272,22 +269,14 @@ def spell(option: str, value: str = "") -> str:
 
 
 def convert(flag: Flag, name: str, value: str) -> object:
+    """Raises `OptionError`, with the name as it was written."""
+
+    def as_written(_: str, value: str = "") -> str:
+        return f"{name} {value}" if value else name
+
     match flag.takes:
-        case Takes.NUMBER:
-            return number(flag, name, value)
-        case Takes.MONEY:
-            return money(name, value)
-        case Takes.CHOICE:
-            value = OTHER_MODES.get(value, value) if flag.name == "--permission-mode" else value
-            if value not in flag.choices:
-                raise StartError(
-                    f"'{name}' is one of {', '.join(flag.choices)}, not '{value}'{near(value, flag.choices)}"
-                )
-            return value
-        case Takes.UUID:
-            if not is_uuid(value):
-                raise StartError(f"'{name} {value}': Must be a valid UUID, such as {EXAMPLE}")
-            return value.lower()
+        case Takes.NUMBER | Takes.MONEY | Takes.CHOICE | Takes.UUID:
+            return checked(flag, value, as_written)
         case Takes.LIST:
             return split(readable(value))
         case Takes.TEXT:
@@ -309,23 +298,37 @@ def readable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def number(flag: Flag, name: str, value: str) -> int:
-    if not (value.isascii() and value.isdigit() and len(value) <= 12) or int(value) < flag.least:
-        raise StartError(f"'{name}' is a whole number of at least {flag.least}, not '{value}'")
-    return int(value)
+def checked(flag: Flag, value: str, spell: Spell) -> object:
+    """Many starts have no such flag, and do not load what checks them."""
+    from mainspring.agent import option_checks as checks
+
+    option, read = flag.field, value
+    match flag.takes:
+        case Takes.NUMBER:
+            least = LEAST.get(option, 1)
+            if not (value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS) or int(value) < least:
+                raise checks.not_a_number(option, value, least, spell)
+            return int(value)
+        case Takes.MONEY:
+            try:
+                amount = float(value)
+            except ValueError:
+                amount = 0
+            if not checks.is_money(amount):
+                raise checks.not_money(value, spell)
+            return amount
+        case Takes.CHOICE if option not in CHOICES:  # one of the command alone
+            checks.check_choice(option, value, flag.choices, spell)
+        case Takes.CHOICE:
+            checks.check_option(option, value, spell)
+            read = OTHER_MODES.get(value, value) if option == "permission_mode" else value
+        case _:
+            checks.check_option(option, value, spell)
+            read = value.lower()
+    return read
 
 
-def money(name: str, value: str) -> float:
-    try:
-        amount = float(value)
-    except ValueError:
-        amount = 0
-    if not 0 < amount < 1e9:
-        raise StartError(f"'{name}' is an amount of dollars such as 0.50, not '{value}'")
-    return amount
-
-
-EXAMPLE = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
+MOST_DIGITS = 12
 
 
 def split(text: str) -> tuple[str, ...]:

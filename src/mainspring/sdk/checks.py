@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from mainspring.agent.options import MODES, is_uuid
+from mainspring.agent.option_checks import check_choice, check_number, check_option
+from mainspring.agent.options import IDS, OptionError
 from mainspring.core.errors import UsageError
 from mainspring.core.meant import did_you_mean
 from mainspring.sdk.custom import SdkMcpTool
@@ -123,14 +124,11 @@ KINDS: dict[str, Kind] = {
     "provider": Kind("a provider", able_to("stream")),
 }
 
-CHOICES = {
-    "permission_mode": (*MODES, "manual"),
-    "effort": ("low", "medium", "high", "xhigh", "max"),
-    "session_store_flush": ("batched", "eager"),
-}
-LEAST = {"max_turns": 0, "max_thinking_tokens": 0, "load_timeout_ms": 0}
+# Options of a session that have the same name here, and the same values.
+CHECKED = ("permission_mode", "effort", "max_turns", "max_thinking_tokens", "max_budget_usd", *IDS)
+LEAST = {"max_turns": 0}  # as many as it takes
+FLUSHES = ("batched", "eager")
 TAKEN = ("Task", "ToolSearch", "StructuredOutput", "ListMcpResourcesTool", "ReadMcpResourceTool")
-IDS = ("session_id", "resume_session_at", "resume_drops_turn")
 
 
 def check(given: object) -> None:
@@ -139,23 +137,31 @@ def check(given: object) -> None:
     for name, kind in KINDS.items():
         if (value := getattr(given, name)) is not None and not kind.holds(value):
             raise UsageError(f"'{name}' is {kind.words}, not {shown(value)}")
-    for name, choices in CHOICES.items():
-        if (value := getattr(given, name)) is not None and value not in choices:
-            raise UsageError(f"'{name}' is one of {', '.join(choices)}, not '{value}'{did_you_mean(value, choices)}")
-    for name, least in LEAST.items():
-        if (value := getattr(given, name)) is not None and value < least:
-            raise UsageError(f"'{name}' is a whole number of at least {least}, not {value}")
-    for name in IDS:
-        if (value := getattr(given, name)) is not None and not is_uuid(value):
-            raise UsageError(f"'{name}' is '{value}': it must be a UUID")
-    if given.max_budget_usd is not None and given.max_budget_usd <= 0:
-        raise UsageError(f"'max_budget_usd' is an amount of dollars such as 0.50, not {given.max_budget_usd}")
+    try:
+        check_values(given)
+    except OptionError as error:
+        raise UsageError(str(error)) from None
     if given.plugins:
         raise UsageError("'plugins' are not there yet: leave them out")
     check_tools(given)
     check_hooks(given.hooks or {})
     check_servers(given)
     check_asking(given)
+
+
+def check_values(given: Options) -> None:
+    for name in CHECKED:
+        if (value := getattr(given, name)) is not None:
+            check_option(name, value, least=LEAST.get(name))
+    if (flush := cast("str | None", given.session_store_flush)) is not None:
+        check_choice("session_store_flush", flush, FLUSHES)
+    if (patience := cast("int | None", given.load_timeout_ms)) is not None:
+        check_number("load_timeout_ms", patience, 0)
+    if given.task_budget:
+        total = cast("Mapping[str, object]", given.task_budget).get("total")
+        if not isinstance(total, int) or isinstance(total, bool):
+            raise UsageError(f"'task_budget' has 'total', a whole number, not {shown(total)}")
+        check_option("task_budget", total)
 
 
 def check_tools(given: Options) -> None:

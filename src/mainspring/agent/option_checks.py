@@ -1,0 +1,56 @@
+"""Which values an option of a session takes: one table for all front ends.
+
+Each spells the option as its user wrote it. Loaded where there is something to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from mainspring.agent.options import CHOICES, IDS, LEAST, OTHER_MODES, OptionError, by_name, is_uuid
+from mainspring.core.meant import did_you_mean
+
+if TYPE_CHECKING:
+    from mainspring.agent.options import Spell
+
+MONEY = "max_budget_usd"
+MOST_DOLLARS = 1e9
+EXAMPLE = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
+
+
+def check_option(option: str, value: Any, spell: Spell = by_name, *, least: int | None = None) -> None:
+    """Its type is right already. `least`: where a front end has a meaning for less. Raises `OptionError`."""
+    if option in CHOICES:
+        known = OTHER_MODES.get(value, value) if option == "permission_mode" else value
+        check_choice(option, known, CHOICES[option], spell)
+    elif option in LEAST:
+        check_number(option, value, LEAST[option] if least is None else least, spell)
+    elif option == MONEY:
+        if not is_money(value):
+            raise not_money(value, spell)
+    elif option in IDS and not is_uuid(value):
+        raise OptionError(option, f": Must be a valid UUID, such as {EXAMPLE}", value, spell)
+
+
+def check_choice(option: str, value: str, choices: Iterable[str], spell: Spell = by_name) -> None:
+    if value not in choices:
+        near = did_you_mean(value, choices)
+        raise OptionError(option, f" is one of {', '.join(choices)}, not '{value}'{near}", spell=spell)
+
+
+def check_number(option: str, value: int, least: int, spell: Spell = by_name) -> None:
+    if value < least:
+        raise not_a_number(option, value, least, spell)
+
+
+def not_a_number(option: str, value: object, least: int, spell: Spell = by_name) -> OptionError:
+    return OptionError(option, f" is a whole number of at least {least}, not '{value}'", spell=spell)
+
+
+def is_money(amount: float) -> bool:
+    return 0 < amount < MOST_DOLLARS
+
+
+def not_money(value: object, spell: Spell = by_name) -> OptionError:
+    return OptionError(MONEY, f" is an amount of dollars such as 0.50, not '{value}'", spell=spell)
