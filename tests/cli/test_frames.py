@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mainspring.agent.about import About
 from mainspring.agent.outcomes import ROWS, outcome
 from mainspring.agent.usage import UsageMeter
+from mainspring.agent.world import About
 from mainspring.core.config import Config
 from mainspring.core.events import Verdict
 from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, User, user

@@ -23,8 +23,8 @@ NEEDED = "asyncio, httptools, msgspec"  # what these load in turn is theirs, and
 # Our own modules on the path, one by one. A new name here is a decision: it is loaded at every start.
 OURS = {
     "mainspring": "version",
-    "mainspring.agent": "about agents config harmless mcp_wiring mind model open_session options "
-    "outcomes prompts rights run_loop said sandbox session sessions settings system_prompt updates usage "
+    "mainspring.agent": "agents config harmless mind model open_session options "
+    "outcomes prompts rights run_loop said sandbox session sessions settings updates usage "
     "world",
     "mainspring.cli": "collector flags headless main signals stdin stdout telling terminal_output",
     "mainspring.context": "attachments environment folders memory prompt surroundings texts values",

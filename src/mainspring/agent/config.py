@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from mainspring.agent import rights
-from mainspring.agent.mcp_wiring import named_servers
+from mainspring.agent.mind import trusts
 from mainspring.agent.model import Environment, Reached, new_config, new_provider, takes_tools
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sandbox import Ground, Sandboxing
 from mainspring.agent.settings import settings_of, tell
-from mainspring.agent.system_prompt import own_blocks
+from mainspring.context.prompt import IDENTITY
 from mainspring.core.config import COMPATIBLE, Config
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
@@ -30,7 +30,10 @@ from mainspring.tools.gate import Gate
 
 if TYPE_CHECKING:
     from mainspring.agent.mcp import Found
-    from mainspring.permissions.policy import Policy as Rules
+
+
+MOST_PROMPT = 1_000_000  # bytes of a file
+PROMPT_FILE = "system_prompt_file"
 
 
 class HostSupplied(Bundle):
@@ -89,7 +92,9 @@ def _resolve(
     if settings.no_sideloading:
         rights.refuse_sideloading(options)
     environment = environment | settings.own_env
-    permissions = resolve_permissions(options, settings, environment, cwd)
+    home = users_folder(environment)
+    folders = rights.folders(options, settings, cwd, home)
+    policy, gate, sandboxing = resolve_permissions(options, settings, environment, cwd, home, folders)
     loop = new_config(options, settings)
     if options.driven:
         loop = replace(loop, stop_hooks=COMPATIBLE.stop_hooks)
@@ -102,15 +107,15 @@ def _resolve(
         settings=settings,
         loop=loop,
         system=own_blocks(options),
-        mode=permissions.policy.current.mode,
-        home=permissions.home,
-        folders=permissions.folders,
-        policy=permissions.policy,
-        gate=permissions.gate,
+        mode=policy.current.mode,
+        home=home,
+        folders=folders,
+        policy=policy,
+        gate=gate,
         tools=tuple(offered(options, settings, loop)),
         own=(*brought(supplied, options, settings), *structured(options)),
         model=reached(supplied, options, settings, environment, cwd, loop),
-        sandboxing=permissions.sandboxing,
+        sandboxing=sandboxing,
         holder=holder,
         servers=named_servers(options, settings, environment, cwd),
     )
@@ -119,26 +124,46 @@ def _resolve(
     return config
 
 
-class ResolvedPermissions(Bundle):
-    """What the session may do, and where."""
-
-    home: str
-    folders: tuple[str, ...]
-    policy: SessionPolicy
-    gate: Gate
-    sandboxing: Sandboxing
-
-
-def resolve_permissions(
-    options: SessionOptions, settings: Settings, environment: Environment, cwd: str
-) -> ResolvedPermissions:
-    home, ours = users_folder(environment), home_folder(environment)
-    folders = rights.folders(options, settings, cwd, home)
+def resolve_permissions(  # noqa: PLR0913, PLR0917  # what they depend on
+    options: SessionOptions,
+    settings: Settings,
+    environment: Environment,
+    cwd: str,
+    home: str,
+    folders: tuple[str, ...],
+) -> tuple[SessionPolicy, Gate, Sandboxing]:
+    """The policy in force, who decides by it, and the sandbox of what may run."""
+    ours, wanted = home_folder(environment), settings.sandbox
     policy = SessionPolicy(Policy(rights.mode(options, settings, environment)))
-    grounds = Grounds(cwd, home, folders, lambda: gate.policy(policy.current), lambda: gate.unreadable(cwd, Policy()))
-    sandboxing = Sandboxing(grounds.ground(environment, settings, options))
+    ground = Ground(
+        wanted,
+        folders=(cwd, *folders),
+        home=ours,
+        path=environment.get("PATH", ""),
+        policy=lambda: gate.policy(policy.current),
+        unreadable=lambda: gate.unreadable(cwd, Policy()),
+        masked=(*((f"{ours}/{FILE_NAME}",) if ours else ()), *sandbox_paths(wanted.unreadable, cwd, home)),
+        writable=tuple(dict.fromkeys(writable_paths(options, settings, (cwd, *folders), home))),
+        read_only=sandbox_paths(wanted.read_only, cwd, home),
+        tell=options.tell,
+    )
+    sandboxing = Sandboxing(ground)
     gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else (), sandboxing)
-    return ResolvedPermissions(home, folders, policy, gate, sandboxing)
+    return policy, gate, sandboxing
+
+
+def sandbox_paths(entries: tuple[Entry, ...], cwd: str, home: str) -> tuple[str, ...]:
+    return rights.sandbox_paths(entries, cwd, home) if entries else ()
+
+
+def writable_paths(options: SessionOptions, settings: Settings, folders: tuple[str, ...], home: str) -> Iterator[str]:
+    """Beyond the folders. One that leads out of where it seems to be is left out, and told."""
+    for entry in settings.sandbox.writable:
+        found = sandbox_paths((entry,), folders[0], home)
+        out = rights.leading_out(found, folders)
+        for path in out:
+            options.tell(rights.left_out(entry.origin.place, "sandbox.filesystem.allowWrite", path, out[path]))
+        yield from [path for path in found if path not in out and os.path.isdir(path)]  # noqa: PTH112
 
 
 def hold_written(settings: Settings, environment: Environment) -> None:
@@ -191,40 +216,43 @@ def structured(options: SessionOptions) -> tuple[Offer, ...]:
         raise options.error("output_schema", f" cannot be understood: {error}") from None
 
 
-class Grounds(Bundle):
-    """Where commands work, and by whose rules."""
+def named_servers(options: SessionOptions, settings: Settings, environment: Environment, cwd: str) -> Found | None:
+    """Who names none does not pay for them."""
+    if not (options.mcp_servers or settings.mcp.servers or os.path.lexists(f"{cwd}/.mcp.json")):
+        return None
+    from mainspring.agent.mcp import Place, configured, hold_keys
 
-    cwd: str
-    home: str
-    folders: tuple[str, ...]
-    policy: Callable[[], Rules]
-    unreadable: Callable[[], tuple[tuple[str, ...], bool]]
+    hold_keys(options, settings, environment, cwd)
+    found = configured(Place(options, settings, environment, cwd, lambda: trusts(home_folder(environment), cwd)))
+    for problem in found.problems:
+        options.tell(problem)
+    return found if found.servers else None
 
-    def ground(self, environment: Environment, settings: Settings, options: SessionOptions) -> Ground:
-        home = home_folder(environment)
-        return Ground(
-            settings.sandbox,
-            folders=(self.cwd, *self.folders),
-            home=home,
-            path=environment.get("PATH", ""),
-            policy=self.policy,
-            unreadable=self.unreadable,
-            masked=(*((f"{home}/{FILE_NAME}",) if home else ()), *self._paths(settings.sandbox.unreadable)),
-            writable=tuple(dict.fromkeys(self._writable(settings, options))),
-            read_only=self._paths(settings.sandbox.read_only),
-            tell=options.tell,
-        )
 
-    def _paths(self, entries: tuple[Entry, ...]) -> tuple[str, ...]:
-        return rights.sandbox_paths(entries, self.cwd, self.home) if entries else ()
+def own_blocks(options: SessionOptions) -> tuple[str, ...]:
+    """What stands in place of our own prompt, or empty, and what stands after it, or empty."""
+    if options.system_prompt is not None and options.system_prompt_file is not None:
+        raise options.error("system_prompt", f" and '{options.spell(PROMPT_FILE)}' exclude each other: leave one out")
+    own = options.system_prompt
+    if options.system_prompt_file is not None:
+        own = read_prompt(options, options.system_prompt_file)
+    instead = "" if own is None else own.strip() or IDENTITY
+    return instead, options.append_system_prompt or ""
 
-    def _writable(self, settings: Settings, options: SessionOptions) -> Iterator[str]:
-        for entry in settings.sandbox.writable:
-            found = self._paths((entry,))
-            out = rights.leading_out(found, (self.cwd, *self.folders))
-            for path in out:
-                options.tell(rights.left_out(entry.origin.place, "sandbox.filesystem.allowWrite", path, out[path]))
-            yield from [path for path in found if path not in out and os.path.isdir(path)]  # noqa: PTH112
+
+def read_prompt(options: SessionOptions, path: str) -> str:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123  # pathlib takes 8 ms to load
+            data = file.read(MOST_PROMPT + 1)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise options.error(PROMPT_FILE, f" cannot be read: {error.strerror}", path) from None
+    except UnicodeDecodeError:
+        raise options.error(PROMPT_FILE, " cannot be read: it is not text in UTF-8", path) from None
+    if len(data) > MOST_PROMPT:
+        much = f" has more than {MOST_PROMPT:,} bytes: a system prompt is sent with every request"
+        raise options.error(PROMPT_FILE, much, path)
+    return text
 
 
 def service_searches(loop: Config, settings: Settings) -> bool:

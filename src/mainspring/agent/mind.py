@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.model import Environment
-from mainspring.agent.options import SessionOptions
-from mainspring.agent.system_prompt import complete, takes_style
 from mainspring.context import environment as surroundings_of
 from mainspring.context.memory import Where
-from mainspring.context.prompt import Style
+from mainspring.context.prompt import IDENTITY, Style, system_prompt
 from mainspring.context.surroundings import Around, Surroundings
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
@@ -25,12 +23,12 @@ from mainspring.engine.shared import Policy
 from mainspring.providers.base import Provider, ToolSpec
 from mainspring.sessions.places import folder_of
 from mainspring.settings.home import TRUSTED, home_folder
-from mainspring.settings.values import Features, ModelRules, Settings
+from mainspring.settings.values import Features, ModelRules
 from mainspring.tools.base import Place
-from mainspring.tools.gate import Gate
 from mainspring.tools.hands import Hands
 
 if TYPE_CHECKING:
+    from mainspring.agent.config import ResolvedConfig
     from mainspring.context.layers import Limits
     from mainspring.engine.side_questions import SideQuestions
     from mainspring.processes.children import Children
@@ -41,18 +39,6 @@ HAIKU = "claude-haiku-"
 SMALL = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
 
 
-class Site(Bundle):
-    """Where a session works, and by whose rules."""
-
-    options: SessionOptions
-    environment: Environment
-    gate: Gate
-    place: Place
-    children: Callable[[], Children]
-    settings: Settings = Settings()
-    tells_place: bool = False  # with the first prompt, not in the system prompt
-
-
 def excluder_of(patterns: tuple[str, ...], home: str) -> Callable[[str], bool] | None:
     if not patterns:
         return None
@@ -61,14 +47,17 @@ def excluder_of(patterns: tuple[str, ...], home: str) -> Callable[[str], bool] |
     return excluder(patterns, home)
 
 
-def around(site: Site) -> Surroundings:
-    """Reads the memory files. What is left out of them is told, once."""
-    options, place = site.options, site.place
+def around(
+    config: ResolvedConfig, place: Place, children: Callable[[], Children], *, tells_place: bool
+) -> Surroundings:
+    """Reads the memory files. What is left out of them is told, once. `tells_place`: with the first prompt, not in the
+    system prompt."""
+    options = config.options
 
     def may_read(path: str) -> bool:
-        return site.gate.readable(place.root, Policy())(path)  # asked for links and includes alone
+        return config.gate.readable(place.root, Policy())(path)  # asked for links and includes alone
 
-    home = home_folder(site.environment)
+    home = home_folder(config.environment)
     where = Where(
         place.root,
         user=place.home,
@@ -77,20 +66,20 @@ def around(site: Site) -> Surroundings:
         driven=options.driven,
         sources=options.setting_sources,
         may_read=may_read,
-        skill_states=site.settings.skill_states,
+        skill_states=config.settings.skill_states,
         skills=options.skills,
-        excluded=excluder_of(site.settings.memory_excludes, place.home),
+        excluded=excluder_of(config.settings.memory_excludes, place.home),
     )
     found = Surroundings(
         Around(
             where,
             notes=notes_folder(home, place.root),
-            environ=site.environment,
+            environ=config.environment,
             read=lambda: place.read,
-            children=site.children,
+            children=children,
             tell=options.tell,
             nonce=place.nonce,
-            told_cwd=place.root if site.tells_place else "",
+            told_cwd=place.root if tells_place else "",
         )
     )
     for problem in found.problems:
@@ -118,6 +107,23 @@ def system_text(
     memory = found.memory
     place = "" if found.tells_place else surroundings_of.place(memory.where.cwd, git=memory.project.git)
     return complete(own, tools, place, attended=attended, style=style)
+
+
+def takes_style(own: tuple[str, ...]) -> bool:
+    """Whoever writes a system prompt of their own has said how the model answers. An empty one says nothing."""
+    return own[0] in ("", IDENTITY)
+
+
+def complete(
+    own: tuple[str, ...], tools: Iterable[str], place: str, *, attended: bool, style: Style | None = None
+) -> tuple[str, ...]:
+    """The blocks of it, the most stable one first."""
+    instead, after = own
+    if not instead:
+        blocks = system_prompt(tools, place, attended=attended, style=style)
+    else:
+        blocks = (instead, style.block) if style is not None else (instead,)
+    return (*blocks, after) if after else blocks
 
 
 def style_of(wanted: str | None, own: tuple[str, ...], found: Surroundings) -> Style | None:
@@ -158,20 +164,17 @@ class Thinking(Bundle):
     model_rules: ModelRules = ModelRules()
 
 
-class Thoughts(Bundle):
-    """After a turn, for which the small model is asked: notes, and who is told what the user may say next."""
-
-    suggest: Callable[[str], object] | None = None
-
-
-def mind_for(
+def mind_for(  # noqa: PLR0913  # keywords, the last ones
     asked: Thinking,
     found: Surroundings,
     hands: Hands,
     system: Callable[[], tuple[str, ...]],
-    thoughts: Thoughts | None = None,
+    *,
+    takes_notes: bool = False,
+    suggest: Callable[[str], object] | None = None,
 ) -> Mind:
-    """`system` as it is when somebody asks: MCP servers add to it. `thoughts`: None, if a turn is not thought of."""
+    """`system` as it is when somebody asks: MCP servers add to it. `takes_notes`: after a turn, for which the small
+    model is asked; `suggest` hears then what the person may say next."""
     where = found.memory.where
 
     def specs() -> tuple[ToolSpec, ...]:
@@ -208,8 +211,8 @@ def mind_for(
             fixed=lambda: size_of(system(), hands.specs),
             files=files,
             hooks=hands.hooks,
-            notes=notes_folder(where.home, where.cwd) if thoughts is not None else "",
-            suggest=thoughts.suggest if thoughts is not None else None,
+            notes=notes_folder(where.home, where.cwd) if takes_notes else "",
+            suggest=suggest if takes_notes else None,
             limits=limits,
         )
     )

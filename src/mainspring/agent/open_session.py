@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring.agent.about import About
+from mainspring.agent import rights
 from mainspring.agent.agents import (
     OURS,
     AgentsOf,
@@ -22,11 +22,8 @@ from mainspring.agent.agents import (
     with_capped_effort,
 )
 from mainspring.agent.config import ResolvedConfig, service_searches
-from mainspring.agent.mcp_wiring import wired
 from mainspring.agent.mind import (
-    Site,
     Thinking,
-    Thoughts,
     around,
     mind_for,
     searcher,
@@ -40,7 +37,7 @@ from mainspring.agent.options import SessionOptions
 from mainspring.agent.said import attaching, others, skill_names, skill_of
 from mainspring.agent.session import AgentSession
 from mainspring.agent.sessions import Opened, open_journal
-from mainspring.agent.world import CHECKPOINTS, STDIO, FrontEndLinks, SessionCleanup, World
+from mainspring.agent.world import CHECKPOINTS, STDIO, About, FrontEndLinks, SessionCleanup, World
 from mainspring.context.attachments import new_nonce
 from mainspring.context.prompt import Style, with_nonce
 from mainspring.core.config import Config
@@ -67,15 +64,18 @@ from mainspring.tools.kit import FOR_PEOPLE, Kit, ToolLinks
 if TYPE_CHECKING:
     from mainspring.agent.host import Host
     from mainspring.agent.mcp import Wired
-    from mainspring.agent.mcp_wiring import NoServers
     from mainspring.agent.permission_tool import PermissionTool
     from mainspring.agent.rewinding import Rewinding
     from mainspring.context.agents import AgentKind
+    from mainspring.context.slash import Entry
     from mainspring.context.surroundings import Surroundings
+    from mainspring.core.messages import User
     from mainspring.processes.child import Walls
     from mainspring.processes.children import Children
     from mainspring.sessions.loaded import Loaded
     from mainspring.settings.values import Settings
+    from mainspring.tools.mcp.named import May
+    from mainspring.tools.mcp.relayed import Send
     from mainspring.tools.shell_walls import WallsOf
 
 Built = Callable[[], World]  # what a part asks of a later one, it asks when it runs
@@ -120,7 +120,9 @@ def build_world(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, le
     surroundings, servers = tools.surroundings, tools.servers
     style = style_of(config.settings.output_style, config.system, surroundings)
     system = new_system(config, tools, style)
-    mind = mind_for(side_model, surroundings, tools.hands, system, thoughts_of(config, opened, links, tools))
+    takes_notes = wants_notes(config, opened, tools)
+    suggest = links.suggest if config.settings.features.suggestions else None
+    mind = mind_for(side_model, surroundings, tools.hands, system, takes_notes=takes_notes, suggest=suggest)
     deps = Equipped(
         config.model.provider,
         tools.hands,
@@ -229,7 +231,7 @@ def new_place(config: ResolvedConfig, journal: FileJournal | None, rewinding: Re
 def surroundings_of(config: ResolvedConfig, place: Place, children: Callable[[], Children]) -> Surroundings:
     options = config.options
     tells_place = options.exclude_dynamic_sections and not config.system[0]  # our own prompt: another does not tell it
-    return around(Site(options, config.environment, config.gate, place, children, config.settings, tells_place))
+    return around(config, place, children, tells_place=tells_place)
 
 
 def new_rewinding(config: ResolvedConfig, journal: FileJournal | None) -> Rewinding | None:
@@ -357,6 +359,60 @@ def new_hands(  # noqa: PLR0913  # what it is made of
     )
 
 
+# --- MCP servers -----------------------------------------------------------------------------------
+
+
+class NoServers:
+    """Where nobody named any, which is most often."""
+
+    tools: tuple[str, ...] = ()
+    instructions = ""
+
+    async def open(self, *, wait: bool) -> None:
+        pass
+
+    async def settle(self) -> None:
+        pass
+
+    async def arrive(self, tool: str) -> str:  # noqa: ARG002  # as `Wired` has it
+        return ""
+
+    def states(self) -> list[dict[str, str]]:
+        return []
+
+    def words(self) -> tuple[Entry, ...]:
+        return ()
+
+    def knows(self, word: str, words: str) -> bool:  # noqa: ARG002  # as `Wired` has it
+        return False
+
+    async def brought(self, said: str, may: May) -> tuple[User, ...]:  # noqa: ARG002
+        return ()
+
+    async def close(self) -> None:
+        pass
+
+
+def wired(config: ResolvedConfig, kit: Kit, hands: Hands, relay: Send | None = None) -> Wired | NoServers:
+    """`relay` reaches the servers within the program that drives us."""
+    if config.servers is None:
+        return NoServers()
+    from mainspring.agent.mcp import Wired, new_servers, taken_away
+
+    is_away = taken_away(rights.taken_away(config.options, config.settings))
+    window = config.loop.model.window
+    servers = new_servers(
+        config.servers,
+        kit,
+        config.environment,
+        window=window,
+        is_away=is_away,
+        warn=config.options.tell,
+        relay=relay,
+    )
+    return Wired(servers, hands)
+
+
 # --- what the model is told -------------------------------------------------------------------------
 
 
@@ -373,13 +429,10 @@ def new_system(config: ResolvedConfig, tools: SessionTools, style: Style | None)
     return system
 
 
-def thoughts_of(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, tools: SessionTools) -> Thoughts | None:
-    """None: a turn is not thought of. It is for a person who comes back."""
-    features = config.settings.features
+def wants_notes(config: ResolvedConfig, opened: Opened, tools: SessionTools) -> bool:
+    """They are for a person who comes back."""
     person = tools.answer is not None and tools.answer_any_time is None
-    if not person or opened.journal is None or not features.auto_memory:
-        return None
-    return Thoughts(links.suggest if features.suggestions else None)
+    return person and opened.journal is not None and config.settings.features.auto_memory
 
 
 def new_side_model(config: ResolvedConfig, ledger: Ledger) -> Thinking:

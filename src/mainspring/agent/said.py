@@ -15,7 +15,7 @@ from mainspring.engine.wishes import compaction
 
 if TYPE_CHECKING:
     from mainspring.agent.mcp import Wired
-    from mainspring.agent.mcp_wiring import NoServers
+    from mainspring.agent.open_session import NoServers
     from mainspring.agent.world import World
     from mainspring.context.named import Medium, Verdict
     from mainspring.context.slash import Entry, Slash

@@ -17,15 +17,16 @@ from mainspring.engine.wishes import compaction, token_budget
 from mainspring.settings.home import home_folder
 
 if TYPE_CHECKING:
-    from mainspring.agent.about import About
     from mainspring.agent.agents import AgentsOf
     from mainspring.agent.config import ResolvedConfig
     from mainspring.agent.mcp import Wired
-    from mainspring.agent.mcp_wiring import NoServers
+    from mainspring.agent.open_session import NoServers
     from mainspring.agent.rewinding import Rewinding
     from mainspring.agent.sessions import Opened
     from mainspring.context.agents import AgentKind
     from mainspring.context.surroundings import Surroundings
+    from mainspring.core.models import Model
+    from mainspring.core.money import Usage
     from mainspring.engine.equipped import Answerer
     from mainspring.engine.mind import Mind
     from mainspring.engine.prompts import Prompts
@@ -54,6 +55,31 @@ class FrontEndLinks(Bundle):
     suggest: Callable[[str], object] | None = None  # hears what the person may say next
     task_changed: Callable[[Running], object] = lambda _: None  # hears of commands in the background
     source: str = "startup"  # why the session begins, as `SessionStart` hooks are told
+
+
+class About(Bundle):
+    """What `init` says of a session."""
+
+    session_id: str
+    cwd: str
+    model: Model
+    tools: tuple[str, ...] = ()
+    later: Callable[[], tuple[str, ...]] = tuple  # tools that came since, of MCP servers
+    servers: Callable[[], list[dict[str, str]]] = list  # and these, with their states
+    agents: tuple[str, ...] = ()  # the kinds of them
+    commands: tuple[str, ...] = ("compact",)  # that we understand ourselves
+    skills: Callable[[], tuple[str, ...]] = tuple  # by name; asked for only by those who show them
+    words: Callable[[], tuple[str, ...]] = tuple  # with a slash, that are prompts of MCP servers
+    mode: str = "default"
+    output_style: str = "default"  # that is in force
+    output_styles: Callable[[], tuple[str, ...]] = tuple  # by name; asked for only by those who show them
+    used: tuple[tuple[str, Usage], ...] = ()  # by each model, before this process took the session up
+    key_source: str = "none"
+    betas: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()  # flags that were given, and are not honoured yet
+    sandbox: Callable[[], str] = str  # its level, in words; asked for only by those who show it
+    max_retries: int = 9  # of a request to the model (G-18)
+    spent: int = 0  # nano-dollars, before this process took the session up
 
 
 class SessionCleanup:

@@ -13,9 +13,9 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mainspring.agent.about import About
 from mainspring.agent.outcomes import LOCAL, error_name, outcome, prose_of
 from mainspring.agent.usage import UsageMeter
+from mainspring.agent.world import About
 from mainspring.core.effects import How
 from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.core.models import Model
