@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.processes.paths import within
 from mainspring.settings.home import from_home, users_folder
 from mainspring.settings.values import Entry, Settings, Source
-from mainspring.tools.gate import Gate, Walled, Written
+from mainspring.tools.gate import Gate, Written
+
+if TYPE_CHECKING:
+    from mainspring.tools.gate import Walled
 
 BYPASS, AUTO, DEFAULT = "bypassPermissions", "auto", "default"
 SERVERS = "mcpServers"  # of a file with MCP servers

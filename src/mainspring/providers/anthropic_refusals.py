@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,12 +13,14 @@ from mainspring.providers.refusals import (
     LONGEST_WORDS,
     SECOND,
     CurableError,
-    Response,
     WaysOut,
     number,
     retry_after,
 )
 from mainspring.providers.retry import UNKNOWN_BLOCK, RefusedError, classify
+
+if TYPE_CHECKING:
+    from mainspring.providers.refusals import Response
 
 THINKING = "thinking"  # the cure: the same request without the thinking blocks may pass
 BLOCKS = "blocks"  # the cure: without blocks of a kind that we do not know, though a server sent them

@@ -113,16 +113,18 @@ class Prepared(Bundle):
     model: str = ""  # by the name that the user has for it
 
 
-class Reading(Protocol):
-    """Makes items of a reply's events."""
+if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    ended: bool
+    class Reading(Protocol):
+        """Makes items of a reply's events."""
 
-    def take(self, events: list[ServerEvent]) -> Batch: ...
+        ended: bool
 
-    def not_streamed(self, body: bytes) -> Batch:
-        """All of it at once, from a server that does not stream."""
-        ...
+        def take(self, events: list[ServerEvent]) -> Batch: ...
+
+        def not_streamed(self, body: bytes) -> Batch:
+            """All of it at once, from a server that does not stream."""
+            ...
 
 
 class Asking:

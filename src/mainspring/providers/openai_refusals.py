@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -19,12 +19,14 @@ from mainspring.providers.refusals import (
     LONGEST_WORDS,
     SECOND,
     CurableError,
-    Response,
     WaysOut,
     number,
     retry_after,
 )
 from mainspring.providers.retry import BY_STATUS, RefusedError
+
+if TYPE_CHECKING:
+    from mainspring.providers.refusals import Response
 
 THINKING = "thinking"  # the cure: without the reasoning of earlier replies
 CARRY = "reasoning_content"  # the cure: with it

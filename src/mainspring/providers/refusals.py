@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -50,7 +50,7 @@ class WaysOut(Bundle):
     def toolless_at(self, error: RefusedError, model: str) -> RefusedError:
         """With the way out, if the model is one that takes no tools."""
         failure = error.failure
-        if failure.kind not in (Trouble.INVALID_REQUEST, Trouble.SERVER) or not NO_TOOLS.search(failure.detail):
+        if failure.kind not in (Trouble.INVALID_REQUEST, Trouble.SERVER) or not re.search(NO_TOOLS, failure.detail):
             return error
         said = failure.detail.removesuffix(f" ({self.unknown})")
         detail = f"{said} ('{model}' takes no tools here: {self.toolless})"
@@ -74,7 +74,7 @@ def over(limit: int, size: int) -> Failure:
 
 # What servers say when they are sent tools, and the model, or the server as it was started, takes none: Ollama,
 # OpenRouter, OpenAI, Groq, DeepSeek, vLLM, llama.cpp.
-NO_TOOLS = re.compile(
+NO_TOOLS = (  # compiled when somebody refuses
     r"(?i)(?:not|n't) support (?:tools|tool use|tool calling|function calling)|no endpoints found that support tool use"
     r"|'tools' is not supported|tool calling.? is not supported|requires --enable-auto-tool-choice"
     r"|tools param requires --jinja"
@@ -83,14 +83,16 @@ NO_TOOLS = re.compile(
 GIVEN = WaysOut()  # by a program: it knows what it gave
 
 
-class Response(Protocol):
-    @property
-    def status(self) -> int: ...
+if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    @property
-    def headers(self) -> Mapping[str, str]: ...
+    class Response(Protocol):
+        @property
+        def status(self) -> int: ...
 
-    async def read(self) -> bytes: ...
+        @property
+        def headers(self) -> Mapping[str, str]: ...
+
+        async def read(self) -> bytes: ...
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> int | None:

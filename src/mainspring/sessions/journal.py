@@ -69,12 +69,14 @@ class Durability(StrEnum):
     NONE = "none"  # never synced: for tests on a virtual clock
 
 
-class Disk(Protocol):
-    """The calls that a test replaces to see a disk fail."""
+if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    def write(self, fd: int, data: bytes, /) -> int: ...
+    class Disk(Protocol):
+        """The calls that a test replaces to see a disk fail."""
 
-    def truncate(self, fd: int, /) -> None: ...
+        def write(self, fd: int, data: bytes, /) -> int: ...
+
+        def truncate(self, fd: int, /) -> None: ...
 
 
 class OsDisk:

@@ -7,7 +7,6 @@ Paths are plain strings here and in the journal: `pathlib` takes 8 ms to load, a
 from __future__ import annotations
 
 import os
-import re
 import unicodedata
 from contextlib import suppress
 
@@ -20,8 +19,8 @@ FOLDER = 0o700
 FILE = 0o600
 LIVE = "live.jsonl"  # beside a session's file: what was shown of the reply under way
 
-_ODD = re.compile(r"[^A-Za-z0-9]")
-_SESSION_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OF_IDS = frozenset("0123456789abcdef-")  # a pattern would be compiled at every start
+_ID_PARTS = [8, 4, 4, 4, 12]
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -35,7 +34,7 @@ def folder_of(home: Place, cwd: Place) -> str:
 
 def key(real_path: str) -> str:
     """The name of a working folder's sessions: the path, with a dash for whatever is no letter and no digit."""
-    plain = _ODD.sub("-", real_path)
+    plain = "".join([char if char.isascii() and char.isalnum() else "-" for char in real_path])
     return plain if len(plain) <= LONGEST_KEY else f"{plain[:LONGEST_KEY]}-{_hash(real_path)}"
 
 
@@ -52,7 +51,7 @@ def _hash(text: str) -> str:
 
 
 def is_session_id(text: str) -> bool:
-    return _SESSION_ID.fullmatch(text) is not None
+    return set(text) <= _OF_IDS and [len(part) for part in text.split("-")] == _ID_PARTS
 
 
 def check_id(text: str) -> str:

@@ -228,16 +228,18 @@ class Calling(Protocol):
         ...
 
 
-class Memory(Protocol):
-    """What a tool keeps for a session. It lives in the conversation, so that it is still there in another process."""
+if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    def recall(self, seen: Iterable[Message]) -> None:
-        """A session is taken up again, and this is what the model sees of it."""
-        ...
+    class Memory(Protocol):
+        """What a tool keeps for a session. It lives in the conversation, so that another process still has it."""
 
-    def unsaid(self, seen: Iterable[Message]) -> str:
-        """What is kept, if this no longer tells it; else nothing."""
-        ...
+        def recall(self, seen: Iterable[Message]) -> None:
+            """A session is taken up again, and this is what the model sees of it."""
+            ...
+
+        def unsaid(self, seen: Iterable[Message]) -> str:
+            """What is kept, if this no longer tells it; else nothing."""
+            ...
 
 
 Run = Callable[[Any, Calling], Awaitable[Answer]]

@@ -28,36 +28,40 @@ class Written(Bundle):
     base: str | None = None  # what `/path` in it is relative to; None: the working folder
 
 
-class Standing(Protocol):
-    """What may change while a session runs."""
+if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    @property
-    def mode(self) -> str: ...
+    class Standing(Protocol):
+        """What may change while a session runs."""
 
-    @property
-    def rules(self) -> tuple[str, ...]:
-        """Added by somebody who was asked: `allow Bash(npm test)`."""
-        ...
+        @property
+        def mode(self) -> str: ...
+
+        @property
+        def rules(self) -> tuple[str, ...]:
+            """Added by somebody who was asked: `allow Bash(npm test)`."""
+            ...
 
 
-class Walled(Protocol):
-    """A sandbox, as far as rules are concerned (X5)."""
+if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    @property
-    def in_force(self) -> bool: ...
+    class Walled(Protocol):
+        """A sandbox, as far as rules are concerned (X5)."""
 
-    @property
-    def auto_allow(self) -> bool:
-        """What runs in it need not be asked for: the user said so."""
-        ...
+        @property
+        def in_force(self) -> bool: ...
 
-    def hides_denied(self, command: str, leave: bool) -> bool:  # as it is asked
-        """Whether the command would find none of the files that rules keep from being read."""
-        ...
+        @property
+        def auto_allow(self) -> bool:
+            """What runs in it need not be asked for: the user said so."""
+            ...
 
-    def walls(self, command: str, leave: bool) -> str:  # as it is asked
-        """`none`: the command would run outside."""
-        ...
+        def hides_denied(self, command: str, leave: bool) -> bool:  # as it is asked
+            """Whether the command would find none of the files that rules keep from being read."""
+            ...
+
+        def walls(self, command: str, leave: bool) -> str:  # as it is asked
+            """`none`: the command would run outside."""
+            ...
 
 
 LEAVES = "dangerouslyDisableSandbox"

@@ -13,10 +13,11 @@ from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, ToolCall
 from mainspring.hooks.points import Hooks, Nobody
 from mainspring.providers.base import ToolSpec
-from mainspring.tools.base import Asking, Memory, Offer, Place, Tool, offer
+from mainspring.tools.base import Asking, Offer, Place, Tool, offer
 from mainspring.tools.gate import Gate
 
 if TYPE_CHECKING:
+    from mainspring.tools.base import Memory
     from mainspring.tools.passage import Done
 
 Late = Callable[[str], Awaitable[str]]
