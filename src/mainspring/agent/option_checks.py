@@ -22,8 +22,8 @@ EXAMPLE = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
 def check_option(option: str, value: Any, spell: Spell = by_name, *, least: int | None = None) -> None:
     """Its type is right already. `least`: where a front end has a meaning for less. Raises `OptionError`."""
     if option in CHOICES:
-        known = OTHER_MODES.get(value, value) if option == "permission_mode" else value
-        check_choice(option, known, CHOICES[option], spell)
+        if option != "permission_mode" or value not in OTHER_MODES:
+            check_choice(option, value, CHOICES[option], spell)
     elif option in LEAST:
         check_number(option, value, LEAST[option] if least is None else least, spell)
     elif option == MONEY:

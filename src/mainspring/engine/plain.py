@@ -57,7 +57,7 @@ class Plain:
 
     @property
     def system(self) -> tuple[str, ...]:
-        return self._system if isinstance(self._system, tuple) else self._system()
+        return self._system() if callable(self._system) else self._system
 
     @property
     def hands(self) -> Hands:
