@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -40,6 +42,13 @@ def loaded(history: PromptHistory) -> list[str]:
     return asyncio.run(main())
 
 
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_an_input_line_finds_them_and_adds_to_them(home: Path, folder: Path) -> None:
     Past(str(home), str(folder)).add("one")
     history = PromptHistory(Past(str(home), str(folder)))
@@ -48,7 +57,7 @@ def test_an_input_line_finds_them_and_adds_to_them(home: Path, folder: Path) -> 
         history.append_string(text)
     assert loaded(history) == ["two", "one"]
     assert history.get_strings() == ["one", "two"]
-    assert loaded(PromptHistory(Past(str(home), str(folder)))) == ["two", "one"]
+    until(lambda: loaded(PromptHistory(Past(str(home), str(folder)))) == ["two", "one"])  # a thread writes it
 
 
 def test_what_was_sent_before_they_were_read_stands_there_once(home: Path, folder: Path) -> None:
@@ -62,7 +71,7 @@ def test_others_find_what_a_prompt_stood_for(home: Path, folder: Path) -> None:
     history = PromptHistory(Past(str(home), str(folder)), expand=lambda text: text.replace("[1]", "all of it"))
     history.append_string("see [1]")
     assert loaded(history) == ["see [1]"]
-    assert list(Past(str(home), str(folder)).newest()) == ["see all of it"]
+    until(lambda: list(Past(str(home), str(folder)).newest()) == ["see all of it"])
 
 
 def test_they_are_read_in_a_thread(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
