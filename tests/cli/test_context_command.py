@@ -10,8 +10,7 @@ import pytest
 
 from cli.stage import Serve, Stage
 from mainspring.agent.options import StartError
-from mainspring.cli.context_command import context
-from mainspring.cli.flags import Arguments
+from mainspring.cli.subcommands import main
 from mainspring.core.money import Usage
 from mainspring.simulator.replies import Reply, Say
 
@@ -46,7 +45,7 @@ def show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
         def run(*words: str, given: tuple[str, ...] = ()) -> str:
             capsys.readouterr()
-            assert context(Arguments(words=("context", *words), given=given)) == 0
+            assert main(["context", *words, *given]) == 0
             return capsys.readouterr().out
 
         return run
@@ -135,7 +134,7 @@ def test_as_a_command(serve: Serve) -> None:
     assert json.loads(stage.run("context", "--json").stdout)["session_id"] == stage.sessions()[0].stem
     odd = stage.run("context", "--keep")
     assert odd.returncode == 1
-    assert b"knows no '--keep'" in odd.stderr
+    assert b"unknown argument '--keep'" in odd.stderr
 
 
 def test_a_damaged_journal_is_reckoned_as_far_as_it_goes(serve: Serve, show: Callable[[Stage], Show]) -> None:
@@ -169,7 +168,7 @@ def test_without_a_session_it_says_so_and_the_way_out(
         run()
     with pytest.raises(StartError, match=r"No conversation found with session ID: nobody\. 'mainspring context ID'"):
         run("nobody")
-    with pytest.raises(StartError, match="takes one session, and does not know 'more'"):
+    with pytest.raises(StartError, match="'mainspring context': unknown argument 'more'"):
         run("one", "more")
     monkeypatch.delenv("MAINSPRING_HOME")
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)

@@ -23,9 +23,8 @@ from mainspring.processes.probes import PROBES
 KEY = "sk-ant-api03-the-key-of-this-test"
 BEGIN = """
 import sys
-from mainspring.cli.doctor import doctor
-from mainspring.cli.flags import Arguments
-sys.exit(doctor(Arguments(words=("doctor",), given=tuple(sys.argv[1:]))))
+from mainspring.cli.subcommands import main
+sys.exit(main(["doctor", *sys.argv[1:]]))
 """
 
 OTHERS = ("ANTHROPIC", "CLAUDE", "OPENAI", "OPENROUTER", "GEMINI", "OLLAMA")  # what this machine may have set

@@ -126,7 +126,7 @@ def test_a_session_id_is_in_lower_case() -> None:
 
 def test_the_help_lists_every_flag_and_says_which_are_not_honoured() -> None:
     text = help_text()
-    now, later = text.split("Accepted, but not honoured yet")
+    now, later = text.split("Accepted, but without effect yet")
     for flag in FLAGS:
         assert re.search(rf"^  (-\w, )?{flag.name}\b", later if flag.later else now, re.MULTILINE), flag.name
     assert max(map(len, text.splitlines())) <= WIDTH
@@ -134,7 +134,7 @@ def test_the_help_lists_every_flag_and_says_which_are_not_honoured() -> None:
 
 
 def test_the_help_warns_of_what_is_missing() -> None:
-    assert "With -p nobody can\nbe asked" in help_text()
+    assert "With -p nobody can approve" in help_text()
     assert "Where bubblewrap is installed" in help_text()
 
 

@@ -17,6 +17,7 @@ from typing import IO
 import pytest
 
 from mainspring import __version__
+from mainspring.cli.flags import SUBCOMMANDS
 
 COMMAND = [sys.executable, "-m", "mainspring"]
 PATIENCE = 60  # seconds; only a hanging command takes so long
@@ -46,7 +47,7 @@ def test_version() -> None:
 def test_help_fits_the_screen_and_needs_nothing() -> None:
     done = run("--help", COLUMNS="80")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "mainspring demo" in done.stdout
+    assert all(f"\n  {name} " in done.stdout for name in SUBCOMMANDS)
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert run("-h").stdout == done.stdout
 
@@ -61,17 +62,24 @@ def test_help_and_version_come_first() -> None:
     [
         (["--loud"], "unknown flag '--loud'"),
         (["talk", "--loud"], "unknown flag '--loud'"),
-        (["demo", "--loud"], "unknown flag '--loud'"),
-        (["demo", "--kxxx"], "unknown flag '--kxxx'"),
-        (["demo", "twice"], "'mainspring demo' knows no 'twice'"),
-        (["demo", "--model", "opus"], "'mainspring demo' knows no '--model'"),
-        (["--keep"], "'--keep' belongs to a command: 'mainspring demo --keep'"),
+        (["demo", "--loud"], "'mainspring demo': unknown argument '--loud'"),
+        (["demo", "twice"], "'mainspring demo': unknown argument 'twice'"),
+        (["demo", "--model", "opus"], "'mainspring demo': unknown argument '--model'"),
+        (["--online"], "unknown flag '--online'"),
     ],
 )
 def test_what_it_does_not_know_is_named_in_one_line(words: list[str], named: str) -> None:
     done = run(*words)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"mainspring: {named}. See 'mainspring --help'.\n"
+    page = "mainspring demo --help" if words[0] == "demo" else "mainspring --help"
+    assert done.stderr == f"mainspring: {named}. See '{page}'.\n"
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_subcommand_has_a_help_of_its_own(name: str) -> None:
+    done = run(name, "--help", COLUMNS="80")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage: mainspring {name} ")
 
 
 # --- the demo ---------------------------------------------------------------------------------------

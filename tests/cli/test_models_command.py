@@ -12,9 +12,8 @@ import pytest
 
 from cli.stage import Serve
 from mainspring.agent.options import StartError
-from mainspring.cli.flags import Arguments
-from mainspring.cli.models_command import models
 from mainspring.cli.offers import listed, window_of
+from mainspring.cli.subcommands import main
 from mainspring.core.models import AS_OF, MODELS
 
 
@@ -38,7 +37,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], *flags: str, **more: Any) -> tuple[int, str]:
-    code = models(Arguments(words=("models",), given=flags, values=more))
+    said = [word for name, value in more.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    code = main(["models", *flags, *said])
     return code, capsys.readouterr().out
 
 
@@ -61,7 +61,7 @@ def test_prices_that_depend_on_the_prompt_are_shown(place: Path, capsys: pytest.
 def test_settings_add_models_and_change_them(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     qwen = {"window": 40_000, "max_output": 8_000, "input_usd": 0.1, "output_usd": 0.125}
     own = {"models": {"qwen3": qwen, "claude-opus-5": {"window": 300_000}}}
-    _, out = run(capsys, "--settings", settings=json.dumps(own))
+    _, out = run(capsys, settings=json.dumps(own))
     added = next(line for line in out.splitlines() if line.startswith("qwen3"))
     changed = next(line for line in out.splitlines() if line.startswith("claude-opus-5 "))
     assert added.split() == ["qwen3", "40,000", "8,000", "0.10", "0.01", "0.125", "settings"]
@@ -135,14 +135,14 @@ def test_a_helper_is_asked_for_the_key(
     helper.write_text("#!/bin/sh\necho sk-ant-api-brought\n")
     helper.chmod(0o700)
     monkeypatch.setenv("ANTHROPIC_BASE_URL", stage.server.url)
-    code, _ = run(capsys, "--settings", settings=json.dumps({"apiKeyHelper": str(helper)}))
+    code, _ = run(capsys, settings=json.dumps({"apiKeyHelper": str(helper)}))
     assert (code, stage.requests) == (0, []), "nobody is asked without '--ask'"
-    code, out = run(capsys, "--ask", "--settings", settings=json.dumps({"apiKeyHelper": str(helper)}))
+    code, out = run(capsys, "--ask", settings=json.dumps({"apiKeyHelper": str(helper)}))
     (asked,) = stage.requests
     assert (code, asked.headers["x-api-key"]) == (0, "sk-ant-api-brought")
     assert "brought" not in out
     helper.write_text("#!/bin/sh\nexit 3\n")
-    code, out = run(capsys, "--ask", "--settings", settings=json.dumps({"apiKeyHelper": str(helper)}))
+    code, out = run(capsys, "--ask", settings=json.dumps({"apiKeyHelper": str(helper)}))
     assert (code, len(stage.requests)) == (1, 1)
     assert (
         out.splitlines()[-1]
@@ -172,7 +172,7 @@ def test_servers_of_named_models_are_asked_in_their_own_way(
     monkeypatch.setenv("MINE", "sk-ant-api-mine")
     mine = {"base_url": stage.server.url, "protocol": "anthropic", "key_env": "MINE"}
     own = {"model": "ollama/qwen3", "models": {"mine/claude": mine}}
-    told = json.loads(run(capsys, "--ask", "--json", "--settings", settings=json.dumps(own))[1])
+    told = json.loads(run(capsys, "--ask", "--json", settings=json.dumps(own))[1])
     named = [(server["named_by"], server["error"]) for server in told["servers"]]
     assert named == [("OLLAMA_BASE_URL", None), ("models.mine/claude.base_url", None)]
     keys = [request.headers.get("x-api-key") for request in stage.requests]
@@ -236,8 +236,8 @@ def test_no_server_at_all(place: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_word_too_many(place: Path) -> None:
-    with pytest.raises(StartError, match="'mainspring models' knows no 'all'"):
-        models(Arguments(words=("models", "all")))
+    with pytest.raises(StartError, match="'mainspring models': unknown argument 'all'"):
+        main(["models", "all"])
 
 
 def test_windows_in_the_fields_that_servers_have_for_them() -> None:

@@ -314,15 +314,16 @@ def test_trust_by_the_real_path(serve: Serve, tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["trust", "nowhere"], "'nowhere' is no folder"),
-        (["trust", "a", "b"], "'mainspring trust' knows no 'b'"),
+        (["trust", "a", "b"], "'mainspring trust': unknown argument 'b'"),
         (["trust", "--list", "x"], "'mainspring trust --list' takes nothing else"),
-        (["trust", "--model", "x"], "'mainspring trust' knows no '--model'"),
-        (["config", "x"], "'mainspring config' knows no 'x'"),
-        (["permissions"], "'mainspring permissions explain TOOL INPUT'"),
+        (["trust", "--model", "x"], "'mainspring trust': unknown argument '--model'"),
+        (["config", "x"], "'mainspring config': unknown argument 'x'"),
+        (["permissions"], "'mainspring permissions': the following arguments are required"),
         (["permissions", "explain", "Bash"], "'mainspring permissions explain TOOL INPUT'"),
         (["permissions", "explain", "--batch", "x"], "'mainspring permissions explain TOOL INPUT'"),
-        (["--batch"], "'--batch' belongs to a command: 'mainspring permissions explain --batch'"),
-        (["-p", "x", "--remove"], "'--remove' belongs to a command: 'mainspring trust --remove'"),
+        (["--batch"], "unknown flag '--batch'"),
+        (["-p", "x", "--remove"], "unknown flag '--remove'"),
+        (["--settings", "{}", "config"], "'config' is a subcommand: put it first, 'mainspring config ...'"),
     ],
 )
 def test_what_the_commands_do_not_know(arguments: list[str], words: str, serve: Serve) -> None:

@@ -119,14 +119,15 @@ def test_a_model_of_ones_own_is_no_slip(serve: Serve) -> None:
             ("sesions",),
             "unknown command 'sesions'. Did you mean 'sessions'? If it is a prompt: 'mainspring -p sesions'.",
         ),
-        (("trust", "--remov"), "unknown flag '--remov'. Did you mean '--remove'?"),
+        (("trust", "--remov"), "'mainspring trust': unknown argument '--remov'. Did you mean '--remove'?"),
     ],
 )
 def test_where_the_list_is_closed_nothing_is_begun(arguments: tuple[str, ...], words: str, serve: Serve) -> None:
     """Also where no terminal is: a command that is misspelt is no prompt for a model."""
+    page = "mainspring trust --help" if arguments[0] == "trust" else "mainspring --help"
     stage = serve()
     done = stage.run(*arguments)
-    assert (done.returncode, done.stdout, told(done)) == (1, b"", [f"{words} See 'mainspring --help'."])
+    assert (done.returncode, done.stdout, told(done)) == (1, b"", [f"{words} See '{page}'."])
     assert stage.requests == []
 
 

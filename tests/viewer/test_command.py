@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from mainspring.agent.options import StartError
-from mainspring.cli.flags import Arguments
-from mainspring.cli.trace_command import trace, write_whole
+from mainspring.cli.subcommands import main
+from mainspring.cli.trace_command import write_whole
 from mainspring.sessions.places import draft_of, folder_of
 from viewer.stage import ID, story
 
@@ -35,8 +35,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def command(*words: str, **flags: Any) -> int:
-    given = tuple([f"--{name}" for name in flags])
-    return trace(Arguments(words=("trace", *words), given=given, **flags))
+    given = [f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items()]
+    return main(["trace", *words, *given])
 
 
 @pytest.mark.parametrize("name", [(), (ID,), (ID[:4],), (ID.upper(),)])
@@ -82,9 +82,9 @@ def test_html_is_written_whole_and_for_its_owner(
     ("words", "flags", "said"),
     [
         (("nothing",), {"text": True}, "No conversation found with session ID: nothing. 'mainspring trace ID' takes"),
-        (("a", "b"), {}, "'mainspring trace' takes one session, and does not know 'b'"),
-        ((), {"text": True, "json": True}, "'--json' and '--text' are two things: ask for one"),
-        ((), {"json": True, "port": 1}, "'--port' is for the server: leave it out with '--json'"),
+        (("a", "b"), {}, "'mainspring trace': unknown argument 'b'"),
+        ((), {"text": True, "json": True}, "'--json' and '--text' exclude each other: choose one"),
+        ((), {"json": True, "port": 1}, "'--port' is for the page in the browser: leave it out with '--json'"),
         ((), {"html": "/nowhere/x.html"}, "No such file or directory"),
     ],
 )
@@ -117,9 +117,8 @@ def test_a_reader_that_has_seen_enough_is_no_trouble(home: Path, monkeypatch: py
 
 
 SERVE = """
-from mainspring.cli.flags import Arguments
-from mainspring.cli.trace_command import trace
-raise SystemExit(trace(Arguments(words=("trace",))))
+from mainspring.cli.subcommands import main
+raise SystemExit(main(["trace"]))
 """
 
 

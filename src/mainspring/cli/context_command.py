@@ -16,7 +16,7 @@ from mainspring.agent.mind import trusts
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sessions import Place, by_name, new_place, no_conversation
 from mainspring.agent.settings import settings_of
-from mainspring.cli.flags import Arguments
+from mainspring.cli.subcommands import Namespace
 from mainspring.context.environment import place as place_in
 from mainspring.context.memory import Memory, Where
 from mainspring.context.output_styles import DEFAULT, SORT, OutputStyles
@@ -46,16 +46,13 @@ HOW = "'mainspring context ID' takes the id of a session; 'mainspring sessions' 
 PRICES = "cached: the price of a request that reads it from the cache; fresh: of one\nthat sends it anew"
 
 
-def context(arguments: Arguments) -> int:
-    words = arguments.words[1:]
-    if len(words) > 1:
-        raise StartError(f"'mainspring context' takes one session, and does not know '{words[1]}'")
+def context(args: Namespace) -> int:
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
-    loaded = taken(words[0], place) if words else latest(place)
-    made = reckoned(loaded, place, arguments.session)
-    lines = as_json_lines(made, loaded) if "--json" in arguments.given else as_text(made, loaded)
+    loaded = taken(args.session_name, place) if args.session_name else latest(place)
+    made = reckoned(loaded, place, args.session)
+    lines = as_json_lines(made, loaded) if args.json else as_text(made, loaded)
     for line in lines:
         print(line)
     return 0

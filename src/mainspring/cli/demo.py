@@ -17,6 +17,7 @@ from mainspring.cli.demo_script import CONFIG, FILES, RUN_TESTS, TASK, script
 from mainspring.cli.demo_tools import BYPASS, demo_hands, demo_kit, succeeds
 from mainspring.cli.interrupts import CtrlC
 from mainspring.cli.output import Output, is_terminal, wants_colour
+from mainspring.cli.subcommands import Namespace
 from mainspring.core.reasons import Terminal
 from mainspring.engine.equipped import Equipped
 from mainspring.engine.session import Session
@@ -28,8 +29,9 @@ READABLE_PACE = 15  # milliseconds before each piece of a reply: about as fast a
 QUICK_PACE = 1  # where nobody watches; without any, a reply would be complete before its first call could start
 
 
-def demo(*, keep: bool) -> int:
+def demo(args: Namespace) -> int:
     """Returns the exit code: 0 only if the tests failed before, the loop completed, and the tests pass after."""
+    keep: bool = args.keep
     screen = Screen(Output(colour=wants_colour()))
     with CtrlC() as ctrl_c, project(keep=keep) as folder:
         screen.opening(folder, keep=keep)

@@ -21,7 +21,7 @@ from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.settings import settings_of
 from mainspring.cli.doctor_checks import CHECKS, Finding, Here, State
 from mainspring.cli.doctor_servers import endpoints, online
-from mainspring.cli.flags import Arguments
+from mainspring.cli.subcommands import Namespace
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
@@ -31,15 +31,15 @@ WIDTH = 80
 INDENT = " " * 20
 
 
-def doctor(arguments: Arguments) -> int:
+def doctor(args: Namespace) -> int:
     findings: list[Finding] = []
-    for raw in examined(arguments.session, is_online="--online" in arguments.given):
+    for raw in examined(args.session, is_online=args.online):
         found = Finding(raw.name, raw.state, clean(raw.words), clean(raw.way_out))
         findings.append(found)
-        if "--json" not in arguments.given:
+        if not args.json:
             print(as_lines(found), flush=True)
     problems = [found for found in findings if found.state is State.PROBLEM]
-    if "--json" in arguments.given:
+    if args.json:
         print(as_json(findings).decode())
     else:
         print(f"\n{summary(len(problems))}")

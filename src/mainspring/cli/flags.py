@@ -14,6 +14,20 @@ from mainspring.agent.options import CHOICES, LEAST, OTHER_MODES, Fields, Sessio
 from mainspring.cli.telling import say, tell
 
 NOTHING: Mapping[str, Any] = {}
+# Each has arguments and a `--help` of its own (`subcommands.py`).
+SUBCOMMANDS = {
+    "sessions": "list the sessions of this folder, or print one",
+    "context": "show what fills the context window of a session, and what it costs",
+    "trace": "show a session on a time axis: in your browser, as HTML, text or JSON",
+    "models": "list the known models and their prices",
+    "config": "show the effective settings and where each comes from",
+    "trust": "trust a folder: its settings, hooks, MCP servers, agents and skills take effect",
+    "permissions": "explain the decision about a tool call",
+    "mcp": "connect to the MCP servers of this folder and list their tools",
+    "doctor": "check your installation",
+    "demo": "watch the loop repair a small project (no key, no network)",
+    "simulate": "run a model server for tests that fails on request",
+}
 JSON = ("agents", "mcp_servers", "output_schema", "settings")  # options that are written as JSON, or as a file's name
 
 
@@ -29,17 +43,6 @@ class Arguments(Fields):
     verbose: bool = False
     debug_to_stderr: bool = False
     plain: bool = False
-    keep: bool = False
-    html: str | None = None
-    text: bool = False
-    port: int | None = None
-    open: bool = False
-    ask: bool = False
-    json: bool = False
-    online: bool = False
-    list: bool = False
-    remove: bool = False
-    batch: bool = False
     version: bool = False
     help: bool = False
 
@@ -120,106 +123,112 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "--print",
         Takes.NOTHING,
-        "answer one prompt and leave; the prompt is an argument, standard input, or both",
+        "answer one prompt and exit; the prompt is an argument, standard input, or both",
         also=("-p",),
     ),
     Flag(
         "--output-format",
         Takes.CHOICE,
-        "with -p: the answer alone, one result object, or a line for each thing that happens",
+        "with -p: print the answer, one result object, or one JSON line per event",
         choices=("text", "json", "stream-json"),
     ),
     Flag(
         "--input-format",
         Takes.CHOICE,
-        "what standard input holds; 'stream-json': a program drives us, prompt by prompt",
+        "read one prompt as text, or prompts and control requests as JSON lines (the protocol of claude-agent-sdk)",
         choices=("text", "stream-json"),
     ),
-    Flag("--verbose", Takes.NOTHING, "accepted: stream-json always tells everything"),
-    Flag("--model", Takes.TEXT, "a model's id, or one of sonnet, opus, haiku, fable, default"),
-    Flag("--fallback-model", Takes.LIST, "models to turn to when the first one is overloaded"),
+    Flag("--verbose", Takes.NOTHING, "accepted for compatibility: stream-json always prints every event"),
+    Flag("--model", Takes.TEXT, "use this model: an id, or sonnet, opus, haiku, fable, default"),
+    Flag("--fallback-model", Takes.LIST, "switch to these models when the first one is overloaded"),
     Flag(
         "--context-window",
         Takes.NUMBER,
-        "tokens that fit into the model's window, where ours is not right; a reply gets a quarter of it at most",
+        "override the model's context window, in tokens; a reply gets at most a quarter of it",
     ),
     Flag(
         "--effort",
         Takes.CHOICE,
-        "how hard the model tries: low for lookups, xhigh for code, max for hard work",
+        "set how hard the model tries: low for lookups, xhigh for code, max for hard problems",
         choices=CHOICES["effort"],
     ),
-    Flag("--thinking", Takes.CHOICE, "whether it thinks first", choices=CHOICES["thinking"]),
+    Flag("--thinking", Takes.CHOICE, "turn extended thinking on or off", choices=CHOICES["thinking"]),
     Flag(
         "--max-thinking-tokens",
         Takes.NUMBER,
-        "how much it may think, for models that take such a number; 0 is off",
+        "limit thinking, for models that take a token budget; 0 turns it off",
     ),
-    Flag("--thinking-display", Takes.CHOICE, "what the model shows of it", choices=CHOICES["thinking_display"]),
-    Flag("--betas", Takes.LIST, "beta names for the API"),
-    Flag("--system-prompt", Takes.TEXT, "replaces ours; empty: one line that says who we are"),
-    Flag("--system-prompt-file", Takes.FILE, "the same, from a file"),
-    Flag("--append-system-prompt", Takes.TEXT, "stands after the system prompt"),
-    Flag("--max-turns", Takes.NUMBER, "end after so many turns"),
-    Flag("--max-budget-usd", Takes.MONEY, "start no call that could cost more than is left of this"),
-    Flag("--task-budget", Takes.NUMBER, "tokens that the model is told to make do with"),
-    Flag("--tools", Takes.LIST, "the tools that exist; empty: none; 'default': all"),
+    Flag(
+        "--thinking-display",
+        Takes.CHOICE,
+        "show a summary of the model's thinking, or leave it out",
+        choices=CHOICES["thinking_display"],
+    ),
+    Flag("--betas", Takes.LIST, "enable these beta features of the API"),
+    Flag("--system-prompt", Takes.TEXT, "replace the default system prompt (empty: minimal prompt)"),
+    Flag("--system-prompt-file", Takes.FILE, "replace the default system prompt with the contents of a file"),
+    Flag("--append-system-prompt", Takes.TEXT, "append text to the system prompt"),
+    Flag("--max-turns", Takes.NUMBER, "stop after this many turns"),
+    Flag("--max-budget-usd", Takes.MONEY, "stop before a call that could cost more than what is left of this amount"),
+    Flag("--task-budget", Takes.NUMBER, "token budget announced to the model"),
+    Flag("--tools", Takes.LIST, "offer only these tools (empty: none; 'default': all)"),
     Flag(
         "--allowedTools",
         Takes.LIST,
-        "what may be done without asking: a tool, or a rule such as 'Bash(git log:*)'",
+        "allow without asking: a tool, or a rule such as 'Bash(git log:*)'",
         also=("--allowed-tools",),
     ),
     Flag(
         "--disallowedTools",
         Takes.LIST,
-        "what is never done: a tool, or a rule such as 'Bash(rm:*)'",
+        "always deny: a tool, or a rule such as 'Bash(rm:*)'",
         also=("--disallowed-tools",),
     ),
     Flag(
         "--permission-mode",
         Takes.CHOICE,
-        "what happens to calls that no rule covers; manual is another name of default",
+        "decide calls that no rule covers; 'manual' is another name for 'default'",
         choices=CHOICES["permission_mode"],
     ),
-    Flag("--dangerously-skip-permissions", Takes.NOTHING, "the same as --permission-mode bypassPermissions"),
-    Flag("--permission-prompt-tool", Takes.TEXT, "who is asked about calls: 'stdio', or an MCP tool by its whole name"),
-    Flag("--add-dir", Takes.EACH, "one more folder that tools may touch; may stand several times"),
-    Flag("--session-id", Takes.UUID, "the id of the new session"),
-    Flag("--continue", Takes.NOTHING, "go on with the newest session of this folder, if there is one", also=("-c",)),
-    Flag("--resume", Takes.TEXT, "go on with this session; its id, the beginning of it, or its title", also=("-r",)),
-    Flag("--fork-session", Takes.NOTHING, "with either: under a new id, the old session stays as it is"),
-    Flag("--resume-session-at", Takes.UUID, "with either: only up to this message"),
-    Flag("--resume-drops-turn", Takes.UUID, "with '--resume-session-at': only if nothing but this turn is dropped"),
-    Flag("--require-journal", Takes.NOTHING, "end rather than go on with a session that cannot be stored"),
-    Flag("--session-mirror", Takes.NOTHING, "with '--input-format stream-json': also the lines of the session's files"),
-    Flag("--include-partial-messages", Takes.NOTHING, "with stream-json: also the pieces as they stream"),
-    Flag("--include-hook-events", Takes.NOTHING, "with stream-json: also what hooks do"),
-    Flag("--replay-user-messages", Takes.NOTHING, "with stream-json: also the prompt"),
+    Flag("--dangerously-skip-permissions", Takes.NOTHING, "same as --permission-mode bypassPermissions"),
     Flag(
-        "--json-schema", Takes.TEXT, "JSON Schema of an object: the answer is one, in 'structured_output' of the result"
+        "--permission-prompt-tool",
+        Takes.TEXT,
+        "ask this MCP tool for approvals, or 'stdio' for the program on standard input",
     ),
-    Flag("--settings", Takes.TEXT, "a file with settings, or JSON"),
-    Flag("--setting-sources", Takes.LIST, "which settings files are read: user,project,local; empty: none"),
-    Flag("--mcp-config", Takes.SOURCE, "MCP servers, a file or JSON; may stand several times"),
-    Flag("--strict-mcp-config", Takes.NOTHING, "no MCP servers but these"),
-    Flag("--agents", Takes.TEXT, 'kinds of agents, as JSON: {"name": {"description", "prompt", ...}}'),
-    Flag("--plugin-dir", Takes.EACH, "a folder with a plugin", later="plugins"),
-    Flag("--debug-to-stderr", Takes.NOTHING, "what happens inside", later="logging"),
-    Flag("--plain", Takes.NOTHING, "a conversation line by line, for screen readers and simple terminals"),
-    Flag("--keep", Takes.NOTHING, "with demo: keep the project, and say where it is"),
-    Flag("--ask", Takes.NOTHING, "with models: also what the configured servers offer"),
-    Flag("--json", Takes.NOTHING, "with models, context, trace, mcp and doctor: as JSON, for programs"),
-    Flag("--html", Takes.FILE, "with trace: into one file, with everything in it"),
-    Flag("--text", Takes.NOTHING, "with trace: the turns, on a time axis of characters"),
-    Flag("--port", Takes.NUMBER, "with trace: serve at this port"),
-    Flag("--open", Takes.NOTHING, "with trace: also open the browser"),
-    Flag("--online", Takes.NOTHING, "with doctor: also ask the server whether it takes the key"),
-    Flag("--list", Takes.NOTHING, "with trust: the folders that are trusted"),
-    Flag("--remove", Takes.NOTHING, "with trust: take it back"),
-    Flag("--batch", Takes.NOTHING, "with permissions explain: JSON lines in, JSON lines out"),
-    Flag("--version", Takes.NOTHING, "say which version this is", also=("-v",)),
-    Flag("--help", Takes.NOTHING, "this page", also=("-h",)),
+    Flag("--add-dir", Takes.EACH, "let tools work in this folder too; repeatable"),
+    Flag("--session-id", Takes.UUID, "use this id for the new session"),
+    Flag("--continue", Takes.NOTHING, "resume the newest session of this folder", also=("-c",)),
+    Flag("--resume", Takes.TEXT, "resume a session by id, start of an id, or title", also=("-r",)),
+    Flag(
+        "--fork-session",
+        Takes.NOTHING,
+        "with --continue or --resume: continue under a new id and leave the old session unchanged",
+    ),
+    Flag("--resume-session-at", Takes.UUID, "with --continue or --resume: drop everything after this message"),
+    Flag("--resume-drops-turn", Takes.UUID, "with --resume-session-at: fail unless this is the only turn dropped"),
+    Flag("--require-journal", Takes.NOTHING, "stop if the session cannot be stored"),
+    Flag(
+        "--session-mirror", Takes.NOTHING, "with --input-format stream-json: also print the lines of the session file"
+    ),
+    Flag("--include-partial-messages", Takes.NOTHING, "with stream-json: also print deltas as they stream"),
+    Flag("--include-hook-events", Takes.NOTHING, "with stream-json: also print when hooks start and finish"),
+    Flag("--replay-user-messages", Takes.NOTHING, "with stream-json: also print the prompts"),
+    Flag(
+        "--json-schema",
+        Takes.TEXT,
+        "return an object that matches this JSON Schema, in 'structured_output' of the result",
+    ),
+    Flag("--settings", Takes.TEXT, "load settings from a file or a JSON string"),
+    Flag("--setting-sources", Takes.LIST, "load only these settings files: user, project, local (empty: none)"),
+    Flag("--mcp-config", Takes.SOURCE, "add MCP servers from a file or a JSON string; repeatable"),
+    Flag("--strict-mcp-config", Takes.NOTHING, "use only the MCP servers of --mcp-config"),
+    Flag("--agents", Takes.TEXT, 'define agent types as JSON: {"name": {"description", "prompt", ...}}'),
+    Flag("--plugin-dir", Takes.EACH, "load a plugin from this folder", later="plugins"),
+    Flag("--debug-to-stderr", Takes.NOTHING, "print debug messages", later="logging"),
+    Flag("--plain", Takes.NOTHING, "hold the conversation line by line, for screen readers and simple terminals"),
+    Flag("--version", Takes.NOTHING, "print the version", also=("-v",)),
+    Flag("--help", Takes.NOTHING, "show this help", also=("-h",)),
 )
 BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, *flag.also)}
 

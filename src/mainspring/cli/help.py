@@ -4,50 +4,49 @@ from __future__ import annotations
 
 from textwrap import fill
 
-from mainspring.cli.flags import FLAGS, Flag
+from mainspring.cli.flags import FLAGS, SUBCOMMANDS, Flag
 
 WIDTH = 80
 COLUMN = 24
 
-ABOUT = """\
-usage: mainspring                  a conversation in the terminal
-       mainspring -p PROMPT        one answer; standard input is added to it
-       mainspring sessions         those of this folder; 'show ID' prints one
-       mainspring context [ID]     what fills the window, and what it costs
-       mainspring models           known models and prices; --ask asks servers
-       mainspring config           what is set, and where it came from
-       mainspring trust [FOLDER]   let a folder's own settings take effect
-       mainspring permissions explain TOOL INPUT
-       mainspring mcp              MCP servers of this folder, with their tools
-       mainspring doctor           is all there that a run needs? and if not?
-       mainspring demo [--keep]    watch the loop repair a small project
-       mainspring simulate         a model server that can misbehave, for tests
-
-The first two ask a model: they need ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or
-ANTHROPIC_BASE_URL. The demo is a script with real tools, and needs nothing.
-
-In a conversation you are asked before anything is changed. With -p nobody can
-be asked: what no rule allows (--allowedTools, --permission-mode, settings) is
-not done. 'mainspring permissions explain TOOL INPUT' says what would be
-decided, and why. Where bubblewrap is installed, commands run in a sandbox.
+USAGE = """\
+usage: mainspring [FLAGS]                   start a conversation in the terminal
+       mainspring -p [FLAGS] [PROMPT]       answer one prompt and exit; standard
+                                            input is added to the prompt
+       mainspring SUBCOMMAND [--help]       one of these:
 
 """
-LATER = "\nAccepted, but not honoured yet (in brackets: what will bring them):\n"
+ABOUT = """
+The first two call a model. They need ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or
+ANTHROPIC_BASE_URL.
+
+In a conversation you approve every change. With -p nobody can approve, so
+anything your rules do not allow (--allowedTools, --permission-mode, settings)
+is denied. 'mainspring permissions explain TOOL INPUT' shows the decision and
+the reason. Where bubblewrap is installed, commands run in a sandbox.
+
+"""
+LATER = "\nAccepted, but without effect yet (in brackets: the missing feature):\n"
 ENDS = """
-Exit codes: 0 all is well, 1 an error, 130 Ctrl-C, 143 SIGTERM, 141 nobody
-reads the output any more. More: docs/cli.md
+Exit codes: 0 success, 1 error, 130 Ctrl-C, 143 SIGTERM, 141 output closed.
+More: docs/cli.md
 """
 
 
 def help_text() -> str:
     now = [entry(flag, flag.help) for flag in FLAGS if not flag.later]
     later = [entry(flag, f"{flag.help} [{flag.later}]") for flag in FLAGS if flag.later]
-    return "".join([ABOUT, "Flags:\n", *now, LATER, *later, ENDS])
+    commands = [row(f"  {name}", about) for name, about in SUBCOMMANDS.items()]
+    return "".join([USAGE, *commands, ABOUT, "Flags:\n", *now, LATER, *later, ENDS])
 
 
 def entry(flag: Flag, words: str) -> str:
     short = [name for name in flag.also if len(name) == 2]
     left = f"  {', '.join([*short, flag.name])}" + (f" {flag.value}" if flag.value else "")
+    return row(left, words)
+
+
+def row(left: str, words: str) -> str:
     right = fill(words, WIDTH, initial_indent=" " * COLUMN, subsequent_indent=" " * COLUMN)
     if len(left) < COLUMN - 1:
         return left + right[len(left) :] + "\n"

@@ -8,18 +8,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mainspring.agent.options import StartError
-from mainspring.cli.flags import Arguments, near, parse
+from mainspring.cli.flags import SUBCOMMANDS, Arguments, near, parse
 from mainspring.cli.terminal_output import protect_terminal
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-Command = Callable[[Arguments], int]
 
 # What a shell reports for a program that these signals ended.
 INTERRUPTED = 128 + 2
@@ -51,7 +49,7 @@ def to_the_end(argv: Sequence[str] | None) -> int:
         try:
             occupy_standard_descriptors()
             words = list(sys.argv[1:] if argv is None else argv)
-            return simulate(words[1:]) if words[:1] == ["simulate"] else run(parse(words))
+            return run_subcommand(words) if words and words[0] in SUBCOMMANDS else run(parse(words))
         finally:
             print(end="", flush=True)  # here, and not while Python shuts down, a closed pipe can still be caught
     except StartError as error:
@@ -71,12 +69,13 @@ def to_the_end(argv: Sequence[str] | None) -> int:
         return failed(error)
 
 
-def simulate(words: list[str]) -> int:
-    """A model server to try things on; its flags are its own."""
-    from mainspring.simulator.command import main as serve
+def run_subcommand(words: list[str]) -> int:
+    from mainspring.cli.subcommands import main as run_named
 
-    gc.enable()
-    return serve(words)
+    try:
+        return run_named(words)
+    except SystemExit as end:  # of argparse, after `--help`
+        return end.code if isinstance(end.code, int) else 0
 
 
 def run(arguments: Arguments) -> int:
@@ -88,89 +87,10 @@ def run(arguments: Arguments) -> int:
     if arguments.version:
         print(f"mainspring {__version__}")
         return 0
-    if arguments.words and arguments.words[0] in COMMANDS and not arguments.print:
-        return COMMANDS[arguments.words[0]](arguments)
-    for flag, command in OF_COMMANDS.items():
-        if flag in arguments.given:
-            raise StartError(f"'{flag}' belongs to a command: 'mainspring {command} {flag}'")
+    if arguments.words and arguments.words[0] in SUBCOMMANDS and not arguments.print:
+        name = arguments.words[0]
+        raise StartError(f"'{name}' is a subcommand: put it first, 'mainspring {name} ...'")
     return talk(arguments)
-
-
-def check_command(arguments: Arguments, *flags: str, words: int | None = None) -> None:
-    """Nothing that is said is passed over."""
-    said = arguments.words[1:] if words is None else arguments.words[1 + words :]
-    odd = [*said, *[name for name in arguments.given if name not in flags]]
-    if odd:
-        raise StartError(f"'mainspring {arguments.words[0]}' knows no '{odd[0]}'{near(odd[0], flags)}")
-
-
-def demo(arguments: Arguments) -> int:
-    check_command(arguments, "--keep")
-    from mainspring.cli.signals import undisturbed
-
-    with undisturbed():
-        from mainspring.cli.demo import demo as play
-
-    gc.enable()
-    return play(keep=arguments.keep)
-
-
-def told(command: Command, arguments: Arguments) -> int:
-    """A short command: nothing of it is in a hurry, and what is wrong with the surroundings is told, not raised."""
-    from mainspring.core.errors import UsageError
-
-    gc.enable()
-    try:
-        return command(arguments)
-    except UsageError as error:  # a home folder that is none, a list that others can write to
-        raise StartError(str(error)) from None
-
-
-def short(arguments: Arguments) -> int:
-    """One of the commands below, which are all loaded and called alike."""
-    module, flags, words = SHORT[arguments.words[0]]
-    if flags is not None:
-        check_command(arguments, *flags, words=words)
-    from importlib import import_module
-
-    from mainspring.cli.signals import undisturbed
-
-    with undisturbed():
-        command: Command = getattr(import_module(f"mainspring.cli.{module}"), arguments.words[0])
-    return told(command, arguments)
-
-
-OF_SETTINGS = ("--settings", "--setting-sources")
-OF_RIGHTS = ("--allowedTools", "--disallowedTools", "--permission-mode", "--add-dir")
-
-# Where each is (its function has its name), which flags it knows (None: it says so itself), and how many words.
-SHORT: dict[str, tuple[str, tuple[str, ...] | None, int | None]] = {
-    "sessions": ("sessions_command", None, None),
-    "models": ("models_command", (*OF_SETTINGS, "--ask", "--json"), 1),
-    "context": ("context_command", ("--json",), 1),
-    "trace": ("trace_command", ("--html", "--port", "--open", "--text", "--json"), 1),
-    "config": ("settings_command", OF_SETTINGS, None),
-    "trust": ("settings_command", ("--list", "--remove"), 1),
-    "permissions": ("settings_command", (*OF_SETTINGS, *OF_RIGHTS, "--batch"), 3),
-    "mcp": ("mcp_command", (*OF_SETTINGS, "--mcp-config", "--strict-mcp-config", "--disallowedTools", "--json"), None),
-    "doctor": ("doctor", (*OF_SETTINGS, "--online", "--json"), None),
-}
-
-# What a word in the first place stands for, and which flags are a command's own.
-COMMANDS: dict[str, Command] = {"demo": demo, **dict.fromkeys(SHORT, short)}
-OF_COMMANDS = {
-    "--keep": "demo",
-    "--html": "trace",
-    "--port": "trace",
-    "--open": "trace",
-    "--text": "trace",
-    "--ask": "models",
-    "--json": "context",
-    "--online": "doctor",
-    "--list": "trust",
-    "--remove": "trust",
-    "--batch": "permissions explain",
-}
 
 
 def talk(arguments: Arguments) -> int:
@@ -228,7 +148,7 @@ def check_word(arguments: Arguments, *, sure: bool) -> None:
     if len(arguments.words) != 1 or " " in arguments.words[0]:
         return
     word = arguments.words[0]
-    hint = near(word, (*COMMANDS, "simulate"))
+    hint = near(word, SUBCOMMANDS)
     if sure or hint:
         raise StartError(f"unknown command '{word}'{hint or '.'} If it is a prompt: 'mainspring -p {word}'")
 
@@ -264,7 +184,8 @@ def see_also(error: Exception) -> str:
     said = str(error)
     if not isinstance(error, StartError) or "\n" in said:
         return ""
-    return f"{'' if said.endswith('?') else '.'} See 'mainspring --help'."
+    page = getattr(error, "help", "mainspring --help")
+    return f"{'' if said.endswith('?') else '.'} See '{page}'."
 
 
 def discard_output(fd: int = 1) -> None:

@@ -12,7 +12,7 @@ from mainspring.agent.mcp import Found, Place, configured, hold_keys, new_server
 from mainspring.agent.mind import trusts
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.settings import settings_of, tell
-from mainspring.cli.flags import Arguments
+from mainspring.cli.subcommands import Namespace
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
@@ -26,9 +26,9 @@ NONE = (
 )
 
 
-def mcp(arguments: Arguments) -> int:
+def mcp(args: Namespace) -> int:
     """0 if all of them are there."""
-    options = arguments.session
+    options = args.session
     cwd = os.getcwd()  # noqa: PTH109  # pathlib takes 8 ms to load
     settings = settings_of(options, cwd, os.environ)
     tell(settings, options)
@@ -37,7 +37,7 @@ def mcp(arguments: Arguments) -> int:
     found = undriven(configured(Place(options, settings, environ, cwd, lambda: trusts(home_folder(environ), cwd))))
     states = asyncio.run(look(found, options, settings, environ, cwd)) if found.servers else []
     states += [{"name": name, "status": "disabled"} for name in found.off]
-    if arguments.json:
+    if args.json:
         import json
 
         print(json.dumps(redacted({"mcpServers": states, "problems": list(found.problems)}), indent=2))

@@ -15,8 +15,8 @@ import msgspec
 from mainspring.agent.model import as_set, new_config
 from mainspring.agent.options import StartError
 from mainspring.agent.settings import settings_of
-from mainspring.cli.flags import Arguments
 from mainspring.cli.offers import Offered, asked, servers_in
+from mainspring.cli.subcommands import Namespace
 from mainspring.core.models import AS_OF, MODELS, Model, model_named
 from mainspring.core.money import Price
 from mainspring.settings.values import Settings
@@ -31,20 +31,18 @@ PRICES = f"Prices are US dollars a million tokens, as of {AS_OF}. 'models' in se
 MORE = "'mainspring models --ask' asks the servers what they offer"
 
 
-def models(arguments: Arguments) -> int:
-    if len(arguments.words) > 1:
-        raise StartError(f"'mainspring models' knows no '{arguments.words[1]}': use '--ask', '--json', or nothing")
-    settings = settings_of(arguments.session, os.getcwd(), os.environ)  # noqa: PTH109  # pathlib takes 8 ms to load
+def models(args: Namespace) -> int:
+    settings = settings_of(args.session, os.getcwd(), os.environ)  # noqa: PTH109  # pathlib takes 8 ms to load
     offers: tuple[Offered, ...] | None = None
-    if "--ask" in arguments.given:
-        config = new_config(arguments.session, settings)
+    if args.ask:
+        config = new_config(args.session, settings)
         names = [model.name for model in (config.model, *config.fallbacks)]
         servers = servers_in(settings, dict(os.environ) | settings.own_env, names)
         if not servers:
             raise StartError(NO_SERVER)
         offers = asyncio.run(asked(servers))
     known = known_models(settings)
-    lines = as_json(known, settings, offers) if "--json" in arguments.given else as_table(known, settings, offers)
+    lines = as_json(known, settings, offers) if args.json else as_table(known, settings, offers)
     for line in lines:
         print(line)
     return 1 if any(offer.error for offer in offers or ()) else 0

@@ -11,8 +11,8 @@ from mainspring.agent.harmless import harmless
 from mainspring.agent.options import StartError
 from mainspring.agent.sessions import by_name, new_place, no_conversation
 from mainspring.agent.words import clip, count
-from mainspring.cli.flags import Arguments
 from mainspring.cli.output import is_terminal
+from mainspring.cli.subcommands import Namespace
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.sessions.listing import MOST_LISTED, Entry, listed, shown
 
@@ -22,18 +22,15 @@ LEAST_TITLE = 10  # columns, however narrow the terminal is
 HOW = "'mainspring --resume ID' takes one up, 'mainspring sessions show ID' prints it"
 
 
-def sessions(arguments: Arguments) -> int:
-    words = arguments.words[1:]
+def sessions(args: Namespace) -> int:
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
-    if not words:
+    if args.action is None:
         return table(listed(place.folder), place.folder)
-    if words[0] != "show" or len(words) != 2:
-        raise StartError(f"'mainspring sessions' knows no '{' '.join(words)}': use 'show ID', or nothing for a list")
-    file = by_name(words[1], place)
+    file = by_name(args.session_name, place)
     if file is None:
-        raise StartError(no_conversation(words[1]))
+        raise StartError(no_conversation(args.session_name))
     from mainspring.cli.session_agents import agent_lines  # a list needs none of this
 
     for line in chain(shown(file), agent_lines(file)):

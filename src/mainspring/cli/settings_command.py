@@ -11,7 +11,7 @@ from mainspring.agent.options import StartError
 from mainspring.agent.settings import settings_of
 from mainspring.agent.slips import slips_in_matchers, slips_in_rules
 from mainspring.cli import trusting
-from mainspring.cli.flags import Arguments
+from mainspring.cli.subcommands import Namespace
 from mainspring.engine.shared import Policy
 from mainspring.processes.paths import resolve
 from mainspring.secrets.redaction import redact
@@ -21,35 +21,34 @@ from mainspring.settings.shown import origins
 from mainspring.settings.values import ProblemKind
 
 
-def config(arguments: Arguments) -> int:
+def config(args: Namespace) -> int:
     """Each value that holds, and where it came from; what was passed over, and why."""
     cwd, refusal = os.getcwd(), None  # noqa: PTH109  # pathlib takes 8 ms to load
     try:
-        settings = settings_of(arguments.session, cwd, os.environ)
+        settings = settings_of(args.session, cwd, os.environ)
     except StartError as error:
         refusal = error
-        settings = settings_of(arguments.session, cwd, os.environ, shows_refused=True)
+        settings = settings_of(args.session, cwd, os.environ, shows_refused=True)
     lines = origins(settings)
     lines += [f"{problem.kind}: {problem}. The way out: {way_out}" for problem, way_out in broken_rules(settings)]
-    lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_rules(arguments.session, settings)]
-    lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_matchers(arguments.session, settings)]
+    lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_rules(args.session, settings)]
+    lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_matchers(args.session, settings)]
     print("\n".join(lines) if lines else "nothing is set: everything has its default. See docs/settings.md")
     if refusal is not None:
-        arguments.session.tell("nothing starts here: see 'refused' above")
+        args.session.tell("nothing starts here: see 'refused' above")
         return 1
     return 0
 
 
-def trust(arguments: Arguments) -> int:
+def trust(args: Namespace) -> int:
     """The working folder, or the one that is named."""
-    words = arguments.words[1:]
-    if arguments.list and (words or arguments.remove):
+    if args.list and (args.folder or args.remove):
         raise StartError("'mainspring trust --list' takes nothing else")
-    folder = words[0] if words else os.getcwd()  # noqa: PTH109
+    folder = args.folder or os.getcwd()  # noqa: PTH109
     try:
-        if arguments.list:
+        if args.list:
             print("\n".join(trusted.folders(trusting.homes(os.environ)[0])) or "no folder is trusted")
-        elif arguments.remove:
+        elif args.remove:
             was = trusting.take_back(folder, os.environ)
             print(f"'{trusted.real(folder)}' is {'no longer' if was else 'not'} trusted")
         else:
@@ -63,20 +62,20 @@ def trust(arguments: Arguments) -> int:
     return 0
 
 
-def permissions(arguments: Arguments) -> int:
+def permissions(args: Namespace) -> int:
     from mainspring.permissions.explain import main as explain
 
-    words = [*arguments.words[1:], *(["--batch"] if arguments.batch else [])]
-    if words[:1] != ["explain"] or len(words) != (2 if arguments.batch else 3):
-        raise StartError("'mainspring permissions explain TOOL INPUT', or 'mainspring permissions explain --batch'")
+    words = [word for word in (args.tool, args.input) if word is not None]
+    if len(words) != (0 if args.batch else 2):
+        raise StartError("give a TOOL and an INPUT, or '--batch' alone: 'mainspring permissions explain TOOL INPUT'")
     cwd, home = os.getcwd(), os.path.expanduser("~")  # noqa: PTH109, PTH111
-    settings = settings_of(arguments.session, cwd, os.environ)
+    settings = settings_of(args.session, cwd, os.environ)
     ours = home_folder(os.environ, compatible=False)
-    gate = rights.new_gate(arguments.session, settings, cwd, home, (ours,) if ours else ())
-    chosen = arguments.session.permission_mode or settings.permissions.default_mode or rights.DEFAULT
+    gate = rights.new_gate(args.session, settings, cwd, home, (ours,) if ours else ())
+    chosen = args.session.permission_mode or settings.permissions.default_mode or rights.DEFAULT
     policy = gate.policy(Policy(chosen))
     return explain(
-        words[1:],
+        ["--batch"] if args.batch else words,
         policy,
         cwd=cwd,
         paths=lambda path, at: resolve(path, at, home=home),

@@ -18,8 +18,8 @@ from mainspring.agent.harmless import harmless
 from mainspring.agent.options import StartError
 from mainspring.agent.sessions import Place, by_name, new_place, no_conversation
 from mainspring.agent.words import count
-from mainspring.cli.flags import Arguments
 from mainspring.cli.output import is_terminal
+from mainspring.cli.subcommands import Namespace
 from mainspring.sessions.listing import newest
 from mainspring.sessions.places import FILE, draft_of
 from mainspring.viewer.trace import Trace
@@ -29,25 +29,23 @@ USUAL = 100  # columns, where there is no terminal
 WAYS = ("--html", "--json", "--text")
 
 
-def trace(arguments: Arguments) -> int:
-    words, ways = arguments.words[1:], [name for name in WAYS if name in arguments.given]
-    if len(words) > 1:
-        raise StartError(f"'mainspring trace' takes one session, and does not know '{words[1]}'")
+def trace(args: Namespace) -> int:
+    ways = [name for name in WAYS if getattr(args, name.removeprefix("--"))]
     if len(ways) > 1:
-        raise StartError(f"'{ways[0]}' and '{ways[1]}' are two things: ask for one")
+        raise StartError(f"'{ways[0]}' and '{ways[1]}' exclude each other: choose one")
     for name in ("--port", "--open"):
-        if ways and name in arguments.given:
-            raise StartError(f"'{name}' is for the server: leave it out with '{ways[0]}'")
+        if ways and getattr(args, name.removeprefix("--")):
+            raise StartError(f"'{name}' is for the page in the browser: leave it out with '{ways[0]}'")
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
-    file = chosen(words[0] if words else "", place)
+    file = chosen(args.session_name or "", place)
     try:
         if not ways:
-            return serve(file, port=arguments.port or 0, show=arguments.open)
-        return OTHERWISE[ways[0]](looked_at(file), arguments)
+            return serve(file, port=args.port or 0, show=args.open)
+        return OTHERWISE[ways[0]](looked_at(file), args)
     except BrokenPipeError:
         raise  # whoever reads this has seen enough
     except OSError as error:
-        raise StartError(trouble(error, arguments.port)) from None
+        raise StartError(trouble(error, args.port)) from None
 
 
 def trouble(error: OSError, port: int | None) -> str:
@@ -80,7 +78,7 @@ def looked_at(file: str) -> Trace:
 # --- without a browser ----------------------------------------------------------------------------------------
 
 
-def as_text(made: Trace, _arguments: Arguments) -> int:
+def as_text(made: Trace, _args: Namespace) -> int:
     from mainspring.viewer.axis import lines
 
     width = (os.get_terminal_size().columns or USUAL) if is_terminal() else USUAL
@@ -89,7 +87,7 @@ def as_text(made: Trace, _arguments: Arguments) -> int:
     return 0
 
 
-def as_json(made: Trace, _arguments: Arguments) -> int:
+def as_json(made: Trace, _args: Namespace) -> int:
     for line in json_lines(made):
         print(line)
     return 0
@@ -103,10 +101,10 @@ def json_lines(made: Trace) -> Iterator[str]:
         yield encode(span).decode()
 
 
-def as_html(made: Trace, arguments: Arguments) -> int:
+def as_html(made: Trace, args: Namespace) -> int:
     from mainspring.viewer.export import html
 
-    file = str(arguments.html)
+    file = str(args.html)
     data = html(made)
     write_whole(file, data)
     print(f"'{harmless(file)}': {count(len(data) // 1_000 or 1, 'kilobyte')}, everything is in it")

@@ -1,0 +1,181 @@
+"""The subcommands of `mainspring`, each with its own arguments and its own `--help`."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any, NoReturn, cast
+
+from mainspring.agent.options import StartError
+from mainspring.cli.flags import BY_NAME, SUBCOMMANDS, Arguments, Flag, Takes, convert, near
+from mainspring.core.errors import UsageError
+
+Namespace = argparse.Namespace
+PROGRAM = "mainspring"
+SETTINGS = ("--settings", "--setting-sources")
+RULES = ("--allowedTools", "--disallowedTools", "--permission-mode", "--add-dir")
+SESSION_ID = "id, start of an id, or title of a session; default: the newest session of this folder"
+
+
+class SubcommandError(StartError):
+    """Arguments that a subcommand cannot use."""
+
+    def __init__(self, parser: argparse.ArgumentParser, reason: str) -> None:
+        super().__init__(f"'{parser.prog}': {reason}")
+        self.help = f"{parser.prog} --help"
+
+
+class Parser(argparse.ArgumentParser):
+    def __init__(self, **given: Any) -> None:
+        super().__init__(allow_abbrev=False, **given)
+
+    def error(self, message: str) -> NoReturn:
+        raise SubcommandError(self, message)
+
+    def flags(self) -> list[str]:
+        return [name for action in self._actions for name in action.option_strings]
+
+
+# --- arguments -----------------------------------------------------------------------------------------------
+
+
+def add_sessions(parser: Parser) -> None:
+    actions = parser.add_subparsers(dest="action", parser_class=Parser)
+    show = actions.add_parser("show", help="print one session", description="Print one session as text.")
+    show.add_argument("session_name", metavar="ID", help="id, start of an id, or title of a session")
+
+
+def add_context(parser: Parser) -> None:
+    parser.add_argument("session_name", metavar="ID", nargs="?", help=SESSION_ID)
+    add_json(parser)
+
+
+def add_trace(parser: Parser) -> None:
+    parser.add_argument("session_name", metavar="ID", nargs="?", help=SESSION_ID)
+    parser.add_argument("--html", metavar="FILE", help="write one HTML file that holds everything")
+    parser.add_argument("--text", action="store_true", help="print the turns on a time axis")
+    parser.add_argument("--port", type=port, metavar="N", help="serve the page on this port (default: any free one)")
+    parser.add_argument("--open", action="store_true", help="open the page in your browser")
+    add_json(parser)
+
+
+def add_models(parser: Parser) -> None:
+    parser.add_argument("--ask", action="store_true", help="ask the configured servers which models they offer")
+    add_json(parser)
+    add_session_flags(parser, SETTINGS)
+
+
+def add_config(parser: Parser) -> None:
+    add_session_flags(parser, SETTINGS)
+
+
+def add_trust(parser: Parser) -> None:
+    parser.add_argument("folder", metavar="FOLDER", nargs="?", help="default: the working directory")
+    parser.add_argument("--list", action="store_true", help="list the folders you trust")
+    parser.add_argument("--remove", action="store_true", help="stop trusting the folder")
+
+
+def add_permissions(parser: Parser) -> None:
+    actions = parser.add_subparsers(dest="action", parser_class=Parser, required=True)
+    about = "Print the decision about a tool call, the rule behind it, and a rule that would allow it."
+    explain = actions.add_parser("explain", help="explain the decision about a tool call", description=about)
+    explain.add_argument("tool", metavar="TOOL", nargs="?", help="name of the tool, for example Bash")
+    explain.add_argument("input", metavar="INPUT", nargs="?", help="a command or path, or the whole input as JSON")
+    explain.add_argument("--batch", action="store_true", help="read JSON lines from standard input, print JSON lines")
+    add_session_flags(explain, (*SETTINGS, *RULES))
+
+
+def add_mcp(parser: Parser) -> None:
+    add_json(parser)
+    add_session_flags(parser, (*SETTINGS, "--mcp-config", "--strict-mcp-config", "--disallowedTools"))
+
+
+def add_doctor(parser: Parser) -> None:
+    parser.add_argument("--online", action="store_true", help="also ask the server whether it accepts your key")
+    add_json(parser)
+    add_session_flags(parser, SETTINGS)
+
+
+def add_demo(parser: Parser) -> None:
+    parser.add_argument("--keep", action="store_true", help="keep the project and print its path")
+
+
+def add_json(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def port(value: str) -> int:
+    return cast("int", convert(Flag("--port", Takes.NUMBER, ""), "--port", value))
+
+
+class SessionFlag(argparse.Action):
+    """An option of a session: the same values and errors as without a subcommand. Lists add up."""
+
+    def __call__(self, _parser: argparse.ArgumentParser, args: Namespace, given: Any, name: str | None = None) -> None:
+        flag = BY_NAME[name or ""]
+        read: Any = True if flag.takes == Takes.NOTHING else convert(flag, name or "", given)
+        values: dict[str, Any] = getattr(args, "values", {})
+        if isinstance(read, tuple):
+            read = (*values.get(flag.field, ()), *read)
+        args.values = {**values, flag.field: read}
+
+
+def add_session_flags(parser: Parser, names: Iterable[str]) -> None:
+    group = parser.add_argument_group("options of a session")
+    for name in names:
+        flag = BY_NAME[name]
+        takes: Any = {"nargs": 0} if flag.takes == Takes.NOTHING else {"metavar": flag.value}
+        group.add_argument(flag.name, *flag.also, action=SessionFlag, dest=argparse.SUPPRESS, help=flag.help, **takes)
+
+
+# --- running -------------------------------------------------------------------------------------------------
+
+# The module of each (its function has the subcommand's name), and what adds its arguments.
+RUN: dict[str, tuple[str, Callable[[Parser], None]]] = {
+    "sessions": ("sessions_command", add_sessions),
+    "context": ("context_command", add_context),
+    "trace": ("trace_command", add_trace),
+    "models": ("models_command", add_models),
+    "config": ("settings_command", add_config),
+    "trust": ("settings_command", add_trust),
+    "permissions": ("settings_command", add_permissions),
+    "mcp": ("mcp_command", add_mcp),
+    "doctor": ("doctor", add_doctor),
+    "demo": ("demo", add_demo),
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Raises `StartError`."""
+    name = argv[0]
+    if name == "simulate":
+        from mainspring.simulator.command import main as simulate
+
+        gc.enable()
+        return simulate(argv[1:])
+    args = parse_subcommand(argv)
+    from mainspring.cli.signals import undisturbed
+
+    with undisturbed():
+        command: Callable[[Namespace], int] = getattr(import_module(f"mainspring.cli.{RUN[name][0]}"), name)
+    gc.enable()  # a subcommand is in no hurry
+    try:
+        return command(args)
+    except UsageError as error:  # a home folder that is none, a list that others can write to
+        raise StartError(str(error)) from None
+
+
+def parse_subcommand(argv: Sequence[str]) -> Namespace:
+    """With `session`, the `SessionOptions` that its flags make."""
+    top = Parser(prog=PROGRAM)
+    commands = top.add_subparsers(dest="command", parser_class=Parser)
+    name = argv[0]
+    parser = commands.add_parser(name, description=f"{SUBCOMMANDS[name][0].upper()}{SUBCOMMANDS[name][1:]}.")
+    RUN[name][1](parser)
+    args, unknown = top.parse_known_args(list(argv))
+    if unknown:
+        raise SubcommandError(parser, f"unknown argument '{unknown[0]}'{near(unknown[0], parser.flags())}")
+    args.session = Arguments(values=getattr(args, "values", {})).session
+    return args
