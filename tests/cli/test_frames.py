@@ -204,7 +204,7 @@ def test_without_the_flag_there_are_no_stream_events() -> None:
 
 
 def test_a_failure_of_the_api_is_a_success_with_an_error() -> None:
-    """The one outcome whose name surprises (stream-json 6.4, trap 7)."""
+    """The one outcome whose name surprises (stream-json 6.4 and 17.7)."""
     frames = play(World([says(Break(Failure(Trouble.AUTH, "401: no such key", status=401)))]))
     assert kinds(frames) == ["system init", "assistant text", "result success"]
     _, synthetic, result = frames

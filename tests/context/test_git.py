@@ -1,4 +1,4 @@
-"""What git says of a project, when the project would like to have programs run for it (T3).
+"""What git says of a project, when the project would like to have programs run for it (security T3).
 
 Each trap is shown to work first: plain git falls into it. A trap that nobody falls into would show nothing.
 """

@@ -1,6 +1,6 @@
 """Every fault, through the real loop over real sockets: what the consumer sees, how often the model is asked, what ran.
 
-Expected: the table "Recovery" in the reference, column "ours", the checklist's groups E and G, settled 9 to 14.
+Expected: docs/spec/recovery.md, groups E and G of docs/checklist.md, settled 9 to 14.
 """
 
 from __future__ import annotations

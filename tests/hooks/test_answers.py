@@ -1,4 +1,4 @@
-"""What a hook returned or printed, as an opinion: section 10 of stream-json, field by field, and what is none."""
+"""What a hook returned or printed, as an opinion (stream-json 10): field by field, and what is none."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`--include-hook-events` with `-p`: the real command tells when a hook is asked, and what it answered. How it looks
-for a program that drives us is in `tests/pipe/test_hooks.py`.
+"""`--include-hook-events` with `-p`: the real command tells when a hook is asked, and what it answered (stream-json 6.7
+and 7). How it looks for a program that drives us is in `tests/pipe/test_hooks.py`.
 """
 
 from __future__ import annotations

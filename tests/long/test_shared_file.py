@@ -1,4 +1,4 @@
-"""Random interleavings of the real Claude Code and us on one session file: each resume shows all turns (issue 7)."""
+"""Random interleavings of the real Claude Code and us on one session file: each resume shows all turns."""
 
 from __future__ import annotations
 

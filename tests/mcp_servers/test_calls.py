@@ -168,7 +168,7 @@ def test_tools_that_come_and_go_count_from_the_next_turn(tmp_path: Path) -> None
 
 
 def test_a_program_finds_nothing_of_ours_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """K2: what it was given, the usual, and no key."""
+    """Security K2: what it was given, the usual, and no key."""
     for name in ("ANTHROPIC_API_KEY", "MAINSPRING_HOME", "GITHUB_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "secret")
 

@@ -1,4 +1,4 @@
-"""Which servers a session has, and who may bring them (T1)."""
+"""Which servers a session has, and who may bring them (security T1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What was given to a server for it alone is shown to nobody (K3), and our own keys are given to none (K2)."""
+"""What was given to a server for it alone is shown to nobody (security K3), and our own keys are given to none
+(security K2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's own servers in a folder that nobody trusts: nothing of the folder runs (T1)."""
+"""The user's own servers in a folder that nobody trusts: nothing of the folder runs (security T1)."""
 
 from __future__ import annotations
 

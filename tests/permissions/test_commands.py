@@ -137,7 +137,7 @@ def test_and_so_it_is_decided() -> None:
 @pytest.mark.covers("N-10")
 @pytest.mark.parametrize("rule", ["sudo * x", "sudo*", "sudo* x", "env * x", "xargs * x"])
 def test_a_wildcard_never_stands_for_the_command_that_is_run(rule: str) -> None:
-    """How many words a rule names counts up to its first wildcard (S6)."""
+    """How many words a rule names counts up to its first wildcard (security S6)."""
     program = rule.split("*", maxsplit=1)[0].strip()
     assert bash(f"{program} rm x", allow=[f"Bash({rule})"]) == "ask"
     assert bash(f"{program} rm x", allow=[f"Bash({program} rm *)"]) == "allow"

@@ -1,9 +1,9 @@
 """A corpus of calls and what must become of them, written from the specification before the code was read.
 
 Each line of `corpus/*.jsonl` is a row: rules, mode, tool, input and folder as in a batch, what is expected (`not-
-allow`: anything but that), and which rule of the specification says so. `{tmp}` stands for a folder made here, with
-links and files that the rows name. All of it goes the way of a batch. Files are named by the rule they vary; those that
-begin with `attack` were written with the code in view.
+allow`: anything but that), and which rule of docs/spec/reliability-security.md says so. `{tmp}` stands for a folder
+made here, with links and files that the rows name. All of it goes the way of a batch. Files are named by the rule they
+vary; those that begin with `attack` were written with the code in view.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""V3: what the checker calls resolvable is run in a real bash; only predicted programs run, with the predicted words.
+"""Security V3: what the checker calls resolvable is run in a real bash; only predicted programs run, with the predicted
+words.
 
 A thousand lines from fixed seeds here; `scripts/fuzz_permissions.py --bash` runs tens of thousands.
 """

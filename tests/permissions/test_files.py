@@ -1,4 +1,4 @@
-"""Rules about files, on real folders with real links (F1, F2, F3, F5)."""
+"""Rules about files, on real folders with real links (security F1, F2, F3, F5)."""
 
 from __future__ import annotations
 

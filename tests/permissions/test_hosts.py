@@ -1,4 +1,4 @@
-"""Hosts and domain rules (N2)."""
+"""Hosts and domain rules (security N2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One property for each rule of the shell checker, with a generator of its own (V3)."""
+"""One property for each rule of the shell checker, with a generator of its own (security V3)."""
 
 from __future__ import annotations
 

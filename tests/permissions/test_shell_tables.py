@@ -9,7 +9,7 @@ from permissions.deciding import bash
 
 NPM = ("Bash(npm run:*)", "Bash(npm test *)", "Bash(echo:*)", "Bash(git log *)", "Bash(ls*)")
 
-# --- S1: what is read ---------------------------------------------------------------------------------------------
+# --- security S1: what is read ------------------------------------------------------------------------------------
 
 READ = [
     ("npm run build", "allow"),
@@ -55,7 +55,7 @@ def test_s1_only_what_can_be_read_is_allowed(command: str, wanted: str) -> None:
     assert bash(command, allow=NPM) == wanted
 
 
-# --- S2: every simple command by itself ---------------------------------------------------------------------------
+# --- security S2: every simple command by itself ------------------------------------------------------------------
 
 SPLIT = [
     ("npm run a && npm run b", "allow"),
@@ -131,7 +131,7 @@ def test_s2_and_none_hides_from_a_deny_rule(command: str) -> None:
     )
 
 
-# --- S3: words ---------------------------------------------------------------------------------------------------
+# --- security S3: words ------------------------------------------------------------------------------------------
 
 WORDS = [
     # an exact rule
@@ -244,7 +244,7 @@ def test_s3_deny_compares_the_base_name_and_asks_where_it_may_match(rule: str, c
         assert bash(command, deny=[rule], mode="bypassPermissions", hook="allow") == "deny"
 
 
-# --- S4: the order -------------------------------------------------------------------------------------------------
+# --- security S4: the order ----------------------------------------------------------------------------------------
 
 
 def test_s4_deny_then_ask_then_allow_however_specific() -> None:
@@ -288,7 +288,7 @@ def test_s4_what_is_not_resolvable_is_asked_while_a_rule_for_bash_exists(command
         assert bash(command, mode="dontAsk", allow=["Bash"], **rules) == "deny"
 
 
-# --- S5 and S6: what is looked through -----------------------------------------------------------------------------
+# --- security S5 and S6: what is looked through --------------------------------------------------------------------
 
 THROUGH = [
     ("timeout 10 npm test", "allow"),
@@ -390,7 +390,7 @@ def test_s6_programs_that_run_others_are_not_covered_by_a_prefix_for_themselves(
     assert bash(command, allow=allow) == wanted
 
 
-# --- S7: redirects -------------------------------------------------------------------------------------------------
+# --- security S7: redirects ----------------------------------------------------------------------------------------
 
 REDIRECTS = [
     ({}, "npm run x > /dev/null 2>&1", "allow"),
@@ -460,7 +460,7 @@ def test_s7_a_redirect_is_a_file_write(given: dict[str, tuple[str, ...]], comman
     assert bash(command, **{**given, "allow": allow}) == wanted
 
 
-# --- S8: the read-only table ---------------------------------------------------------------------------------------
+# --- security S8: the read-only table ------------------------------------------------------------------------------
 
 FREE = [
     "ls",
@@ -660,7 +660,7 @@ def test_s8_file_arguments_obey_the_rules_for_reading() -> None:
     assert bash("dd if=y of=x", deny=["Edit(x)"], allow=["Bash"]) == "deny"
 
 
-# --- S9: critical removals -----------------------------------------------------------------------------------------
+# --- security S9: critical removals --------------------------------------------------------------------------------
 
 CRITICAL = [
     "rm -rf /",

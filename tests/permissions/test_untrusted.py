@@ -1,4 +1,4 @@
-"""Before a folder is trusted, git is not free: its configuration and hooks are the repository's (P6)."""
+"""Before a folder is trusted, git is not free: its configuration and hooks are the repository's (security P6)."""
 
 from __future__ import annotations
 

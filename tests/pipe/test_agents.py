@@ -1,4 +1,4 @@
-"""Sub-agents and work in the background. Sections 6.6, 7 rule 6 and 12 of the contract."""
+"""Sub-agents and work in the background. See stream-json 6.6, 7 rule 6 and 12."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a second look found: things that come too early, too late or both at once."""
+"""What a second look found: things that come too early, too late or both at once (stream-json 1 to 15)."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_a_line_is_whole_whoever_gives_up() -> None:
 
 
 def test_an_agent_of_an_untrusted_project_is_a_text_and_no_more(serve: Serve) -> None:
-    """15, T1: it cannot lead out by a link, take the place of ours, or choose a model."""
+    """15, security T1: it cannot lead out by a link, take the place of ours, or choose a model."""
     stage = serve(Say.of("Hi."))
     agents = stage.folder / ".claude" / "agents"
     agents.mkdir(parents=True)
@@ -235,7 +235,7 @@ def test_an_agent_of_an_untrusted_project_is_a_text_and_no_more(serve: Serve) ->
 
 
 def test_commands_find_no_passwords(serve: Serve) -> None:
-    """1.3, K2: what the program has set passes, but for what is secret by its name, its place or its value."""
+    """1.3, security K2: what the program has set passes, but for what is secret by its name, its place or its value."""
     stage = serve(Say.of(bash("env")), Say.of("Done."))
     secret = {"HTTPS_PROXY": "http://bob:hunter2pw@127.0.0.1:9", "CORP_LLM": "sk-corp-0123456789abcdef", "MINE": "yes"}
     models = {"models": {"corp/x": {"base_url": "http://127.0.0.1:9", "key_env": "CORP_LLM"}}}

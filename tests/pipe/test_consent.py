@@ -1,4 +1,4 @@
-"""`can_use_tool`: the caller is asked. Section 5.1 of the contract."""
+"""`can_use_tool`: the caller is asked. See stream-json 5.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the client asks of the program between and inside turns. Section 4 of the contract."""
+"""What the client asks of the program between and inside turns. See stream-json 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`initialize` and the prompts behind it. Section 3 of the contract."""
+"""`initialize` and the prompts behind it. See stream-json 3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks in the caller's process: when they are heard, and what they may say. Sections 5.2 and 10 of the contract."""
+"""Hooks in the caller's process: when they are heard, and what they may say. See stream-json 5.2 and 10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frames a caller sees: `init`, replies, tool results, pieces. Sections 6.1 to 6.3, 6.5 and 6.7 of the contract."""
+"""The frames a caller sees: `init`, replies, tool results, pieces. See stream-json 6.1 to 6.3, 6.5 and 6.7."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The limit of a driven session: one ledger, whatever the program says to it (settled 43, decision 29)."""
+"""The limit of a driven session: one ledger, whatever the program says to it (settled 43, decision 29, stream-json
+6.4)."""
 
 from __future__ import annotations
 

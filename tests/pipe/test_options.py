@@ -1,4 +1,4 @@
-"""The client's options that shape what the model is asked: prompts, tools, models. Section 1.2 of the contract."""
+"""The client's options that shape what the model is asked: prompts, tools, models. See stream-json 1.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order and the life of a run: states, queued prompts, interrupts. Section 7 of the contract."""
+"""Order and the life of a run: states, queued prompts, interrupts. See stream-json 7."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process itself: its flags, its lines, its end. Section 1 of the contract."""
+"""The process itself: its flags, its lines, its end. See stream-json 1."""
 
 from __future__ import annotations
 

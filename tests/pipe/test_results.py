@@ -1,4 +1,4 @@
-"""How a turn ends: the result frame, row by row. Section 6.4 of the contract."""
+"""How a turn ends: the result frame, row by row. See stream-json 6.4."""
 
 from __future__ import annotations
 

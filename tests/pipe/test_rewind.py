@@ -1,4 +1,4 @@
-"""`rewind_files`: the client goes back to what files were when a prompt came. Sections 1.3 and 4 of the contract."""
+"""`rewind_files`: the client goes back to what files were when a prompt came. See stream-json 1.3 and 4."""
 
 from __future__ import annotations
 

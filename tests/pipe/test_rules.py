@@ -1,4 +1,4 @@
-"""Who may do what without a question. Section 9 of the contract."""
+"""Who may do what without a question. See stream-json 9."""
 
 from __future__ import annotations
 

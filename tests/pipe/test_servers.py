@@ -1,4 +1,4 @@
-"""MCP servers, above all those in the client's process. Sections 5.3 and 11 of the contract."""
+"""MCP servers, above all those in the client's process. See stream-json 5.3 and 11."""
 
 from __future__ import annotations
 

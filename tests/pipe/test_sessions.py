@@ -1,4 +1,4 @@
-"""Sessions on disk, read and changed by the client's own functions; resume, fork, continue; the mirror. Section 14."""
+"""Sessions on disk (stream-json 14), read and changed by the client's functions; resume, fork, continue; the mirror."""
 
 from __future__ import annotations
 

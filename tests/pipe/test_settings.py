@@ -1,4 +1,4 @@
-"""Settings and files of the project: which of them are read. Section 15 of the contract."""
+"""Settings and files of the project: which of them are read. See stream-json 15."""
 
 from __future__ import annotations
 

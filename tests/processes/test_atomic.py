@@ -1,4 +1,4 @@
-"""Writing whole or not at all, over what was read and nothing else (F4)."""
+"""Writing whole or not at all, over what was read and nothing else (security F4)."""
 
 from __future__ import annotations
 

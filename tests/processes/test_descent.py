@@ -1,4 +1,4 @@
-"""Nothing outlives a call (P7): whatever way it goes, and however the call ends."""
+"""Nothing outlives a call (security P7): whatever way it goes, and however the call ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs get what they need and no secrets (K2)."""
+"""Programs get what they need and no secrets (security K2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The lower walls (X4), on a kernel that has landlock: what they stop, what they cannot, and what is said of it."""
+"""The lower walls (security X4), on a kernel that has landlock: what they stop, what they cannot, and what is said of
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening: regular files under the name that was decided on; nothing blocks (F1, F3)."""
+"""Opening: regular files under the name that was decided on; nothing blocks (security F1, F3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of our own calls are found outside of a project (T3)."""
+"""Programs of our own calls are found outside of a project (security T3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protected places (F5): what runs later is asked for; what agents edit all day is not."""
+"""Protected places (security F5): what runs later is asked for; what agents edit all day is not."""
 
 from __future__ import annotations
 

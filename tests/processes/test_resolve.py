@@ -1,4 +1,4 @@
-"""Where a path leads: the kernel is the reference (F1, F2)."""
+"""Where a path leads: the kernel is the reference (security F1, F2)."""
 
 # ruff: noqa: PTH111, PTH114, PTH115, PTH116, PTH119  # pathlib tidies names up before the kernel sees them
 

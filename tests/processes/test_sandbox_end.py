@@ -1,4 +1,4 @@
-"""The end of a command in the sandbox (X2): it hears TERM, has its grace, and nothing is left."""
+"""The end of a command in the sandbox (security X2): it hears TERM, has its grace, and nothing is left."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_a_submodule_whose_repository_lies_in_the_outer_one(base: Path) -> None:
 
 
 def test_a_file_that_an_archive_brings_opens_nothing(base: Path) -> None:
-    """It leads to a repository of the person's, which knows nothing of it (P6)."""
+    """It leads to a repository of the person's, which knows nothing of it (security P6)."""
     top = repository(base / "repo")
     git(top, "worktree", "add", "-q", "-b", "tree", "../tree")
     box = Box(base, env=NAMES)

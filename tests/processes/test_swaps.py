@@ -1,4 +1,4 @@
-"""Somebody swaps folders, files and links while a tool works: nothing outside is ever touched (F1).
+"""Somebody swaps folders, files and links while a tool works: nothing outside is ever touched (security F1).
 
 First at every system call, one after the other; then by a second process that never stops.
 """

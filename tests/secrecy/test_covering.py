@@ -1,4 +1,5 @@
-"""What is read back later: known values as stars, in pieces too; inputs of tools; the last words of a crash (K3)."""
+"""What is read back later: known values as stars, in pieces too; inputs of tools; the last words of a crash
+(security K3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody looks into our process, and no core of it is written (K2)."""
+"""Nobody looks into our process, and no core of it is written (security K2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds a secret, and until when; and that many of them cost hardly more than one (K3)."""
+"""Who holds a secret, and until when; and that many of them cost hardly more than one (security K3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a key comes from, in which order, and what is refused (K1)."""
+"""Where a key comes from, in which order, and what is refused (security K1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaves a text, what stays in it, and that no text makes it slow (K3)."""
+"""What leaves a text, what stays in it, and that no text makes it slow (security K3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Nothing that a repository brings runs before its folder is trusted (P6, T1 to T3): it is planted, and a run is made.
+"""Nothing that a repository brings runs before its folder is trusted (security P6, T1 to T3): it is planted, and a run
+is made.
 
 The command is the one that people install, started in the repository, with a model that reads, searches and asks git.
 Each plant leaves a mark if it is run. The controls show that the plants are able to.

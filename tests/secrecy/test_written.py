@@ -1,4 +1,4 @@
-"""What a run leaves on the disk: for its owner only, whatever the umask, and without the key (K1, K3)."""
+"""What a run leaves on the disk: for its owner only, whatever the umask, and without the key (security K1, K3)."""
 
 from __future__ import annotations
 

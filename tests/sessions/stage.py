@@ -156,7 +156,8 @@ def take_up(
 
 
 def lost(received: list[Update], file: Path) -> list[str]:
-    """What the consumer saw and the file does not hold (P3). A reply may be withdrawn; it is stored all the same."""
+    """What the consumer saw and the file does not hold (security P3). A reply may be withdrawn; it is stored all the
+    same."""
     with Reader(file) as reader:
         book = Book(reader.payload)
         for offset, line in reader.lines():

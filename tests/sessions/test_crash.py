@@ -1,4 +1,4 @@
-"""A few of the points at which `make crash` kills a real process (V2)."""
+"""A few of the points at which `make crash` kills a real process (security V2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A process that is gone after any byte that it wrote: taken up again, nothing that was shown is lost (P3, P4)."""
+"""A process that is gone after any byte that it wrote: taken up again, nothing that was shown is lost
+(security P3, P4)."""
 
 from __future__ import annotations
 

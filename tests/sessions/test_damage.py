@@ -1,4 +1,5 @@
-"""Whatever became of a file: it is taken up with a valid request, or refused with words; no byte of it is lost (D2)."""
+"""Whatever became of a file: it is taken up with a valid request, or refused with words; no byte of it is lost
+(security D2)."""
 
 from __future__ import annotations
 

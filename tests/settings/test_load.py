@@ -1,4 +1,4 @@
-"""Whose word counts, and how several of them combine (T1, T2, T4, O-09)."""
+"""Whose word counts, and how several of them combine (security T1, T2, T4, O-09)."""
 
 from __future__ import annotations
 
@@ -416,7 +416,7 @@ def test_the_home_folder() -> None:
         home_folder({"MAINSPRING_HOME": ".mainspring"})
 
 
-# --- T1: before trust -------------------------------------------------------------------------------
+# --- security T1: before trust ----------------------------------------------------------------------
 
 EVERYTHING: dict[str, object] = {
     "permissions": {
@@ -478,7 +478,7 @@ def test_headless_never_trusts_by_itself(stage: Stage) -> None:
     assert kinds(load(str(stage.project), {"HOME": "none"}, administrator=())) == [UNTRUSTED]
 
 
-# --- T2: the user's side only -----------------------------------------------------------------------
+# --- security T2: the user's side only --------------------------------------------------------------
 
 USERS_OWN: list[tuple[dict[str, object], str]] = [
     ({"api": {"baseUrl": "http://evil"}}, "api.baseUrl"),
@@ -587,7 +587,7 @@ def test_hooks_are_switched_off_by_who_may(stage: Stage) -> None:
     assert len(stage.load().hooks) == 2
 
 
-# --- T4: broken files -------------------------------------------------------------------------------
+# --- security T4: broken files ----------------------------------------------------------------------
 
 JSON_FILE = json.dumps({**EVERYTHING, "env": {"A": '"deny": ["no"'}, "model": "é"}, indent=1, ensure_ascii=False)
 TOML_FILE = """\

@@ -1,4 +1,4 @@
-"""The reader: it agrees with msgspec, knows where things stand, and has limits (T4)."""
+"""The reader: it agrees with msgspec, knows where things stand, and has limits (security T4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trust: by real path, one folder at a time, in a file of the user's own (T1)."""
+"""Trust: by real path, one folder at a time, in a file of the user's own (security T1)."""
 
 from __future__ import annotations
 

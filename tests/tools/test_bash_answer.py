@@ -1,4 +1,4 @@
-"""Bash tells the folder in which a command ended by a pipe of its own, and nobody else hears of it (issue 8)."""
+"""Bash tells the folder in which a command ended by a pipe of its own, and nobody else hears of it."""
 
 from __future__ import annotations
 

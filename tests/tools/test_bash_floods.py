@@ -1,4 +1,4 @@
-"""Whatever a command prints, memory, disk and the event loop's time stay within limits (P8, X6)."""
+"""Whatever a command prints, memory, disk and the event loop's time stay within limits (security P8, X6)."""
 
 from __future__ import annotations
 

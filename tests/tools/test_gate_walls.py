@@ -1,4 +1,4 @@
-"""Rules beside a sandbox (X5): it does not replace them, and leaving it is a question of its own."""
+"""Rules beside a sandbox (security X5): it does not replace them, and leaving it is a question of its own."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_links_lead_nowhere(tmp_path: Path, manner: str) -> None:
 
 
 def test_the_search_stays_where_it_was_decided(tmp_path: Path, manner: str) -> None:
-    """Somebody puts a link in place of the folder, or of the file, right before the program starts (F1)."""
+    """Somebody puts a link in place of the folder, or of the file, right before the program starts (security F1)."""
     for root, text in (("ws", "one inside"), ("out", "one secret")):
         (tmp_path / root).mkdir()
         (tmp_path / root / "f").write_text(text)

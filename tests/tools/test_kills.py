@@ -1,4 +1,4 @@
-"""Edit and Write, killed before each of their system calls: the old bytes or the new ones, whole (F4)."""
+"""Edit and Write, killed before each of their system calls: the old bytes or the new ones, whole (security F4)."""
 
 from __future__ import annotations
 

@@ -312,7 +312,7 @@ def test_a_session_keeps_so_much(tmp_path: Path) -> None:
 
 
 def test_no_key_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that holds one of our own keys does not come back, and the session does not hold it (K3)."""
+    """A file that holds one of our own keys does not come back, and the session does not hold it (security K3)."""
     monkeypatch.setattr(held, "_held", held.Held())
     held.hold("sk-our-own-key-0123456789")
 

@@ -1,4 +1,4 @@
-"""What the permission rules decided on is what is opened, whatever is swapped in between (F1)."""
+"""What the permission rules decided on is what is opened, whatever is swapped in between (security F1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses are public: a table, and properties over all the others (N1)."""
+"""Which addresses are public: a table, and properties over all the others (security N1)."""
 
 from __future__ import annotations
 

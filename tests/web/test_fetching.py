@@ -1,4 +1,4 @@
-"""Fetching over real sockets: what is connected to, what is refused, and every limit (N1, N3).
+"""Fetching over real sockets: what is connected to, what is refused, and every limit (security N1, N3).
 
 Servers stand on loopback behind public addresses (`net.py`). A test that must not reach one counts its connections.
 """

@@ -1,4 +1,5 @@
-"""Which hosts the rules let anybody reach: what lifts the wall around near ones, and the sandbox's proxy (N1, N2)."""
+"""Which hosts the rules let anybody reach: what lifts the wall around near ones, and the sandbox's proxy
+(security N1, N2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Addresses: the forms that are read, and that everything else is refused before anybody is asked anything (N2)."""
+"""Addresses: the forms that are read, and that everything else is refused before anybody is asked anything
+(security N2)."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ OURS = {
 
 # What else is loaded, and who asks for it. This list may only shrink.
 BESIDES = {
-    "_ctypes",  # processes/subreaper.py: 0.4 ms; nobody looks into a process that holds a key (K2),
+    "_ctypes",  # processes/subreaper.py: 0.4 ms; nobody looks into a process that holds a key (security K2),
     "resource",  # and no core of it is written
     "gc",  # cli/main.py: switched off while modules load; it is part of the interpreter
     "zlib",  # core/limits.py: the fingerprints of the progress guard

@@ -42,7 +42,7 @@ from wire.servers import (
     until,
 )
 
-SOON = 0.05  # seconds from a cancellation until the server must have seen it (rule 6 of the dependencies)
+SOON = 0.05  # seconds from a cancellation until the server must have seen it
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 """Which server a model is asked at: by its name, `provider/model`, or by the user's settings for it.
 
-Addresses and keys are the user's: a project cannot send a key elsewhere (T2), and a key goes to the server that its
-name is for and to no other.
+Addresses and keys are the user's: a project cannot send a key elsewhere (security T2), and a key goes to the server
+that its name is for and to no other.
 """
 
 from __future__ import annotations

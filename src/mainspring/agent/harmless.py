@@ -1,4 +1,4 @@
-"""Text that comes from a model, a server or a file, on its way to a terminal (X6)."""
+"""Text that comes from a model, a server or a file, on its way to a terminal (security X6)."""
 
 from __future__ import annotations
 

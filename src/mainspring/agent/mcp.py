@@ -1,8 +1,8 @@
 """Which MCP servers a session has: from its options, the settings and the project's own file. Loaded only where
 somebody named one.
 
-Whose word counts (T1): the option is the user's, and so are the settings. A project's `.mcp.json` counts where the
-user trusts the folder. Of several servers with one name the user's wins, so that a rule written for it never covers
+Whose word counts (security T1): the option is the user's, and so are the settings. A project's `.mcp.json` counts where
+the user trusts the folder. Of several servers with one name the user's wins, so that a rule written for it never covers
 another. Servers within the program that drives us come by the option only, and are left out where nobody does.
 """
 
@@ -110,8 +110,8 @@ def by(found: McpEntry) -> str:
 
 def hold_keys(options: SessionOptions, settings: Settings, environ: Environment, cwd: str) -> None:
     """Those of the models that a session here may ask: its own, and all that have a server of their own by the user's
-    settings. Before `configured`, which gives no key that is held to anybody (K2). A key in the environment for a
-    service that nobody uses is not among them: it may be a server's."""
+    settings. Before `configured`, which gives no key that is held to anybody (security K2). A key in the environment
+    for a service that nobody uses is not among them: it may be a server's."""
     from mainspring.agent.endpoints import endpoint_of, key_of
 
     key_for(settings, environ, cwd)  # holds what it finds

@@ -260,7 +260,7 @@ def new_kit(config: ResolvedConfig, place: Place, links: ToolLinks, walls: Walls
         # A program that drives us has chosen what we find there, and for its tools (stream-json 1.3).
         named = [name for name, value in environment.items() if not is_secret(name, value)] if options.driven else ()
         found = for_programs(environment, settings=settings.env, names=named)
-        if "PATH" in found:  # a relative folder on it is the project's own, in every project (P6)
+        if "PATH" in found:  # a relative folder on it is the project's own, in every project (security P6)
             found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
         return found
 

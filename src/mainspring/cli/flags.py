@@ -1,4 +1,4 @@
-"""The flags of the command: one table, one parser, one pass (T5).
+"""The flags of the command: one table, one parser, one pass (security T5).
 
 Why not argparse: a driving SDK hands over values such as `--system-prompt "- be brief"`, which argparse takes for a
 flag; and an unknown flag must be named and end with exit code 1 (stream-json 1.2).

@@ -1,5 +1,5 @@
-"""Trust in the working folder (T1): given and taken back, and what of the folder waits for it. For `mainspring trust`,
-for `/trust`, and for whoever asks about it when a conversation begins."""
+"""Trust in the working folder (security T1): given and taken back, and what of the folder waits for it. For `mainspring
+trust`, for `/trust`, and for whoever asks about it when a conversation begins."""
 
 from __future__ import annotations
 

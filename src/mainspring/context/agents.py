@@ -1,8 +1,8 @@
 """Kinds of agents that a session may send out: what they are for, how they work, what they may use (stream-json 12).
 
 Ours, and those that the user and the project describe in `agents/*.md`: a head with `name` and `description`, and below
-it the agent's system prompt. A project's are not there before the project is trusted (T1), and cannot take the place of
-the user's. Of what a head says about permissions nothing is heeded: an agent may do what its session may do.
+it the agent's system prompt. A project's are not there before the project is trusted (security T1), and cannot take the
+place of the user's. Of what a head says about permissions nothing is heeded: an agent may do what its session may do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Commands of the user and the project: `commands/*.md`, a prompt under a name, for people who say `/name words`.
 
 `commands/git/fix.md` is `/git:fix`, and `/fix` as well where nothing else has that name. The model is not told of them:
-a skill is what it finds by itself. No right comes of `allowed-tools`, and of `` !`command` `` nothing is run (T1).
+a skill is what it finds by itself. No right comes of `allowed-tools`, and of `` !`command` `` nothing is run
+(security T1).
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Places(Bundle):
                 yield f"{folder}/.claude/{self.sort}", True
 
     def check(self, path: Resolved, *, project: bool) -> None:
-        """Raises `PathRefused` for what leads where it should not (T1)."""
+        """Raises `PathRefused` for what leads where it should not (security T1)."""
         if project and self.bounds and not within(path.real, self.bounds):
             raise PathRefused(f"it leads to '{path.real}': 'mainspring trust' lets this folder lead out of itself")
         if path.via and self.may_read is not None and not all(self.may_read(name) for name in path.names):

@@ -1,7 +1,8 @@
 """The head of a Markdown file: `key: value` lines between two `---`. A small part of YAML, and nothing beyond it.
 
 Read are plain and quoted words, lists, and text over several lines (`|`, `>`). Deeper structures are passed over.
-Aliases, anchors and tags are refused: they are how a small file becomes a large one, or something else than text (T4).
+Aliases, anchors and tags are refused: they are how a small file becomes a large one, or something else than text
+(security T4).
 """
 
 from __future__ import annotations

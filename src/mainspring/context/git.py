@@ -1,4 +1,4 @@
-"""What git says of a project, without the project having a say in it (T3).
+"""What git says of a project, without the project having a say in it (security T3).
 
 A repository's own configuration can name programs that git runs even for `git status`: fsmonitor, filters, pagers,
 hooks, transports of a partial clone, and whatever a file that it includes adds. Names of filters are free, so they

@@ -4,8 +4,8 @@
 says the same, is read once. They are taken as they are when the session starts (settled 23). Files of folders below
 come when something there is touched; a file that changes is sent again.
 
-A project that is not trusted cannot lead out of its own folder, neither by `@path` nor by a link (T1). What cannot be
-read is left out and named in `problems`, for the user; nothing here stops a session.
+A project that is not trusted cannot lead out of its own folder, neither by `@path` nor by a link (security T1). What
+cannot be read is left out and named in `problems`, for the user; nothing here stops a session.
 """
 
 # ruff: noqa: PTH120  # pathlib takes 8 ms to load
@@ -109,7 +109,7 @@ class Memory:
         return len(self.files) > before
 
     def places(self, sort: str) -> Places:
-        """Of skills, commands, agents. Those of a folder that is not trusted cannot lead out of it (T1)."""
+        """Of skills, commands, agents. Those of a folder that is not trusted cannot lead out of it (security T1)."""
         where, root = self.where, self.project.root
         bounds = "" if where.trusted else root
         folders = (where.cwd, root)

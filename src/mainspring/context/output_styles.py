@@ -2,7 +2,7 @@
 
 Every style takes the place of our instructions for brief answers. One of the user's or the project's also takes the
 place of those for coding, unless its head says `keep-coding-instructions: true`. Its text stands at the end of the
-system prompt. A project's styles follow the rules for its skills (T1).
+system prompt. A project's styles follow the rules for its skills (security T1).
 """
 
 from __future__ import annotations

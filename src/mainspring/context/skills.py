@@ -1,6 +1,6 @@
 """Skills: folders with a `SKILL.md`. The model is told names and descriptions; the rest when it loads one (N-22).
 
-A project's skills are not there before the project is trusted, or a program drives us that has chosen it (T1).
+A project's skills are not there before the project is trusted, or a program drives us that has chosen it (security T1).
 Commands in a skill's text are text: none is ever run here. A skill of the user cannot be replaced by one of the project
 that has the same name.
 """

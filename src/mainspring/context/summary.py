@@ -108,5 +108,5 @@ def attached(files: Files | None, budget: int) -> tuple[Text, ...]:
     return tuple(parts)
 
 
-MOST_FILES = 5  # as the reference has it
+MOST_FILES = 5  # as in Claude Code
 LARGEST_FILE = 20_000  # bytes

@@ -1,4 +1,4 @@
-"""Updates of a run as frames of stream-json (sections 6 and 7). Pure: ids and time are handed in.
+"""Updates of a run as frames (stream-json 6 and 7). Pure: ids and time are handed in.
 
 Withdrawn replies (settled 33): a block's frame leaves when the block is finished, so it may be withdrawn later.
 stream-json has no frame that takes another one back, and its readers know none. What it has for "something you should
@@ -54,7 +54,7 @@ from mainspring.driven.wire import Object, begun, block, block_id, content, delt
 from mainspring.engine.wishes import compaction
 from mainspring.version import __version__
 
-PROTOCOL = "2.1.325"  # the version of Claude Code whose wire stream-json.md describes
+PROTOCOL = "2.1.325"  # the version of Claude Code whose wire docs/spec/stream-json.md describes
 
 CONTEXT_EDIT = "mainspring_context_edit"  # a layer other than a summary took something out of the view
 
@@ -194,7 +194,7 @@ class Frames:
             case AgentStarted() | AgentUpdate() | AgentDone():
                 return self._agents.of(update)
             case MaxTurnsReached() | Answered() | PrefixBroken() | ToolSummary():
-                return []  # the spec has no frame for them, or the result says it
+                return []  # stream-json has no frame for them, or the result says it
             case _:
                 assert_never(update)
 

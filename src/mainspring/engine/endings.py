@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-GRACE = 2.0  # seconds that something cancelled has to end (X2)
+GRACE = 2.0  # seconds that something cancelled has to end (security X2)
 
 
 async def end_all(tasks: Iterable[asyncio.Task[Any]], grace: float = GRACE) -> None:

@@ -72,8 +72,8 @@ class Session:
         side_jobs: SideJobs = NO_SIDE_JOBS,
         describe: Describe | None = None,
     ) -> Session:
-        """A session as it was left. The model will be told of every call whose outcome nobody knows (P4). `restored`:
-        the policy that is in force from now on; None: as it was left."""
+        """A session as it was left. The model will be told of every call whose outcome nobody knows (security P4).
+        `restored`: the policy that is in force from now on; None: as it was left."""
         session = cls(
             deps, config, state=loaded.state, ledger=ledger, policy=policy, side_jobs=side_jobs, describe=describe
         )

@@ -1,4 +1,4 @@
-"""What a hook is told at the points that are not about a tool: the names of section 10 of stream-json, in one place.
+"""What a hook is told at the points that are not about a tool: the names of stream-json 10, in one place.
 
 What all points have in common is added by the runner; what a call is about is known to `tools/passage.py`.
 """

@@ -1,4 +1,4 @@
-"""Rules about shell commands: what the line would run, read and write, held against the policy (S2 to S9)."""
+"""Rules about shell commands: what the line would run, read and write, held against the policy (security S2 to S9)."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ class _Line:
         return False
 
     def _doubts(self) -> None:
-        """What is not fully resolvable is asked while any rule could be about it (S4)."""
+        """What is not fully resolvable is asked while any rule could be about it (security S4)."""
         if self.here.full:
             self.never.append(f"it goes to more than {MOST_FOLDERS} folders")
         if self.sight.opaque and (self.rules.some or self.rules.guarded):

@@ -1,4 +1,4 @@
-"""Rules for Bash against one simple command: exact, `prefix:*`, `prefix *`, `*` anywhere (S3).
+"""Rules for Bash against one simple command: exact, `prefix:*`, `prefix *`, `*` anywhere (security S3).
 
 Words are compared after quote removal, joined by a character that no word can hold: a rule's blank never matches a
 blank inside a word. A command with unknown parts is matched twice: whether it is covered whatever they turn out to

@@ -1,4 +1,5 @@
-"""Whether allow rules, the read-only table and acceptEdits cover a line: each command, each redirect (S2, S5 to S7)."""
+"""Whether allow rules, the read-only table and acceptEdits cover a line: each command, each redirect
+(security S2, S5 to S7)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ from mainspring.permissions.targets import (
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
 # They steer the shell and do nothing else.
 _CONTROL = names("break continue exit return shift wait set read local")
-# Never covered by a prefix rule for themselves, because they run what is given to them (S6).
+# Never covered by a prefix rule for themselves, because they run what is given to them (security S6).
 _RUN_ANYTHING = frozenset(RUNNERS) - frozenset(ALLOW_LOOKS_THROUGH) | names(
     """watch parallel entr ssh rsh eval source . trap alias su runuser sg script systemd-run start-stop-daemon pkexec
     gosu"""
@@ -99,7 +100,7 @@ class Coverage:
         return Findings(allow=tuple(rules), covered=covered, reads=reads, edits=edits, why=why)
 
     def _by_bare_rule(self, rule: Rule) -> Findings:
-        """Every command is covered; what a redirect writes, if it stays in the working folders (S7)."""
+        """Every command is covered; what a redirect writes, if it stays in the working folders (security S7)."""
         redirects = [redirect for script in self.sight.scripts for redirect in script.all_redirects]
         for redirect in redirects:
             if not self._bare_redirect(redirect):
@@ -117,7 +118,8 @@ class Coverage:
         )
 
     def _combination(self) -> str:
-        """`cd` and git, or `cd` and a redirect: what runs or is written depends on a folder nobody looked at (S7)."""
+        """`cd` and git, or `cd` and a redirect: what runs or is written depends on a folder nobody looked at
+        (security S7)."""
         if not self.here.moves:
             return ""
         if self._runs_git():
@@ -205,7 +207,7 @@ class Coverage:
             return False
         name = words[0].text
         if name == "git" and not self.files.policy.trusted:
-            return False  # its configuration and hooks are the repository's, and would run (P6)
+            return False  # its configuration and hooks are the repository's, and would run (security P6)
         if words is command.words and self._is_function(words[0]):
             return True  # its body is among the commands
         if name in _CONTROL or (name == "command" and all(word.exact for word in words)):
@@ -278,7 +280,7 @@ class Coverage:
 
 
 def _reads_commands(words: tuple[Word, ...]) -> bool:
-    """A shell that takes its commands from its input: a rule shows none of them (S10)."""
+    """A shell that takes its commands from its input: a rule shows none of them (security S10)."""
     return words[0].exact and base(words[0].text) in SHELLS and shell_operand(words)[0] == "input"
 
 
@@ -305,7 +307,7 @@ def _same(rule: Rule, text: str) -> bool:
 
 
 def may_cover(pattern: commands.Pattern, words: tuple[Word, ...], before: int = 0) -> bool:
-    """A rule for a program that runs others covers a command only if it names the inner one, too (S6)."""
+    """A rule for a program that runs others covers a command only if it names the inner one, too (security S6)."""
     if pattern.is_exact:
         return True
     inner = _inner_word(words)

@@ -1,7 +1,7 @@
 """May this call run? Pure: the same call and policy give the same verdict; the world is asked only where paths lead.
 
-The order is fixed, and being specific never matters (S4): deny rules, a hook's no, ask rules and what is never approved
-without a person, a hook's yes or question, the mode, allow rules, what is free, else ask.
+The order is fixed, and being specific never matters (security S4): deny rules, a hook's no, ask rules and what is never
+approved without a person, a hook's yes or question, the mode, allow rules, what is free, else ask.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _file(tool: str, input: Mapping[str, object], files: Files) -> Findings:
 
 
 def _search(tool: str, path: str, pattern: object, files: Files) -> Findings:
-    """A pattern of names is a path, too: the part before its wildcards says where the search begins (F6)."""
+    """A pattern of names is a path, too: the part before its wildcards says where the search begins (security F6)."""
     if pattern is None:
         return files.check(Ask("read", path, tool))
     if not isinstance(pattern, str):

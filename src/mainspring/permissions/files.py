@@ -1,4 +1,4 @@
-"""Whether a file may be read or written: path rules, working folders, protected places (F1, F2, F3, F5)."""
+"""Whether a file may be read or written: path rules, working folders, protected places (security F1, F2, F3, F5)."""
 
 from __future__ import annotations
 
@@ -422,7 +422,7 @@ def _why(ask: Ask, *, inside: bool) -> str:
 
 
 def _within(names: list[tuple[str, ...]], folders: Sequence[tuple[str, ...]]) -> bool:
-    """Whether each name is in one of the folders: by components, never by how the text begins (F2)."""
+    """Whether each name is in one of the folders: by components, never by how the text begins (security F2)."""
     return all(any(name[: len(folder)] == folder for folder in folders) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""The host of an address, and domain rules, label by label (N2).
+"""The host of an address, and domain rules, label by label (security N2).
 
 If two parsers could disagree about the host, there is no answer but refusal: so the forms that are read here are few.
 """

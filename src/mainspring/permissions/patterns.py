@@ -1,8 +1,8 @@
 """Path rules: `//from/root`, `~/from/home`, `/from/the/settings`, `./from/here`, `anywhere/below`, as in a .gitignore.
 
 `*` and `?` stand for characters of one name, `**` for any number of folders; what is below a match matches too. Names
-are compared as they are: nothing is decoded or folded (F2). Matching takes time in proportion to pattern and path, also
-for patterns that were made to be slow.
+are compared as they are: nothing is decoded or folded (security F2). Matching takes time in proportion to pattern and
+path, also for patterns that were made to be slow.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Here(Value):
     known: bool
     inside: bool  # all of those are in the working folders
     lost: bool  # it may be in a folder that is not among `cwds`
-    full: bool  # there are more: it is asked, since a limit must not hide one of them (S10)
+    full: bool  # there are more: it is asked, since a limit must not hide one of them (security S10)
 
 
 def here(sight: Sight, files: Files) -> Here:

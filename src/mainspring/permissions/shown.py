@@ -1,4 +1,4 @@
-"""What a person is shown: all of it, with what cannot be seen made visible (S10)."""
+"""What a person is shown: all of it, with what cannot be seen made visible (security S10)."""
 
 from __future__ import annotations
 

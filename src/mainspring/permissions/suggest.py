@@ -1,4 +1,4 @@
-"""Rules to offer with a question: they cover what was shown and nothing else, and say what that is (S10).
+"""Rules to offer with a question: they cover what was shown and nothing else, and say what that is (security S10).
 
 Where no such rule exists, none is offered: then only a yes for this one time is left.
 """

@@ -10,7 +10,7 @@ from mainspring.permissions.shell.look import base
 from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shell.values import UNKNOWN, Redirect, Word
 
-# bash makes descriptors of the last two; they are no files (S7).
+# bash makes descriptors of the last two; they are no files (security S7).
 FREE_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 _DESCRIPTOR = re.compile(r"[0-9]*-?\Z", re.ASCII)  # other digits name a file
@@ -26,7 +26,7 @@ def base_of(word: Word) -> str:
 
 
 def path_of(word: Word) -> str:
-    """As a path: a quoted `~` is a name like any other (F2)."""
+    """As a path: a quoted `~` is a name like any other (security F2)."""
     if word.tilde:
         return word.text if word.text.startswith("~/") else "~/"
     return f"./{word.text}" if word.text.startswith("~") else word.text

@@ -1,4 +1,4 @@
-"""Which addresses may be reached (N1): one decision for WebFetch and for the sandbox's proxy.
+"""Which addresses may be reached (security N1): one decision for WebFetch and for the sandbox's proxy.
 
 A name is resolved once by whoever asks here, and what is connected to is what this lets through. The tables are those
 of the registries (IANA, special-purpose addresses), and not `ipaddress.is_global`: that says other things in other

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all (F4), and remembering what was read, by content.
+"""Writing a file whole or not at all (security F4), and remembering what was read, by content.
 
 The new content goes into a file without a name, is synced, gets a name and is moved over the old one. A reader sees the
 old bytes or the new ones. A crash leaves nothing, with two exceptions: `kill -9` between the last three system calls

@@ -1,4 +1,4 @@
-"""The walls as bubblewrap's arguments (X3). Values in, a list of words out: nothing is touched here.
+"""The walls as bubblewrap's arguments (security X3). Values in, a list of words out: nothing is touched here.
 
 A profile is a list of mounts and the namespaces around them. Mounts are made from the root downwards, whatever the
 order in which they were named, so that what is said of an inner folder holds within an outer one.

@@ -1,4 +1,5 @@
-"""A program that was started: in a session of its own, without descriptors of ours, its output read as it comes (X1).
+"""A program that was started: in a session of its own, without descriptors of ours, its output read as it comes
+(security X1).
 
 The start itself does not wait, so nobody can be cancelled in the middle of it. It is `subprocess.Popen` without
 `preexec_fn`, which is `vfork` on Linux: no copy of our memory is made. `asyncio`'s own way waits for everybody who

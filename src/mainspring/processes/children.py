@@ -1,4 +1,4 @@
-"""All the programs that we start, and their ends: nothing outlives a call, nor us (P7).
+"""All the programs that we start, and their ends: nothing outlives a call, nor us (security P7).
 
 One of these is made by whoever owns a session and given to those who start programs: tools, hooks, searches. Whatever
 ends a call, a limit, a cancelled task, the end of the session or a signal, its processes end with it.

@@ -1,4 +1,4 @@
-"""Starting a program that can read only what it is given (F1): below some folders, and some files.
+"""Starting a program that can read only what it is given (security F1): below some folders, and some files.
 
 A program that walks folders opens files by their names. If one of the folders is swapped for a link meanwhile, the name
 leads elsewhere, and nothing that the program is told can prevent it. Landlock can: its rules are about the folders

@@ -1,4 +1,4 @@
-"""Finding what a child left behind, and ending it (X2), also when it went into a session of its own.
+"""Finding what a child left behind, and ending it (security X2), also when it went into a session of its own.
 
 A process belongs to a child if it is in the child's group or session, or bears its mark, or was started by one of
 those. They are looked for among the processes that are younger than the child. Linux tells the youngest number in

@@ -1,4 +1,5 @@
-"""The end of a child and of all that it started (X2): TERM, two seconds, KILL until nothing is left, then reap."""
+"""The end of a child and of all that it started (security X2): TERM, two seconds, KILL until nothing is left, then
+reap."""
 
 from __future__ import annotations
 

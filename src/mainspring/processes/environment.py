@@ -1,4 +1,4 @@
-"""What the programs that we start find in their environment (K2): names from a list, without secrets.
+"""What the programs that we start find in their environment (security K2): names from a list, without secrets.
 
 A name passes if it is in the table and does not sound like a secret. Whatever else a person wants passed, they name;
 what is ours is never passed, whoever names it.

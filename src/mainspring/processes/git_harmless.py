@@ -1,4 +1,4 @@
-"""Whether git, asked in a folder, would run anything that the repository brings (P6).
+"""Whether git, asked in a folder, would run anything that the repository brings (security P6).
 
 A clone brings no configuration and no hooks, but an archive with a `.git` in it does. So before a folder is trusted,
 git is asked freely only where its configuration holds nothing but what is known to name no program, and no hook stands

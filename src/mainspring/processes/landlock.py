@@ -1,4 +1,5 @@
-"""Lower walls, where there is no bubblewrap (X4): landlock and a filter of system calls, by a small program of ours.
+"""Lower walls, where there is no bubblewrap (security X4): landlock and a filter of system calls, by a small program of
+ours.
 
 Landlock only allows, and always a whole tree. So a protected place can be kept only if nothing is allowed on the
 folders around it: they are closed, which means that nothing can be made, removed or renamed directly in them, while all

@@ -1,4 +1,4 @@
-"""Walls by landlock and a filter of system calls, put around itself before it becomes the command (X4).
+"""Walls by landlock and a filter of system calls, put around itself before it becomes the command (security X4).
 
 A program by itself, started with `python -I -S`: it imports nothing of ours and as little as possible of Python's. Its
 arguments: a descriptor with the rules (`landlock.py` writes them), our number, the variable LC_CTYPE, and the command.

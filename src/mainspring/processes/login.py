@@ -1,7 +1,8 @@
 """The environment that a person's own shell has, after it read its start-up files: above all its PATH.
 
 For programs that were not started from a terminal. It is asked once, off the start path, from the home folder, so that
-no file of a project is read (T1). Names that do not pass to programs (`environment.py`) do not pass here either.
+no file of a project is read (security T1). Names that do not pass to programs (`environment.py`) do not pass here
+either.
 """
 
 from __future__ import annotations

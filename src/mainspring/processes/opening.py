@@ -1,4 +1,4 @@
-"""Opening what was decided on, and nothing else (F1, F3).
+"""Opening what was decided on, and nothing else (security F1, F3).
 
 From `/` downwards, a descriptor for each folder, following no link: whatever is swapped meanwhile, the open ends at the
 name that was decided on, or fails. Then the descriptor itself is checked: a regular file, still under that name.

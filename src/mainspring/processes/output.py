@@ -1,4 +1,4 @@
-"""What a program prints, however much it is (X6): both ends in memory, the whole in a capped file of our own.
+"""What a program prints, however much it is (security X6): both ends in memory, the whole in a capped file of our own.
 
 Bytes come in as they are read. Text goes out decoded as UTF-8, what is none replaced, and no character is torn where
 something was cut. The last lines matter as much as the first ones: in a test log, that is where the failure is.

@@ -1,4 +1,4 @@
-"""Where a path leads (F1, F2, F3). Nothing is opened here.
+"""Where a path leads (security F1, F2, F3). Nothing is opened here.
 
 `resolve` follows every link by itself and keeps each name that the file has on the way, so that a rule can be held
 against all of them: deny if any matches, allow only if all do. What is opened later is `real`, which has no links and

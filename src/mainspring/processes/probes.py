@@ -1,4 +1,4 @@
-"""Ways out of the sandbox, as data: small programs that try, each with what it tries (V6).
+"""Ways out of the sandbox, as data: small programs that try, each with what it tries (security V6).
 
 A probe ends with 0 if it got what it wanted; whether it left a trace outside is looked at as well (`probe_field.py`),
 so one that lies about itself is found out. The same probes run without walls, in a field made for them: those for

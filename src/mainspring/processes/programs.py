@@ -1,4 +1,5 @@
-"""Finding a program that is not the project's own (T3): by an absolute path, outside of the working folders."""
+"""Finding a program that is not the project's own (security T3): by an absolute path, outside of the working
+folders."""
 
 from __future__ import annotations
 

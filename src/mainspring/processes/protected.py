@@ -1,4 +1,4 @@
-"""Places whose content runs later, or says what may run: writing there is never approved by itself (F5).
+"""Places whose content runs later, or says what may run: writing there is never approved by itself (security F5).
 
 One table. A row matches a file by its name, a folder anywhere on the way, or the end of a path; `*` stands for the rest
 of one name. Letters are compared without case and without invisible characters: some file systems do not tell them

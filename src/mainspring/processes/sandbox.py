@@ -1,4 +1,4 @@
-"""The sandbox of a session (X3 to X5): a command goes in as a job and comes out as a job behind walls.
+"""The sandbox of a session (security X3 to X5): a command goes in as a job and comes out as a job behind walls.
 
     with sandbox.around(job) as inner:
         ended = await children.run(inner)

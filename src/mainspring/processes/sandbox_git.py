@@ -1,4 +1,4 @@
-"""The git room (X3): `.git` can be written by a command that runs nothing but git, except what leads to code.
+"""The git room (security X3): `.git` can be written by a command that runs nothing but git, except what leads to code.
 
 Hooks of the repository run in there as well, and they run the project's own scripts, so whoever is in the room is not
 trusted: what git runs or obeys later stays as it is. What exists is mounted on itself, read-only. What is missing is

@@ -1,4 +1,4 @@
-"""Whether a sandbox was built from what was decided on (X3).
+"""Whether a sandbox was built from what was decided on (security X3).
 
 Bubblewrap mounts by names, and a command that still runs in another sandbox can swap folders of the workspace for links
 meanwhile: then a folder from outside would be mounted in the workspace, and could be written. No descriptor can be

@@ -1,4 +1,4 @@
-"""Which places of a workspace are read-only in the sandbox: protected ones (F5), also when missing or a link.
+"""Which places of a workspace are read-only in the sandbox: protected ones (security F5), also when missing or a link.
 
 What is mounted on cannot be removed, renamed or replaced, so a protected place is mounted on itself, read-only. But the
 folder around it can still be renamed, with all that is in it, to make room for another: so each folder on the way to it

@@ -1,4 +1,4 @@
-"""The filter for system calls in the sandbox (X3), as the bytes that the kernel takes.
+"""The filter for system calls in the sandbox (security X3), as the bytes that the kernel takes.
 
 A table of calls that are refused, and five that are looked at: which sockets, which terminal requests, which clones.
 What is not named is allowed: programs that people run use hundreds of calls, and a list of what may be called breaks

@@ -1,4 +1,5 @@
-"""Texts that are too long to show: stored whole, for the owner's eyes only, and shown with both their ends (P8)."""
+"""Texts that are too long to show: stored whole, for the owner's eyes only, and shown with both their ends
+(security P8)."""
 
 from __future__ import annotations
 

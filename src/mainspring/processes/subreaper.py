@@ -4,8 +4,8 @@
 `children.py` does so for those that its own children left. Without it they go to process 1, which in many containers
 reaps nobody.
 
-`hide`: no other process of this user may look into our memory and at the environment with which we were started (K2),
-where a key may stand. Removing the variable would not do: the kernel still shows it.
+`hide`: no other process of this user may look into our memory and at the environment with which we were started
+(security K2), where a key may stand. Removing the variable would not do: the kernel still shows it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The last words of a program that fails in a way that nobody foresaw: a traceback, without secrets (K3).
+"""The last words of a program that fails in a way that nobody foresaw: a traceback, without secrets (security K3).
 
 sys.excepthook = crash.tell
 """

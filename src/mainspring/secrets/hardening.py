@@ -1,4 +1,5 @@
-"""Our own process, closed to others before a key is in it (K2). For the command line: a library asks its owner first.
+"""Our own process, closed to others before a key is in it (security K2). For the command line: a library asks its owner
+first.
 
 Not dumpable: no other process of this user may trace us, read our memory or the environment that we were started with;
 and the kernel writes no core of us. The core size is set to 0 as well, for systems where the first is not to be had.

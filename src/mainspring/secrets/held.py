@@ -1,4 +1,4 @@
-"""The secrets that this process holds, as values: keys, tokens, the passwords of proxies (K3).
+"""The secrets that this process holds, as values: keys, tokens, the passwords of proxies (security K3).
 
 Whoever learns one says so (`hold`), once; whoever writes anything down asks here. It is one set for the whole process,
 since an error or a crash report does not know whose session it belongs to.

@@ -1,4 +1,4 @@
-"""A command that prints a key: `apiKeyHelper` of the user's or administrator's settings (K1).
+"""A command that prints a key: `apiKeyHelper` of the user's or administrator's settings (security K1).
 
 It is started without a shell: words and quotes, and nothing is expanded, so that it does the same everywhere. A command
 that means more than that is refused with the way out, not guessed. Its key is kept in memory for its lifetime.
@@ -96,7 +96,8 @@ def program_and_words(command: str, environ: Mapping[str, str], cwd: str) -> tup
 
 
 def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
-    """By its path, or by its name where systems keep programs; never from the working folder by its name (T3)."""
+    """By its path, or by its name where systems keep programs; never from the working folder by its name
+    (security T3)."""
     from mainspring.processes.programs import find
 
     if "/" in name and not name.startswith("/"):

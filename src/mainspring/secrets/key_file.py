@@ -1,4 +1,4 @@
-"""A file that holds a key: for its owner's eyes only, or it is not used (K1)."""
+"""A file that holds a key: for its owner's eyes only, or it is not used (security K1)."""
 
 from __future__ import annotations
 

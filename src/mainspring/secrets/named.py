@@ -1,4 +1,4 @@
-"""Secrets by their names: variables and headers that somebody wrote down, used or not (K3).
+"""Secrets by their names: variables and headers that somebody wrote down, used or not (security K3).
 
 What settings give to a server or to the commands of tools is covered in all that we store and show, as our own keys
 are. A name alone is not enough: `MAX_TOKENS` is a number, `SSH_KEY_PATH` a path, and to cover such a value wherever it

@@ -1,4 +1,4 @@
-"""The one function that takes secrets out of a text: for logs, errors, traces and crash reports (K3).
+"""The one function that takes secrets out of a text: for logs, errors, traces and crash reports (security K3).
 
 Known values first, then what looks like a secret. Transcripts are another matter: see `held.covered`.
 

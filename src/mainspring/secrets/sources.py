@@ -1,7 +1,7 @@
-"""Where the key for the model comes from: the first of argument, helper command, environment, file (K1).
+"""Where the key for the model comes from: the first of argument, helper command, environment, file (security K1).
 
-A project's files are not among them, and settings take the helper from the user's side only (T2). Every start comes
-through here, so a helper and a file are loaded only where there is one.
+A project's files are not among them, and settings take the helper from the user's side only (security T2). Every start
+comes through here, so a helper and a file are loaded only where there is one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The conversation by its parent links, when nothing better can be had: files of other programs, and damaged ones.
 
 The newest branch wins. Links that lead nowhere are replaced by the order of the file; what is missing is filled in,
-what does not fit is left out, so that the outcome is always a conversation that a model may be sent (D2).
+what does not fit is left out, so that the outcome is always a conversation that a model may be sent (security D2).
 """
 
 from __future__ import annotations

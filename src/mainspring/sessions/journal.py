@@ -1,4 +1,5 @@
-"""The journal on disk: one append-only file a session, one writer, one `write` a record before it is acted on (D1, D3).
+"""The journal on disk: one append-only file a session, one writer, one `write` a record before it is acted on
+(security D1, D3).
 
     journal = FileJournal.create(file, envelope)        # or: loaded, journal = FileJournal.resume(file, envelope)
     await journal.append(record)                        # never suspends, unless power loss must be survived, too
@@ -10,8 +11,8 @@ which is emptied when the next reply begins (docs/decisions/0010).
 
 Whoever keeps a copy elsewhere (stream-json 14.5) gives `Options.mirror` and is told each line that the disk has taken.
 
-A disk that fails is reported once (D4). From then on nothing is stored, since an event that is missing would falsify
-all that follow; what is on the disk stays a valid prefix. With `require` the run ends instead.
+A disk that fails is reported once (security D4). From then on nothing is stored, since an event that is missing would
+falsify all that follow; what is on the disk stays a valid prefix. With `require` the run ends instead.
 
 A file that somebody removes while it is in use is written again, all of it: we still have it open. Where another file
 has taken its place, that one stays, and it is reported like a disk that fails.
@@ -96,7 +97,7 @@ class Options(Bundle):
     require: bool = False
     require_option: str = "require_journal"  # who said so, as the user knows it
     on_trouble: Callable[[str], None] = ignore
-    secrets: tuple[str, ...] = ()  # our own keys, which no transcript may hold (K3)
+    secrets: tuple[str, ...] = ()  # our own keys, which no transcript may hold (security K3)
     disk: Disk = OsDisk()
     mirror: Callable[[str, bytes], None] | None = None  # is told the file, and whole lines that stand in it now
 
@@ -343,7 +344,7 @@ class FileJournal:
         self._scribe.placed(os.lseek(self._fd, 0, os.SEEK_CUR) - len(data))
 
     def _write_all(self, fd: int, data: bytes) -> None:
-        """One `write`. If the disk takes only a part of it, the rest follows. No key of ours is in it (K3)."""
+        """One `write`. If the disk takes only a part of it, the rest follows. No key of ours is in it (security K3)."""
         data = covered(data)
         try:
             done = self._write_to(fd, data)

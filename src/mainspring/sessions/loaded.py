@@ -32,7 +32,7 @@ class Loaded(NamedTuple):
     ends_in_mid_line: bool = False
     partial: Assistant | None = None  # what was shown of a reply that did not come to its end,
     results: tuple[ToolResult, ...] = ()  # and what calls came to that nobody was told of
-    unfinished: tuple[ToolCall, ...] = ()  # begun, and nobody knows how they ended (P4)
+    unfinished: tuple[ToolCall, ...] = ()  # begun, and nobody knows how they ended (security P4)
     unstarted: tuple[ToolCall, ...] = ()
     made: tuple[Message, ...] = ()  # messages that the core or we have made, and that have no line yet
     summaries: frozenset[str] = frozenset()  # ids of those that have one
@@ -83,7 +83,7 @@ class Loaded(NamedTuple):
     def answers(
         self, new_id: Callable[[], str], now: int, repeatable: Callable[[ToolCall], bool] = lambda _: False
     ) -> tuple[ToolResult, ...]:
-        """What the model is told of the calls that were under way: one result for each (P4)."""
+        """What the model is told of the calls that were under way: one result for each (security P4)."""
         lost = [(call, REPEATABLE if repeatable(call) else NeverRan.LOST) for call in self.unfinished]
         lost += [(call, NOT_STARTED) for call in self.unstarted]
         made = [result(call.id, words, is_error=True, synthetic=True) for call, words in lost]

@@ -1,4 +1,5 @@
-"""Reading a session file: any prefix of it, any damage to it (D2). Linear time, bounded memory, and no line is trusted.
+"""Reading a session file: any prefix of it, any damage to it (security D2). Linear time, bounded memory, and no line is
+trusted.
 
 A line that cannot be read is skipped, with a warning that says which and why. Nothing is ever changed: a file that we
 cannot read today may be read by a person tomorrow.

@@ -1,4 +1,4 @@
-"""From layers to settings: whose word counts, and how several of them combine (T1, T2, T4).
+"""From layers to settings: whose word counts, and how several of them combine (security T1, T2, T4).
 
 The order is that of `Source`: user, project, local, environment, command line, administrator; the later one wins.
 How a key combines and who may set it stands in the table of `keys.py`; this file only carries it out.
@@ -147,7 +147,7 @@ def _untrusted(layer: Layer, names: list[str]) -> Problem:
 
 
 def _own_values(layer: Layer) -> tuple[Values, list[Problem]]:
-    """What a layer may say by what it is, trusted or not (T2)."""
+    """What a layer may say by what it is, trusted or not (security T2)."""
     source, place = layer.origin.source, layer.origin.place
     kept: Values = {}
     problems: list[Problem] = []

@@ -1,4 +1,4 @@
-"""Every key there is: one table. What it must be, how layers combine, and who may set it (T1, T2).
+"""Every key there is: one table. What it must be, how layers combine, and who may set it (security T1, T2).
 
 JSON users write `defaultMode`, TOML users `default_mode`; both are one key.
 """
@@ -43,7 +43,7 @@ class By(Enum):
 
     UNTRUSTED = auto()  # any project: it only takes rights away
     PROJECT = auto()  # a project that the user trusts
-    USER = auto()  # the user, the command line, the administrator (T2)
+    USER = auto()  # the user, the command line, the administrator (security T2)
     ADMINISTRATOR = auto()
 
 
@@ -390,7 +390,8 @@ NOT_OURS = frozenset(
     key.name for key in CLAUDE_CODE_KEYS if key.support is not Support.HONOURED or key.name in NOTHING_TO_RESTRICT
 )
 
-# Variables by which we and our like find the provider, its keys or the way there (T2): a project cannot set them.
+# Variables by which we and our like find the provider, its keys or the way there (security T2): a project cannot set
+# them.
 OUR_VARIABLES = re.compile(
     r"(?i)(ANTHROPIC|OPENAI|MAINSPRING|CLAUDE|VERTEX)_.*|CLAUDECODE|(HTTPS?|ALL|NO)_PROXY|SSL_CERT_(FILE|DIR)"
     r"|SSLKEYLOGFILE|NODE_EXTRA_CA_CERTS|AWS_BEARER_TOKEN_BEDROCK|IS_SANDBOX|MAX_THINKING_TOKENS"

@@ -1,4 +1,4 @@
-"""What each file says: one layer for each (T4).
+"""What each file says: one layer for each (security T4).
 
 A layer holds what its file may be believed to say, checked entry by entry. Whose word counts is not decided here.
 """

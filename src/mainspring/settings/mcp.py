@@ -1,8 +1,9 @@
 """MCP servers as people write them down: entries of `mcpServers`, in settings, in `.mcp.json` and on the command line.
 
 An entry is checked when it is read, and its `${VAR}` are filled in when the servers are about to start. Keys of ours
-are filled in nowhere, whoever asks: a server is somebody else's program (K2). Who may bring servers is not decided
-here, but for those within the program that drives us (`sdk`): it alone can name them, and does so on the command line.
+are filled in nowhere, whoever asks: a server is somebody else's program (security K2). Who may bring servers is not
+decided here, but for those within the program that drives us (`sdk`): it alone can name them, and does so on the
+command line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A settings file as a tree, with the line and column of everything in it (T4). JSON and TOML.
+"""A settings file as a tree, with the line and column of everything in it (security T4). JSON and TOML.
 
 The JSON reader is our own, a page long: it knows where things stand, counts depth, and takes a key that stands twice
 for what it is, a mistake. One reader also means that two can never disagree about a file.
@@ -59,7 +59,7 @@ class Located(NamedTuple):
 
 
 def read_file(path: str) -> bytes | None:
-    """The bytes of a file; None: there is none. What is no regular file is not even opened (F3)."""
+    """The bytes of a file; None: there is none. What is no regular file is not even opened (security F3)."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116  # pathlib takes 8 ms to load
         if stat.S_ISDIR(mode) and mode & stat.S_ISVTX:
@@ -311,7 +311,7 @@ _BEHIND_A_KEY = re.compile(r"\s*[:=]")
 
 
 def salvage(text: str, *, toml: bool = False) -> dict[str, list[str]]:
-    """The deny and ask rules that can still be read, before the mistake and after it. They hold (T4)."""
+    """The deny and ask rules that can still be read, before the mistake and after it. They hold (security T4)."""
     found: dict[str, list[str]] = {"deny": [], "ask": []}
     begin, rule = (_TOML_LIST, _TOML_RULE) if toml else (_JSON_LIST, _JSON_RULE)
     at = 0

@@ -1,4 +1,4 @@
-"""Folders that the user trusts (T1): a list of real paths in a file that only the user can read and write.
+"""Folders that the user trusts (security T1): a list of real paths in a file that only the user can read and write.
 
 A folder is trusted by itself, not by its parent and not by what its git files say. Nothing here asks anybody: whoever
 can ask calls `add` with the answer, and a headless run never does.

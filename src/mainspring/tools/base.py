@@ -208,7 +208,8 @@ class Calling(Protocol):
         ...
 
     def may_read(self, path: str) -> bool:
-        """Whether the rules let a search look into this file (F6): an absolute path. Quick, and from any thread."""
+        """Whether the rules let a search look into this file (security F6): an absolute path. Quick, and from any
+        thread."""
         ...
 
     def progress(self, text: str) -> None:

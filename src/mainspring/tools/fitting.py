@@ -1,5 +1,5 @@
 """What the model cannot be given as it is, before it is an outcome: too much text, for which each tool has a limit of
-its own (P8), and NUL characters, whoever wrote the tool.
+its own (security P8), and NUL characters, whoever wrote the tool.
 """
 
 import os

@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
     class Walled(Protocol):
-        """A sandbox, as far as rules are concerned (X5)."""
+        """A sandbox, as far as rules are concerned (security X5)."""
 
         @property
         def in_force(self) -> bool: ...
@@ -179,8 +179,8 @@ class Gate:
         return Resolutions(self._home or None)
 
     def readable(self, cwd: str, standing: Standing) -> Callable[[str], bool]:
-        """For searches: which files a rule keeps from `Read` (F6). That the folder may be searched is decided already,
-        so a file that no rule speaks of is open."""
+        """For searches: which files a rule keeps from `Read` (security F6). That the folder may be searched is decided
+        already, so a file that no rule speaks of is open."""
         return self.reading_rules(cwd, standing) or _anything
 
     def reading_rules(self, cwd: str, standing: Standing) -> Callable[[str], bool] | None:
@@ -201,7 +201,7 @@ class Gate:
         return may_read
 
     def names_host(self, host: str, standing: Standing) -> bool:
-        """Whether an allow rule names this host itself, so that it may be on this machine or near it (N1)."""
+        """Whether an allow rule names this host itself, so that it may be on this machine or near it (security N1)."""
         from mainspring.web.reach import names_host
 
         return names_host(self.policy(standing).rules, host)
@@ -229,7 +229,7 @@ ELSEWHERE = ("cd", "pushd", "-C", "--git-dir", "--work-tree", "GIT_", "-c", "--e
 
 
 def asks_git_here(asked: Asked) -> bool:
-    """A line about the repository it is in, which brings nothing that git would run (P6)."""
+    """A line about the repository it is in, which brings nothing that git would run (security P6)."""
     command = str(asked.input.get("command", ""))
     if "git" not in command or any(word in command for word in ELSEWHERE):
         return False
@@ -239,7 +239,8 @@ def asks_git_here(asked: Asked) -> bool:
 
 
 def beside_walls(asked: Asked, verdict: Verdict, mode: str, sandbox: Walled) -> Verdict:
-    """To leave the sandbox is another thing than to run the command: no rule for the command grants it (X5)."""
+    """To leave the sandbox is another thing than to run the command: no rule for the command grants it
+    (security X5)."""
     leaves, command = asked.input.get(LEAVES) is True, str(asked.input.get("command", ""))
     if leaves:
         free = verdict.decision == "deny" or asked.hook == "allow" or mode == "bypassPermissions"

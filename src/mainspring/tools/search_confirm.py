@@ -1,4 +1,4 @@
-"""What a search found, looked at again through descriptors of ours (F1).
+"""What a search found, looked at again through descriptors of ours (security F1).
 
 ripgrep opens files by their names, and a folder may be swapped for a link while it runs: then it tells of one file by
 the name of another. Where Landlock cannot keep it below the folder that was decided on, and where a rule closes some

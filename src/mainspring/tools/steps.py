@@ -40,7 +40,7 @@ async def find(passage: Passage) -> Answer | None:
 
 
 async def check(passage: Passage) -> Answer | None:
-    """Parse and validate. A key of ours in it goes nowhere: not to a hook, nor to who is asked (K3)."""
+    """Parse and validate. A key of ours in it goes nowhere: not to a hook, nor to who is asked (security K3)."""
     if is_in(passage.call.input):
         return passage.refuse(KEY_IN_INPUT)
     if deeper_than(passage.call.input, MOST_DEEP):

@@ -59,8 +59,9 @@ def web_fetch_tool(reader: Reader, near: Near, ask: Ask | None = None) -> Tool:
 
 
 def _or_approved(near: Near, url: str) -> Near:
-    """Somebody said yes to this very address (N1): its host may be near, if that is what the address says. A name that
-    could be anybody's may lead anywhere, which who was asked could not see: that takes a rule. No other host gains."""
+    """Somebody said yes to this very address (security N1): its host may be near, if that is what the address says. A
+    name that could be anybody's may lead anywhere, which who was asked could not see: that takes a rule. No other host
+    gains."""
     return lambda host: near(host) or (is_visibly_near(host) and host == host_of(url))
 
 

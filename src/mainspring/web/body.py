@@ -1,4 +1,4 @@
-"""The body of an answer: expanded within limits (N3), and decoded.
+"""The body of an answer: expanded within limits (security N3), and decoded.
 
 We ask for gzip and take that or nothing around the text, once: a body that is packed in several layers, or in another
 way, is refused. What follows the end of a packed body is refused, too.

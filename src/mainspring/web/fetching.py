@@ -1,4 +1,4 @@
-"""One page over the network: GET, no cookies, no credentials, no scripts (N1, N3).
+"""One page over the network: GET, no cookies, no credentials, no scripts (security N1, N3).
 
 Each name is resolved once, all its addresses are checked, and one of these is connected to. http becomes https, unless
 a rule names a host that is near. A redirect to the same host is followed and checked like the first address; one to
@@ -66,7 +66,7 @@ class Fetcher:
         proxies: Proxies | None = None,  # None: from the environment,
         environ: Mapping[str, str] | None = None,  # which is that of the process, if none is given
         ca_file: str | None = None,
-        known: Sequence[str] = (),  # keys: no address may hold one (K3)
+        known: Sequence[str] = (),  # keys: no address may hold one (security K3)
         resolve: line.Resolve = line.resolve,
         connect: line.Connect = first_to_answer,
     ) -> None:

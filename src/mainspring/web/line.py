@@ -1,4 +1,4 @@
-"""A connection to an address that was checked, and to no other (N1): the name is not resolved again.
+"""A connection to an address that was checked, and to no other (security N1): the name is not resolved again.
 
 TLS, its errors, deadlines and the proxy of the user's network are those of model calls (`providers/dial.py`). A proxy
 is told the address and not the name, so that it cannot resolve the name to something else.

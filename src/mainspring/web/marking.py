@@ -1,4 +1,5 @@
-"""What comes from the web, marked as such for the model (N3). The words are data, whoever they claim to be from.
+"""What comes from the web, marked as such for the model (security N3). The words are data, whoever they claim to be
+from.
 
 The mark has a number that nobody outside can know, so that a page cannot end it.
 """

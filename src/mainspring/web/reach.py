@@ -1,8 +1,8 @@
-"""Which hosts the rules let anybody reach (N2): the same for WebFetch and for the sandbox's proxy.
+"""Which hosts the rules let anybody reach (security N2): the same for WebFetch and for the sandbox's proxy.
 
 WebFetch's calls are decided by `permissions.decide`, like all calls; so is every host that a command in the sandbox
 asks for, as if it were a page to be fetched. Nobody can be asked in the middle of a connection: there, what is not
-allowed is refused. That a host may be near takes an allow rule that names it, letter by letter (N1).
+allowed is refused. That a host may be near takes an allow rule that names it, letter by letter (security N1).
 """
 
 from __future__ import annotations

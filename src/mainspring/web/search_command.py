@@ -3,7 +3,7 @@
     {"query": "...", "allowed_domains": [], "blocked_domains": []}
     [{"title": "...", "url": "https://...", "snippet": "..."}]
 
-The command comes from the user's own settings, never from a project (T2).
+The command comes from the user's own settings, never from a project (security T2).
 """
 
 from __future__ import annotations

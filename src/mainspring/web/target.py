@@ -1,4 +1,4 @@
-"""An address to be fetched: read by two parsers that must agree about the host (N2), or refused.
+"""An address to be fetched: read by two parsers that must agree about the host (security N2), or refused.
 
 Where a redirect leads is read the same way. No user, no password, and the part behind '#' is nobody's but a browser's.
 """

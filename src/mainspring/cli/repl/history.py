@@ -159,7 +159,7 @@ class Past:
 
 
 def _storable(text: str) -> str:
-    """Without secrets (K3), and as something that JSON can hold."""
+    """Without secrets (security K3), and as something that JSON can hold."""
     return redact(text).encode(errors="replace").decode()
 
 

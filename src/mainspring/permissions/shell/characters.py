@@ -1,4 +1,4 @@
-"""What can be said of a command line before anything parses it: its length and its characters (S1)."""
+"""What can be said of a command line before anything parses it: its length and its characters (security S1)."""
 
 from __future__ import annotations
 

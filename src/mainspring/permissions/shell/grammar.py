@@ -1,4 +1,4 @@
-"""Reads a command line by bash's grammar and notes every simple command in it, wherever it stands (S2).
+"""Reads a command line by bash's grammar and notes every simple command in it, wherever it stands (security S2).
 
 Lists, pipes, groups, conditions, loops, functions, substitutions, here-documents. It reads the forms that people and
 models write; at anything else it stops with `UnclearError`, and what was found until then is kept for the deny rules.

@@ -1,4 +1,5 @@
-"""Looks through what stands before a command: wrappers, shells with `-c`, `eval`, `find -exec` and the like (S5).
+"""Looks through what stands before a command: wrappers, shells with `-c`, `eval`, `find -exec` and the like
+(security S5).
 
 Deny and ask rules are matched against everything found here. What cannot be looked into, such as code in another
 language, is named in `opaque`: the line is then not fully resolvable.

@@ -23,7 +23,7 @@ def may_be_find_action(word: Word) -> bool:
 
 # --- variables ------------------------------------------------------------------------------------------------
 
-# Setting one of these before any program does not change what runs. A fixed list, for allow rules (S5).
+# Setting one of these before any program does not change what runs. A fixed list, for allow rules (security S5).
 SAFE_VARIABLES = names(
     """NODE_ENV CI TZ LANG LANGUAGE LC_ALL LC_CTYPE LC_TIME LC_COLLATE LC_NUMERIC LC_MESSAGES CHARSET TERM COLORTERM
     NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLUMNS LINES LS_COLORS LSCOLORS GREP_COLOR GREP_COLORS

@@ -1,4 +1,4 @@
-"""Commands that only read: a table of program -> allowed options (S8). What is not in it is asked.
+"""Commands that only read: a table of program -> allowed options (security S8). What is not in it is asked.
 
 Long options in full, short ones one by one. Files among the words are handed back: they obey the rules for reading.
 Where no option of a program writes or runs, its words may hold unquoted globs: files named like options do no harm.

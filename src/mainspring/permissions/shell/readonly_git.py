@@ -1,4 +1,5 @@
-"""The forms of git that only read. Options before the subcommand are never among them (S6), nor are computed words."""
+"""The forms of git that only read. Options before the subcommand are never among them (security S6), nor are computed
+words."""
 
 from __future__ import annotations
 

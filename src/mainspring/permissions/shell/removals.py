@@ -1,4 +1,4 @@
-"""Removals that no mode and no rule approves: the root, home, the workspace and the like (S9)."""
+"""Removals that no mode and no rule approves: the root, home, the workspace and the like (security S9)."""
 
 from __future__ import annotations
 

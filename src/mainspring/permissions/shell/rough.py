@@ -1,6 +1,7 @@
 """A search in text that could not be read: too long, too deep, broken. It finds denied commands in plain sight.
 
-Without it a limit of the reader would turn a deny into a question (S10). It takes linear time, whatever the text.
+Without it a limit of the reader would turn a deny into a question (security S10). It takes linear time, whatever the
+text.
 """
 
 from __future__ import annotations

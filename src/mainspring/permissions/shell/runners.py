@@ -24,7 +24,7 @@ class Runner(NamedTuple):
 
 
 RUNNERS: dict[str, Runner] = {
-    # These seven, in these forms, are also looked through by allow rules (S5).
+    # These seven, in these forms, are also looked through by allow rules (security S5).
     "timeout": Runner("v", "ks", longs("foreground preserve-status verbose"), longs("kill-after signal"), own=1),
     "time": Runner("pavqV", "fo", longs("portability append verbose quiet"), longs("format output"), assigns=True),
     "nice": Runner("", "n", longs(""), longs("adjustment")),
@@ -92,7 +92,7 @@ RUNNERS: dict[str, Runner] = {
     "ld.so": Runner(),
 }  # fmt: skip
 
-# What allow looks through, and with which options (S5). The `time` of bash knows `-p` only.
+# What allow looks through, and with which options (security S5). The `time` of bash knows `-p` only.
 ALLOW_LOOKS_THROUGH: dict[str, Runner] = {
     **{name: RUNNERS[name] for name in ("timeout", "nice", "nohup", "stdbuf", "command", "builtin")},
     "time": Runner("p", assigns=True),

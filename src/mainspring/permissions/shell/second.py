@@ -1,4 +1,4 @@
-"""The second reader: tree-sitter's bash grammar. What it sees must agree with what ours saw (S1).
+"""The second reader: tree-sitter's bash grammar. What it sees must agree with what ours saw (security S1).
 
 Each reader has mistakes of its own; a command that hides from both in the same way is far less likely than one that
 hides from either. tree-sitter is imported at the first command that is checked, not before: it is no part of a start.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mainspring.core.value import Value
 
-UNKNOWN = "\0"  # stands in a word for text that only the shell will know; NUL itself never reaches a word (S1)
+UNKNOWN = "\0"  # stands in a word for text that only the shell will know; NUL itself never reaches a word (security S1)
 
 
 class Word(Value):

@@ -1,4 +1,4 @@
-"""Where servers that are programs start, and which programs are none of theirs (T1).
+"""Where servers that are programs start, and which programs are none of theirs (security T1).
 
 The user has chosen a server, and not what a repository has put in its place: many a program runs what it finds in the
 folder that it is started in (`python -m`, `npx`). So where the working folder is not trusted, servers start in a folder
