@@ -26,7 +26,7 @@ from mainspring.core.effects import Request
 from mainspring.core.messages import Stop, Text, ToolCall, User, result
 from mainspring.core.money import Usage
 from mainspring.core.state import State
-from mainspring.core.updates import Delta, Kind, RequestStarted
+from mainspring.core.updates import BlockKind, Delta, RequestStarted
 from mainspring.engine.channel import CAPACITY, Channel
 from mainspring.engine.deps import Asking, Outcome
 from mainspring.engine.plain import Plain
@@ -95,12 +95,12 @@ def session(replies: Iterable[Reply], *, breathe: bool = False, act: Act = nothi
 def looks(turn: int) -> Reply:
     """A reply with one safe call, each with another input: the progress guard has nothing to say."""
     call = ToolCall(f"call-{turn}", "Read", {"path": f"src/file_{turn}.py"})
-    said = (Piece(Kind.TEXT, "Let me look."), Finished(Text("Let me look.")))
+    said = (Piece(BlockKind.TEXT, "Let me look."), Finished(Text("Let me look.")))
     return [(Started(USAGE), *said, Finished(call), Ended(Stop.TOOL_USE, USAGE))]
 
 
 def says(text: str) -> Reply:
-    return [(Started(USAGE), Piece(Kind.TEXT, text), Finished(Text(text)), Ended(usage=USAGE))]
+    return [(Started(USAGE), Piece(BlockKind.TEXT, text), Finished(Text(text)), Ended(usage=USAGE))]
 
 
 # --- times ------------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ DELTA_AIM = 2.0  # microseconds, where the yardstick takes `REFERENCE`
 
 def long_reply(size: int) -> Reply:
     """In batches of `size`; a word each, as models send them."""
-    pieces = tuple([Piece(Kind.TEXT, f"word{number} ") for number in range(DELTAS)])
+    pieces = tuple([Piece(BlockKind.TEXT, f"word{number} ") for number in range(DELTAS)])
     batches: Reply = [pieces[start : start + size] for start in range(0, DELTAS, size)]
     text = "".join([piece.text for piece in pieces])
     return [(Started(USAGE),), *batches, (Finished(Text(text)), Ended(usage=USAGE))]

@@ -29,7 +29,7 @@ from mainspring.core.messages import Assistant, Block, Origin, Stop, Text, ToolC
 from mainspring.core.money import Usage
 from mainspring.core.state import State, checkpoint
 from mainspring.core.step import step
-from mainspring.core.updates import Delta, Kind
+from mainspring.core.updates import BlockKind, Delta
 from mainspring.core.value import Stamp
 from mainspring.core.view import Fold
 from mainspring.engine.deps import Asking, Outcome
@@ -121,7 +121,7 @@ class Player:
         reply_id, at = self.id(), self._ids
         call = ToolCall(self.id(), "Read", {"file_path": f"/some/folder/file-{at}.py"})
         for begin in range(0, len(TEXT), 10):
-            delta = Delta(reply_id, 0, Kind.TEXT, TEXT[begin : begin + 10])
+            delta = Delta(reply_id, 0, BlockKind.TEXT, TEXT[begin : begin + 10])
             await self.append(DeltaRecord((delta,), at))
         blocks: tuple[Block, ...] = (Text(TEXT),) if last else (Text(TEXT), call)
         for index, block in enumerate(blocks):

@@ -17,7 +17,7 @@ from typing import NamedTuple, assert_never, get_args
 from msgspec.structs import replace
 
 from mainspring.core.bound import most_model_calls
-from mainspring.core.config import DEFAULT, Config, Source, StopHooks
+from mainspring.core.config import DEFAULT, Config, RunSource, StopHooks
 from mainspring.core.effects import (
     ANSWERS,
     CallModel,
@@ -36,9 +36,9 @@ from mainspring.core.events import (
     Event,
     HooksDone,
     Replied,
+    StopDecision,
     Submitted,
     ToolsDone,
-    Verdict,
 )
 from mainspring.core.history import History
 from mainspring.core.ladder import LADDER, Rung
@@ -74,7 +74,7 @@ class World(NamedTuple):
     context: ContextReady = ContextReady(tokens=1_000)
     compaction: Compacted = Compacted(before=1_000, after=100)
     stopped: str | None = None  # by a hook, while the tools run
-    verdict: Verdict = Verdict()  # of the stop hooks
+    verdict: StopDecision = StopDecision()  # of the stop hooks
     abort_at: type[Effect] | None = None
     abort_reason: AbortReason = AbortReason.HARD
     compact: str | None = None  # a run for nothing but a compaction
@@ -130,9 +130,13 @@ CONFIGS: tuple[Config, ...] = (
     replace(PLAIN, max_tokens=1),
     replace(PLAIN, auto_compact=False),
     replace(PLAIN, stop_hooks=StopHooks.CAPPED),
-    replace(PLAIN, source=Source.COMPACT),
+    replace(PLAIN, source=RunSource.COMPACT),
 )
-VERDICTS: tuple[Verdict, ...] = (Verdict(), Verdict(blocks=("The tests fail.",)), Verdict(prevent="Enough."))
+VERDICTS: tuple[StopDecision, ...] = (
+    StopDecision(),
+    StopDecision(blocks=("The tests fail.",)),
+    StopDecision(prevent="Enough."),
+)
 
 
 def worlds() -> Iterator[World]:

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from mainspring.core.bound import most_model_calls
 from mainspring.core.config import Config
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import CallStarted, Result
 from mainspring.providers.transport import Deadlines, Transport
 from mainspring.simulator.faults import FAULTS, Faults
@@ -97,7 +97,7 @@ async def one(stage: Stage, number: int, config: Config) -> One:
     result = updates[-1]
     if not isinstance(result, Result):
         return One("no end", 0, 0, [f"session {number} has no end"])
-    if unpaired(session.state.history):
+    if find_unpaired_ids(session.state.history):
         broken.append(f"session {number}: a call without exactly one result")
     bound = most_model_calls(config)
     if result.model_calls > bound:

@@ -17,7 +17,7 @@ from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import AnyUpdate, Idle, PromptReturned, RunStarted, SessionReset, StateChanged
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Text
-from mainspring.core.updates import Asked, Delta, Result
+from mainspring.core.updates import Delta, QuestionAsked, Result
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Reply, Say
 from mainspring.tools.approval import Approval
@@ -37,7 +37,7 @@ class Watching(ScriptedHost):
     async def approve(self, request: ApprovalRequest) -> Approval:
         assert self.session is not None
         assert not self.session.updates().unread, "the reader has not taken everything"
-        asked = [one.call_id for one in self.taken if isinstance(one, Asked)]
+        asked = [one.call_id for one in self.taken if isinstance(one, QuestionAsked)]
         assert request.tool_use_id in asked, "the reader has not seen that it is asked"
         states = [one.state for one in self.taken if isinstance(one, StateChanged)]
         assert states[-1] == "requires_action"

@@ -14,7 +14,7 @@ from mainspring.agent.outcomes import ROWS, outcome
 from mainspring.agent.usage import UsageMeter
 from mainspring.agent.world import About
 from mainspring.core.config import Config
-from mainspring.core.events import Verdict
+from mainspring.core.events import StopDecision
 from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, User, user
 from mainspring.core.models import MODELS
 from mainspring.core.reasons import AbortReason, Cause, Failure, Subtype, Terminal, Trouble
@@ -302,7 +302,7 @@ def test_interrupted_in_tools_every_call_is_answered() -> None:
 
 
 def test_what_we_tell_the_model_is_marked_as_ours() -> None:
-    frames = play(World([says("Done."), says("Really.")], hooks=[Verdict(("not yet",))]))
+    frames = play(World([says("Done."), says("Really.")], hooks=[StopDecision(("not yet",))]))
     [told] = [frame for frame in frames if kind(frame) == "user text"]
     assert (told["message"]["content"], told["isSynthetic"]) == ([{"type": "text", "text": "not yet"}], True)
 

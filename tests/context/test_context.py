@@ -20,11 +20,11 @@ from mainspring.context.groups import Scene
 from mainspring.context.layers import Limits
 from mainspring.context.tokens import Meter
 from mainspring.core.config import Config
-from mainspring.core.effects import Compact, How, Request
+from mainspring.core.effects import Compact, CompactionKind, Request
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User, user
 from mainspring.core.models import Model, model_named
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.reasons import Cause, Trouble
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Edit, Fold, Replace, from_the_front, out_of_view, prune, view
@@ -38,7 +38,7 @@ TOOLS = tuple([ToolSpec(name, f"{name}.", {"type": "object"}) for name in ("Read
 # So small that the generated conversations are far too long for it: every layer has something to do.
 LITTLE = replace(BIG, name=SONNET, window=1_200)
 EAGER = replace(Limits(), per_result=300, shown=120, per_message=600, keep=1, recent_turns=1, stage=200, tail=100)
-STEPS = st.lists(st.sampled_from(["shrink", "stage", *How]), min_size=1, max_size=8)
+STEPS = st.lists(st.sampled_from(["shrink", "stage", *CompactionKind]), min_size=1, max_size=8)
 
 
 def request(model: str = SONNET) -> Request:
@@ -80,7 +80,7 @@ async def play(state: State, steps: list[str], context: Context) -> list[State]:
         elif name == "stage":
             await context.stage(state.model)
         else:
-            edits = (await context.summarize(state, Compact(How(name), Trouble.PROMPT_TOO_LONG))).edits
+            edits = (await context.summarize(state, Compact(CompactionKind(name), Trouble.PROMPT_TOO_LONG))).edits
         edits = from_the_front(state.history, state.edits, edits)
         state = replace(state, edits=prune(state.history, (*state.edits, *edits)))
         if number % 3 == 2:
@@ -94,7 +94,7 @@ async def play(state: State, steps: list[str], context: Context) -> list[State]:
 def test_pairs_stay_whole_and_every_request_is_valid(messages: list[Message], steps: list[str]) -> None:
     context = new_context(LITTLE, [])
     for state in asyncio.run(play(State(History(messages), model=LITTLE), steps, context)):
-        assert unpaired(view(state.history, state.edits)) == ()
+        assert find_unpaired_ids(view(state.history, state.edits)) == ()
         assert_valid(state, context.marks(state))
 
 
@@ -261,7 +261,13 @@ def kinds(state: State) -> set[type]:
 def test_the_generated_conversations_reach_every_layer() -> None:
     """Else the properties above would hold for the wrong reason."""
     seen: set[type] = set()
-    for steps in (["shrink"], ["stage", "shrink"], [How.TRIM], [How.SUMMARY], ["shrink", "stage", "shrink", "shrink"]):
+    for steps in (
+        ["shrink"],
+        ["stage", "shrink"],
+        [CompactionKind.TRIM],
+        [CompactionKind.SUMMARY],
+        ["shrink", "stage", "shrink", "shrink"],
+    ):
         messages: list[Message] = [replace(user("go"), id="p")]
         for turn in range(12):
             made = reads(turn, 900) if turn % 2 else runs(turn, 900)

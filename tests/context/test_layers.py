@@ -28,8 +28,8 @@ from context.layer_stage import (
 from mainspring.context.asking import Answered
 from mainspring.context.clearing import CLEARED
 from mainspring.context.layers import Limits, for_window
-from mainspring.core.config import Config, Source
-from mainspring.core.effects import Compact, How
+from mainspring.core.config import Config, RunSource
+from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.events import Shrunk
 from mainspring.core.messages import Assistant, Message, Stop, Thinking, ToolCall, ToolResult
 from mainspring.core.reasons import Trouble
@@ -174,7 +174,7 @@ def test_where_reading_is_free_only_need_clears() -> None:
 
 @pytest.mark.covers("D-16")
 def test_a_run_that_sums_up_is_left_alone() -> None:
-    config = replace(SMALL_WINDOW, source=Source.COMPACT)
+    config = replace(SMALL_WINDOW, source=RunSource.COMPACT)
     stage = Stage(always(lambda turn: runs(turn, 40_000), 8), config=config)
     stage.run()
     assert layers_of(stage) == []
@@ -275,7 +275,7 @@ def test_on_demand_they_are_drained_one_at_a_time() -> None:
     staged = stage.ready[-1].staged
     assert staged >= 2
     for left in range(staged, 0, -1):
-        effect = Compact(How.COLLAPSE, Trouble.PROMPT_TOO_LONG)
+        effect = Compact(CompactionKind.COLLAPSE, Trouble.PROMPT_TOO_LONG)
         made = asyncio.run(stage.context.summarize(stage.state, effect))
         (fold,) = made.edits
         assert isinstance(fold, Fold)
@@ -283,7 +283,7 @@ def test_on_demand_they_are_drained_one_at_a_time() -> None:
         stage.state = replace(stage.state, edits=(*stage.state.edits, fold))
         prepared = asyncio.run(stage.context.shrink(stage.state, ()))
         assert prepared.staged == left - 1
-    made = asyncio.run(stage.context.summarize(stage.state, Compact(How.COLLAPSE, Trouble.PROMPT_TOO_LONG)))
+    made = asyncio.run(stage.context.summarize(stage.state, Compact(CompactionKind.COLLAPSE, Trouble.PROMPT_TOO_LONG)))
     assert made.failed == "nothing is staged"
     assert text_of(view(stage.state.history, stage.state.edits)).count("A part.") == staged
 

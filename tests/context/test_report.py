@@ -15,7 +15,7 @@ from mainspring.context.layers import Limits
 from mainspring.context.report import MOST_LARGE, Fixed, Large, Removed, Report, Told, report
 from mainspring.context.tokens import BYTES_PER_TOKEN, LEAST, MOST, weight
 from mainspring.core.config import Config
-from mainspring.core.effects import Compact, Effect, How
+from mainspring.core.effects import Compact, CompactionKind, Effect
 from mainspring.core.events import Compacted, ContextReady, Event, Replied, Shrunk
 from mainspring.core.history import History
 from mainspring.core.messages import (
@@ -115,7 +115,7 @@ def test_after_a_compaction_the_last_count_no_longer_holds() -> None:
     summary = User((Text("## Task"),), Origin.SUMMARY, id="sum")
     fold = Fold("m0", "m0", summary)
     state = State(History([replace(user("x" * 400_000), id="m0"), kept]), (fold,), model=BIG)
-    told = (Told(Replied(kept)), Told(Compacted((fold,), 150_000, 100), How.SUMMARY))
+    told = (Told(Replied(kept)), Told(Compacted((fold,), 150_000, 100), CompactionKind.SUMMARY))
     made = report(state, told, CONFIG, Fixed(3_000, 6_000))
     assert not made.counted
     assert made.tokens < 3_100
@@ -247,10 +247,10 @@ def test_times_in_vain_and_money_are_told() -> None:
     told = (
         Told(ContextReady(1, shrunk=(Shrunk("microcompact", 500), Shrunk("snip", 70)), cost=3)),
         Told(ContextReady(1, shrunk=(Shrunk("microcompact", 200),))),
-        Told(Compacted(before=1_000, after=100, cost=9), How.SUMMARY),
-        Told(Compacted(before=1_000, after=950, cost=9), How.SUMMARY),  # less than a tenth: not taken
-        Told(Compacted(failed="no", cost=1), How.SUMMARY),
-        Told(Compacted(before=100, after=40), How.TRIM),
+        Told(Compacted(before=1_000, after=100, cost=9), CompactionKind.SUMMARY),
+        Told(Compacted(before=1_000, after=950, cost=9), CompactionKind.SUMMARY),  # less than a tenth: not taken
+        Told(Compacted(failed="no", cost=1), CompactionKind.SUMMARY),
+        Told(Compacted(before=100, after=40), CompactionKind.TRIM),
         Told(Compacted(before=100, after=99)),  # of a journal that cannot be replayed
     )
     assert report(state_of(user("go")), told, CONFIG).removed == (

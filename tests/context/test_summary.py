@@ -38,7 +38,7 @@ from mainspring.context.values import Summary
 from mainspring.context.words import SAID, carried
 from mainspring.core.compaction import MAX_FAILURES
 from mainspring.core.config import Config
-from mainspring.core.effects import Compact, How
+from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import (
@@ -60,7 +60,7 @@ from mainspring.core.state import State
 from mainspring.core.updates import Boundary
 from mainspring.core.view import Fold, Replace, view
 
-NEAR = Compact(How.SUMMARY, Trouble.NEAR_LIMIT)
+NEAR = Compact(CompactionKind.SUMMARY, Trouble.NEAR_LIMIT)
 OFF = replace(Limits(), per_result=10**9, per_message=10**9, snip=False, clear=False, collapse=False)
 CONFIG = Config(model=FREE, advise_after=10**6, end_after=10**7)
 TINY = replace(FREE, window=60_000)
@@ -222,7 +222,7 @@ SHORT = {
 @pytest.mark.parametrize("said", SHORT.values(), ids=SHORT)
 def test_who_asks_for_a_summary_gets_one_however_short_the_conversation(said: tuple[Message, ...]) -> None:
     state = state_of(*said)
-    asked = Compact(How.SUMMARY, Trouble.NEAR_LIMIT, asked="")
+    asked = Compact(CompactionKind.SUMMARY, Trouble.NEAR_LIMIT, asked="")
     made = summed(state, Answered("many words " * 200, cost=9), asked)
     assert made.failed == ""
     seen = view(state.history, made.edits)
@@ -243,8 +243,8 @@ def test_three_failures_open_the_breaker_and_the_trim_goes_on_without_a_model() 
     ended = stage.run()
     assert len(stage.questions) == MAX_FAILURES
     hows = [effect.how for effect, _ in stage.compactions]
-    assert hows[: 2 * MAX_FAILURES] == [How.SUMMARY, How.TRIM] * MAX_FAILURES
-    assert set(hows[2 * MAX_FAILURES :]) == {How.TRIM}
+    assert hows[: 2 * MAX_FAILURES] == [CompactionKind.SUMMARY, CompactionKind.TRIM] * MAX_FAILURES
+    assert set(hows[2 * MAX_FAILURES :]) == {CompactionKind.TRIM}
     assert len(hows) > 2 * MAX_FAILURES
     assert ended.cause is Cause.END_TURN
 
@@ -294,7 +294,7 @@ def test_when_the_server_says_too_long_the_question_is_cut_first() -> None:
 @pytest.mark.covers("D-20", "D-21")
 def test_the_trim_keeps_the_front_and_the_end_and_says_what_is_gone() -> None:
     state = conversation(60, 9_000)
-    made = summed(state, AssertionError("asked"), Compact(How.TRIM, Trouble.NEAR_LIMIT))
+    made = summed(state, AssertionError("asked"), Compact(CompactionKind.TRIM, Trouble.NEAR_LIMIT))
     seen = view(state.history, made.edits)
     assert seen[0] == state.history[0]
     assert seen[-1] == state.history[-1]
@@ -310,7 +310,7 @@ def test_the_trim_keeps_the_front_and_the_end_and_says_what_is_gone() -> None:
 def test_a_single_giant_turn_is_cut_by_the_trim() -> None:
     messages: list[Message] = [user("go"), many(1, 3, 10), *[result(f"call_1_{n}", "z" * 400_000) for n in range(3)]]
     state = state_of(*messages)
-    made = summed(state, AssertionError("asked"), Compact(How.TRIM, Trouble.PROMPT_TOO_LONG))
+    made = summed(state, AssertionError("asked"), Compact(CompactionKind.TRIM, Trouble.PROMPT_TOO_LONG))
     assert all(isinstance(edit, Replace) for edit in made.edits)
     assert made.after < 170_000
     assert [len(found.text) < 3_000 for found in results_in(view(state.history, made.edits))].count(True) >= 2
@@ -321,13 +321,13 @@ def test_media_leaves_and_words_stay() -> None:
     state = state_of(
         User((Text("look at this"), png)), reads(1), ToolResult("call_1", (pdf, Text("a page"))), user("well?")
     )
-    made = summed(state, AssertionError("asked"), Compact(How.STRIP_MEDIA, Trouble.MEDIA))
+    made = summed(state, AssertionError("asked"), Compact(CompactionKind.STRIP_MEDIA, Trouble.MEDIA))
     seen = view(state.history, made.edits)
     assert [part for message in seen if not isinstance(message, Assistant) for part in message.content] == [
         Text("look at this"), STRIPPED, STRIPPED, Text("a page"), Text("well?")
     ]  # fmt: skip
     again = replace(state, edits=made.edits)
-    assert summed(again, AssertionError("asked"), Compact(How.STRIP_MEDIA, Trouble.MEDIA)).failed
+    assert summed(again, AssertionError("asked"), Compact(CompactionKind.STRIP_MEDIA, Trouble.MEDIA)).failed
 
 
 # --- the thresholds and the ladder ----------------------------------------------------------------------
@@ -376,7 +376,12 @@ def test_the_ladder_rung_by_rung() -> None:
         Transition.TRIM_RETRY,
     ]
     hows = [effect.how for effect, _ in stage.compactions]
-    assert hows == [*[How.COLLAPSE] * drained, How.STRIP_MEDIA, How.SUMMARY, How.TRIM]
+    assert hows == [
+        *[CompactionKind.COLLAPSE] * drained,
+        CompactionKind.STRIP_MEDIA,
+        CompactionKind.SUMMARY,
+        CompactionKind.TRIM,
+    ]
     assert (ended.terminal, ended.cause) == (Terminal.PROMPT_TOO_LONG, Cause.WINDOW)
 
 

@@ -23,12 +23,12 @@ from mainspring.core.events import (
     Event,
     HooksDone,
     Replied,
+    StopDecision,
     Submitted,
     ToolsDone,
-    Verdict,
 )
 from mainspring.core.history import History
-from mainspring.core.ladder import LADDER, Scope
+from mainspring.core.ladder import LADDER, RungScope
 from mainspring.core.messages import Assistant, Defect, Stop, Thinking, ToolCall, user
 from mainspring.core.reasons import Terminal, Transition, Trouble
 from mainspring.core.state import State, Step
@@ -99,7 +99,7 @@ COMPACTION = {
     "fails": compacted(worked=False),
     "frees nothing": compacted(after=FULL),
 }
-HOOKS = {"silent": Verdict(), "block": Verdict(("no",)), "prevent": Verdict(prevent="enough")}
+HOOKS = {"silent": StopDecision(), "block": StopDecision(("no",)), "prevent": StopDecision(prevent="enough")}
 
 
 class Variant(NamedTuple):
@@ -129,7 +129,7 @@ class World(NamedTuple):
     context: ContextReady
     model: tuple[Replied | CallFailed, ...]  # in turn, round and round
     compaction: Compacted
-    hooks: Verdict
+    hooks: StopDecision
 
     def answer(self, effect: Effect, calls: int) -> Event:
         match effect:
@@ -209,16 +209,16 @@ class Watch:
         self.overused = ""
         self._config = config
 
-    def _keep(self, *scopes: Scope) -> None:
+    def _keep(self, *scopes: RungScope) -> None:
         self.uses = Counter({use: n for use, n in self.uses.items() if LIMITS[use].scope in scopes})
 
     def see(self, was: State, now: State) -> None:
         if now.turn > was.turn or now.budget.continuations > was.budget.continuations:
-            self._keep(Scope.RUN)
+            self._keep(RungScope.RUN)
         for use in now.climbed[len(was.climbed) :]:
             self.uses[use] += 1
             if use[1] is Transition.MODEL_FALLBACK:
-                self._keep(Scope.RUN, Scope.PROGRESS)
+                self._keep(RungScope.RUN, RungScope.PROGRESS)
             if self.uses[use] > LIMITS[use].most(self._config):
                 self.overused = f"{use[1]} for {use[0]}"
 

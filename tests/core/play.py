@@ -24,9 +24,9 @@ from mainspring.core.events import (
     Event,
     HooksDone,
     Replied,
+    StopDecision,
     Submitted,
     ToolsDone,
-    Verdict,
 )
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Block, Stop, Text, ToolCall, ToolResult, User, result, user
@@ -79,7 +79,7 @@ class Play:
         contexts: Iterable[ContextReady | int | Aborted] = (),
         compactions: Iterable[Compacted | bool | Aborted] = (),
         tools: Iterable[ToolsDone | tuple[ToolResult, ...] | Aborted] = (),
-        hooks: Iterable[Verdict | str | Aborted] = (),
+        hooks: Iterable[StopDecision | str | Aborted] = (),
         config: Config = CONFIG,
         prompt: str = "go",
         after: Play | None = None,
@@ -138,10 +138,10 @@ class Play:
                     return done
                 return ToolsDone(done if done is not None else ran(effect))
             case RunStopHooks():
-                verdict = next(self.hooks, Verdict())
+                verdict = next(self.hooks, StopDecision())
                 if isinstance(verdict, Aborted):
                     return verdict
-                return HooksDone(Verdict((verdict,)) if isinstance(verdict, str) else verdict)
+                return HooksDone(StopDecision((verdict,)) if isinstance(verdict, str) else verdict)
             case Compact():
                 made = next(self.compactions, True)
                 return made if isinstance(made, Compacted | Aborted) else compacted(worked=made)

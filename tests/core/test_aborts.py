@@ -8,7 +8,7 @@ from core.play import FULL, Play, reply
 from mainspring.core.events import Aborted
 from mainspring.core.messages import Stop, Text, result
 from mainspring.core.money import Usage
-from mainspring.core.pairing import NeverRan, unpaired
+from mainspring.core.pairing import NeverRan, find_unpaired_ids
 from mainspring.core.reasons import AbortReason
 from mainspring.core.updates import Appended
 
@@ -105,7 +105,7 @@ def test_the_session_goes_on_after_an_abort() -> None:
     aborted = Play([reply("", "1")], tools=[HARD])
     again = Play([reply("", "2"), reply("done")], after=aborted)
     assert again.ending == ("completed", "end_turn")
-    assert unpaired(again.state.history) == ()
+    assert find_unpaired_ids(again.state.history) == ()
     assert again.result.turns == 2  # counters start afresh
     assert again.result.usage == Usage(input=200, output=20)
 

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from core.play import CONFIG, FULL, Answer, Play, failure, reply
-from mainspring.core.config import Source
-from mainspring.core.effects import CallModel, Compact, Finish, How
-from mainspring.core.events import CallFailed, Compacted, ContextReady, Replied, ToolsDone, Verdict
+from mainspring.core.config import RunSource
+from mainspring.core.effects import CallModel, Compact, CompactionKind, Finish
+from mainspring.core.events import CallFailed, Compacted, ContextReady, Replied, StopDecision, ToolsDone
 from mainspring.core.messages import Defect, Stop, Thinking, ToolCall, result
 from mainspring.core.money import Usage
 from mainspring.core.pairing import NeverRan
@@ -53,7 +53,7 @@ def test_compacted_and_not_compacted_when_somebody_asked_for_it() -> None:
     assert play.result.subtype == "success"
     assert [effect.asked for effect in play.effects if isinstance(effect, Compact)] == ["keep the numbers"]
     assert not [effect for effect in play.effects if isinstance(effect, CallModel)]
-    assert [update.layer for update in play.updates if isinstance(update, Boundary)] == [How.SUMMARY]
+    assert [update.layer for update in play.updates if isinstance(update, Boundary)] == [CompactionKind.SUMMARY]
     failed = Play(compactions=[False], after=first, compact="")
     assert failed.ending == ("model_error", "not_compacted")
     assert failed.result.detail == "the summary call failed"
@@ -330,7 +330,7 @@ def test_with_auto_compaction_the_blocking_limit_never_ends_a_run() -> None:
 @pytest.mark.covers("A-11", "A-10")
 @pytest.mark.parametrize("auto", [True, False])
 def test_the_run_that_writes_a_summary_is_exempt(auto: bool) -> None:
-    config = replace(CONFIG, source=Source.COMPACT, auto_compact=auto)
+    config = replace(CONFIG, source=RunSource.COMPACT, auto_compact=auto)
     play = Play([reply("summary")], contexts=[199_000], config=config)
     assert play.ending == ("completed", "end_turn")
     assert play.compacts == []
@@ -356,7 +356,7 @@ def test_hook_stopped_answers_what_never_ran() -> None:
 
 @pytest.mark.covers("C-07", "I-09")
 def test_stop_hook_prevented() -> None:
-    play = Play([reply("done")], hooks=[Verdict(blocks=("fix it",), prevent="enough")])
+    play = Play([reply("done")], hooks=[StopDecision(blocks=("fix it",), prevent="enough")])
     assert play.ending == ("stop_hook_prevented", "hook")
     assert (play.result.detail, play.result.text) == ("enough", "done")
     assert play.said == ["assistant: done"]
@@ -423,7 +423,7 @@ def test_a_summary_without_money_is_not_started() -> None:
 
 def test_a_summary_reserves_its_money() -> None:
     play = Play([reply("done")], contexts=[ContextReady(FULL, funds=10**12), 100])
-    assert play.effects[1] == Compact(How.SUMMARY, Trouble.NEAR_LIMIT, FULL * 2_000 + 20_000 * 5_000)
+    assert play.effects[1] == Compact(CompactionKind.SUMMARY, Trouble.NEAR_LIMIT, FULL * 2_000 + 20_000 * 5_000)
 
 
 @pytest.mark.covers("H-12")

@@ -8,9 +8,17 @@ from msgspec.structs import replace
 from core.play import CONFIG, FULL, MODEL, Play, compacted, failure, reply
 from mainspring.core.bound import most_model_calls
 from mainspring.core.config import Config
-from mainspring.core.effects import TaskBudget
+from mainspring.core.effects import AnnouncedBudget
 from mainspring.core.ladder import LADDER
-from mainspring.core.limits import ADVICE, budget_goes_on, continued, fingerprint, most_continuations, nudge, watch
+from mainspring.core.limits import (
+    ADVICE,
+    budget_goes_on,
+    continue_budget,
+    fingerprint,
+    most_continuations,
+    nudge,
+    watch,
+)
 from mainspring.core.messages import Image, Stop, ToolCall, ToolResult, result
 from mainspring.core.reasons import Trouble
 from mainspring.core.state import Budget, Repeat
@@ -57,7 +65,7 @@ def test_a_model_with_nothing_to_add_is_asked_three_times() -> None:
 
 
 def test_each_look_remembers_what_was_new() -> None:
-    assert continued(Budget(1, at=100, delta=7), 350) == Budget(2, at=350, delta=250)
+    assert continue_budget(Budget(1, at=100, delta=7), 350) == Budget(2, at=350, delta=250)
     assert nudge(600, 1_000).startswith("You have written 600 of the 1,000 tokens asked for (60 %)")
     assert "(99 %)" in nudge(999, 1_000)
 
@@ -97,10 +105,10 @@ def test_the_task_budget_is_carried_over_a_compaction() -> None:
         config=replace(CONFIG, task_budget=1_000_000),
     )
     assert [call.request.task_budget for call in play.requests] == [
-        TaskBudget(1_000_000, 1_000_000),
-        TaskBudget(1_000_000, 830_000),
-        TaskBudget(1_000_000, 830_000),
-        TaskBudget(1_000_000, 0),
+        AnnouncedBudget(1_000_000, 1_000_000),
+        AnnouncedBudget(1_000_000, 830_000),
+        AnnouncedBudget(1_000_000, 830_000),
+        AnnouncedBudget(1_000_000, 0),
     ]
 
 

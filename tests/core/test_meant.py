@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.meant import did_you_mean, distance, meant
+from mainspring.core.meant import closest_name, did_you_mean, distance
 
 TOOLS = ("Bash", "BashOutput", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "WebFetch", "Agent")
 FLAGS = ("--print", "--model", "--fallback-model", "--allowedTools", "--allowed-tools", "--max-turns")
@@ -37,7 +37,7 @@ LETTERS = st.text("abcdef", max_size=8)
     ],
 )
 def test_what_was_meant(said: str, names: tuple[str, ...], found: str) -> None:
-    assert meant(said, names) == found
+    assert closest_name(said, names) == found
     assert did_you_mean(said, names) == (f". Did you mean '{found}'?" if found else "")
 
 
@@ -53,7 +53,7 @@ def test_one_slip_in_the_name_of_a_tool_is_forgiven(name: str, data: st.DataObje
         name[:place] + name[place + 1] + name[place] + name[place + 2 :],
     )
     said = data.draw(st.sampled_from(slips))
-    found = meant(said, TOOLS)
+    found = closest_name(said, TOOLS)
     assert found == name or distance(said.lower(), found.lower()) <= 1 or found.lower().startswith(said.lower())
 
 

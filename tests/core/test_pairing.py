@@ -10,7 +10,7 @@ from mainspring.core.errors import ProtocolError
 from mainspring.core.events import Aborted, CallFailed, Submitted, ToolsDone
 from mainspring.core.history import History
 from mainspring.core.messages import Defect, Stop, ToolCall, result, user
-from mainspring.core.pairing import NeverRan, open_calls, unpaired
+from mainspring.core.pairing import NeverRan, find_unpaired_ids, open_calls
 from mainspring.core.reasons import AbortReason, Trouble
 from mainspring.core.state import State, Totals, checkpoint, decode_checkpoint, encode_checkpoint, restore
 from mainspring.core.step import step
@@ -53,7 +53,7 @@ def test_calls_that_a_crash_left_open_are_closed_when_the_next_run_begins() -> N
     )
     play = Play([reply("on")], after=crashed)
     assert [m.text for m in play.state.history][-3:] == [NeverRan.LOST, "go", "on"]
-    assert unpaired(play.state.history) == ()
+    assert find_unpaired_ids(play.state.history) == ()
 
 
 def test_a_run_that_broke_off_is_cleared_up_by_the_next() -> None:
@@ -82,12 +82,12 @@ def test_open_calls_looks_at_the_last_reply_only() -> None:
 
 
 def test_unpaired_names_what_is_wrong() -> None:
-    assert unpaired(()) == ()
-    assert unpaired((reply("", "1"), result("1", "x"))) == ()
-    assert unpaired((reply("", "1", "2"), result("2", "x"))) == ("1",)
-    assert unpaired((result("1", "x"), user("hi"))) == ("1",)
-    assert unpaired((reply("", "1"), result("1", "x"), result("1", "y"))) == ("1",)
-    assert unpaired((reply("", "1"), reply("", "1"))) == ("1", "1")
+    assert find_unpaired_ids(()) == ()
+    assert find_unpaired_ids((reply("", "1"), result("1", "x"))) == ()
+    assert find_unpaired_ids((reply("", "1", "2"), result("2", "x"))) == ("1",)
+    assert find_unpaired_ids((result("1", "x"), user("hi"))) == ("1",)
+    assert find_unpaired_ids((reply("", "1"), result("1", "x"), result("1", "y"))) == ("1",)
+    assert find_unpaired_ids((reply("", "1"), reply("", "1"))) == ("1", "1")
 
 
 @pytest.mark.covers("F-20", "F-21")
@@ -103,7 +103,7 @@ def test_unpaired_names_what_is_wrong() -> None:
     ids=["hook", "turns", "abort", "cut", "failure that keeps a call"],
 )
 def test_pairs_in_every_ending(play: Play) -> None:
-    assert unpaired(play.state.history) == ()
+    assert find_unpaired_ids(play.state.history) == ()
 
 
 # --- checkpoints ------------------------------------------------------------------------------------

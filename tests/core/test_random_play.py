@@ -23,16 +23,16 @@ from mainspring.core.events import (
     Event,
     HooksDone,
     Replied,
+    StopDecision,
     Submitted,
     ToolsDone,
-    Verdict,
 )
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Defect, Stop, Text, Thinking, ToolCall, User, user
 from mainspring.core.models import Model
 from mainspring.core.money import Usage, cost
 from mainspring.core.oversize import LARGE, too_large
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.reasons import AbortReason, Cause
 from mainspring.core.state import State, checkpoint, decode_checkpoint, encode_checkpoint, restore
 from mainspring.core.step import step
@@ -82,7 +82,7 @@ class RandomWorld:
                 return ToolsDone(results, stopped="hook" if self.chance(0.01) else None)
             case RunStopHooks():
                 blocks = ("no",) * self.random.choice([0, 0, 1, 2])
-                return HooksDone(Verdict(blocks, "enough" if self.chance(0.02) else None))
+                return HooksDone(StopDecision(blocks, "enough" if self.chance(0.02) else None))
             case Compact():
                 after = self.random.choice([1_000, 100_000, FULL])
                 failed = "no" if self.chance(self.trouble) else ""
@@ -192,7 +192,7 @@ class Session:
         assert isinstance(result, Result)
         assert (result.usage, result.cost) == (self.usage, self.cost)
         assert result.model_calls <= most_model_calls(self.world.config)
-        assert unpaired(self.state.history) == (), "a call without exactly one result"
+        assert find_unpaired_ids(self.state.history) == (), "a call without exactly one result"
         ids = [message.id for message in self.state.history]
         assert len(set(ids)) == len(ids), "an id was used twice"
         self.check_replies(set(ids))

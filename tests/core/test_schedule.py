@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mainspring.core.config import Siblings
-from mainspring.core.schedule import DONE, MOST_AT_ONCE, RUNNING, Slot, Status, startable, taken_along
+from mainspring.core.schedule import DONE, MOST_AT_ONCE, RUNNING, CallStatus, Slot, startable, taken_along
 
 
 def slots(spec: str) -> tuple[Slot, ...]:
     """`R1 r2 W3`: safe (r) and unsafe (w) calls; capital: executing; `r2?` waits for a person; `r2.` is done."""
     made: list[Slot] = []
     for word in spec.split():
-        status = Status.EXECUTING if word[0].isupper() else Status.QUEUED
-        status = {"?": Status.WAITING, ".": Status.COMPLETED, "!": Status.YIELDED}.get(word[-1], status)
+        status = CallStatus.EXECUTING if word[0].isupper() else CallStatus.QUEUED
+        status = {"?": CallStatus.WAITING, ".": CallStatus.COMPLETED, "!": CallStatus.YIELDED}.get(word[-1], status)
         made.append(Slot(word.rstrip("?.!").lower(), safe=word[0] in "rR", status=status))
     return tuple(made)
 
@@ -88,7 +88,7 @@ def test_any_schedule_keeps_the_order_and_finishes(made: list[Slot], random: obj
     started: list[int] = []
     while not all(slot.status in DONE for slot in state):
         for id in startable(tuple(state), reply_complete=True, most=most):
-            state[int(id)] = replace(state[int(id)], status=Status.EXECUTING)
+            state[int(id)] = replace(state[int(id)], status=CallStatus.EXECUTING)
             started.append(int(id))
         running = [n for n, slot in enumerate(state) if slot.status in RUNNING]
         assert 1 <= len(running) <= most
@@ -97,7 +97,7 @@ def test_any_schedule_keeps_the_order_and_finishes(made: list[Slot], random: obj
             before = state[:n] if not state[n].safe else [slot for slot in state[:n] if not slot.safe]
             assert all(slot.status in DONE for slot in before)
         done = random.choice(running)
-        state[done] = replace(state[done], status=Status.COMPLETED)
+        state[done] = replace(state[done], status=CallStatus.COMPLETED)
     assert started == sorted(started)
 
 
@@ -109,7 +109,11 @@ def shells(spec: str) -> tuple[Slot, ...]:
             safe=False,
             shell=word[0] in "sS",
             failed=word.endswith("!"),
-            status=Status.COMPLETED if word.endswith("!") else Status.EXECUTING if word[0].isupper() else Status.QUEUED,
+            status=CallStatus.COMPLETED
+            if word.endswith("!")
+            else CallStatus.EXECUTING
+            if word[0].isupper()
+            else CallStatus.QUEUED,
         )
         for word in spec.split()
     )

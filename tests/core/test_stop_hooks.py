@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from core.play import CONFIG, Play, failure, reply
-from mainspring.core.config import COMPATIBLE, DEFAULT, Siblings, Source, StopHooks
+from mainspring.core.config import COMPATIBLE, DEFAULT, RunSource, Siblings, StopHooks
 from mainspring.core.effects import RunStopHooks
-from mainspring.core.events import Verdict
+from mainspring.core.events import StopDecision
 from mainspring.core.reasons import Transition, Trouble
 
 CAPPED = replace(CONFIG, stop_hooks=StopHooks.CAPPED)
@@ -34,7 +34,7 @@ def test_once_they_do_not_run_on_the_retry_they_caused() -> None:
 
 @pytest.mark.covers("I-08", "B-09")
 def test_once_a_tool_result_lets_them_look_again() -> None:
-    play = Play([reply("done?"), reply("fixing", "1"), reply("done!")], hooks=["lint", Verdict()])
+    play = Play([reply("done?"), reply("fixing", "1"), reply("done!")], hooks=["lint", StopDecision()])
     assert hook_runs(play) == [False, False]
     assert play.transitions == [Transition.STOP_HOOK_BLOCKING, Transition.NEXT_TURN]
 
@@ -58,7 +58,7 @@ def test_capped_they_run_again_and_are_told_so_until_the_cap() -> None:
 
 
 def test_all_objections_of_one_round_reach_the_model() -> None:
-    play = Play([reply("done?"), reply("done!")], hooks=[Verdict(("lint", "types"))])
+    play = Play([reply("done?"), reply("done!")], hooks=[StopDecision(("lint", "types"))])
     assert play.said[1:3] == ["hook: lint", "hook: types"]
     event = play.events[3].stamp.id
     assert [play.state.history[place].id for place in (2, 3)] == [f"{event}.2", f"{event}.3"]
@@ -78,7 +78,7 @@ def test_the_guards_of_recovery_survive_a_blocking_hook() -> None:
 
 
 def test_the_two_presets() -> None:
-    assert (DEFAULT.stop_hooks, DEFAULT.siblings, DEFAULT.source) == (StopHooks.ONCE, Siblings.ISOLATE, Source.REPL)
+    assert (DEFAULT.stop_hooks, DEFAULT.siblings, DEFAULT.source) == (StopHooks.ONCE, Siblings.ISOLATE, RunSource.REPL)
     assert (COMPATIBLE.stop_hooks, COMPATIBLE.siblings, COMPATIBLE.max_stop_blocks) == (
         StopHooks.CAPPED,
         Siblings.ISOLATE,

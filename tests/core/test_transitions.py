@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from core.play import CONFIG, FULL, MODEL, SMALL, TINY, Play, compacted, failure, reply
 from mainspring.core.compaction import MAX_FAILURES, Compaction, for_next_run
 from mainspring.core.config import RESUME, Config
-from mainspring.core.effects import CallModel, Compact, Effect, How, PrepareContext, Priority, RunTools
+from mainspring.core.effects import CallModel, Compact, CompactionKind, Effect, PrepareContext, Priority, RunTools
 from mainspring.core.events import CallFailed, Compacted, ContextReady, Event
 from mainspring.core.ladder import GIVE_OUTPUT, GO_ON, LADDER, PICK_UP, SAY_SOMETHING, SEND_AGAIN
 from mainspring.core.messages import (
@@ -231,7 +231,7 @@ def test_token_budget_continuation() -> None:
 def test_auto_compact() -> None:
     play = Play([reply("done")], contexts=[FULL, 20_000])
     assert play.transitions == [Transition.AUTO_COMPACT]
-    assert play.effects[1] == Compact(How.SUMMARY, Trouble.NEAR_LIMIT)
+    assert play.effects[1] == Compact(CompactionKind.SUMMARY, Trouble.NEAR_LIMIT)
     assert play.shown == [Boundary("summary", FULL, 20_000, FULL - 20_000)]
     assert play.result.model_calls == 2  # the summary and the answer
 
@@ -383,7 +383,7 @@ class Full(Play):
 
     def answer(self, effect: Effect) -> Event:
         if isinstance(effect, Compact):
-            return compacted(worked=self.works or effect.how is not How.SUMMARY)
+            return compacted(worked=self.works or effect.how is not CompactionKind.SUMMARY)
         return super().answer(effect)
 
 
@@ -395,7 +395,7 @@ def full_runs(runs: int, first: Play | None = None, config: Config = CONFIG, *, 
 
 
 def summaries(plays: list[Play]) -> int:
-    return sum(how is How.SUMMARY for play in plays for how, _ in play.compacts)
+    return sum(how is CompactionKind.SUMMARY for play in plays for how, _ in play.compacts)
 
 
 @pytest.mark.covers("D-30")

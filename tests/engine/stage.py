@@ -11,16 +11,14 @@ from msgspec.structs import replace
 from mainspring.core.config import Config
 from mainspring.core.history import History
 from mainspring.core.messages import ToolResult
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.state import State
 from mainspring.core.step import step
 from mainspring.core.updates import (
     AgentDone,
     AgentStarted,
     AgentUpdate,
-    Answered,
     Appended,
-    Asked,
     BlockDone,
     BlockStarted,
     Boundary,
@@ -32,6 +30,8 @@ from mainspring.core.updates import (
     Injected,
     MaxTurnsReached,
     PrefixBroken,
+    QuestionAnswered,
+    QuestionAsked,
     ReplyDone,
     ReplyStarted,
     RequestStarted,
@@ -109,7 +109,7 @@ def assert_clean() -> None:
 
 def assert_in_order(session: Session) -> None:
     """The history is valid, and replaying the journal's events leads to the same state."""
-    assert unpaired(session.state.history) == ()
+    assert find_unpaired_ids(session.state.history) == ()
     journal = session.deps.journal
     assert isinstance(journal, MemoryJournal)
     state = State(History())
@@ -129,9 +129,9 @@ def short(update: Update) -> str:
             return f"start <{update.call.id}>"
         case CallDone():
             return f"done <{update.result.call_id}>"
-        case Asked():
+        case QuestionAsked():
             return f"asked {update.question!r}"
-        case Answered():
+        case QuestionAnswered():
             return f"answered {update.answer!r}"
         case Injected():
             return f"injected {update.message.text!r}"

@@ -11,7 +11,7 @@ from engine.stage import CONFIG, assert_clean, assert_in_order
 from mainspring.context.agents import OURS
 from mainspring.core.effects import Request
 from mainspring.core.money import NANOS_PER_USD, Account, Usage, cost
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.reasons import AbortReason, Terminal
 from mainspring.core.updates import AgentDone, AgentStarted, AgentUpdate, CallDone, Result, Update
 from mainspring.engine.agents import Agents
@@ -189,7 +189,7 @@ def test_left_at_every_update() -> None:
                 if seen == number:
                     break
         assert_clean()
-        assert unpaired(troupe.session.state.history) == ()
+        assert find_unpaired_ids(troupe.session.state.history) == ()
         assert troupe.ledger.account.reserved == 0
         return seen
 

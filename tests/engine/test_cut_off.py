@@ -12,7 +12,7 @@ import pytest
 from mainspring.context.asking import Question
 from mainspring.context.tokens import LEAST, weights
 from mainspring.core.config import Config
-from mainspring.core.effects import Compact, How, Request
+from mainspring.core.effects import Compact, CompactionKind, Request
 from mainspring.core.history import History
 from mainspring.core.messages import Text, user
 from mainspring.core.models import MODELS
@@ -195,7 +195,7 @@ def test_a_summary_that_a_hook_holds_up_costs_nothing() -> None:
         hooks = Waits()
         mind = Mind(Sight(CONFIG, new_id, hooks=hooks))
         state = State(History([user("go")]), model=MODEL)
-        effect = Compact(How.SUMMARY, Trouble.NEAR_LIMIT, 5_000, None)
+        effect = Compact(CompactionKind.SUMMARY, Trouble.NEAR_LIMIT, 5_000, None)
         asking = asyncio.create_task(mind.summarize(state, effect))
         await hooks.asked.wait()
         asking.cancel()

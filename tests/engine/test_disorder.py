@@ -14,7 +14,7 @@ from engine.stage import CONFIG, Stage, assert_clean, assert_in_order
 from mainspring.context.values import Prepared
 from mainspring.core.config import Siblings
 from mainspring.core.errors import MainspringError
-from mainspring.core.events import ContextReady, HooksDone, Replied, Submitted, ToolsDone, Verdict
+from mainspring.core.events import ContextReady, HooksDone, Replied, StopDecision, Submitted, ToolsDone
 from mainspring.core.history import History
 from mainspring.core.messages import (
     Assistant,
@@ -28,18 +28,18 @@ from mainspring.core.messages import (
     user,
 )
 from mainspring.core.money import Usage
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.reasons import AbortReason, Failure, Terminal, Trouble
 from mainspring.core.state import State
 from mainspring.core.updates import (
     Appended,
-    Asked,
     BlockDone,
+    BlockKind,
     CallDone,
     CallStarted,
     Delta,
     Injected,
-    Kind,
+    QuestionAsked,
     RequestStarted,
     Result,
     Retrying,
@@ -186,9 +186,9 @@ def test_a_stop_without_a_reason_is_a_stop() -> None:
 def test_an_end_withdraws_the_questions_that_are_open(reply: object) -> None:
     """Settled 11 and 12."""
     stage = Stage(World([reply]))  # type: ignore[list-item]
-    assert any(isinstance(update, Asked) for update in stage.updates)
+    assert any(isinstance(update, QuestionAsked) for update in stage.updates)
     assert stage.result.duration < 100
-    assert unpaired(stage.session.state.history) == ()
+    assert find_unpaired_ids(stage.session.state.history) == ()
 
 
 # --- a run that broke off ---------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class CrashOnce(World):
         if not self.crashed:
             self.crashed = True
             raise Crash
-        return Verdict()
+        return StopDecision()
 
 
 def test_a_session_that_crashed_goes_on_and_replays() -> None:
@@ -288,7 +288,7 @@ class Deaf(World):
 
     async def stop_hooks(self, state, effect):  # type: ignore[no-untyped-def]
         await deafly(3_600)
-        return Verdict()
+        return StopDecision()
 
     async def recall(self, state):  # type: ignore[no-untyped-def]
         await deafly(3_600)
@@ -435,7 +435,7 @@ def test_a_command_is_withdrawn_or_said_and_never_both() -> None:
 def test_one_read_may_span_blocks() -> None:
     async def one_read() -> AsyncGenerator[Batch, None]:
         thinking, text = Finished(Thinking("hmm", "s")), Finished(Text("Hello"))
-        yield Started(), Piece(Kind.THINKING, "hmm"), thinking, Piece(Kind.TEXT, "Hello"), text, Ended()
+        yield Started(), Piece(BlockKind.THINKING, "hmm"), thinking, Piece(BlockKind.TEXT, "Hello"), text, Ended()
 
     class OneRead(World):
         def stream(self, request, state, policy):  # type: ignore[no-untyped-def]
@@ -450,7 +450,7 @@ def test_one_read_may_span_blocks() -> None:
 
 def test_text_after_a_finished_call_survives_a_cut() -> None:
     cut = says(
-        "Look.", call("Read", "r"), Pause(5), Piece(Kind.TEXT, "This was shown"), Break(Failure(Trouble.NETWORK))
+        "Look.", call("Read", "r"), Pause(5), Piece(BlockKind.TEXT, "This was shown"), Break(Failure(Trouble.NETWORK))
     )
     stage = Stage(World([cut, says("Done.")]))
     reply = stage.session.state.history[1]
@@ -480,7 +480,7 @@ class Witness(Channel[Update]):
                 assert any(isinstance(r, OutcomeRecord) and r.result == item.result for r in records)
             case Appended() | Injected():
                 assert any(isinstance(r, SaidRecord) and r.message == item.message for r in records)
-            case Asked():
+            case QuestionAsked():
                 assert any(getattr(r, "id", None) == item.id for r in records)
             case Retrying():
                 assert any(isinstance(r, RetryRecord) and r.failure == item.failure for r in records)
@@ -509,7 +509,7 @@ def test_everything_is_journaled_before_it_is_shown() -> None:
                 says("Done.", pace=9),
             ],
             answers=["yes"],
-            hooks=[Verdict(("no",))],
+            hooks=[StopDecision(("no",))],
             journal=journal,
         )
         world.summary_of_tools, world.summary_takes = "looked", 3
@@ -522,7 +522,16 @@ def test_everything_is_journaled_before_it_is_shown() -> None:
         await driver.run(Submitted((replace(user("go"), id="p"),)))
         assert driver.result is not None
         assert witness.kinds >= {
-            *("Delta", "BlockDone", "CallStarted", "CallDone", "Asked", "Answered", "Injected", "Retrying"),
+            *(
+                "Delta",
+                "BlockDone",
+                "CallStarted",
+                "CallDone",
+                "QuestionAsked",
+                "QuestionAnswered",
+                "Injected",
+                "Retrying",
+            ),
             *("ToolSummary", "RequestStarted", "Appended", "Tombstone", "ReplyDone", "Result"),
         }
         states = [r.state for r in journal.records if isinstance(r, CommandRecord)]
@@ -751,7 +760,7 @@ def test_a_stream_that_does_not_listen_starts_nothing_after_the_end() -> None:
             return deaf_stream()
 
     async def deaf_stream() -> AsyncGenerator[Batch, None]:
-        yield Started(), Piece(Kind.TEXT, "I talk")
+        yield Started(), Piece(BlockKind.TEXT, "I talk")
         for number in range(3):
             await deafly(5)
             yield (Finished(call("Read", f"late{number}")),)
@@ -778,7 +787,7 @@ def test_an_estimate_never_exceeds_what_was_reserved() -> None:
     async def main() -> None:
         limit = 100 * 2_000 + 1_000 * 5_000
         ledger = Ledger(limit=limit)
-        session = Session(World([says(Piece(Kind.TEXT, "x" * 5_000), Pause(1_000), "y")]), CONFIG, ledger=ledger)
+        session = Session(World([says(Piece(BlockKind.TEXT, "x" * 5_000), Pause(1_000), "y")]), CONFIG, ledger=ledger)
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, Delta):

@@ -10,10 +10,10 @@ import pytest
 from engine.stage import CONFIG, WITH_FALLBACK, assert_clean, assert_in_order
 from mainspring.context.values import Prepared
 from mainspring.core.effects import Finish
-from mainspring.core.events import Verdict
-from mainspring.core.pairing import open_calls, unpaired
+from mainspring.core.events import StopDecision
+from mainspring.core.pairing import find_unpaired_ids, open_calls
 from mainspring.core.reasons import AbortReason, Terminal, Trouble
-from mainspring.core.updates import BlockDone, CallDone, CallStarted, Delta, Kind, Result, Update
+from mainspring.core.updates import BlockDone, BlockKind, CallDone, CallStarted, Delta, Result, Update
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.providers.base import Piece
@@ -52,7 +52,7 @@ def representative(journal: MemoryJournal | None = None) -> World:
             says("Done.", pace=1),
         ],
         contexts=[Prepared(100), Prepared(170_000), *[Prepared(100)] * 5],
-        hooks=[Verdict(("not yet",)), Verdict()],
+        hooks=[StopDecision(("not yet",)), StopDecision()],
         answers=["yes"],
         journal=journal,
     )
@@ -201,7 +201,9 @@ def cancel_consumer(*at: int) -> bool:
     virtually(main(), VirtualLoop(dict.fromkeys(at, cancel)))
     assert consumer[0].cancelled() is any(asked)
     assert (
-        unpaired(session.state.history) == () or session._salvaged[0] is not None or open_calls(session.state.history)
+        find_unpaired_ids(session.state.history) == ()
+        or session._salvaged[0] is not None
+        or open_calls(session.state.history)
     )
     return consumer[0].cancelled()
 
@@ -233,7 +235,7 @@ def test_abort_while_streaming_keeps_shown_text_and_finished_early_results() -> 
                     "Let me look.",
                     call("Read", "r", ms=5),
                     Pause(20),
-                    Piece(Kind.TEXT, "And then I "),
+                    Piece(BlockKind.TEXT, "And then I "),
                     Pause(1_000),
                     "never",
                 )
@@ -340,7 +342,7 @@ def test_a_crash_anywhere_is_raised_to_the_consumer_with_its_traceback(where: st
         async with again.run("go on") as run:
             async for _ in run:
                 pass
-        assert unpaired(again.state.history) == ()
+        assert find_unpaired_ids(again.state.history) == ()
 
     virtually(main())
 
@@ -383,7 +385,7 @@ def test_a_tool_that_ignores_cancellation_does_not_hold_up_the_end() -> None:
                     run.interrupt()
         assert loop.time() - begun == pytest.approx(2.0)
         assert "may still be running" in session.state.history[2].text
-        assert unpaired(session.state.history) == ()
+        assert find_unpaired_ids(session.state.history) == ()
         world.over = True
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()

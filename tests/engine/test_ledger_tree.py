@@ -23,14 +23,14 @@ from mainspring.context.summary import MAX_OUTPUT
 from mainspring.context.tokens import LEAST, weights
 from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Config
-from mainspring.core.effects import Compact, How, Request
+from mainspring.core.effects import Compact, CompactionKind, Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Stop, Text, ToolCall, ToolResult, User, result, user
 from mainspring.core.models import Model
 from mainspring.core.money import Lineage, Price, Usage, cost
 from mainspring.core.reasons import AbortReason, Cause, Failure, Trouble
 from mainspring.core.state import State
-from mainspring.core.updates import Kind, Result, Update
+from mainspring.core.updates import BlockKind, Result, Update
 from mainspring.core.value import Bundle
 from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import Asking, Outcome
@@ -234,7 +234,7 @@ class Agent(World):
 
     async def summarize(self, state: State, effect: Compact) -> Summary:
         """As the mind does it: a question to the model, and then whatever hooks there are."""
-        if effect.how is not How.SUMMARY:
+        if effect.how is not CompactionKind.SUMMARY:
             return Summary(before=100, after=50)
         self.provider.tokens = state.tokens
         answer = await self.side(SideQuestion((user("sum up"),), MAX_OUTPUT))
@@ -310,14 +310,14 @@ class Served:
         till.charges[place] = cost(used, model.price)
         yield (Started(used),)
         whole = max(1, round(request.max_output * turn.written))
-        yield (Opened(Kind.TEXT),)
+        yield (Opened(BlockKind.TEXT),)
         said = ""
         for number in range(turn.pieces):
             some = whole // turn.pieces + (whole % turn.pieces if not number else 0)
             used = replace(used, output=used.output + some)
             till.charges[place] = cost(used, model.price)
             said += "word" * some
-            yield (Piece(Kind.TEXT, "word" * some),)
+            yield (Piece(BlockKind.TEXT, "word" * some),)
             await asyncio.sleep(turn.pace / 1_000)
             if turn.breaks is not None and number == turn.pieces // 2:
                 raise ProviderError(Failure(turn.breaks, "on its way"))

@@ -18,7 +18,7 @@ from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.errors import ToolError, UsageError
-from mainspring.core.events import Verdict
+from mainspring.core.events import StopDecision
 from mainspring.core.history import History
 from mainspring.core.messages import RedactedThinking, ServerBlock, Thinking, ToolCall, User, result, user
 from mainspring.core.models import Model
@@ -314,8 +314,8 @@ class TenMembers:
     def is_concurrent(self, call: ToolCall) -> bool:
         return False
 
-    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:
-        return Verdict()
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:
+        return StopDecision()
 
     async def ask(self, question: Question) -> str:
         return "yes"

@@ -11,7 +11,7 @@ from tiers import long
 
 from mainspring.core.effects import Finish
 from mainspring.core.messages import ToolResult
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.engine.session import Session
 from mainspring.sessions.records import MemoryJournal, OutcomeRecord, Record
 from mainspring.testing import virtually
@@ -68,7 +68,7 @@ async def crash_and_go_on(seed: int) -> int:
         except OSError:
             crashes += 1
         assert_nothing_is_left()
-    assert unpaired(session.state.history) == ()
+    assert find_unpaired_ids(session.state.history) == ()
     ids = [message.id for message in session.state.history]
     assert len(set(ids)) == len(ids), "a message stands twice"
     done = Counter(record.result.call_id for record in journal.records if isinstance(record, OutcomeRecord))

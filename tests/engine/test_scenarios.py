@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from engine.stage import CONFIG, WITH_FALLBACK, Stage, assert_in_order
 from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Siblings, StopHooks
-from mainspring.core.events import Verdict
+from mainspring.core.events import StopDecision
 from mainspring.core.ladder import GO_ON
 from mainspring.core.messages import Defect, Stop, ToolCall
 from mainspring.core.money import Usage
@@ -138,7 +138,7 @@ def test_three_reads_and_two_writes_to_the_millisecond() -> None:
 
 @pytest.mark.covers("Q-04", "A-05")
 def test_stop_hook_found_three_lint_errors() -> None:
-    stage = Stage(World([says("Done."), says("Now it is.")], hooks=[Verdict(("3 lint errors",))]))
+    stage = Stage(World([says("Done."), says("Now it is.")], hooks=[StopDecision(("3 lint errors",))]))
     assert stage.seen == [
         "request 1",
         "block 'Done.'",
@@ -315,14 +315,14 @@ def test_compaction_near_the_limit_through_the_engine() -> None:
 
 def test_capped_stop_hooks_through_the_engine() -> None:
     config = replace(CONFIG, stop_hooks=StopHooks.CAPPED)
-    stage = Stage(World([says("x") for _ in range(10)], hooks=[Verdict(("no",))] * 9), config=config)
+    stage = Stage(World([says("x") for _ in range(10)], hooks=[StopDecision(("no",))] * 9), config=config)
     assert stage.ending == ("completed", "end_turn")
 
 
 def test_an_unfinished_break_inside_a_call() -> None:
-    from mainspring.core.updates import Kind
+    from mainspring.core.updates import BlockKind
     from mainspring.providers.base import Piece
 
-    inside = says("I will write.", Piece(Kind.INPUT, '{"file'), Break(Failure(Trouble.NETWORK)))
+    inside = says("I will write.", Piece(BlockKind.INPUT, '{"file'), Break(Failure(Trouble.NETWORK)))
     stage = Stage(World([inside, says("Done.")]))
     assert stage.seen[2:4] == [f"recovery {GO_ON!r}", "request 1 truncated_response_recovery"]

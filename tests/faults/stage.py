@@ -30,7 +30,7 @@ from mainspring.core.messages import (
 )
 from mainspring.core.models import model_named
 from mainspring.core.money import Usage
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.state import State
 from mainspring.core.updates import (
     Appended,
@@ -147,7 +147,7 @@ class Seen(NamedTuple):
 
     def check(self) -> None:
         """What holds whatever happened."""
-        assert unpaired(self.session.state.history) == ()
+        assert find_unpaired_ids(self.session.state.history) == ()
         assert self.result.model_calls <= most_model_calls(self.config)
         assert self.lines[-1] == self.ending
         failures = [number for number, line in enumerate(self.lines) if line.startswith("failed")]

@@ -11,7 +11,7 @@ import pytest
 from tiers import parametrize_few
 
 from faults.stage import ARGUMENTS, IMPATIENT, PATIENT, SILENT, WITH_FALLBACK, Stage, staged, together, updates_of
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import Result
 from mainspring.engine.run import Run
 from mainspring.providers.transport import Transport
@@ -36,10 +36,10 @@ async def stopped(stage: Stage, name: str, at: int) -> Stopped:
     async with Transport(deadlines=IMPATIENT if name in SILENT else PATIENT) as transport:
         session = stage.session(transport, WITH_FALLBACK, ran)
         updates = await updates_of(session, f"[{name}] {at}", deltas=True, meanwhile=interrupt)
-        assert unpaired(session.state.history) == ()
+        assert find_unpaired_ids(session.state.history) == ()
         again = await updates_of(session, "Go on, please.")
         assert isinstance(again[-1], Result)
-        assert unpaired(session.state.history) == ()
+        assert find_unpaired_ids(session.state.history) == ()
     result = updates[-1]
     assert isinstance(result, Result)
     return Stopped(result, ran)

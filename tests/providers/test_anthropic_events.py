@@ -14,7 +14,7 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Defect, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Trouble
-from mainspring.core.updates import Kind
+from mainspring.core.updates import BlockKind
 from mainspring.providers.anthropic_events import Reply
 from mainspring.providers.base import Cleared, Ended, Finished, Item, Opened, Piece, Started
 from mainspring.providers.sse import Parser
@@ -73,13 +73,13 @@ def test_a_reply_from_its_start_to_its_stop() -> None:
     )
     assert got == [
         Started(Usage(input=7, output=1)),
-        Opened(Kind.TEXT),
-        Piece(Kind.TEXT, "Hel"),
-        Piece(Kind.TEXT, "lo"),
+        Opened(BlockKind.TEXT),
+        Piece(BlockKind.TEXT, "Hel"),
+        Piece(BlockKind.TEXT, "lo"),
         Finished(Text("Hello")),
-        Opened(Kind.INPUT, "toolu_1", "Read"),
-        Piece(Kind.INPUT, '{"file_'),
-        Piece(Kind.INPUT, 'path":"a"}'),
+        Opened(BlockKind.INPUT, "toolu_1", "Read"),
+        Piece(BlockKind.INPUT, '{"file_'),
+        Piece(BlockKind.INPUT, 'path":"a"}'),
         Finished(ToolCall("toolu_1", "Read", {"file_path": "a"})),
         Ended(Stop.TOOL_USE, Usage(input=7, output=25)),
     ]
@@ -97,13 +97,13 @@ def test_blocks_that_are_written_at_once_are_shown_one_after_the_other() -> None
     events = woven(text(0, "Hel", "lo", "!"), call(1, '{"file_', 'path":"a"}'))
     assert read(START, *events, stops("tool_use"), STOP) == [
         Started(Usage(input=7, output=1)),
-        Opened(Kind.TEXT),
-        Piece(Kind.TEXT, "Hel"),
-        Piece(Kind.TEXT, "lo"),
-        Piece(Kind.TEXT, "!"),
+        Opened(BlockKind.TEXT),
+        Piece(BlockKind.TEXT, "Hel"),
+        Piece(BlockKind.TEXT, "lo"),
+        Piece(BlockKind.TEXT, "!"),
         Finished(Text("Hello!")),
-        Opened(Kind.INPUT, "toolu_1", "Read"),
-        Piece(Kind.INPUT, '{"file_path":"a"}'),
+        Opened(BlockKind.INPUT, "toolu_1", "Read"),
+        Piece(BlockKind.INPUT, '{"file_path":"a"}'),
         Finished(ToolCall("toolu_1", "Read", {"file_path": "a"})),
         Ended(Stop.TOOL_USE, Usage(input=7, output=1)),
     ]
@@ -114,11 +114,11 @@ def test_a_block_that_waited_goes_on_where_it_is() -> None:
     events = [first[0], second[0], second[1], first[1], first[2], second[2], second[3], second[4]]
     shown = [item for item in read(START, *events) if isinstance(item, Piece | Finished)]
     assert shown == [
-        Piece(Kind.TEXT, "one"),
+        Piece(BlockKind.TEXT, "one"),
         Finished(Text("one")),
-        Piece(Kind.TEXT, "t"),
-        Piece(Kind.TEXT, "w"),
-        Piece(Kind.TEXT, "o"),
+        Piece(BlockKind.TEXT, "t"),
+        Piece(BlockKind.TEXT, "w"),
+        Piece(BlockKind.TEXT, "o"),
         Finished(Text("two")),
     ]
 
@@ -252,7 +252,8 @@ def test_unknown_events_fields_and_deltas_are_ignored() -> None:
         STOP,
     )
     assert got[1:] == [
-        Opened(Kind.TEXT), Piece(Kind.TEXT, "a"), Finished(Text("a")), Ended(Stop.END_TURN, Usage(input=7, output=1))
+        Opened(BlockKind.TEXT), Piece(BlockKind.TEXT, "a"), Finished(Text("a")), Ended(Stop.END_TURN, Usage(input=7,
+            output=1))
     ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mainspring.core.config import Config
 from mainspring.core.messages import Assistant
 from mainspring.core.models import model_named
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import Result
 from mainspring.engine.plain import Plain
 from mainspring.engine.session import Session
@@ -197,7 +197,7 @@ def test_it_comes_to_an_end_and_the_next_request_is_valid(kind: Kind, name: str)
     played = asyncio.run(play(kind, streams[name], times=1))
     assert (played.came, played.refused) == (expected[name], int(name == REFUSED_ONCE))
     assert (played.first.terminal, played.second.terminal, played.second.text) == ("completed", "completed", "Done.")
-    assert unpaired(played.session.state.history) == ()
+    assert find_unpaired_ids(played.session.state.history) == ()
 
 
 def test_every_stream_has_its_row() -> None:

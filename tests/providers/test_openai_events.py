@@ -13,7 +13,7 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Defect, Stop, Text, Thinking, ToolCall
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Trouble
-from mainspring.core.updates import Kind
+from mainspring.core.updates import BlockKind
 from mainspring.providers.base import Ended, Finished, Item, Opened, Piece, Started
 from mainspring.providers.openai_blocks import MAX_REPLY, Expected, Reader
 from mainspring.providers.openai_chat_events import Reply as ChatReply
@@ -90,13 +90,13 @@ WHOLE: dict[Readers, list[dict[str, Any]]] = {
 }
 ITEMS: list[Item] = [
     Started(Usage(input=77, estimated=True)),  # nobody says before the end
-    Opened(Kind.TEXT),
-    Piece(Kind.TEXT, "Hé"),
-    Piece(Kind.TEXT, "llo"),
+    Opened(BlockKind.TEXT),
+    Piece(BlockKind.TEXT, "Hé"),
+    Piece(BlockKind.TEXT, "llo"),
     Finished(Text("Héllo")),
-    Opened(Kind.INPUT, "c1", "Read"),
-    Piece(Kind.INPUT, '{"file_'),
-    Piece(Kind.INPUT, 'path":"漢"}'),
+    Opened(BlockKind.INPUT, "c1", "Read"),
+    Piece(BlockKind.INPUT, '{"file_'),
+    Piece(BlockKind.INPUT, 'path":"漢"}'),
     Finished(ToolCall("c1", "Read", {"file_path": "漢"})),
     Ended(Stop.TOOL_USE, Usage(input=50, cache_write=50, cache_read=300, output=25)),
 ]
@@ -261,7 +261,7 @@ def test_reasoning_is_kept_with_what_the_server_needs_to_read_it() -> None:
 def test_a_tool_s_long_name_comes_back_as_its_own() -> None:
     reply = ChatReply(Expected(names={"short_1a2b": "a_long_name"}))
     got = read(reply, wire(call_piece("{}", id="c1", name="short_1a2b"), said("tool_calls")))
-    assert Opened(Kind.INPUT, "c1", "a_long_name") in got
+    assert Opened(BlockKind.INPUT, "c1", "a_long_name") in got
     assert Finished(ToolCall("c1", "a_long_name", {})) in got
 
 
@@ -355,7 +355,7 @@ def test_what_came_before_an_error_in_the_same_read_is_handed_on(reader: Readers
     }
     reply = reader()
     got = reply.take(Parser().feed(wire(*begun[reader]).replace(b"data: [DONE]", b"data: {broken")))
-    assert Piece(Kind.TEXT, "half") in got
+    assert Piece(BlockKind.TEXT, "half") in got
     assert reply.error is not None
 
 

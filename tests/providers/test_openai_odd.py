@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.messages import Assistant, Block, Defect, Stop, Text, Thinking, ToolCall
 from mainspring.core.step import diagnose
-from mainspring.core.updates import Kind
+from mainspring.core.updates import BlockKind
 from mainspring.providers.base import Ended, Finished, Item, Opened, Piece, Started
 from mainspring.providers.odd_calls import Written, call_of
 from mainspring.providers.openai_blocks import Expected, Reader
@@ -179,9 +179,9 @@ def test_a_trusted_server_s_text_is_not_looked_through() -> None:
 
 def test_text_is_shown_as_it_comes_until_a_call_may_have_begun() -> None:
     written = Written(TOOLS)
-    assert written.feed("Let me look") == [(Kind.TEXT, "Let me look")]
-    assert written.feed(" <") == [(Kind.TEXT, " ")]
-    assert written.feed("b>") == [(Kind.TEXT, "<b>")]
+    assert written.feed("Let me look") == [(BlockKind.TEXT, "Let me look")]
+    assert written.feed(" <") == [(BlockKind.TEXT, " ")]
+    assert written.feed("b>") == [(BlockKind.TEXT, "<b>")]
     assert written.feed("<tool_") == []
     assert written.feed("call>") == []
     assert written.close() == [ToolCall("", "unknown", {}, Defect.MALFORMED)]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Text
 from mainspring.core.reasons import PASSING, Failure, Trouble
-from mainspring.core.updates import Kind
+from mainspring.core.updates import BlockKind
 from mainspring.providers.base import Batch, Ended, Finished, Item, Piece, Retry, Started
 from mainspring.providers.retry import (
     PATIENCE,
@@ -223,7 +223,7 @@ def test_every_failure_is_sorted_once(status: int | None, kind: str, message: st
 
 def test_pieces_count_as_handed_on() -> None:
     async def attempt() -> AsyncGenerator[Batch, None]:
-        yield (Piece(Kind.TEXT, "h"),)
+        yield (Piece(BlockKind.TEXT, "h"),)
         raise ProviderError(OVERLOADED)
 
     async def main() -> list[Item]:

@@ -15,11 +15,11 @@ from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.money import Usage
 from mainspring.core.updates import (
     BlockDone,
+    BlockKind,
     BlockStarted,
     CallDone,
     CallStarted,
     Delta,
-    Kind,
     Rendering,
     ReplyStarted,
     RequestStarted,
@@ -84,8 +84,8 @@ class Watching:
 
     def says(self, text: str, index: int = 0) -> Watching:
         """Letter by letter, the way it streams; the block does not end."""
-        self.see(BlockStarted("r", index, Kind.TEXT))
-        return self.see(*[Delta("r", index, Kind.TEXT, letter) for letter in text])
+        self.see(BlockStarted("r", index, BlockKind.TEXT))
+        return self.see(*[Delta("r", index, BlockKind.TEXT, letter) for letter in text])
 
     def said(self, text: str, index: int = 0) -> Watching:
         return self.says(text, index).see(BlockDone("r", index, Text(text)))

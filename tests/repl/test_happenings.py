@@ -7,7 +7,7 @@ import pytest
 from mainspring.cli.repl.happenings import LAYERS, TRANSITIONS, TROUBLES, WAITED, Retries, left_view, went_on, withdrawn
 from mainspring.context.context import Context
 from mainspring.core.config import Config
-from mainspring.core.effects import How
+from mainspring.core.effects import CompactionKind
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.money import Usage
 from mainspring.core.reasons import PASSING, Cause, Failure, Subtype, Terminal, Transition, Trouble
@@ -38,7 +38,7 @@ def test_each_trouble_has_its_words() -> None:
 
 def test_each_way_to_make_room_has_its_words() -> None:
     context = Context(Config(model=DEFAULT_MODEL), new_id=str)
-    assert LAYERS.keys() == {"tool_results", *How, *[name for name, _ in context._layers]}
+    assert LAYERS.keys() == {"tool_results", *CompactionKind, *[name for name, _ in context._layers]}
 
 
 def test_lines_are_short_and_plain() -> None:

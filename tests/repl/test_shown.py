@@ -16,9 +16,8 @@ from mainspring.core.updates import (
     AgentDone,
     AgentStarted,
     AgentUpdate,
-    Answered,
-    Asked,
     BlockDone,
+    BlockKind,
     BlockStarted,
     Boundary,
     CallDone,
@@ -27,8 +26,9 @@ from mainspring.core.updates import (
     Delta,
     Failed,
     Injected,
-    Kind,
     MaxTurnsReached,
+    QuestionAnswered,
+    QuestionAsked,
     Rendering,
     ReplyDone,
     RequestStarted,
@@ -84,11 +84,11 @@ def test_nothing_that_a_model_writes_leaves_its_lines(text: str, width: int, hei
 
 def test_ten_thousand_deltas_and_thirty_drawings_a_second_take_less_than_a_second() -> None:
     """A stream of 250 deltas a second: 40 s of it, and 1,200 drawings."""
-    seen = Watching(100).reply().see(BlockStarted("r", 0, Kind.TEXT))
+    seen = Watching(100).reply().see(BlockStarted("r", 0, BlockKind.TEXT))
     began, next_drawing = time.process_time(), 0.0
     for at in range(10_000):
         seen.time = at / 250
-        seen.shown.see(Delta("r", 0, Kind.TEXT, "a few word" if at % 60 else "the end.\n\n"))
+        seen.shown.see(Delta("r", 0, BlockKind.TEXT, "a few word" if at % 60 else "the end.\n\n"))
         if seen.time >= next_drawing:
             seen.shown.draw(100, 20)
             next_drawing += 1 / 30
@@ -100,8 +100,10 @@ def test_ten_thousand_deltas_and_thirty_drawings_a_second_take_less_than_a_secon
 
 @pytest.mark.covers("K-07", "O-08")
 def test_a_thought_is_shown_while_it_lasts_and_leaves_one_line() -> None:
-    seen = Watching().reply().see(BlockStarted("r", 0, Kind.THINKING))
-    seen.see(Delta("r", 0, Kind.THINKING, "First this.\nThen that.\nAnd "), Delta("r", 0, Kind.THINKING, "so on."))
+    seen = Watching().reply().see(BlockStarted("r", 0, BlockKind.THINKING))
+    seen.see(
+        Delta("r", 0, BlockKind.THINKING, "First this.\nThen that.\nAnd "), Delta("r", 0, BlockKind.THINKING, "so on.")
+    )
     seen.time = 4.2
     assert seen.drawn() == ["  Then that.", "  And so on.", "* Thinking… (4 s · ↓ 8 tokens · esc to interrupt)"]
     seen.see(BlockDone("r", 0, Thinking("First this.\nThen that.\nAnd so on.")))
@@ -147,7 +149,7 @@ def test_an_agent_shows_what_it_calls_and_then_what_it_reports() -> None:
 
 @pytest.mark.parametrize("of_agent", [False, True])
 def test_a_call_that_waits_for_a_person_says_so_and_esc_is_an_answer_then(of_agent: bool) -> None:
-    asked, answered = Asked("q", "c", "May it?"), Answered("q", "yes")
+    asked, answered = QuestionAsked("q", "c", "May it?"), QuestionAnswered("q", "yes")
     seen = Watching().reply().calls("Bash", "rm x")
     seen.see(AgentUpdate("c", "a", asked) if of_agent else asked)
     assert seen.drawn()[-1] == "· Waiting for your answer… (0 s)"
@@ -156,7 +158,7 @@ def test_a_call_that_waits_for_a_person_says_so_and_esc_is_an_answer_then(of_age
 
 
 def test_an_agent_that_is_done_asks_no_more() -> None:
-    seen = Watching().reply().calls("Bash", "ls").see(AgentUpdate("c", "a", Asked("q", "c", "May it?")))
+    seen = Watching().reply().calls("Bash", "ls").see(AgentUpdate("c", "a", QuestionAsked("q", "c", "May it?")))
     assert seen.see(AgentDone("c", "a", None)).drawn()[-1].startswith("· Running Bash…")
 
 
@@ -253,8 +255,8 @@ WORDS = st.sampled_from(
 )
 OWN = ["Write", "ExitPlanMode", "Bash", "Grep"]  # what they tell is drawn in ways of their own
 UPDATES = st.one_of(
-    WORDS.map(lambda text: Delta("r", 0, Kind.TEXT, text)),
-    WORDS.map(lambda text: Delta("r", 0, Kind.THINKING, text)),
+    WORDS.map(lambda text: Delta("r", 0, BlockKind.TEXT, text)),
+    WORDS.map(lambda text: Delta("r", 0, BlockKind.THINKING, text)),
     st.just(BlockDone("r", 0, Thinking(""))),
     WORDS.map(lambda text: CallStarted(ToolCall(text[:3], text, {"a": text}), text)),
     WORDS.map(lambda text: CallProgress(text[:3], text)),

@@ -13,16 +13,16 @@ from mainspring.context.values import Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request
 from mainspring.core.messages import Assistant, Origin, Text, ToolResult, User, user
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.state import State
 from mainspring.core.updates import (
     Appended,
     BlockDone,
+    BlockKind,
     CallDone,
     CallStarted,
     Delta,
     Injected,
-    Kind,
     Update,
 )
 from mainspring.core.view import Fold, view
@@ -88,7 +88,7 @@ class CheckedWorld(World):
 
     def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
         seen = view(state.history, state.edits)
-        assert unpaired(seen) == (), unpaired(seen)
+        assert find_unpaired_ids(seen) == (), find_unpaired_ids(seen)
         assert isinstance(seen[0], User), seen[0]
         ids = [message.id for message in seen]
         assert len(set(ids)) == len(ids), "a message stands twice"
@@ -169,7 +169,7 @@ def lost(received: list[Update], file: Path) -> list[str]:
         match update:
             case BlockDone() if book.replies.get(update.reply_id, {}).get(update.index) != update.block:
                 missing.append(f"block {update.index} of {update.reply_id}")
-            case Delta() if update.kind is Kind.TEXT:
+            case Delta() if update.kind is BlockKind.TEXT:
                 key = (update.reply_id, update.index)
                 texts[key] = texts.get(key, "") + update.text
             case CallStarted() if update.call.id not in answered:

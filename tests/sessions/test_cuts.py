@@ -12,7 +12,7 @@ import pytest
 from tiers import long
 
 from mainspring.core.messages import ToolResult
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import CallDone, Update
 from mainspring.core.view import Fold, view
 from mainspring.engine.session import Session
@@ -108,7 +108,7 @@ async def second_life(seen: list[Update], file: Path, scene: Scene) -> None:
     world.check()
     assert read(file).startswith(before), "a byte was destroyed"
     assert {call_id.encode() for call_id, _, _ in world.ran}.isdisjoint(began), "a call ran twice"
-    assert unpaired(view(session.state.history, session.state.edits)) == ()
+    assert find_unpaired_ids(view(session.state.history, session.state.edits)) == ()
     assert lost(seen, file) == []
     assert repeated(file) <= {command.id for command in loaded.commands}, "typed, and its event was torn off"
     assert forgotten(seen, session) == []

@@ -18,7 +18,7 @@ from tiers import examples
 
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.view import view
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.reader import LONGEST_LINE, Reader
@@ -133,7 +133,7 @@ async def try_to_go_on(file: Path) -> bool:
     journal.close()
     assert read(file).startswith(before)
     seen = view(session.state.history, session.state.edits)
-    assert unpaired(seen) == ()
+    assert find_unpaired_ids(seen) == ()
     again = load(file)
     assert list(map(words, view(again.state.history, again.state.edits))) == list(map(words, seen))
     return True

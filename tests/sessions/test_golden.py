@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.view import view
 from mainspring.sessions.lines import VERSION
 from mainspring.sessions.loaded import Loaded
@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def words(loaded: Loaded) -> list[list[str]]:
     seen = view(loaded.state.history, loaded.state.edits)
-    assert unpaired(seen) == ()
+    assert find_unpaired_ids(seen) == ()
     return [[type(message).__name__, message.id, message.text] for message in seen]
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mainspring.core.config import Config
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User, user
-from mainspring.core.pairing import NeverRan, unpaired
+from mainspring.core.pairing import NeverRan, find_unpaired_ids
 from mainspring.core.reasons import Terminal
 from mainspring.core.updates import CallStarted, Result, Update
 from mainspring.core.view import view
@@ -162,7 +162,7 @@ def test_a_call_without_an_outcome_is_not_run_again(tmp_path: Path) -> None:
     assert results["done"].text == "Read is done"
     assert (results["running"].text, results["running"].synthetic) == (NeverRan.LOST, True)
     assert results["waiting"].text == NOT_STARTED
-    assert unpaired(session.state.history) == ()
+    assert find_unpaired_ids(session.state.history) == ()
 
 
 def test_a_repeatable_call_may_be_made_again(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, RunStopHooks
-from mainspring.core.events import Shrunk, Verdict
+from mainspring.core.events import Shrunk, StopDecision
 from mainspring.core.messages import Thinking, ToolCall, User
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
@@ -59,7 +59,7 @@ class Slow(World):
         await asyncio.sleep(self.takes * 20 / 1_000)
         return await super().summarize(state, effect)
 
-    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:
         await self._pass()
         return await super().stop_hooks(state, effect)
 
@@ -172,7 +172,7 @@ def story(folder: Path) -> Path:
             Prepared(FULL), Prepared(12_000),
         ],
         summaries=[Summary(before=FULL, after=12_000, usage=Usage(input=9_000, output=700), cost=40_000_000)],
-        hooks=[Verdict(("the linter found 3 errors",))],
+        hooks=[StopDecision(("the linter found 3 errors",))],
         answers=["yes"],
     )  # fmt: skip
     return write(file, world, f"Why does the parser fail? {HOSTILE}", "And now the rest", interrupt="toolu_bash3")

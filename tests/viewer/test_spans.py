@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Config
-from mainspring.core.events import Shrunk, Verdict
+from mainspring.core.events import Shrunk, StopDecision
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.money import Usage, cost
 from mainspring.core.reasons import Failure, Trouble
@@ -133,7 +133,7 @@ def test_transitions_are_those_of_the_core(file: Path) -> None:
             says("Done."),
         ],
         contexts=[Prepared(10), Prepared(FULL), Prepared(10)],
-        hooks=[Verdict(("no",))],
+        hooks=[StopDecision(("no",))],
     )
     spans = of(looked(write(file, world, "go")), Kind.MODEL)
     assert [span.transition for span in spans] == ["", "stream_retry", "auto_compact", "stop_hook_blocking"]

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from mainspring.core.config import Effort
-from mainspring.core.effects import Request, TaskBudget
+from mainspring.core.effects import AnnouncedBudget, Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Text, Thinking, ToolCall, result, user
@@ -80,7 +80,7 @@ class Asked:
 
 
 def test_thinking_effort_task_budget_and_betas_go_with_the_request() -> None:
-    request = replace(REQUEST, effort=Effort.XHIGH, task_budget=TaskBudget(50_000, 20_000))
+    request = replace(REQUEST, effort=Effort.XHIGH, task_budget=AnnouncedBudget(50_000, 20_000))
     asked = Asked(Say.of("ok"), request=request, betas=("context-1m-2025-08-07",), thinking_display="summarized")
     assert asked.body["thinking"] == {"type": "adaptive", "display": "summarized"}
     budget = {"type": "tokens", "total": 50_000, "remaining": 20_000}

@@ -49,9 +49,9 @@ def check_tools(options: SessionOptions) -> None:
     """The tools that exist are ours alone: a list that is closed."""
     for name in options.tools or ():
         if name not in SPECS and name != "default":
-            from mainspring.core.meant import meant
+            from mainspring.core.meant import closest_name
 
-            if near := meant(name, (*SPECS, "default")):
+            if near := closest_name(name, (*SPECS, "default")):
                 raise options.error("tools", f": there is no such tool. Did you mean '{near}'?", name)
 
 
@@ -126,9 +126,9 @@ def slip_in_model(name: str, settings: Settings) -> str:
     mine = tuple([entry.name for entry in settings.models])
     if "/" in name or name in mine or name in ALIASES or is_listed(name):
         return ""
-    from mainspring.core.meant import meant
+    from mainspring.core.meant import closest_name
 
-    near = meant(name, (*ALIASES, *mine, *MODELS))
+    near = closest_name(name, (*ALIASES, *mine, *MODELS))
     return f"we know no model '{name}'. Did you mean '{near}'?" if near and bare(near) != bare(name) else ""
 
 

@@ -16,10 +16,9 @@ from mainspring.core.updates import (
     AgentDone,
     AgentStarted,
     AgentUpdate,
-    Answered,
     Appended,
-    Asked,
     BlockDone,
+    BlockKind,
     BlockStarted,
     Boundary,
     CallDone,
@@ -28,9 +27,10 @@ from mainspring.core.updates import (
     Delta,
     Failed,
     Injected,
-    Kind,
     MaxTurnsReached,
     PrefixBroken,
+    QuestionAnswered,
+    QuestionAsked,
     ReplyDone,
     ReplyStarted,
     RequestStarted,
@@ -108,8 +108,8 @@ class Screen:
                 Tombstone()
                 | Boundary()
                 | MaxTurnsReached()
-                | Asked()
-                | Answered()
+                | QuestionAsked()
+                | QuestionAnswered()
                 | Injected()
                 | ToolSummary()
                 | (AgentStarted() | AgentUpdate() | AgentDone())
@@ -122,7 +122,7 @@ class Screen:
 
     def _delta(self, delta: Delta) -> None:
         self._turn.talked()
-        if delta.kind is Kind.TEXT:
+        if delta.kind is BlockKind.TEXT:
             self._output.piece(delta.text)
 
     def _call_started(self, call: ToolCall) -> None:

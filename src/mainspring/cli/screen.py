@@ -18,10 +18,9 @@ from mainspring.core.updates import (
     AgentDone,
     AgentStarted,
     AgentUpdate,
-    Answered,
     Appended,
-    Asked,
     BlockDone,
+    BlockKind,
     BlockStarted,
     Boundary,
     CallDone,
@@ -30,9 +29,10 @@ from mainspring.core.updates import (
     Delta,
     Failed,
     Injected,
-    Kind,
     MaxTurnsReached,
     PrefixBroken,
+    QuestionAnswered,
+    QuestionAsked,
     Rendering,
     ReplyDone,
     ReplyStarted,
@@ -83,7 +83,7 @@ class Screen:
                 self._progress(update)
             case AgentStarted() | AgentUpdate() | AgentDone():
                 self._agent(update)
-            case Asked() | Answered() | MaxTurnsReached():
+            case QuestionAsked() | QuestionAnswered() | MaxTurnsReached():
                 pass  # nobody asks here; the result says it
             case _:
                 assert_never(update)
@@ -118,10 +118,10 @@ class Screen:
     def _text(self, update: Delta | BlockStarted | BlockDone | Tombstone) -> None:
         match update:
             case Delta():
-                if update.kind is Kind.TEXT:
+                if update.kind is BlockKind.TEXT:
                     self._output.piece(harmless(update.text))
             case BlockStarted():
-                if update.kind is Kind.THINKING:
+                if update.kind is BlockKind.THINKING:
                     self._line("(thinking)", Style.DIM)
             case BlockDone():
                 self._output.end_text()

@@ -77,8 +77,8 @@ def waits_for_trust(word: str, talk: Talk) -> bool:
 
 
 def hint(word: str, talk: Talk) -> str:
-    from mainspring.core.meant import meant
+    from mainspring.core.meant import closest_name
 
     own = names_at(TERMINAL)
-    near = meant(word, (*own, *[one.name for one in others(talk.world.around, own)]))
+    near = closest_name(word, (*own, *[one.name for one in others(talk.world.around, own)]))
     return f". Did you mean '/{harmless(near)}'?" if near else ": '/help' says what there is."

@@ -24,8 +24,8 @@ from mainspring.context.results import Results
 from mainspring.context.snip import snip
 from mainspring.context.tokens import Meter, Scale, weight, weights
 from mainspring.context.values import Prepared, Summary
-from mainspring.core.config import Config, Source
-from mainspring.core.effects import Compact, How
+from mainspring.core.config import Config, RunSource
+from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.errors import ProviderError
 from mainspring.core.events import Shrunk
 from mainspring.core.messages import Message, Origin, User
@@ -82,7 +82,7 @@ class Context:
         scene.see(state)
         cuts = _Cuts()
         waiting = self._scale(model).high(weights(queued))
-        if self._config.source != Source.COMPACT:  # it must see what it is to sum up
+        if self._config.source != RunSource.COMPACT:  # it must see what it is to sum up
             self._run("tool_results", self._budget, self._aim(model, waiting), cuts)
             scene.settle()
             self._later_layers(model, waiting, cuts)
@@ -162,15 +162,15 @@ class Context:
         self._scene.see(state)
         limits = for_window(self._limits, state.model.window)
         match effect.how:
-            case How.COLLAPSE:
+            case CompactionKind.COLLAPSE:
                 return self._made(state.model, self._collapses.drain(self._scene, limits), "nothing is staged")
-            case How.STRIP_MEDIA:
+            case CompactionKind.STRIP_MEDIA:
                 edits = strip_media(self._scene, limits, self._new_id)
                 return self._made(state.model, edits, "there is no media in view")
-            case How.TRIM:
+            case CompactionKind.TRIM:
                 edits = trim.trim(self._scene, self._trimmed(state.model), limits, self._new_id)
                 return self._made(state.model, edits, "there is nothing between the front and the last turn")
-            case How.SUMMARY:
+            case CompactionKind.SUMMARY:
                 return await self._sum_up(state, effect, instructions)
             case _:
                 assert_never(effect.how)

@@ -16,7 +16,7 @@ from mainspring.context.attachments import Kind as Attached
 from mainspring.context.tokens import LEAST, MOST, OF_A_BLOCK, Scale, undated, weight, weight_of
 from mainspring.core.compaction import MANUAL, took_effect
 from mainspring.core.config import Config
-from mainspring.core.effects import How
+from mainspring.core.effects import CompactionKind
 from mainspring.core.events import Compacted, ContextReady, Event, Replied
 from mainspring.core.messages import (
     Assistant,
@@ -59,7 +59,15 @@ RESULTS = "results: {tool}"
 UNNAMED = "a call out of view"
 
 # As they are run, and the three that only a compaction runs.
-LAYERS = ("tool_results", "snip", "microcompact", How.COLLAPSE, How.SUMMARY, How.TRIM, How.STRIP_MEDIA)
+LAYERS = (
+    "tool_results",
+    "snip",
+    "microcompact",
+    CompactionKind.COLLAPSE,
+    CompactionKind.SUMMARY,
+    CompactionKind.TRIM,
+    CompactionKind.STRIP_MEDIA,
+)
 UNKNOWN_LAYER = "compaction"  # of a journal that is not whole
 
 
@@ -67,7 +75,7 @@ class Told(Bundle):
     """An event of the journal."""
 
     event: Event
-    how: How | None = None  # for a compaction: what was asked for, where that is known
+    how: CompactionKind | None = None  # for a compaction: what was asked for, where that is known
 
 
 class Fixed(Bundle):
@@ -413,7 +421,7 @@ def _of(told: Told) -> Iterator[Removed]:
         for shrunk in event.shrunk:
             yield Removed(shrunk.layer, 1, shrunk.freed)
         if event.cost:  # the small model is asked for nothing else
-            yield Removed(str(How.COLLAPSE), 0, 0, 0, event.cost)
+            yield Removed(str(CompactionKind.COLLAPSE), 0, 0, 0, event.cost)
     elif isinstance(event, Compacted):
         layer = str(told.how or UNKNOWN_LAYER)
         asked = event.trigger == MANUAL

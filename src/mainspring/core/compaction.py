@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from mainspring.core.effects import Compact, How
+from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.events import Compacted
 from mainspring.core.value import Value
 
@@ -14,9 +14,16 @@ REFILL_TURNS = 3  # each less than this many turns after the one before, and the
 
 # Percent of the view that must be gone, or it was no compaction, whatever it says. A tenth is what makes a summary
 # worth its price; a prepared collapse is free. Media may weigh little and still be what the model choked on.
-LEAST_FREED: dict[How, int] = {How.COLLAPSE: 1, How.STRIP_MEDIA: 0, How.SUMMARY: 10, How.TRIM: 10}
+LEAST_FREED: dict[CompactionKind, int] = {
+    CompactionKind.COLLAPSE: 1,
+    CompactionKind.STRIP_MEDIA: 0,
+    CompactionKind.SUMMARY: 10,
+    CompactionKind.TRIM: 10,
+}
 
-REWRITES = frozenset({How.SUMMARY, How.TRIM})  # the ones that take most of the conversation out of sight
+REWRITES = frozenset(
+    {CompactionKind.SUMMARY, CompactionKind.TRIM}
+)  # the ones that take most of the conversation out of sight
 
 
 class Compaction(Value):
@@ -32,12 +39,12 @@ class Compaction(Value):
 MANUAL = "manual"  # `Compacted.trigger` of a summary that the user asked for
 
 
-def took_effect(how: How, event: Compacted, *, asked: bool) -> bool:
+def took_effect(how: CompactionKind, event: Compacted, *, asked: bool) -> bool:
     """A summary that the user asked for counts whatever it saved: they may want a clean start, not room."""
     if event.failed or asked:
         return not event.failed
     freed = event.before - event.after
-    return 100 * freed >= LEAST_FREED[how] * event.before and (freed > 0 or how is How.STRIP_MEDIA)
+    return 100 * freed >= LEAST_FREED[how] * event.before and (freed > 0 or how is CompactionKind.STRIP_MEDIA)
 
 
 def for_next_run(past: Compaction) -> Compaction:
@@ -47,7 +54,7 @@ def for_next_run(past: Compaction) -> Compaction:
 
 def after_failure(past: Compaction, asked: Compact, model: str) -> Compaction:
     """A failure that the user asked for was their own to see, so it does not count against automatic summaries."""
-    if asked.how is not How.SUMMARY or asked.asked is not None:
+    if asked.how is not CompactionKind.SUMMARY or asked.asked is not None:
         return past
     return replace(past, failures=failures_with(past, model) + 1, model=model)
 
@@ -56,13 +63,13 @@ def failures_with(past: Compaction, model: str) -> int:
     return past.failures if past.model == model else 0
 
 
-def after_success(past: Compaction, how: How, now: int) -> Compaction:
+def after_success(past: Compaction, how: CompactionKind, now: int) -> Compaction:
     """A second rewrite at the same time is part of the first. Only a summary shows that summaries work."""
     if how not in REWRITES:
         return past
     soon = now - past.last < REFILL_TURNS
     streak = past.streak + (now != past.last) if soon else 1
-    failures = 0 if how is How.SUMMARY else past.failures
+    failures = 0 if how is CompactionKind.SUMMARY else past.failures
     return Compaction(failures, past.model, streak, now)
 
 
@@ -71,5 +78,5 @@ def breaker_is_open(past: Compaction, model: str) -> bool:
     return failures_with(past, model) >= MAX_FAILURES
 
 
-def refills(past: Compaction, how: How, now: int) -> bool:
+def refills(past: Compaction, how: CompactionKind, now: int) -> bool:
     return how in REWRITES and past.streak >= REFILL_STREAK and now - past.last < REFILL_TURNS

@@ -21,7 +21,7 @@ RESUME = (
 )
 
 
-class Source(StrEnum):
+class RunSource(StrEnum):
     """Who asked for this run (A-10). A sub-agent's source is `agent:` and its id."""
 
     REPL = "repl_main_thread"
@@ -55,7 +55,7 @@ class Effort(StrEnum):
 class Config(Value):
     model: Model = DEFAULT_MODEL
     fallbacks: tuple[Model, ...] = ()
-    source: str = Source.SDK
+    source: str = RunSource.SDK
     chain: str = ""  # A-28: which tree of agents this run belongs to,
     depth: int = 0  # and how deep in it
 
@@ -118,5 +118,5 @@ class Config(Value):
 
 
 # Settled 21: what the REPL and `mainspring -p` do, and what programs written for the Claude Agent SDK expect.
-DEFAULT = Config(source=Source.REPL)
+DEFAULT = Config(source=RunSource.REPL)
 COMPATIBLE = Config(stop_hooks=StopHooks.CAPPED)

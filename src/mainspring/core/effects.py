@@ -23,7 +23,7 @@ class PrepareContext(Value):
     take: Priority = Priority.NEXT
 
 
-class TaskBudget(Value):
+class AnnouncedBudget(Value, tag="TaskBudget"):
     total: int
     remaining: int  # smaller than the total once compaction took spent tokens out of the server's sight
 
@@ -49,7 +49,7 @@ class Request(Value):
     thinking: int | None = None  # a token budget; None: adaptive, or off
     adaptive: bool = False
     effort: Effort | None = None
-    task_budget: TaskBudget | None = None
+    task_budget: AnnouncedBudget | None = None
     reserve: int = 0  # nano-dollars to set aside before the call starts
     retried: Retried | None = None  # the provider waits before it sends this one
 
@@ -67,7 +67,7 @@ class RunStopHooks(Value):
     active: bool = False  # they already objected to an earlier end of this run
 
 
-class How(StrEnum):
+class CompactionKind(StrEnum):
     COLLAPSE = "collapse"  # drain one prepared collapse
     STRIP_MEDIA = "strip_media"
     SUMMARY = "summary"  # calls a model
@@ -75,7 +75,7 @@ class How(StrEnum):
 
 
 class Compact(Value):
-    how: How
+    how: CompactionKind
     trouble: Trouble
     reserve: int = 0  # nano-dollars to set aside for the model that writes a summary
     asked: str | None = None  # somebody wants it, and has these words for whoever writes it; None: it is needed

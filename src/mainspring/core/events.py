@@ -78,7 +78,7 @@ class ToolsDone(Happened):
     cost: int = 0  # what agents have spent that the calls ran; what they used is told by their own sessions
 
 
-class Verdict(Value):
+class StopDecision(Value, tag="Verdict"):
     """What the stop hooks made of a finished answer."""
 
     blocks: tuple[str, ...] = ()  # objections, for the model
@@ -86,7 +86,7 @@ class Verdict(Value):
 
 
 class HooksDone(Happened):
-    verdict: Verdict = Verdict()
+    verdict: StopDecision = StopDecision()
 
 
 class Aborted(Happened):

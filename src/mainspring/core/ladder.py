@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mainspring.core.compaction import breaker_is_open
 from mainspring.core.config import ESCALATED_OUTPUT, LOW_OUTPUT_CAP, MAX_FALLBACKS, Config
-from mainspring.core.effects import How
+from mainspring.core.effects import CompactionKind
 from mainspring.core.messages import Origin, ServerBlock, user
 from mainspring.core.moves import (
     call_model,
@@ -38,7 +38,7 @@ PICK_UP = "Go on."
 GIVE_OUTPUT = "Finish by calling the StructuredOutput tool with your answer: the caller reads nothing else."
 
 
-class Scope(StrEnum):
+class RungScope(StrEnum):
     """How long a use of a rung is remembered."""
 
     PROGRESS = "until progress"  # a turn with tools, or a budget continuation
@@ -51,7 +51,7 @@ class Rung(Bundle):
     limit: int | Callable[[Config], int]
     act: Callable[[State, Trouble, Config], Step | None]
     calls: int = 1  # model calls that one use may lead to, the retry included
-    scope: Scope = Scope.PROGRESS
+    scope: RungScope = RungScope.PROGRESS
 
     def most(self, config: Config) -> int:
         """Its limit, for this configuration."""
@@ -68,7 +68,7 @@ def climb(state: State, trouble: Trouble, config: Config) -> Step | None:
 
 def use(state: State, trouble: Trouble, rung: Rung, config: Config) -> State | None:
     """The state after one more use of a rung; None if it is used up."""
-    climbed = since_fallback(state.climbed) if rung.scope is Scope.MODEL else state.climbed
+    climbed = since_fallback(state.climbed) if rung.scope is RungScope.MODEL else state.climbed
     if climbed.count((trouble, rung.name)) >= rung.most(config):
         return None
     return replace(state, climbed=(*state.climbed, (trouble, rung.name)), transition=rung.name)
@@ -91,26 +91,30 @@ def after_progress(state: State) -> State:
 
 
 def drain_collapse(state: State, trouble: Trouble, config: Config) -> Step | None:
-    return _shrink(state, How.COLLAPSE, trouble, config) if state.staged else None
+    return _shrink(state, CompactionKind.COLLAPSE, trouble, config) if state.staged else None
 
 
 def strip_media(state: State, trouble: Trouble, config: Config) -> Step | None:
-    return _shrink(state, How.STRIP_MEDIA, trouble, config) if state.media else None
+    return _shrink(state, CompactionKind.STRIP_MEDIA, trouble, config) if state.media else None
 
 
 def summarize(state: State, trouble: Trouble, config: Config) -> Step | None:
     if trouble is not Trouble.NEAR_LIMIT and not config.reactive_compact:
         return None
-    return None if breaker_is_open(state.compaction, state.model.name) else _shrink(state, How.SUMMARY, trouble, config)
+    return (
+        None
+        if breaker_is_open(state.compaction, state.model.name)
+        else _shrink(state, CompactionKind.SUMMARY, trouble, config)
+    )
 
 
 def trim(state: State, trouble: Trouble, config: Config) -> Step | None:
     """Near the limit only in place of a summary, never on top of one: then the model is asked first (Z-01, D-32)."""
     on_top = trouble is Trouble.NEAR_LIMIT and state.compaction.last == clock(state)
-    return None if on_top else _shrink(state, How.TRIM, trouble, config)
+    return None if on_top else _shrink(state, CompactionKind.TRIM, trouble, config)
 
 
-def _shrink(state: State, how: How, trouble: Trouble, config: Config) -> Step | None:
+def _shrink(state: State, how: CompactionKind, trouble: Trouble, config: Config) -> Step | None:
     """Where the window filled up in mid-reply, what was said stays, and the model will be asked to resume."""
     if trouble is Trouble.CONTEXT_WINDOW and worth_keeping(state.pending):
         state, said = _keep_and_ask(state, trouble, config.resume)
@@ -214,7 +218,7 @@ def max_retries(config: Config) -> int:
     return config.max_retries
 
 
-FALL_BACK = Rung(Transition.MODEL_FALLBACK, MAX_FALLBACKS, fall_back, scope=Scope.RUN)
+FALL_BACK = Rung(Transition.MODEL_FALLBACK, MAX_FALLBACKS, fall_back, scope=RungScope.RUN)
 
 # Limits that the requirements do not name are ours: a second or third try cures what can be cured by trying again.
 LADDER: dict[Trouble, tuple[Rung, ...]] = {
@@ -246,8 +250,8 @@ LADDER: dict[Trouble, tuple[Rung, ...]] = {
         Rung(Transition.MAX_OUTPUT_TOKENS_RECOVERY, 3, ask_to_resume),
     ),
     Trouble.STREAM_CUT: (
-        Rung(Transition.TRUNCATED_RESPONSE_RECOVERY, 3, keep_and_go_on, scope=Scope.MODEL),
-        Rung(Transition.STREAM_RETRY, max_retries, ask_again_after_cut, scope=Scope.MODEL),
+        Rung(Transition.TRUNCATED_RESPONSE_RECOVERY, 3, keep_and_go_on, scope=RungScope.MODEL),
+        Rung(Transition.STREAM_RETRY, max_retries, ask_again_after_cut, scope=RungScope.MODEL),
         FALL_BACK,
     ),
     Trouble.OVERLOADED: (FALL_BACK,),
@@ -260,10 +264,12 @@ LADDER: dict[Trouble, tuple[Rung, ...]] = {
     Trouble.REFUSAL: (Rung(Transition.REFUSAL_RETRY, 1, ask_the_same_again),),
     Trouble.PAUSED: (Rung(Transition.PAUSE_TURN_CONTINUE, 10, let_it_go_on),),  # a server's own loop is as long
     # After five failed attempts the run ends (stream-json 13): four of them may be tried again.
-    Trouble.STRUCTURED_OUTPUT: (Rung(Transition.STRUCTURED_OUTPUT_RETRY, 4, ask_for_output, scope=Scope.RUN),),
+    Trouble.STRUCTURED_OUTPUT: (Rung(Transition.STRUCTURED_OUTPUT_RETRY, 4, ask_for_output, scope=RungScope.RUN),),
     Trouble.AUTH: (),
     Trouble.INVALID_REQUEST: (),
     Trouble.FUNDS: (),
 }
 
-FOR_THE_RUN = {(trouble, rung.name) for trouble, rungs in LADDER.items() for rung in rungs if rung.scope is Scope.RUN}
+FOR_THE_RUN = {
+    (trouble, rung.name) for trouble, rungs in LADDER.items() for rung in rungs if rung.scope is RungScope.RUN
+}

@@ -22,7 +22,7 @@ def budget_goes_on(budget: Budget, written: int, total: int) -> bool:
     return written * whole < total * part and not diminishing
 
 
-def continued(budget: Budget, written: int) -> Budget:
+def continue_budget(budget: Budget, written: int) -> Budget:
     return Budget(budget.continuations + 1, at=written, delta=written - budget.at)
 
 

@@ -10,11 +10,11 @@ MOST = 3  # slips, however long a name is
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """To be put behind what was said about the name; empty if none is near."""
-    found = meant(name, names)
+    found = closest_name(name, names)
     return f". Did you mean '{found}'?" if found else ""
 
 
-def meant(name: str, names: Iterable[str]) -> str:
+def closest_name(name: str, names: Iterable[str]) -> str:
     """The nearest; of several, the first. One slip is forgiven for every three characters; so is a name that was not
     written to its end, and whether letters are large or small. Empty if none is near enough."""
     said = name.lower()

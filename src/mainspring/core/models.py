@@ -44,7 +44,7 @@ def adaptive(name: str, price: Price, off: str = "disabled", *, binds: bool = Fa
     return replace(large, adaptive_thinking=True, thinking_off=off, most_effort="max", binds_thinking=binds)
 
 
-def budgeted(name: str, price: Price, thinks: int, most_effort: str = "") -> Model:
+def budgeted_model(name: str, price: Price, thinks: int, most_effort: str = "") -> Model:
     return Model(name, 200_000, 64_000, price, thinking_budget=thinks, most_effort=most_effort)
 
 
@@ -69,9 +69,9 @@ MODELS: dict[str, Model] = {
         adaptive("claude-sonnet-5-5", per_million(2, 10, 0.05), "between_tools", binds=True),
         adaptive("claude-sonnet-5", per_million(2, 10)),
         adaptive("claude-haiku-5-5", _HAIKU_5_5, binds=True),
-        budgeted("claude-opus-4-5", per_million(5, 25), OPUS_THINKS, "high"),
-        budgeted("claude-sonnet-4-5", per_million(3, 15), SONNET_THINKS),
-        budgeted("claude-haiku-4-5", per_million(1, 5), HAIKU_THINKS),
+        budgeted_model("claude-opus-4-5", per_million(5, 25), OPUS_THINKS, "high"),
+        budgeted_model("claude-sonnet-4-5", per_million(3, 15), SONNET_THINKS),
+        budgeted_model("claude-haiku-4-5", per_million(1, 5), HAIKU_THINKS),
         # OpenAI's, as on its page of 2026-11-05. Writing to its cache costs nothing extra; where the page gives no
         # window, the smaller one of the family stands here.
         openai("gpt-5.4", 2.5, 15, 0.25),

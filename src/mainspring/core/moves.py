@@ -7,15 +7,15 @@ from msgspec.structs import replace
 from mainspring.core.compaction import refills
 from mainspring.core.config import OUTPUT_RESERVE, Config
 from mainspring.core.effects import (
+    AnnouncedBudget,
     CallModel,
     Compact,
+    CompactionKind,
     Finish,
-    How,
     PrepareContext,
     Priority,
     Request,
     Retried,
-    TaskBudget,
 )
 from mainspring.core.messages import Assistant, Origin, Stop, User
 from mainspring.core.models import Model
@@ -58,7 +58,7 @@ def call_model(state: State, config: Config) -> Step:
         effort=config.effort,
         task_budget=task_budget(state, config),
         reserve=reserve,
-        retried=retried(state, config),
+        retried=make_retried(state, config),
     )
     state = replace(state, totals=replace(state.totals, calls=state.totals.calls + 1))
     return Step(state, CallModel(request), (RequestStarted(state.turn, model.name, state.transition),))
@@ -87,27 +87,27 @@ def most_attempts(state: State, failure: Failure, config: Config) -> int:
     return min(most, overload_tries(state, config)) if failure.kind is Trouble.OVERLOADED else most
 
 
-def retried(state: State, config: Config) -> Retried | None:
+def make_retried(state: State, config: Config) -> Retried | None:
     failure = state.withheld
     if failure is None or failure.kind not in PASSING or not state.attempts:
         return None
     return Retried(failure, state.attempts, most_attempts(state, failure, config))
 
 
-def task_budget(state: State, config: Config) -> TaskBudget | None:
+def task_budget(state: State, config: Config) -> AnnouncedBudget | None:
     """The server counts what it sees; what compaction took out of its sight we subtract ourselves (A-13, D-34)."""
     if config.task_budget is None:
         return None
-    return TaskBudget(config.task_budget, max(0, config.task_budget - state.task_spent))
+    return AnnouncedBudget(config.task_budget, max(0, config.task_budget - state.task_spent))
 
 
-def compact(state: State, how: How, trouble: Trouble) -> Step | None:
+def compact(state: State, how: CompactionKind, trouble: Trouble) -> Step | None:
     """None: there is no money for a summary."""
     if refills(state.compaction, how, clock(state)):
         detail = f"the context is full again, soon after {state.compaction.streak} compactions in a row"
         shown = (Failed(state.withheld),) if state.withheld else ()
         return finish(state, Ending(Terminal.PROMPT_TOO_LONG, Cause.REFILL), detail).after(*shown)
-    if how is not How.SUMMARY:
+    if how is not CompactionKind.SUMMARY:
         return Step(state, Compact(how, trouble))
     reserve = 0
     if state.funds is not None:

@@ -58,7 +58,7 @@ def open_calls(history: History) -> tuple[ToolCall, ...]:
     return ()
 
 
-def unpaired(messages: tuple[Message, ...] | History) -> tuple[str, ...]:
+def find_unpaired_ids(messages: tuple[Message, ...] | History) -> tuple[str, ...]:
     """Ids of calls without exactly one result after them, and of results without a call before them."""
     waiting: set[str] = set()
     wrong: list[str] = []

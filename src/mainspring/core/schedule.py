@@ -10,7 +10,7 @@ from mainspring.core.value import Value
 MOST_AT_ONCE = 10  # F-06
 
 
-class Status(StrEnum):
+class CallStatus(StrEnum):
     QUEUED = "queued"
     WAITING = "waiting"  # for a person's answer; keeps its place
     EXECUTING = "executing"
@@ -18,8 +18,8 @@ class Status(StrEnum):
     YIELDED = "yielded"  # shown to the consumer
 
 
-RUNNING = frozenset({Status.WAITING, Status.EXECUTING})
-DONE = frozenset({Status.COMPLETED, Status.YIELDED})
+RUNNING = frozenset({CallStatus.WAITING, CallStatus.EXECUTING})
+DONE = frozenset({CallStatus.COMPLETED, CallStatus.YIELDED})
 
 
 class Slot(Value):
@@ -27,7 +27,7 @@ class Slot(Value):
 
     id: str
     safe: bool  # may run beside others
-    status: Status = Status.QUEUED
+    status: CallStatus = CallStatus.QUEUED
     shell: bool = False
     failed: bool = False  # an exit code that means "no match" or "differs" is no failure (Z-29)
 
@@ -51,10 +51,10 @@ def startable(
             continue
         if not slot.safe:
             alone = running + len(start) == 0
-            may_start = slot.status is Status.QUEUED and alone and (reply_complete or early_unsafe)
+            may_start = slot.status is CallStatus.QUEUED and alone and (reply_complete or early_unsafe)
             return (slot.id,) if may_start else tuple(start)
         in_time = reply_complete or early_safe
-        if slot.status is Status.QUEUED and in_time and running + len(start) < most:
+        if slot.status is CallStatus.QUEUED and in_time and running + len(start) < most:
             start.append(slot.id)
     return tuple(start)
 
@@ -66,4 +66,4 @@ def taken_along(slots: tuple[Slot, ...], failed_id: str, policy: Siblings) -> tu
     cause = slots[place]
     if policy is Siblings.ISOLATE or not (cause.shell and cause.failed):
         return ()
-    return tuple([slot.id for slot in slots[place + 1 :] if slot.shell and slot.status is Status.QUEUED])
+    return tuple([slot.id for slot in slots[place + 1 :] if slot.shell and slot.status is CallStatus.QUEUED])

@@ -14,8 +14,8 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from mainspring.core.compaction import REWRITES, after_failure, after_success, for_next_run, took_effect
-from mainspring.core.config import Config, Source, StopHooks
-from mainspring.core.effects import ANSWERS, Compact, How, Priority, RunStopHooks, RunTools
+from mainspring.core.config import Config, RunSource, StopHooks
+from mainspring.core.effects import ANSWERS, Compact, CompactionKind, Priority, RunStopHooks, RunTools
 from mainspring.core.errors import ProtocolError
 from mainspring.core.events import (
     Aborted,
@@ -30,7 +30,7 @@ from mainspring.core.events import (
 )
 from mainspring.core.history import History
 from mainspring.core.ladder import LADDER, after_progress, climb, use
-from mainspring.core.limits import ADVICE, budget_goes_on, continued, nudge, watch
+from mainspring.core.limits import ADVICE, budget_goes_on, continue_budget, nudge, watch
 from mainspring.core.messages import Assistant, Origin, RedactedThinking, Stop, Thinking, ToolCall, ToolResult, user
 from mainspring.core.money import Usage
 from mainspring.core.moves import call_model, close, compact, finish, finish_without, give_up, prepare
@@ -136,8 +136,10 @@ def with_edits(state: State, new: tuple[Edit, ...]) -> tuple[Edit, ...]:
 
 def before_call(state: State, config: Config) -> Step:
     if state.compact is not None:
-        return compact(state, How.SUMMARY, Trouble.NEAR_LIMIT) or close(state, GIVE_UP[Trouble.FUNDS], config)
-    if config.source == Source.COMPACT:
+        return compact(state, CompactionKind.SUMMARY, Trouble.NEAR_LIMIT) or close(
+            state, GIVE_UP[Trouble.FUNDS], config
+        )
+    if config.source == RunSource.COMPACT:
         return call_model(state, config)  # it must run above the limits that it is there to cure
     if config.auto_compact and state.tokens >= config.compact_at(state.model):
         return climb(state, Trouble.NEAR_LIMIT, config) or call_model(state, config)
@@ -341,7 +343,7 @@ def conclude(state: State, config: Config) -> Step:
     written = state.totals.written
     if not budget_goes_on(state.budget, written, config.token_budget):
         return finish(state, Ending(Terminal.COMPLETED, Cause.TOKEN_BUDGET))
-    state = after_progress(replace(state, budget=continued(state.budget, written), stop_hook_active=False))
+    state = after_progress(replace(state, budget=continue_budget(state.budget, written), stop_hook_active=False))
     state, said = say(state, user(nudge(written, config.token_budget), Origin.BUDGET))
     return prepare(state, Transition.TOKEN_BUDGET_CONTINUATION).after(*said)
 

@@ -13,7 +13,7 @@ from mainspring.core.value import Value
 # --- shown by the driver when it happens ------------------------------------------------------------
 
 
-class Kind(StrEnum):
+class BlockKind(StrEnum):
     TEXT = "text"
     THINKING = "thinking"
     INPUT = "input"  # a tool call's input, as JSON text; nothing is run before its block is finished
@@ -32,7 +32,7 @@ class BlockStarted(Value):
 
     reply_id: str
     index: int
-    kind: Kind
+    kind: BlockKind
     id: str = ""
     name: str = ""
 
@@ -42,7 +42,7 @@ class Delta(Value):
 
     reply_id: str
     index: int  # of the block
-    kind: Kind
+    kind: BlockKind
     text: str
 
 
@@ -91,7 +91,7 @@ class CallDone(Value):
     denied: bool = False  # a rule, a hook or a person refused it
 
 
-class Asked(Value):
+class QuestionAsked(Value, tag="Asked"):
     """A call waits for a person."""
 
     id: str
@@ -100,7 +100,7 @@ class Asked(Value):
     about: Any = None  # what the question is about, as JSON values: for programs that answer it
 
 
-class Answered(Value):
+class QuestionAnswered(Value, tag="Answered"):
     id: str
     answer: str
 
@@ -245,8 +245,8 @@ Shown = (
     | CallStarted
     | CallProgress
     | CallDone
-    | Asked
-    | Answered
+    | QuestionAsked
+    | QuestionAnswered
     | Injected
     | PrefixBroken
     | Retrying

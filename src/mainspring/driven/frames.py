@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from mainspring.agent.outcomes import LOCAL, error_name, outcome, prose_of
 from mainspring.agent.usage import UsageMeter
 from mainspring.agent.world import About
-from mainspring.core.effects import How
+from mainspring.core.effects import CompactionKind
 from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.core.models import Model
 from mainspring.core.money import NANOS_PER_USD, Usage
@@ -25,9 +25,7 @@ from mainspring.core.updates import (
     AgentDone,
     AgentStarted,
     AgentUpdate,
-    Answered,
     Appended,
-    Asked,
     BlockDone,
     BlockStarted,
     Boundary,
@@ -39,6 +37,8 @@ from mainspring.core.updates import (
     Injected,
     MaxTurnsReached,
     PrefixBroken,
+    QuestionAnswered,
+    QuestionAsked,
     ReplyDone,
     ReplyStarted,
     RequestStarted,
@@ -189,11 +189,11 @@ class Frames:
                 return self._failed(update.failure)
             case Result():
                 return [self._result(update)]
-            case RequestStarted() | CallStarted() | CallProgress() | Asked():
+            case RequestStarted() | CallStarted() | CallProgress() | QuestionAsked():
                 return self._noted(update)
             case AgentStarted() | AgentUpdate() | AgentDone():
                 return self._agents.of(update)
-            case MaxTurnsReached() | Answered() | PrefixBroken() | ToolSummary():
+            case MaxTurnsReached() | QuestionAnswered() | PrefixBroken() | ToolSummary():
                 return []  # stream-json has no frame for them, or the result says it
             case _:
                 assert_never(update)
@@ -205,7 +205,7 @@ class Frames:
             return []
         return [self._frame("tool_progress", progress(update, call, self._now() - began))]
 
-    def _noted(self, update: RequestStarted | CallStarted | CallProgress | Asked) -> list[Object]:
+    def _noted(self, update: RequestStarted | CallStarted | CallProgress | QuestionAsked) -> list[Object]:
         """No frame of its own, as a rule: its end has one."""
         match update:
             case CallProgress():
@@ -214,7 +214,7 @@ class Frames:
                 self._calls[update.call.id] = (update.call, self._now())
             case RequestStarted():
                 pass
-            case Asked():
+            case QuestionAsked():
                 self._asked.add(update.call_id)
         return []
 
@@ -328,7 +328,7 @@ class Frames:
 
     def _boundary(self, update: Boundary) -> list[Object]:
         """Only a summary is what clients know as a boundary: the conversation begins again there."""
-        if update.layer != How.SUMMARY:
+        if update.layer != CompactionKind.SUMMARY:
             return [self.system(CONTEXT_EDIT, {"layer": update.layer, "freed_tokens": update.freed})]
         sizes = {"pre_tokens": update.before, "post_tokens": update.after, "freed": update.freed}
         frame = self.system("compact_boundary", {"compact_metadata": {"trigger": self._trigger} | sizes})

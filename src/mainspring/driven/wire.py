@@ -19,7 +19,7 @@ from mainspring.core.messages import (
     ToolResult,
 )
 from mainspring.core.money import Usage
-from mainspring.core.updates import BlockStarted, Delta, Kind
+from mainspring.core.updates import BlockKind, BlockStarted, Delta
 from mainspring.core.value import Stamp
 
 Object = dict[str, Any]
@@ -105,21 +105,21 @@ def message(id: str, model: str, blocks: list[Object], spent: Usage) -> Object:
 
 # --- stream events ----------------------------------------------------------------------------------
 
-DELTAS: dict[Kind, tuple[str, str]] = {
-    Kind.TEXT: ("text_delta", "text"),
-    Kind.THINKING: ("thinking_delta", "thinking"),
-    Kind.INPUT: ("input_json_delta", "partial_json"),
+DELTAS: dict[BlockKind, tuple[str, str]] = {
+    BlockKind.TEXT: ("text_delta", "text"),
+    BlockKind.THINKING: ("thinking_delta", "thinking"),
+    BlockKind.INPUT: ("input_json_delta", "partial_json"),
 }
 
 
 def begun(started: BlockStarted) -> Object:
     """A block that has nothing in it yet."""
     match started.kind:
-        case Kind.TEXT:
+        case BlockKind.TEXT:
             return {"type": "text", "text": ""}
-        case Kind.THINKING:
+        case BlockKind.THINKING:
             return {"type": "thinking", "thinking": "", "signature": ""}
-        case Kind.INPUT:
+        case BlockKind.INPUT:
             return {"type": "tool_use", "id": started.id, "name": started.name, "input": {}}
         case _:
             assert_never(started.kind)

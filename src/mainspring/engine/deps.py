@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mainspring.context.values import Prepared, Summary
     from mainspring.core.effects import Compact, Request, RunStopHooks
-    from mainspring.core.events import Verdict
+    from mainspring.core.events import StopDecision
     from mainspring.core.messages import Text, ToolCall, ToolResult, User
     from mainspring.core.state import State
     from mainspring.core.updates import Rendering
@@ -83,7 +83,7 @@ class Deps(Protocol):
 
     def is_concurrent(self, call: ToolCall) -> bool: ...
 
-    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict: ...
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision: ...
 
     async def ask(self, question: Question) -> str: ...
 

@@ -14,7 +14,16 @@ from msgspec.structs import replace
 
 from mainspring.core.compaction import MANUAL
 from mainspring.core.config import Config
-from mainspring.core.effects import CallModel, Compact, Effect, Finish, How, PrepareContext, RunStopHooks, RunTools
+from mainspring.core.effects import (
+    CallModel,
+    Compact,
+    CompactionKind,
+    Effect,
+    Finish,
+    PrepareContext,
+    RunStopHooks,
+    RunTools,
+)
 from mainspring.core.errors import MainspringError
 from mainspring.core.events import (
     Aborted,
@@ -308,7 +317,7 @@ class Driver:
         finally:
             ledger.settle(effect.reserve, spent)
         edits = from_the_front(self.state.history, self.state.edits, made.edits)
-        trigger = "" if effect.how is not How.SUMMARY else "auto" if effect.asked is None else MANUAL
+        trigger = "" if effect.how is not CompactionKind.SUMMARY else "auto" if effect.asked is None else MANUAL
         return Compacted(edits, made.before, made.after, made.usage, made.cost, ledger.funds, made.failed, trigger)
 
     def _stamped(self, message: User) -> User:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring.core.events import Verdict
+from mainspring.core.events import StopDecision
 from mainspring.core.messages import Assistant, User
 from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import Question
@@ -102,12 +102,12 @@ class Equipped(Plain):
     async def ask(self, question: Question) -> str:
         return await (self._answer(question) if self._answer is not None else super().ask(question))
 
-    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:
         if self._mind is not None:
             self._mind.afterwards(state)  # before the hooks, which may take their time (I-06)
         hooks = self.hands.hooks
         if not hooks.any_at(Point.STOP):
-            return Verdict()
+            return StopDecision()
         from mainspring.hooks.facts import of_stop  # with the first hook
 
         return verdict(await hooks.ask(Point.STOP, of_stop(active=effect.active, last=last_said(state))))
@@ -118,8 +118,8 @@ def last_said(state: State) -> str:
     return next((m.text for m in state.history.newest_first() if isinstance(m, Assistant)), "")
 
 
-def verdict(opinion: Opinion) -> Verdict:
+def verdict(opinion: Opinion) -> StopDecision:
     """What hooks say about an end: of a session, or of an agent."""
     if opinion.stop is not None:
-        return Verdict(prevent=opinion.stop)
-    return Verdict((opinion.reason or "A hook wants you to go on.",)) if opinion.block else Verdict()
+        return StopDecision(prevent=opinion.stop)
+    return StopDecision((opinion.reason or "A hook wants you to go on.",)) if opinion.block else StopDecision()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from mainspring.context.agents import AgentKind, covers
 from mainspring.core.config import Config
-from mainspring.core.events import Verdict
+from mainspring.core.events import StopDecision
 from mainspring.core.messages import Origin, Text, User, user
 from mainspring.core.models import Model
 from mainspring.core.money import Usage
@@ -264,10 +264,10 @@ class AgentWorld(Equipped):
         super().__init__(provider, hands, journal=kept.journal, system=system, answer=answer, mind=mind)
         self._file = kept.file
 
-    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:
         hooks, agent = self.hands.hooks, self.hands.agent
         if agent is None or not hooks.any_at(Point.SUBAGENT_STOP):
-            return Verdict()
+            return StopDecision()
         facts = of_agent_stop(*agent, transcript=self._file, active=effect.active, last=last_said(state))
         return verdict(await hooks.ask(Point.SUBAGENT_STOP, facts))
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from mainspring.core.config import Config
 from mainspring.core.messages import ToolCall, ToolResult, result
-from mainspring.core.schedule import Slot, Status, startable, taken_along
-from mainspring.core.updates import Answered, Asked, CallDone, CallProgress, CallStarted, Update
+from mainspring.core.schedule import CallStatus, Slot, startable, taken_along
+from mainspring.core.updates import CallDone, CallProgress, CallStarted, QuestionAnswered, QuestionAsked, Update
 from mainspring.engine.deps import Deps, Outcome, Question
 from mainspring.engine.endings import GRACE, look_at
 from mainspring.engine.ledger import Ledger
@@ -76,7 +76,7 @@ class Job:
     async def room(self) -> None:
         await self._executor.room()
 
-    def set(self, status: Status, *, failed: bool = False) -> None:
+    def set(self, status: CallStatus, *, failed: bool = False) -> None:
         self.slot = replace(self.slot, status=status, failed=failed)
 
     def cancel(self) -> None:
@@ -178,7 +178,7 @@ class Executor:
         """Start nothing new, and withdraw the questions: nobody needs their answers (settled 11)."""
         self._halted = True
         for job in self._running():
-            if job.slot.status is Status.WAITING:
+            if job.slot.status is CallStatus.WAITING:
                 job.cancel()
 
     def _abandon(self) -> None:
@@ -200,7 +200,7 @@ class Executor:
         )
         for call_id in may_start:
             job = self._jobs[call_id]
-            job.set(Status.EXECUTING)
+            job.set(CallStatus.EXECUTING)
             job.task = asyncio.get_running_loop().create_task(self._run(job))
             job.task.add_done_callback(partial(self._ended, job))
 
@@ -238,9 +238,9 @@ class Executor:
         kept = replace(made, content=(*made.content, *outcome.added))
         await self._deps.journal.append(OutcomeRecord(kept))
         job.result = kept
-        job.set(Status.COMPLETED, failed=outcome.failed)
+        job.set(CallStatus.COMPLETED, failed=outcome.failed)
         self._show(CallDone(made, outcome.data, outcome.rendering, outcome.denied))
-        job.set(Status.YIELDED, failed=outcome.failed)
+        job.set(CallStatus.YIELDED, failed=outcome.failed)
 
     async def _take_along(self, job: Job, outcome: Outcome) -> None:
         """What a call's outcome means for the others."""
@@ -250,7 +250,7 @@ class Executor:
         slots = tuple([other.slot for other in self._jobs.values()])
         cancelled = [self._jobs[call_id] for call_id in taken_along(slots, job.call.id, self._config.siblings)]
         for other in cancelled:
-            other.set(Status.COMPLETED)  # at once: while the first is being written, none of them may start
+            other.set(CallStatus.COMPLETED)  # at once: while the first is being written, none of them may start
         for other in cancelled:
             made = result(other.call.id, CANCELLED, is_error=True, synthetic=True)
             await self._record(other, Outcome(made))
@@ -275,18 +275,18 @@ class Executor:
         question = Question(self._deps.new_id(), job.call.id, text, about, job.call)
         await self._deps.journal.append(AskedRecord(question.id, job.call.id, text, self._deps.now()))
         job.questions += 1
-        job.set(Status.WAITING)
+        job.set(CallStatus.WAITING)
         try:
             if self._halted:
                 job.cancel()  # too late to ask
-            self._show(Asked(question.id, job.call.id, text, about))
+            self._show(QuestionAsked(question.id, job.call.id, text, about))
             answer = await self._deps.ask(question)
             await self._deps.journal.append(AnsweredRecord(question.id, answer, self._deps.now()))
         finally:
             job.questions -= 1
             if not job.questions:
-                job.set(Status.EXECUTING)
-        self._show(Answered(question.id, answer))
+                job.set(CallStatus.EXECUTING)
+        self._show(QuestionAnswered(question.id, answer))
         return answer
 
     # --- what a call has to say while it runs ---

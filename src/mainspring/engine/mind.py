@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Config
-from mainspring.core.effects import Compact, How
+from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.messages import Assistant, Block, Content, Message, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.core.money import Usage
 from mainspring.core.state import State
@@ -178,7 +178,7 @@ class Mind:
         context = self.context
         if self._ask is not None:
             self._ask.model = state.model
-        if effect.how is not How.SUMMARY:
+        if effect.how is not CompactionKind.SUMMARY:
             return await context.summarize(state, effect)
         trigger: Trigger = "auto" if effect.asked is None else "manual"
         made = Summary()

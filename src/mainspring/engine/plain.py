@@ -15,7 +15,7 @@ from mainspring.context.values import Prepared, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.errors import UsageError
-from mainspring.core.events import Verdict
+from mainspring.core.events import StopDecision
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ToolCall, ToolResult, User
 from mainspring.core.state import State
@@ -101,8 +101,8 @@ class Plain:
         """One line about a call, for a person: `Session(describe=...)`."""
         return self.hands.line(call)
 
-    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:  # noqa: ARG002  # there are none
-        return Verdict()
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:  # noqa: ARG002  # there are none
+        return StopDecision()
 
     async def ask(self, question: Question) -> str:
         raise UsageError(f"'{question.text}' was asked, and this run has nobody to answer")

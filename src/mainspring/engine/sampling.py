@@ -19,10 +19,10 @@ from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.state import State
 from mainspring.core.updates import (
     BlockDone,
+    BlockKind,
     BlockStarted,
     Boundary,
     Delta,
-    Kind,
     PrefixBroken,
     ReplyStarted,
     Retrying,
@@ -69,7 +69,7 @@ class Draft:
         self.handed_on = False  # something of it was shown: from now on a failure is the core's business
         self.cleared = 0  # tokens that the service left out of the prompt
         self.blocks: list[Block] = []
-        self.open_kind: Kind | None = None
+        self.open_kind: BlockKind | None = None
         self.open_text: list[str] = []
 
     def piece(self, piece: Piece) -> None:
@@ -85,7 +85,7 @@ class Draft:
 
     def close_text(self) -> Text | None:
         """Text that was being written when the stream ended becomes a block: it was shown."""
-        if self.open_kind is not Kind.TEXT:
+        if self.open_kind is not BlockKind.TEXT:
             return None
         text = Text("".join(self.open_text))
         self.block(text)
@@ -177,7 +177,7 @@ class Sampler:
         return await self._failed(NO_END, draft)
 
     async def _failed(self, failure: Failure, draft: Draft) -> CallFailed:
-        inside_call = failure.inside_call or draft.open_kind is Kind.INPUT
+        inside_call = failure.inside_call or draft.open_kind is BlockKind.INPUT
         await self._close_text(draft)
         kept = draft.reply(Stop.UNFINISHED, draft.spent) if draft.handed_on or draft.begun else None
         return CallFailed(replace(failure, inside_call=inside_call), kept, draft.spent, attempt=draft.attempt)

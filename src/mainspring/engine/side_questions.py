@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from mainspring.context.asking import Answered, Question
 from mainspring.context.tokens import LEAST, weights
-from mainspring.core.config import Config, Source
+from mainspring.core.config import Config, RunSource
 from mainspring.core.effects import Request, Retried
 from mainspring.core.errors import ProviderError, ToolError
 from mainspring.core.history import History
@@ -88,7 +88,7 @@ class SideQuestions:
             model=model.name,
             max_output=question.max_output + (budget or 0),
             turn=0,
-            source=Source.COMPACT,
+            source=RunSource.COMPACT,
             chain=config.chain,
             depth=config.depth,
             overload_tries=config.overload_tries_before_fallback if config.fallbacks else config.max_retries + 1,
@@ -167,7 +167,7 @@ class SideQuestions:
     ) -> Answered:
         """One that breaks off is asked for again, as a reply is (settled 9): the provider waits, and counts on. Money
         is set aside for what was lost, so that what was set aside before covers the next attempt whole."""
-        most = self._config.max_retries + 1 if request.source is Source.COMPACT else FEW
+        most = self._config.max_retries + 1 if request.source is RunSource.COMPACT else FEW
         lost = Lost(self._ledger())
         try:
             while True:

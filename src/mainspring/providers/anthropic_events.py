@@ -17,7 +17,7 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Block, Defect, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.core.updates import Kind
+from mainspring.core.updates import BlockKind
 from mainspring.providers.base import Batch, Cleared, Ended, Finished, Item, Opened, Piece, Started, told
 from mainspring.providers.retry import classify
 from mainspring.providers.sse import ServerEvent
@@ -100,7 +100,7 @@ class _Begun(Struct, frozen=True, gc=False):
 _decode = msgspec.json.Decoder(_Event).decode
 _decode_begun = msgspec.json.Decoder(_Begun).decode
 
-KINDS = {"text": Kind.TEXT, "thinking": Kind.THINKING, "tool_use": Kind.INPUT}
+KINDS = {"text": BlockKind.TEXT, "thinking": BlockKind.THINKING, "tool_use": BlockKind.INPUT}
 
 
 class _Open:

@@ -10,7 +10,7 @@ from mainspring.core.history import History
 from mainspring.core.messages import Block, Stop
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure
-from mainspring.core.updates import Kind
+from mainspring.core.updates import BlockKind
 from mainspring.core.value import Bundle, Value
 from mainspring.core.view import Edit
 
@@ -64,13 +64,13 @@ class Started(Value):
 class Opened(Value):
     """A block begins. Of a call its id and its name are known long before its input."""
 
-    kind: Kind
+    kind: BlockKind
     id: str = ""
     name: str = ""
 
 
 class Piece(Value):
-    kind: Kind
+    kind: BlockKind
     text: str
 
 

@@ -18,10 +18,10 @@ from typing import Any, cast
 import msgspec
 
 from mainspring.core.messages import Defect, ToolCall
-from mainspring.core.updates import Kind
+from mainspring.core.updates import BlockKind
 from mainspring.core.value import Bundle
 
-Said = tuple[Kind, str] | ToolCall
+Said = tuple[BlockKind, str] | ToolCall
 Tools = Mapping[str, Mapping[str, Any]]  # schemas by name
 
 UNNAMED = "unknown"
@@ -254,7 +254,7 @@ class Written:
 
     def feed(self, text: str) -> list[Said]:
         if self.passes(text):
-            return [(Kind.TEXT, text)]
+            return [(BlockKind.TEXT, text)]
         self._held += text
         return list(self._take())
 
@@ -263,7 +263,7 @@ class Written:
         said = list(self._take())
         rest, inside, self._held, self._inside = self._whole(self._held), self._inside, "", None
         if inside is None or not inside.reads:
-            kind = Kind.TEXT if inside is None else Kind.THINKING
+            kind = BlockKind.TEXT if inside is None else BlockKind.THINKING
             return [*said, (kind, rest)] if rest else said
         return [*said, *self._read(inside, rest, "", cut=cut)]
 
@@ -309,7 +309,7 @@ class Written:
             kept = begun_end(self._held, spelling.end)
             thought, self._held = self._held[: len(self._held) - kept], self._held[len(self._held) - kept :]
             if thought:
-                yield Kind.THINKING, thought
+                yield BlockKind.THINKING, thought
         else:
             yield from self._wait_for_end(spelling)
 
@@ -334,7 +334,7 @@ class Written:
 
     def _read(self, spelling: Spelling, inner: str, end: str, *, cut: bool = False) -> Iterator[Said]:
         if not spelling.reads:
-            yield Kind.THINKING, inner
+            yield BlockKind.THINKING, inner
             return
         whole = spelling.begin + inner if spelling.begin in ("{", "[{") else inner
         calls = self._calls(spelling, LEFTOVERS.sub("", whole).strip())
@@ -347,7 +347,7 @@ class Written:
         else:
             text = spelling.begin + inner + end
             self._passed(text)
-            yield Kind.TEXT, text
+            yield BlockKind.TEXT, text
 
     def _calls(self, spelling: Spelling, inner: str) -> list[ToolCall] | None:
         for read in spelling.reads:
@@ -360,12 +360,12 @@ class Written:
         text, self._held = self._held[:length], self._held[length:]
         if text:
             self._passed(text)
-            yield Kind.TEXT, text
+            yield BlockKind.TEXT, text
 
     def _let_go_with(self, begin: str) -> Iterator[Said]:
         """It was text after all. What stands behind it is looked at again."""
         self._passed(begin)
-        yield Kind.TEXT, begin
+        yield BlockKind.TEXT, begin
 
     def _passed(self, text: str) -> None:
         self._last = text or self._last

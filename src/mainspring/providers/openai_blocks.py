@@ -16,7 +16,7 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Defect, Stop, Text, Thinking, ToolCall
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.core.updates import Kind
+from mainspring.core.updates import BlockKind
 from mainspring.core.value import Bundle, as_json
 from mainspring.providers.base import Batch, Finished, Item, Opened, Piece, Started
 from mainspring.providers.odd_calls import UNNAMED, Written
@@ -25,7 +25,7 @@ from mainspring.providers.sse import ServerEvent
 
 MAX_REPLY = 64 * 1024 * 1024  # bytes of a stream; about a hundred times the longest reply that any model can give
 CHARS_PER_TOKEN = 3  # rather fewer than there are, so that an estimate errs high
-TEXT = Kind.TEXT  # looked up once: it is asked for with every piece
+TEXT = BlockKind.TEXT  # looked up once: it is asked for with every piece
 PROMISED = ToolCall("", UNNAMED, {}, Defect.MALFORMED)  # the server said that there are calls, and gave none
 
 
@@ -97,7 +97,7 @@ class Blocks:
         self.called = False
         self._expected = expected
         self._written = expected.written
-        self._kind: Kind | None = None  # of the open block
+        self._kind: BlockKind | None = None  # of the open block
         self._pieces: list[str] = []
         self._signature = ""
         self._blank = ""
@@ -119,12 +119,12 @@ class Blocks:
             self._put(TEXT, text)
 
     def think(self, text: str, signature: str = "") -> None:
-        self._put(Kind.THINKING, text, signature)
+        self._put(BlockKind.THINKING, text, signature)
 
     def sign(self, signature: str) -> None:
         """What the open thoughts are signed with; some come without words."""
-        if self._kind is not Kind.THINKING:
-            self._open(Kind.THINKING)
+        if self._kind is not BlockKind.THINKING:
+            self._open(BlockKind.THINKING)
         self._signature = signature
 
     def know(self, details: list[Any]) -> str:
@@ -136,9 +136,9 @@ class Blocks:
     def end_knowing(self) -> None:
         """What is known of thoughts that have no words, or had none yet, is a block of its own."""
         if self._details is not None and self._details.signature:
-            if self._kind is not Kind.THINKING:
+            if self._kind is not BlockKind.THINKING:
                 self.end_text()
-                self._open(Kind.THINKING)
+                self._open(BlockKind.THINKING)
             self.close()
 
     def end_text(self, *, cut: bool = False) -> None:
@@ -156,19 +156,19 @@ class Blocks:
         text, self._pieces = "".join(self._pieces), []
         self._size += len(text)
         signature, self._signature = self._signature, ""
-        if self._details is not None and kind is Kind.THINKING:
+        if self._details is not None and kind is BlockKind.THINKING:
             signature, self._details = self._details.signature or signature, None
-        self.items.append(Finished(Text(text) if kind is Kind.TEXT else Thinking(text, signature)))
+        self.items.append(Finished(Text(text) if kind is BlockKind.TEXT else Thinking(text, signature)))
 
     # --- calls ---
 
     def open_call(self, call_id: str, name: str) -> None:
         self.close()
-        self.items.append(Opened(Kind.INPUT, call_id, self.own_name(name)))
+        self.items.append(Opened(BlockKind.INPUT, call_id, self.own_name(name)))
 
     def call_piece(self, text: str) -> None:
         self._size += len(text)
-        self.items.append(Piece(Kind.INPUT, text))
+        self.items.append(Piece(BlockKind.INPUT, text))
 
     def close_call(self, call: ToolCall) -> None:
         self.called = True
@@ -197,24 +197,24 @@ class Blocks:
 
     # --- steps ---
 
-    def _take(self, said: tuple[Kind, str] | ToolCall) -> None:
+    def _take(self, said: tuple[BlockKind, str] | ToolCall) -> None:
         if isinstance(said, ToolCall):
             self.whole_call(said)
         else:
             self._put(*said)
 
-    def _put(self, kind: Kind, text: str, signature: str = "") -> None:
+    def _put(self, kind: BlockKind, text: str, signature: str = "") -> None:
         if self._kind is not kind:
-            if kind is Kind.TEXT and (not text or text.isspace()):
+            if kind is BlockKind.TEXT and (not text or text.isspace()):
                 self._blank += text
                 return
             text = (self._open(kind, signature) + text).lstrip("\r\n")
         self._pieces.append(text)
         self.items.append(Piece(kind, text))
 
-    def _open(self, kind: Kind, signature: str = "") -> str:
+    def _open(self, kind: BlockKind, signature: str = "") -> str:
         """Returns the blanks that stand before a text: its first line may be indented."""
-        blank = self._blank if kind is Kind.TEXT else ""
+        blank = self._blank if kind is BlockKind.TEXT else ""
         self.close()
         self._kind, self._signature = kind, signature
         self.items.append(Opened(kind))

@@ -21,7 +21,7 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Block, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.core.updates import Kind
+from mainspring.core.updates import BlockKind
 from mainspring.core.value import Value, as_json
 from mainspring.providers.base import Batch, Broken, Conversation, Ended, Finished, Item, Opened, Piece, Retry, Started
 
@@ -124,17 +124,17 @@ def pieces(part: Block | Item) -> list[Batch]:
     """A block as it would stream: some deltas, then the block itself."""
     match part:
         case Text():
-            return [(Opened(Kind.TEXT),), *deltas(Kind.TEXT, part.text), (Finished(part),)]
+            return [(Opened(BlockKind.TEXT),), *deltas(BlockKind.TEXT, part.text), (Finished(part),)]
         case Thinking():
-            return [(Opened(Kind.THINKING),), *deltas(Kind.THINKING, part.text), (Finished(part),)]
+            return [(Opened(BlockKind.THINKING),), *deltas(BlockKind.THINKING, part.text), (Finished(part),)]
         case ToolCall():
-            opened = Opened(Kind.INPUT, part.id, part.name)
-            return [(opened,), *deltas(Kind.INPUT, as_json(part.input).decode()), (Finished(part),)]
+            opened = Opened(BlockKind.INPUT, part.id, part.name)
+            return [(opened,), *deltas(BlockKind.INPUT, as_json(part.input).decode()), (Finished(part),)]
         case RedactedThinking() | ServerBlock():
             return [(Finished(part),)]
         case _:
             return [(part,)]
 
 
-def deltas(kind: Kind, text: str) -> list[Batch]:
+def deltas(kind: BlockKind, text: str) -> list[Batch]:
     return [(Piece(kind, text[start : start + PIECE]),) for start in range(0, len(text), PIECE)]

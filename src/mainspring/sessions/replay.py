@@ -14,10 +14,10 @@ from mainspring.core.errors import MainspringError
 from mainspring.core.events import Aborted, Replied, Submitted, ToolsDone
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Stop, Text, ToolResult
-from mainspring.core.pairing import open_calls, unpaired
+from mainspring.core.pairing import find_unpaired_ids, open_calls
 from mainspring.core.state import Checkpoint, State, decode_checkpoint
 from mainspring.core.step import step
-from mainspring.core.updates import Kind
+from mainspring.core.updates import BlockKind
 from mainspring.core.view import Edit, Fold, view
 from mainspring.sessions.book import Book, Missing
 from mainspring.sessions.chain import KINDS
@@ -194,7 +194,7 @@ class Replay:
         state = self.state
         partial, open_text = self._partial()
         calls = open_calls(state.history) if partial is None else partial.calls
-        if wrong := set(unpaired(view(state.history, state.edits))) - {call.id for call in calls}:
+        if wrong := set(find_unpaired_ids(view(state.history, state.edits))) - {call.id for call in calls}:
             raise Unusable(f"call '{wrong.pop()}' and its result do not fit")
         runnable = [call for call in calls if call.defect is None]
         results = tuple([self._results[call.id] for call in runnable if call.id in self._results])
@@ -307,6 +307,6 @@ def read_live(file: Path) -> tuple[str, int, str]:
             continue
         if (reply, place) != (reply_id, index):
             reply_id, index, text = reply, place, []
-        if kind == Kind.TEXT:
+        if kind == BlockKind.TEXT:
             text.append(piece)
     return reply_id, index, "".join(text)

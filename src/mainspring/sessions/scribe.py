@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from mainspring.core.compaction import MANUAL, took_effect
-from mainspring.core.effects import Finish, How
+from mainspring.core.effects import CompactionKind, Finish
 from mainspring.core.events import (
     Aborted,
     CallFailed,
@@ -360,7 +360,7 @@ def ids(messages: tuple[Message, ...]) -> list[str]:
 
 
 def is_summary(event: Compacted) -> bool:
-    return bool(event.trigger) and took_effect(How.SUMMARY, event, asked=event.trigger == MANUAL)
+    return bool(event.trigger) and took_effect(CompactionKind.SUMMARY, event, asked=event.trigger == MANUAL)
 
 
 def hollow(reply: Assistant | None) -> Assistant | None:

@@ -18,7 +18,7 @@ from mainspring.core.history import History
 from mainspring.core.messages import Stop, Text, Thinking, ToolCall, user
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.core.updates import Kind
+from mainspring.core.updates import BlockKind
 from mainspring.providers.base import Conversation, Ended, Finished, Item, Piece, Provider, Retry, Started
 from mainspring.providers.scripted import Break, Pause, Reply, says
 
@@ -52,7 +52,7 @@ class ProviderConformance:
 
     def test_the_pieces_of_a_block_make_the_block(self) -> None:
         got = self.play(says("A text that is long enough for several pieces."))
-        pieces = "".join(item.text for item in got if isinstance(item, Piece) and item.kind is Kind.TEXT)
+        pieces = "".join(item.text for item in got if isinstance(item, Piece) and item.kind is BlockKind.TEXT)
         assert [item.block for item in got if isinstance(item, Finished)] == [Text(pieces)]
 
     def test_blocks_come_finished_and_in_order(self) -> None:

@@ -20,12 +20,12 @@ from mainspring.context.values import Prepared, Summary
 from mainspring.core.bound import most_model_calls
 from mainspring.core.config import Config, StopHooks
 from mainspring.core.effects import Compact, Priority, RunStopHooks
-from mainspring.core.events import Verdict
+from mainspring.core.events import StopDecision
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Defect, Stop, Thinking, ToolCall, ToolResult, User
 from mainspring.core.models import Model
 from mainspring.core.money import Price, Usage
-from mainspring.core.pairing import unpaired
+from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.reasons import GIVE_UP, AbortReason, Failure
 from mainspring.core.state import State
 from mainspring.core.step import step
@@ -105,8 +105,8 @@ class RandomWorld(World):
         failed = "no" if self.chance(self.trouble) else ""
         return Summary(before=100, after=self.random.choice([1, 99]), failed=failed, usage=Usage(output=5), cost=3)
 
-    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:  # noqa: ARG002  # random
-        return Verdict(("no",) * self.random.choice([0, 0, 1]), "enough" if self.chance(0.02) else None)
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:  # noqa: ARG002  # random
+        return StopDecision(("no",) * self.random.choice([0, 0, 1]), "enough" if self.chance(0.02) else None)
 
     async def ask(self, question: Question) -> str:  # noqa: ARG002  # random
         await asyncio.sleep(self.random.choice([0.01, 5]))
@@ -174,7 +174,7 @@ async def play(seed: int) -> Session:
     assert account.reserved == 0
     assert account.spent == cost, "the ledger and the results disagree about money"
     assert limit is None or account.spent <= limit
-    assert unpaired(session.state.history) == ()
+    assert find_unpaired_ids(session.state.history) == ()
     assert_each_tool_ran_once(session, world)
     assert_shown_is_journaled(session, shown)
     assert_replay(session)

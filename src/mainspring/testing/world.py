@@ -16,7 +16,7 @@ from typing import Any
 
 from mainspring.context.values import Prepared, Summary
 from mainspring.core.effects import Compact, Request, RunStopHooks
-from mainspring.core.events import Verdict
+from mainspring.core.events import StopDecision
 from mainspring.core.messages import ToolCall, ToolResult, User, result
 from mainspring.core.state import State
 from mainspring.engine.background import SideJobs
@@ -44,7 +44,7 @@ class World:
         *,
         contexts: Iterable[Prepared] = (),
         summaries: Iterable[Summary] = (),
-        hooks: Iterable[Verdict] = (),
+        hooks: Iterable[StopDecision] = (),
         answers: Iterable[str] = (),
         safe: tuple[str, ...] = SAFE,
         journal: Journal | None = None,
@@ -88,8 +88,8 @@ class World:
         number = next(self._numbers)
         return f"{number:08x}-0000-4000-8000-000000000000"
 
-    async def stop_hooks(self, state: State, effect: RunStopHooks) -> Verdict:  # noqa: ARG002  # scripted
-        return self.hooks.pop(0) if self.hooks else Verdict()
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:  # noqa: ARG002  # scripted
+        return self.hooks.pop(0) if self.hooks else StopDecision()
 
     async def ask(self, question: Question) -> str:
         if not self.answers:

@@ -38,7 +38,7 @@ from mainspring.cli.trusting import held_back
 from mainspring.cli.typed import LEAVE
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Origin, Text
-from mainspring.core.updates import Asked, Injected, Result, Update
+from mainspring.core.updates import Injected, QuestionAsked, Result, Update
 from mainspring.engine.endings import end_all
 from mainspring.engine.wishes import compaction
 from mainspring.hooks.notices import waiting_for_person
@@ -300,7 +300,7 @@ class Conversation:
             self._place.say(update.message.text)
         self._shown.see(update)
         self._status.see(update)
-        if isinstance(update, Asked):
+        if isinstance(update, QuestionAsked):
             self._place.ring()
         if isinstance(update, Result):
             self._ends()

@@ -34,10 +34,9 @@ from mainspring.core.updates import (
     AgentDone,
     AgentStarted,
     AgentUpdate,
-    Answered,
     Appended,
-    Asked,
     BlockDone,
+    BlockKind,
     BlockStarted,
     Boundary,
     CallDone,
@@ -46,9 +45,10 @@ from mainspring.core.updates import (
     Delta,
     Failed,
     Injected,
-    Kind,
     MaxTurnsReached,
     PrefixBroken,
+    QuestionAnswered,
+    QuestionAsked,
     ReplyDone,
     ReplyStarted,
     RequestStarted,
@@ -128,7 +128,7 @@ class Shown:
         match update:
             case ReplyStarted() | BlockStarted() | Delta() | BlockDone() | ReplyDone() | Tombstone():
                 self._reply(update)
-            case CallStarted() | CallProgress() | Asked() | Answered() | AgentStarted() | AgentUpdate():
+            case CallStarted() | CallProgress() | QuestionAsked() | QuestionAnswered() | AgentStarted() | AgentUpdate():
                 self._under_way.see(update)
             case CallDone():
                 self._call_done(update)
@@ -172,12 +172,12 @@ class Shown:
 
     def _begins_block(self, update: BlockStarted) -> None:
         match update.kind:
-            case Kind.THINKING:
+            case BlockKind.THINKING:
                 self._status.does(live.THINKING)
                 self._saying.thinks()
-            case Kind.TEXT:
+            case BlockKind.TEXT:
                 self._status.does(live.WRITING)
-            case Kind.INPUT:
+            case BlockKind.INPUT:
                 self._status.does(f"{live.WRITING} a call of {clean(update.name)}" if update.name else live.WRITING)
             case _:
                 assert_never(update.kind)
@@ -185,13 +185,13 @@ class Shown:
     def _piece(self, update: Delta) -> None:
         self._status.hears(len(update.text))
         match update.kind:
-            case Kind.THINKING:
+            case BlockKind.THINKING:
                 self._saying.thinks(update.text)
-            case Kind.TEXT:
+            case BlockKind.TEXT:
                 self._block = (update.reply_id, update.index)
                 self._writes = True
                 self._put_text(self._saying.add(update.text))
-            case Kind.INPUT:
+            case BlockKind.INPUT:
                 pass  # its line says more, when it runs
             case _:
                 assert_never(update.kind)

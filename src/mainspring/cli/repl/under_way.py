@@ -12,16 +12,16 @@ from mainspring.cli.repl.page import clipped
 from mainspring.core.updates import (
     AgentStarted,
     AgentUpdate,
-    Answered,
-    Asked,
     CallDone,
     CallProgress,
     CallStarted,
+    QuestionAnswered,
+    QuestionAsked,
 )
 
 MOST_GONE = 50  # agents whose reports are awaited: as many as may be away
 
-Seen = CallStarted | CallProgress | Asked | Answered | AgentStarted | AgentUpdate
+Seen = CallStarted | CallProgress | QuestionAsked | QuestionAnswered | AgentStarted | AgentUpdate
 
 
 class UnderWay:
@@ -39,9 +39,9 @@ class UnderWay:
             case CallProgress():
                 if running := self._running.get(update.call_id):
                     running.says(update.text)
-            case Asked():
+            case QuestionAsked():
                 self._questions[update.id] = update.call_id
-            case Answered():
+            case QuestionAnswered():
                 self._questions.pop(update.id, None)
             case AgentStarted():
                 self._agents[update.agent_id] = agent = Agent(update, self._now())
@@ -60,9 +60,9 @@ class UnderWay:
                 agent.calls_one(started.call, started.line, self._root)
             case CallDone() as done if agent and done.denied:
                 agent.was_denied(done.result.text)
-            case Asked() as asked:
+            case QuestionAsked() as asked:
                 self._questions[asked.id] = about.agent_id
-            case Answered() as answered:
+            case QuestionAnswered() as answered:
                 self._questions.pop(answered.id, None)
             case _:
                 pass
