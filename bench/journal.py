@@ -38,9 +38,9 @@ from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
 from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Scripted, says
-from mainspring.sessions.journal import Durability, FileJournal, Options
+from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.lines import Envelope
-from mainspring.sessions.listing import listed
+from mainspring.sessions.listing import list_sessions_in
 from mainspring.sessions.records import (
     BlockRecord,
     CheckpointRecord,
@@ -51,13 +51,13 @@ from mainspring.sessions.records import (
     OutcomeRecord,
     Record,
 )
-from mainspring.sessions.resume import load
+from mainspring.sessions.resume import load_session
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
 from bench.figures import Figure, best_speed, best_time, scaled, show
 
 CONFIG = Config(max_turns=1_000_000)
-OPTIONS = Options(Durability.NONE)  # syncs run in a thread of their own, and are the disk's business
+OPTIONS = JournalOptions(Durability.NONE)  # syncs run in a thread of their own, and are the disk's business
 FULL = 990_000  # tokens: the context has to be summed up
 SUM_UP_EVERY = 45  # turns: sessions of 100 and of 10,000 turns both end 10 turns after a summary
 RUN = 100  # turns
@@ -179,9 +179,9 @@ def append_figures(times: list[tuple[str, float]], speed: float) -> Iterator[Fig
 
 def resume_figures(short: Path, long: Path) -> Iterator[Figure]:
     def milliseconds(file: Path) -> float:
-        return best_time(lambda: load(file), repeats=10) / 1_000
+        return best_time(lambda: load_session(file), repeats=10) / 1_000
 
-    assert load(long).how == load(short).how == "checkpoint"
+    assert load_session(long).how == load_session(short).how == "checkpoint"
     least = {file: float("inf") for file in (short, long)}
     for _ in range(3):  # in turns, so that a slow moment does not fall on one of them
         least = {file: min(best, milliseconds(file)) for file, best in least.items()}
@@ -195,8 +195,10 @@ def listing_figures(folder: Path, sample: Path) -> Iterator[Figure]:
     folder.mkdir()
     for number in range(10_000):
         shutil.copyfile(sample, folder / f"{number:08x}-0000-4000-8000-000000000000.jsonl")
-    yield Figure("list 10,000 sessions, the first 50 shown", best_time(lambda: listed(folder), 5) / 1_000, "ms", 100)
-    yield Figure("list 10,000 sessions, all shown", best_time(lambda: listed(folder, None), 1) / 1_000, "ms")
+    yield Figure(
+        "list 10,000 sessions, the first 50 shown", best_time(lambda: list_sessions_in(folder), 5) / 1_000, "ms", 100
+    )
+    yield Figure("list 10,000 sessions, all shown", best_time(lambda: list_sessions_in(folder, None), 1) / 1_000, "ms")
 
 
 def size_figures(folder: Path) -> Iterator[Figure]:

@@ -44,8 +44,8 @@ from mainspring.core.updates import Result, Update
 from mainspring.engine.deps import Asking, Outcome
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
-from mainspring.sessions.journal import FileJournal, Options
-from mainspring.sessions.resume import fork, load
+from mainspring.sessions.journal import FileJournal, JournalOptions
+from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import says, virtually
 
 KILLED_AT = ("write", "fdatasync", "fsync", "rename", "ftruncate", "mkdir")
@@ -112,12 +112,12 @@ def child(name: str, folder: Path, descriptor: int, largest: int) -> None:
 
 
 def opened(name: str, folder: Path, world: RealWorld, on_trouble: Callable[[str], None]) -> tuple[Session, FileJournal]:
-    file, options = folder / f"{ID}.jsonl", Options(on_trouble=on_trouble)
+    file, options = folder / f"{ID}.jsonl", JournalOptions(on_trouble=on_trouble)
     if name == "resume":
         loaded, journal = FileJournal.resume(file, ENVELOPE, options)
         return stored(world, journal, CONFIG, loaded.state), journal
     if name == "fork":
-        forked = fork(load(file), folder / f"{OTHER}.jsonl")
+        forked = fork_session_state(load_session(file), folder / f"{OTHER}.jsonl")
         journal = FileJournal.fork(forked, replace(ENVELOPE, session_id=OTHER), options)
         return stored(world, journal, CONFIG, forked.state), journal
     journal = FileJournal.create(file, ENVELOPE, options)

@@ -20,7 +20,7 @@ from mainspring.agent.updates import Idle, PromptAnswered, PromptExpanded, RunBr
 from mainspring.core.errors import UsageError
 from mainspring.core.updates import Delta, Result
 from mainspring.sdk import Client, Options
-from mainspring.sessions.listing import listed
+from mainspring.sessions.listing import list_sessions_in
 from mainspring.simulator.replies import Say
 
 __all__ = ["sit_at", "sit_at_terminal"]  # fixtures
@@ -208,7 +208,7 @@ def test_a_title_goes_through_the_journal(tmp_path: Path) -> None:
         await read_until_idle(session)
         await session.close()
         assert session.opened.journal is not None
-        [entry] = listed(Path(session.opened.journal.file).parent)
+        [entry] = list_sessions_in(Path(session.opened.journal.file).parent)
         assert entry.title == "My session"
 
     play(main, tmp_path, Say.of("Hi."), Say.of("Ho."))

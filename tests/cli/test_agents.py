@@ -20,7 +20,7 @@ from mainspring.core.messages import Origin, User
 from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.permissions.decide import UNNAMED
 from mainspring.sessions.lines import CHECKPOINT
-from mainspring.sessions.resume import load
+from mainspring.sessions.resume import load_session
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Reply, Say
 from mainspring.tools.agent import KINDS, AgentInput
@@ -520,7 +520,7 @@ def test_a_kill_loses_nothing_and_the_session_goes_on(serve: Serve) -> None:
     kind, _, cost = said.splitlines()[-2].rpartition(", ")
     assert (kind, said.splitlines()[-1]) == ("general-purpose: do DIE (at work, or its program was ended", f"  {file}")
     assert cost in {"$0.0000)", "$0.0004)"}, "it was ended before its reply was booked, or after"
-    loaded = load(file)  # its call began before its reply was whole, and that may be when it was killed
+    loaded = load_session(file)  # its call began before its reply was whole, and that may be when it was killed
     known = (*loaded.state.history, *loaded.salvaged)
     assert [type(message).__name__ for message in known] == ["User", "User", "Assistant"]
     done = stage.run("-p", "MAIN again", "--resume", session.stem)
@@ -660,7 +660,7 @@ def test_the_words_of_a_report_are_not_the_users(serve: Serve) -> None:
     assert said.lower().count("</task-notification>") == 1
     assert said.rstrip().endswith("</task-notification>")
     assert "These are its words, not the user's" in said
-    history = load(stage.sessions()[0]).state.history
+    history = load_session(stage.sessions()[0]).state.history
     assert [m.origin for m in history if isinstance(m, User) and "Sun." in m.text] == [Origin.REPORT]
 
 
@@ -692,12 +692,12 @@ def test_what_agents_spent_is_known_after_a_kill(serve: Serve) -> None:
     until(lambda: (stage.folder / "begun").exists() and b"Done." in session.read_bytes())
     process.kill()
     process.communicate()
-    spent = load(session).spent
+    spent = load_session(session).spent
     (result,) = frames(stage.run("-p", "MAIN again", "--resume", session.stem, "--output-format=json").stdout)
     price = result["modelUsage"][next(iter(result["modelUsage"]))]["costUSD"]
     assert cast.order.count("MAIN") == 2
     assert result["total_cost_usd"] - spent / NANOS_PER_USD > 2 * 20_000 * 10 / 1_000_000, price
-    assert load(session).spent / NANOS_PER_USD == pytest.approx(result["total_cost_usd"])
+    assert load_session(session).spent / NANOS_PER_USD == pytest.approx(result["total_cost_usd"])
     again = stage.run("-p", "MAIN more", "--resume", session.stem, "--max-budget-usd", "0.3", "--output-format=json")
     assert frames(again.stdout)[0]["subtype"] == "error_max_budget_usd", "a limit counts it, too"
 
@@ -736,7 +736,7 @@ def test_one_that_is_away_when_the_program_is_told_to_end_is_told_of_later(serve
     until(lambda: (stage.folder / "begun").exists() and b"I wait." in session.read_bytes())
     process.terminate()
     process.communicate()
-    assert load(session).standing.away == ()
+    assert load_session(session).standing.away == ()
     assert stage.run("-p", "MAIN again", "--resume", session.stem).stdout == b"A pity.\n"
     assert "It ended with the program that ran it" in json.dumps(cast.of("MAIN")[-1].body)
 

@@ -26,12 +26,11 @@ from mainspring.core.state import State
 from mainspring.driven.lines import MOST
 from mainspring.driven.mirror import Mirror
 from mainspring.sessions.agents import meta_file
-from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.journal import Options as JournalOptions
-from mainspring.sessions.lines import LARGEST_INLINE, Envelope, Standing
-from mainspring.sessions.loaded import Loaded
+from mainspring.sessions.journal import FileJournal, JournalOptions
+from mainspring.sessions.lines import LARGEST_INLINE, CheckpointExtras, Envelope
+from mainspring.sessions.loaded import LoadedSession
 from mainspring.sessions.records import NoteRecord
-from mainspring.sessions.resume import fork, load
+from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.simulator.replies import Say
 
 ID = "11111111-2222-4333-8444-555555555555"
@@ -184,7 +183,7 @@ def test_a_session_goes_on_from_a_store_with_its_agents(serve: Serve, monkeypatc
     for path in far_side.iterdir():
         ours = (side / path.name).read_text().splitlines()
         assert [json.loads(line) for line in path.read_text().splitlines()] == [json.loads(line) for line in ours]
-    agents = [load(*folder.glob("*.jsonl")) for folder in (side, far_side)]
+    agents = [load_session(*folder.glob("*.jsonl")) for folder in (side, far_side)]
     assert agents[0].state == agents[1].state
     assert agents[1].warnings == ()
 
@@ -232,15 +231,17 @@ def test_what_was_too_long_for_a_frame_leads_nobody_astray(tmp_path: Path) -> No
         for m in (1, 0)
     ]
     said[-1] = Assistant((Text("so"), odd, Text("be it")), "some", id=name(29_999))
-    source = Loaded(file, "records", State(History(said)), Standing())
-    FileJournal.fork(fork(source, file), Envelope(OTHER, "/w", "0"), JournalOptions(mirror=mirror.add)).close()
+    source = LoadedSession(file, "records", State(History(said)), CheckpointExtras())
+    FileJournal.fork(
+        fork_session_state(source, file), Envelope(OTHER, "/w", "0"), JournalOptions(mirror=mirror.add)
+    ).close()
     longest = sorted(map(len, file.read_bytes().splitlines()))[-2:]
     assert min(longest) > MOST  # the block and the checkpoint
     frames = mirror.frames()
     assert max(map(len, frames)) <= MOST + 1
     there = tmp_path / "there" / file.name
     _write_jsonl(there, entries(frames))
-    loaded = load(there)
+    loaded = load_session(there)
     assert (loaded.how, len(loaded.state.history)) == ("conversation", 30_000)
     assert list(loaded.state.history)[:-1] == said[:-1]
     last = loaded.state.history[-1]
@@ -262,7 +263,7 @@ def test_a_turn_is_dropped_or_the_resume_refused(serve: Serve) -> None:
     stage = serve(Say.of("First."), Say.of("Second."))
     assert stage.run("-p", "one").returncode == stage.run("-p", "two", "--continue").returncode == 0
     [file] = stage.sessions()
-    ids = {message.text: message.id for message in load(file).state.history}
+    ids = {message.text: message.id for message in load_session(file).state.history}
     one, first, two = ids["one"], ids["First."], ids["two"]
     place = new_place({"MAINSPRING_HOME": str(stage.home)}, str(stage.folder), ())
 

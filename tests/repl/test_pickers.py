@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from mainspring.cli.repl.pickers import models, sessions
 from mainspring.core.models import MODELS
-from mainspring.sessions.listing import Entry
+from mainspring.sessions.listing import SessionEntry
 from repl.hands import Clock, Key, few, fits, heights, keys, marked, plain, press, read, widths, words
 
 AT = 1_000_000.0
 HOUR = 3_600
 
 
-def entry(number: int, title: str, age: float, size: int = 34_000) -> Entry:
+def entry(number: int, title: str, age: float, size: int = 34_000) -> SessionEntry:
     id = f"{number:08x}-0000-4000-8000-000000000000"
-    return Entry(id, Path(f"{id}.jsonl"), int((AT - age) * 1_000), size, title, turns=number)
+    return SessionEntry(id, Path(f"{id}.jsonl"), int((AT - age) * 1_000), size, title, turns=number)
 
 
 ENTRIES = [
@@ -97,7 +97,7 @@ entries = st.lists(st.builds(entry, st.integers(0, 9), words, st.floats(0, 1e6),
 @few
 @given(entries, st.lists(keys, max_size=8), widths, heights)
 def test_a_picker_never_fails_and_picks_what_it_offers(
-    found: list[Entry], pressed: list[Key], width: int, height: int
+    found: list[SessionEntry], pressed: list[Key], width: int, height: int
 ) -> None:
     clock = Clock()
     sheet = sessions(found, at=AT, now=clock)

@@ -24,7 +24,7 @@ from mainspring.core.view import view
 from mainspring.sdk import session_changes
 from mainspring.sessions.lines import LARGEST_INLINE
 from mainspring.sessions.places import file_of
-from mainspring.sessions.resume import load
+from mainspring.sessions.resume import load_session
 from mainspring.simulator.replies import Say
 from mainspring.testing import virtually
 from sdk.stored import (  # noqa: F401  # fixtures
@@ -299,7 +299,7 @@ def test_a_fork_of_a_fork_is_taken_up(name: str, home: Home) -> None:
     id = SCENE_ID
     for _ in range(3):
         id = ours.fork_session(id).session_id
-        state = load(home.file(id)).state
+        state = load_session(home.file(id)).state
         assert [message.text for message in view(state.history, state.edits)] == seen
 
 
@@ -320,7 +320,7 @@ def test_a_summary_in_a_fork_of_a_fork(after: int, home: Home) -> None:
     )
     id, texts = ID, list[list[str]]()
     for _ in range(4):
-        texts.append([message.text for message in load(home.file(id)).state.history])
+        texts.append([message.text for message in load_session(home.file(id)).state.history])
         id = ours.fork_session(id).session_id
     assert texts[1:] == texts[:1] * 3
     assert ("kept 6" in texts[0], "kept 4" in texts[0], "ab" in texts[0]) == (True, after < 4, after < 2)

@@ -30,11 +30,11 @@ from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Command, Policy
 from mainspring.providers.base import Batch
-from mainspring.sessions.book import Book
-from mainspring.sessions.journal import Durability, FileJournal, Options
+from mainspring.sessions.book import TranscriptDecoder
+from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.lines import Envelope
-from mainspring.sessions.loaded import Loaded
-from mainspring.sessions.reader import Reader
+from mainspring.sessions.loaded import LoadedSession
+from mainspring.sessions.reader import JournalReader
 from mainspring.testing import World
 
 ID = "11111111-2222-4333-8444-555555555555"
@@ -136,13 +136,13 @@ async def consume(
     return updates
 
 
-def options(disk: Remembering | None = None) -> Options:
-    return Options(Durability.NONE, disk=disk) if disk else Options(Durability.NONE)
+def options(disk: Remembering | None = None) -> JournalOptions:
+    return JournalOptions(Durability.NONE, disk=disk) if disk else JournalOptions(Durability.NONE)
 
 
 def take_up(
     file: Path, world: World, config: Config = CONFIG, *, disk: Remembering | None = None
-) -> tuple[Loaded, Session, FileJournal]:
+) -> tuple[LoadedSession, Session, FileJournal]:
     """As `Session.resumed` does, which needs a running loop to tell the time."""
     loaded, journal = FileJournal.resume(file, ENVELOPE, options(disk))
     session = stored(world, journal, config, loaded.state)
@@ -158,8 +158,8 @@ def take_up(
 def lost(received: list[Update], file: Path) -> list[str]:
     """What the consumer saw and the file does not hold (security P3). A reply may be withdrawn; it is stored all the
     same."""
-    with Reader(file) as reader:
-        book = Book(reader.payload)
+    with JournalReader(file) as reader:
+        book = TranscriptDecoder(reader.payload)
         for offset, line in reader.lines():
             book.take(offset, line)
     answered = {message.call_id for message in book.said.values() if isinstance(message, ToolResult)}

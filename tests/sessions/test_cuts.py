@@ -17,8 +17,8 @@ from mainspring.core.updates import CallDone, Update
 from mainspring.core.view import Fold, view
 from mainspring.engine.session import Session
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.reader import Reader
-from mainspring.sessions.resume import load
+from mainspring.sessions.reader import JournalReader
+from mainspring.sessions.resume import load_session
 from mainspring.testing import call, says, virtually
 from sessions.scenes import SCENES, Scene
 from sessions.stage import (
@@ -90,7 +90,7 @@ def read(file: Path) -> bytes:
 
 def repeated(file: Path) -> set[str]:
     """Lines that stand twice: a store keeps one of them, and who follows the links from the second meets it again."""
-    with Reader(file) as reader:
+    with JournalReader(file) as reader:
         lines = [line for _, line in reader.lines() if line.uuid]
     assert [line.uuid for line in lines if line.uuid == line.parentUuid] == []
     return {uuid for uuid, count in Counter([line.uuid for line in lines]).items() if count > 1}
@@ -113,7 +113,7 @@ async def second_life(seen: list[Update], file: Path, scene: Scene) -> None:
     assert repeated(file) <= {command.id for command in loaded.commands}, "typed, and its event was torn off"
     assert forgotten(seen, session) == []
     assert not {text for text in waiting if text != "one day"} - {m.text for m in session.state.history}
-    again = load(file)
+    again = load_session(file)
     assert again.how == "checkpoint", again.warnings
     assert view(again.state.history, again.state.edits) == view(session.state.history, session.state.edits)
 

@@ -21,8 +21,8 @@ from mainspring.core.messages import Message
 from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.view import view
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.reader import LONGEST_LINE, Reader
-from mainspring.sessions.resume import load
+from mainspring.sessions.reader import LONGEST_LINE, JournalReader
+from mainspring.sessions.resume import load_session
 from mainspring.testing import says, virtually
 from sessions.scenes import SCENES
 from sessions.stage import CONFIG, ENVELOPE, ID, OTHER, CheckedWorld, Remembering, consume, options, stored, take_up
@@ -134,7 +134,7 @@ async def try_to_go_on(file: Path) -> bool:
     assert read(file).startswith(before)
     seen = view(session.state.history, session.state.edits)
     assert find_unpaired_ids(seen) == ()
-    again = load(file)
+    again = load_session(file)
     assert list(map(words, view(again.state.history, again.state.edits))) == list(map(words, seen))
     return True
 
@@ -171,7 +171,7 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, rows: list[bytes]) 
     file = tmp_path_factory.getbasetemp() / f"{OTHER}.jsonl"
     file.write_bytes(b"\n".join(rows))
     with pytest.raises(UsageError, match="holds no conversation"):
-        load(file)
+        load_session(file)
 
 
 def test_warnings_name_the_line_and_the_reason(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_warnings_name_the_line_and_the_reason(tmp_path: Path) -> None:
     lines = file.read_bytes().splitlines(keepends=True)
     lines[3:3] = [b"{torn\n", b"\0\0\0\n", b'{"type":"mainspring","v":7,"event":{}}\n', b'{"type":"user","uuid":4}\n']
     file.write_bytes(b"".join(lines[:-1]))  # no checkpoint: all of it is read
-    loaded = load(file)
+    loaded = load_session(file)
     assert loaded.how == "records"
     assert loaded.warnings == (
         "line 4: DecodeError: JSON is malformed: object keys must be strings (byte 1), skipped",
@@ -193,14 +193,14 @@ def test_warnings_name_the_line_and_the_reason(tmp_path: Path) -> None:
 def test_a_line_without_end_is_passed_over_in_little_memory(tmp_path: Path) -> None:
     file = tmp_path / f"{ID}.jsonl"
     virtually(first_life(SCENES["tool"], file, Remembering()))
-    whole = load(file).state
+    whole = load_session(file).state
     data = file.read_bytes()
     with file.open("wb") as out:
         out.write(b'{"type":"user","uuid":"big","message":"')
         for _ in range(3 * LONGEST_LINE >> 20):
             out.write(b"x" * (1 << 20))
         out.write(b'"}\n' + b"\n".join([line for line in data.split(b"\n") if b'"checkpoint"' not in line]))
-    loaded = load(file)
+    loaded = load_session(file)
     assert loaded.state == whole
     assert loaded.warnings == (f"line 1: longer than {LONGEST_LINE:,} bytes, skipped",)
 
@@ -208,14 +208,14 @@ def test_a_line_without_end_is_passed_over_in_little_memory(tmp_path: Path) -> N
 def test_a_title_behind_a_torn_line_is_found(tmp_path: Path) -> None:
     file = tmp_path / f"{ID}.jsonl"
     file.write_bytes(b'{"type":"assistant","uuid":"a","mess{"type":"custom-title","customTitle":"Mine"}\n')
-    with Reader(file) as reader:
+    with JournalReader(file) as reader:
         assert [line.customTitle for _, line in reader.lines()] == ["Mine"]
 
 
 def test_a_line_that_looks_like_ours_inside_a_torn_one_is_not_believed(tmp_path: Path) -> None:
     file = tmp_path / f"{ID}.jsonl"
     file.write_bytes(b'{"type":"assistant","input":{"type":"user","uuid":"u","message":{"content":"obey"}}\n')
-    with Reader(file) as reader:
+    with JournalReader(file) as reader:
         assert list(reader.lines()) == []
 
 
@@ -232,7 +232,7 @@ def test_reading_takes_linear_time(tmp_path: Path) -> None:
         best = 9e9
         for _ in range(3):
             start = time.process_time()
-            assert len(load(file).state.history) == lines
+            assert len(load_session(file).state.history) == lines
             best = min(best, time.process_time() - start)
         return best
 
@@ -249,6 +249,6 @@ def test_half_characters_and_numbers_beyond_any_bound_are_stored(tmp_path: Path)
         journal.close()
 
     virtually(main())
-    assert load(file).state.history[0].text == "half ?, line \u2028 and \x85 and \0"
+    assert load_session(file).state.history[0].text == "half ?, line \u2028 and \x85 and \0"
     assert len(file.read_text(encoding="utf-8").splitlines()) == file.read_bytes().count(b"\n")
     assert os.linesep == "\n"

@@ -13,7 +13,7 @@ from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.sessions.dropping import WouldDropMore
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.resume import load
+from mainspring.sessions.resume import load_session
 from mainspring.testing import call, says, virtually
 from sessions.scenes import SCENES
 from sessions.stage import ENVELOPE, ID, CheckedWorld, Meanwhile, consume, nothing, options, stored
@@ -56,13 +56,13 @@ def test_the_last_turn_may_be_dropped(tmp_path: Path) -> None:
 def test_a_part_of_it_may_be_dropped(tmp_path: Path) -> None:
     """What comes after the point is of that turn, whether its prompt does or not."""
     messages = two_turns(tmp_path / f"{ID}.jsonl")
-    loaded = load(tmp_path / f"{ID}.jsonl", at=messages[5].id, drops=named(messages, "two"))
+    loaded = load_session(tmp_path / f"{ID}.jsonl", at=messages[5].id, drops=named(messages, "two"))
     assert list(loaded.state.history) == messages[:7]
 
 
 def test_nothing_to_drop_is_no_reason_to_refuse(tmp_path: Path) -> None:
     messages = two_turns(tmp_path / f"{ID}.jsonl")
-    loaded = load(tmp_path / f"{ID}.jsonl", at=messages[-1].id, drops=named(messages, "two"))
+    loaded = load_session(tmp_path / f"{ID}.jsonl", at=messages[-1].id, drops=named(messages, "two"))
     assert list(loaded.state.history) == messages
 
 
@@ -98,7 +98,7 @@ def test_what_the_session_took_up_meanwhile_is_not_dropped(origin: Origin, name:
     messages = two_turns(file, types)
     typed = named(messages, "by the way")
     with pytest.raises(WouldDropMore, match=f"belongs to {name}, '{typed}'"):
-        load(file, at=named(messages, "First is done."), drops=named(messages, "two"))
+        load_session(file, at=named(messages, "First is done."), drops=named(messages, "two"))
 
 
 def test_what_we_put_in_belongs_to_the_turn(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_what_we_put_in_belongs_to_the_turn(tmp_path: Path) -> None:
     messages = list(virtually(main()).state.history)
     origins = [message.origin for message in messages if isinstance(message, User)]
     assert origins == [Origin.PROMPT, Origin.PROMPT, Origin.ATTACHMENT, Origin.INTERRUPTION]
-    loaded = load(file, at=named(messages, "So."), drops=named(messages, "two"))
+    loaded = load_session(file, at=named(messages, "So."), drops=named(messages, "two"))
     assert list(loaded.state.history) == messages[:2]
 
 
@@ -136,7 +136,7 @@ def test_a_summary_in_between_is_refused(tmp_path: Path) -> None:
 
     messages = list(virtually(main()).state.history)
     with pytest.raises(WouldDropMore):
-        load(file, at=named(messages, "Fourth."), drops=named(messages, "on"))
+        load_session(file, at=named(messages, "Fourth."), drops=named(messages, "on"))
 
 
 def test_a_branch_that_was_left_is_no_place_to_go_on_from(tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ def test_a_branch_that_was_left_is_no_place_to_go_on_from(tmp_path: Path) -> Non
         )
     )
     with pytest.raises(WouldDropMore, match="message 'a2' is no longer part of the conversation"):
-        load(file, at="a2", drops="u3")
-    assert [m.text for m in load(file, at="a1", drops="u3").state.history] == ["one", "First."]
+        load_session(file, at="a2", drops="u3")
+    assert [m.text for m in load_session(file, at="a1", drops="u3").state.history] == ["one", "First."]
     with pytest.raises(WouldDropMore, match="belongs to another prompt, 'u3', and not to 'u2'"):
-        load(file, at="a1", drops="u2")
+        load_session(file, at="a1", drops="u2")
     with pytest.raises(UsageError, match="of: nowhere"):
-        load(file, at="nowhere", drops="u2")
+        load_session(file, at="nowhere", drops="u2")

@@ -20,7 +20,7 @@ from mainspring.core.view import view
 from mainspring.engine.session import Session
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import LARGEST_INLINE
-from mainspring.sessions.resume import fork, load
+from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import call, says, virtually
 from sessions.scenes import SCENES, Scene
 from sessions.stage import ENVELOPE, ID, OTHER, CheckedWorld, consume, options, stored, take_up
@@ -80,7 +80,7 @@ def test_the_conversation_is_whole(name: str, order: Any, tmp_path: Path) -> Non
     session = lived(scene, file, [f"{prompt} {WORDS}" for prompt in scene.prompts])
     for number in range(1, 4):
         file = elsewhere(file, order)
-        loaded = load(file)
+        loaded = load_session(file)
         assert loaded.warnings == ()
         assert tuple(view(loaded.state.history, loaded.state.edits)) == seen(session)
         session = go_on(file, number)
@@ -90,17 +90,19 @@ def test_the_conversation_is_whole(name: str, order: Any, tmp_path: Path) -> Non
 def test_a_fork_and_an_earlier_message_are_whole_too(tmp_path: Path) -> None:
     file, branch = tmp_path / f"{ID}.jsonl", tmp_path / f"{OTHER}.jsonl"
     session = lived(SCENES["tool"], file, [WORDS])
-    FileJournal.fork(fork(load(file), branch), replace(ENVELOPE, session_id=OTHER), options()).close()
+    FileJournal.fork(
+        fork_session_state(load_session(file), branch), replace(ENVELOPE, session_id=OTHER), options()
+    ).close()
     moved = elsewhere(branch)
-    assert [m.text for m in load(moved).state.history] == [m.text for m in seen(session)]
+    assert [m.text for m in load_session(moved).state.history] == [m.text for m in seen(session)]
     after = go_on(moved, 1)
-    again = load(elsewhere(moved))
+    again = load_session(elsewhere(moved))
     assert again.warnings == ()
     assert tuple(view(again.state.history, again.state.edits)) == seen(after)
     first = seen(session)[0]
     _, journal = FileJournal.resume(file, ENVELOPE, options(), at=first.id)
     journal.close()
-    there = load(elsewhere(file), at=first.id)
+    there = load_session(elsewhere(file), at=first.id)
     assert there.state.history[0] == first
 
 
@@ -123,7 +125,7 @@ def test_large_content_that_stayed_behind_is_named_in_its_place(tmp_path: Path) 
         journal.close()
 
     virtually(main())
-    loaded = load(elsewhere(file))
+    loaded = load_session(elsewhere(file))
     asked, reply, wrote, got, answer = loaded.state.history
     assert asked.text == "look at this\n[12 characters and 1 media in all; the rest is kept elsewhere]"
     assert isinstance(reply, Assistant)

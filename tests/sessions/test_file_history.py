@@ -12,12 +12,12 @@ from claude_agent_sdk import get_session_messages
 
 from mainspring.core.messages import Origin, Text, User
 from mainspring.processes.atomic import digest
-from mainspring.sessions.file_history import Was, content, is_kept, kept_size, since
+from mainspring.sessions.file_history import FileVersion, files_changed_since, is_kept, kept_size, read_version
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import SNAPSHOT
 from mainspring.sessions.places import folder_of
 from mainspring.sessions.records import FileRecord, Record, SaidRecord
-from mainspring.sessions.resume import load
+from mainspring.sessions.resume import load_session
 from mainspring.testing import says, virtually
 from sessions.stage import ENVELOPE, ID, CheckedWorld, Remembering, Wrote, consume, options, stored, take_up
 
@@ -80,7 +80,7 @@ def test_the_lines(tmp_path: Path) -> None:
 def test_nothing_where_nobody_asked(tmp_path: Path) -> None:
     file = written(tmp_path / f"{ID}.jsonl", prompt("p"), keep=False)
     assert snapshots(file) == []
-    assert since(file, "p") is None
+    assert files_changed_since(file, "p") is None
 
 
 def test_which_files_stand_there(tmp_path: Path) -> None:
@@ -123,15 +123,15 @@ def test_a_session_with_such_lines_is_read_as_without(tmp_path: Path, monkeypatc
 
     virtually(first())
     virtually(second())
-    loaded = load(file)
+    loaded = load_session(file)
     assert loaded.warnings == ()
     assert [getattr(message, "text", "") for message in loaded.state.history] == ["first", "One.", "second", "Two."]
     read = get_session_messages(ID, directory=str(cwd))
     assert [message.uuid for message in read] == [message.id for message in loaded.state.history]
     marks = [one["messageId"] for one in snapshots(str(file)) if "messageId" in one]
     assert marks == [message.id for message in loaded.state.history if isinstance(message, User)]
-    assert since(str(file), marks[0]) == {"/w/a": Was("/w/a", True, 0o644, digest(b"A"))}
-    assert since(str(file), marks[1]) == {}
+    assert files_changed_since(str(file), marks[0]) == {"/w/a": FileVersion("/w/a", True, 0o644, digest(b"A"))}
+    assert files_changed_since(str(file), marks[1]) == {}
 
 
 # --- read -------------------------------------------------------------------------------------------
@@ -148,10 +148,13 @@ def test_the_first_word_after_a_prompt_counts(tmp_path: Path) -> None:
         was("/w/b", b"3"),
         was("/w/a", b"4", rewound="q"),
     )
-    found = {name: {path: content(file, one) for path, one in (since(file, name) or {}).items()} for name in "pq"}
+    found = {
+        name: {path: read_version(file, one) for path, one in (files_changed_since(file, name) or {}).items()}
+        for name in "pq"
+    }
     assert found == {"p": {"/w/a": b"1", "/w/b": b"3"}, "q": {"/w/a": b"2", "/w/b": b"3"}}
-    assert since(file, "r") is None
-    assert since(file, "") is None
+    assert files_changed_since(file, "r") is None
+    assert files_changed_since(file, "") is None
 
 
 def test_lines_of_others_and_torn_ones(tmp_path: Path) -> None:
@@ -168,18 +171,18 @@ def test_lines_of_others_and_torn_ones(tmp_path: Path) -> None:
             + json.dumps(theirs, separators=(",", ":")).encode()
             + b"\n"
         )
-        assert since(file, "q") is None
-        assert since(file, "theirs") is None
-        assert list(since(file, "p") or {}) == ["/w/a"]
+        assert files_changed_since(file, "q") is None
+        assert files_changed_since(file, "theirs") is None
+        assert list(files_changed_since(file, "p") or {}) == ["/w/a"]
 
 
 def test_contents_that_are_gone_or_not_what_they_were(tmp_path: Path) -> None:
     file = written(tmp_path / f"{ID}.jsonl", prompt("p"), was("/w/a", b"A"), was("/w/b", b"B"), was("/w/e", b""))
-    a, b, empty = (since(file, "p") or {}).values()
+    a, b, empty = (files_changed_since(file, "p") or {}).values()
     (tmp_path / ID / "payloads" / f"file-{digest(b'A')}").write_bytes(b"X")
     (tmp_path / ID / "payloads" / f"file-{digest(b'B')}").unlink()
-    assert (content(file, a), content(file, b), content(file, empty)) == (None, None, b"")
-    assert content(file, Was("/w/a", True, 0, "/../../../etc/passwd")) is None
+    assert (read_version(file, a), read_version(file, b), read_version(file, empty)) == (None, None, b"")
+    assert read_version(file, FileVersion("/w/a", True, 0, "/../../../etc/passwd")) is None
 
 
 def test_how_much_is_kept(tmp_path: Path) -> None:

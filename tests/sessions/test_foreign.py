@@ -13,8 +13,8 @@ from mainspring import open_run
 from mainspring.core.messages import Origin, User
 from mainspring.core.view import view
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.loaded import Loaded
-from mainspring.sessions.resume import load
+from mainspring.sessions.loaded import LoadedSession
+from mainspring.sessions.resume import load_session
 from mainspring.testing import Scripted, says, virtually
 from sessions.stage import ENVELOPE, ID, CheckedWorld, consume, take_up
 
@@ -52,7 +52,7 @@ def add(file: Path, *lines: dict[str, Any]) -> None:
         end.write(b"".join([json.dumps(one).encode() + b"\n" for one in lines]))
 
 
-def seen(loaded: Loaded) -> list[str]:
+def seen(loaded: LoadedSession) -> list[str]:
     return [message.text for message in view(loaded.state.history, loaded.state.edits)]
 
 
@@ -60,7 +60,7 @@ def test_a_turn_is_put_behind_ours_and_each_line_counts_once(tmp_path: Path) -> 
     file, leaf = ours(tmp_path)
     prompt, reply = line("user", 1, leaf, "theirs"), line("assistant", 2, number(1), "their reply")
     add(file, prompt, reply, prompt, reply)
-    assert seen(load(file)) == ["Hello!", "Hi.", "theirs", "their reply"]
+    assert seen(load_session(file)) == ["Hello!", "Hi.", "theirs", "their reply"]
 
 
 def test_side_chains_errors_and_what_describes_the_program_are_left_out(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_side_chains_errors_and_what_describes_the_program_are_left_out(tmp_path
         line("user", 3, number(2), "of an agent", isSidechain=True),
         line("assistant", 4, number(2), "API Error: 500", isApiErrorMessage=True),
     )
-    assert seen(load(file)) == ["Hello!", "Hi.", "theirs"]
+    assert seen(load_session(file)) == ["Hello!", "Hi.", "theirs"]
 
 
 def test_a_prompt_that_was_typed_while_a_turn_ran_is_a_prompt(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_prompt_that_was_typed_while_a_turn_ran_is_a_prompt(tmp_path: Path) ->
         {"type": "attachment", "uuid": number(2), "parentUuid": number(1), "attachment": queued},
         line("assistant", 3, number(2), "their reply"),
     )
-    loaded = load(file)
+    loaded = load_session(file)
     assert seen(loaded)[2:] == ["theirs", "and quickly", "their reply"]
     typed = loaded.state.history[3]
     assert isinstance(typed, User)
@@ -108,13 +108,13 @@ def with_a_turn_of_ours_between(tmp_path: Path) -> Path:
 def test_going_back_over_its_own_turns_is_obeyed(tmp_path: Path) -> None:
     file = with_a_turn_of_ours_between(tmp_path)
     add(file, line("user", 5, number(2), "instead of two"), line("assistant", 6, number(5), "3"))
-    assert seen(load(file))[2:] == ["one", "1", "instead of two", "3"]
+    assert seen(load_session(file))[2:] == ["one", "1", "instead of two", "3"]
 
 
 def test_a_turn_of_ours_that_it_had_not_seen_is_kept(tmp_path: Path) -> None:
     file = with_a_turn_of_ours_between(tmp_path)
     add(file, line("user", 5, number(4), "three"), line("assistant", 6, number(5), "3"))
-    assert seen(load(file))[2:] == ["one", "1", "two", "2", "mine", "My reply.", "three", "3"]
+    assert seen(load_session(file))[2:] == ["one", "1", "two", "2", "mine", "My reply.", "three", "3"]
 
 
 def test_a_line_behind_a_torn_one_is_read(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_line_behind_a_torn_one_is_read(tmp_path: Path) -> None:
     with file.open("ab") as end:
         end.write(b'{"type":"user","uuid":"torn","mess\n')
     add(file, line("user", 1, leaf, "theirs"), line("assistant", 2, number(1), "their reply"))
-    assert seen(load(file))[2:] == ["theirs", "their reply"]
+    assert seen(load_session(file))[2:] == ["theirs", "their reply"]
 
 
 TORN = [
@@ -140,7 +140,7 @@ def test_a_line_that_is_glued_to_a_torn_one_is_read(tmp_path: Path, torn: bytes)
         end.write(torn)
     result = line("assistant", 2, number(1), "their reply")
     add(file, line("user", 1, leaf, "theirs", toolUseResult={"type": "x", "inner": {"type": "user"}}), result)
-    assert seen(load(file))[2:] == ["theirs", "their reply"]
+    assert seen(load_session(file))[2:] == ["theirs", "their reply"]
 
 
 TURNS = [(1, "user", "one"), (2, "assistant", "two \u00e9{}"), (3, "user", 'thr"}{"ee'), (4, "assistant", "four")]
@@ -157,7 +157,7 @@ def test_whole_lines_without_a_newline_between_them_are_all_read(tmp_path: Path,
         data += (between if glued & 1 << place else b"\n") + json.dumps(one, ensure_ascii=False).encode()
         parent = number(n)
     file.write_bytes(data + b"\n")
-    loaded = load(file)
+    loaded = load_session(file)
     assert seen(loaded)[2:] == [text for _, _, text in TURNS]
     assert loaded.warnings == ()
     again, journal = FileJournal.resume(file, ENVELOPE)
@@ -173,7 +173,7 @@ def test_whole_lines_around_a_torn_one_are_read(tmp_path: Path, torn: bytes, bef
     parts = [json.dumps(one).encode() for one in lines]
     with file.open("ab") as end:
         end.write(b"".join([*parts[:before], torn, *parts[before:]]) + b"\n")
-    assert seen(load(file))[2:] == ["a", "b", "c"]
+    assert seen(load_session(file))[2:] == ["a", "b", "c"]
 
 
 def test_a_summary_with_what_it_kept_in_view(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_summary_with_what_it_kept_in_view(tmp_path: Path) -> None:
         line("user", 6, number(5), "All of it.", isCompactSummary=True),
         line("user", 7, number(6), "three"),
     )
-    assert seen(load(file)) == ["All of it.", "two", "2", "three"]
+    assert seen(load_session(file)) == ["All of it.", "two", "2", "three"]
     loaded, journal = FileJournal.resume(file, ENVELOPE)
     journal.close()
     assert seen(loaded) == ["All of it.", "two", "2", "three"]

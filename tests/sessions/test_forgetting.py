@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mainspring.core.view import view
 from mainspring.engine.session import Session
-from mainspring.sessions.resume import load
+from mainspring.sessions.resume import load_session
 from mainspring.testing import World, virtually
 from sessions.scenes import SCENES
 from sessions.stage import ID, Remembering, consume
@@ -19,7 +19,7 @@ def test_a_stored_session_lets_go_of_what_no_view_will_show(tmp_path: Path) -> N
     state = session.state
     assert 0 < state.history.begin < len(state.history)
     assert len(list(state.history)) == len(state.history) - state.history.begin
-    loaded = load(file)
+    loaded = load_session(file)
     assert view(loaded.state.history, loaded.state.edits) == view(state.history, state.edits)
 
 

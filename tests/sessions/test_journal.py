@@ -22,10 +22,10 @@ from mainspring.core.messages import Image, Origin, Text, ToolCall, User, result
 from mainspring.core.state import State
 from mainspring.core.updates import Result, Update
 from mainspring.core.view import Fold, view
-from mainspring.sessions.journal import Durability, FileJournal, NotStored, Options, SessionInUse
+from mainspring.sessions.journal import Durability, FileJournal, JournalOptions, JournalWriteError, SessionInUse
 from mainspring.sessions.lines import LARGEST_INLINE
 from mainspring.sessions.records import BlockRecord, NoteRecord, OutcomeRecord, WithdrawnRecord
-from mainspring.sessions.resume import load
+from mainspring.sessions.resume import load_session
 from mainspring.testing import says, virtually
 from sessions.scenes import SCENES
 from sessions.stage import (
@@ -103,11 +103,11 @@ def test_the_sync_is_real_and_in_a_thread(tmp_path: Path) -> None:
     async def main() -> None:
         for durability in (Durability.PROCESS, Durability.POWER):
             world = CheckedWorld(SCENES["tool"].replies)
-            journal = FileJournal.create(file_in(tmp_path / durability), ENVELOPE, Options(durability))
+            journal = FileJournal.create(file_in(tmp_path / durability), ENVELOPE, JournalOptions(durability))
             updates = await consume(stored(world, journal))
             assert isinstance(updates[-1], Result)
             journal.close()
-            assert load(file_in(tmp_path / durability)).how == "checkpoint"
+            assert load_session(file_in(tmp_path / durability)).how == "checkpoint"
 
     asyncio.run(main())
 
@@ -140,7 +140,7 @@ def test_others_may_append_while_we_write(tmp_path: Path) -> None:
         return session
 
     session = virtually(main())
-    loaded = load(file)
+    loaded = load_session(file)
     assert (loaded.how, loaded.warnings) == ("checkpoint", ())
     assert loaded.state == session.state
 
@@ -227,7 +227,7 @@ def test_a_required_journal_ends_the_run(tmp_path: Path, number: int) -> None:
         finally:
             journal.close()
 
-    with pytest.raises(NotStored, match="require_journal"):
+    with pytest.raises(JournalWriteError, match="require_journal"):
         virtually(main())
 
 
@@ -243,8 +243,8 @@ def test_a_short_write_is_completed(tmp_path: Path, number: int) -> None:
         return session
 
     session = virtually(main())
-    assert load(file_in(tmp_path)).state == session.state
-    assert load(file_in(tmp_path)).warnings == ()
+    assert load_session(file_in(tmp_path)).state == session.state
+    assert load_session(file_in(tmp_path)).warnings == ()
 
 
 def test_a_home_that_cannot_be_written_to(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_home_that_cannot_be_written_to(tmp_path: Path) -> None:
     assert isinstance(updates[-1], Result)
     assert len(told) == 1
     assert "nothing of this session is stored" in told[0]
-    with pytest.raises(NotStored):
+    with pytest.raises(JournalWriteError):
         FileJournal.create(tmp_path / "home" / f"{ID}.jsonl", ENVELOPE, replace(options(), require=True))
 
 
@@ -286,11 +286,11 @@ def test_large_content_is_kept_once_beside_the_file(tmp_path: Path) -> None:
     session = virtually(main())
     assert file.stat().st_size < 30_000
     assert len(list((tmp_path / ID / "payloads").iterdir())) == 6  # the image, two calls, two results, one text
-    assert load(file).state == session.state
+    assert load_session(file).state == session.state
     for path in (tmp_path / ID / "payloads").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         path.write_bytes(b"damaged")
-    loaded = load(file)
+    loaded = load_session(file)
     assert len(loaded.warnings) == 6
     assert loaded.state.history[0].text.startswith("look\n[4 characters and 1 media in all; ")
     assert [call.name for call in getattr(loaded.state.history[1], "calls")] == ["Read", "Read"]  # noqa: B009
@@ -326,7 +326,7 @@ def test_our_own_keys_are_not_in_the_transcript(tmp_path: Path) -> None:
     virtually(main())
     everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert key.encode() not in everything
-    assert load(file).how == "checkpoint"
+    assert load_session(file).how == "checkpoint"
 
 
 def test_a_withdrawn_reply_is_no_part_of_the_chain(tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ def test_a_withdrawn_reply_is_no_part_of_the_chain(tmp_path: Path) -> None:
         journal.close()
 
     asyncio.run(main())
-    texts = [getattr(message, "text", "") for message in load(file).state.history]
+    texts = [getattr(message, "text", "") for message in load_session(file).state.history]
     assert texts[1:] == ["kept", "kept as well"]
 
 
@@ -367,7 +367,7 @@ def test_a_summary_in_the_middle_does_not_cut_the_conversation(tmp_path: Path) -
 
     session = virtually(main())
     assert b"compact_boundary" not in file.read_bytes()
-    loaded = load(file)
+    loaded = load_session(file)
     assert loaded.state == session.state
     assert [m.text for m in view(loaded.state.history, loaded.state.edits)][:2] == ["go", "in short"]
 
@@ -381,4 +381,4 @@ def test_outcomes_of_a_call_that_nobody_made_are_kept(tmp_path: Path) -> None:
     asyncio.run(main())
     assert lost([], file_in(tmp_path)) == []
     with pytest.raises(UsageError, match="holds no conversation"):
-        load(file_in(tmp_path), config=CONFIG)
+        load_session(file_in(tmp_path), config=CONFIG)

@@ -28,9 +28,9 @@ from mainspring.core.messages import (
     User,
 )
 from mainspring.core.money import Usage
-from mainspring.sessions.book import Book
-from mainspring.sessions.forms import timestamp
-from mainspring.sessions.parsing import milliseconds, parse
+from mainspring.sessions.book import TranscriptDecoder
+from mainspring.sessions.forms import format_timestamp
+from mainspring.sessions.parsing import parse_journal_line, parse_timestamp
 from mainspring.sessions.records import (
     AnsweredRecord,
     AskedRecord,
@@ -40,7 +40,7 @@ from mainspring.sessions.records import (
     Record,
     ToolSummaryRecord,
 )
-from mainspring.sessions.scribe import Scribe
+from mainspring.sessions.scribe import TranscriptEncoder
 from sessions.stage import ENVELOPE
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -94,11 +94,11 @@ MESSAGE = st.one_of(
 
 @given(st.lists(MESSAGE, max_size=5, unique_by=lambda message: message.id))
 def test_a_conversation_survives_its_lines(messages: list[Message]) -> None:
-    data = Scribe(ENVELOPE).take_over(History(messages))
+    data = TranscriptEncoder(ENVELOPE).take_over(History(messages))
     lines = data.split(b"\n")[:-1]
     assert len(data.decode().splitlines()) == len(lines), "whoever splits by any line end finds the same lines"
-    book = Book(lambda _: None)
-    ids = [name for line in lines for name in book.take(0, parse(line))]
+    book = TranscriptDecoder(lambda _: None)
+    ids = [name for line in lines for name in book.take(0, parse_journal_line(line))]
     found = [book.message(name) for name in dict.fromkeys(ids)]
     assert found == messages
     for line, parent in zip(lines, [None, *lines], strict=False):
@@ -109,14 +109,14 @@ def test_a_conversation_survives_its_lines(messages: list[Message]) -> None:
 
 @given(st.integers(0, 253_402_300_799_999))
 def test_times(at: int) -> None:
-    assert milliseconds(timestamp(at)) == at
+    assert parse_timestamp(format_timestamp(at)) == at
 
 
 def test_odd_times() -> None:
-    assert timestamp(-5) == "1970-01-01T00:00:00.000Z"
-    assert timestamp(10**18) == "9999-12-31T23:59:59.999Z"
-    assert milliseconds("2026-11-15T10:00:00+02:00") == milliseconds("2026-11-15T08:00:00Z")
-    assert milliseconds("yesterday") == milliseconds("2026-11-15T10:00:00") == 0
+    assert format_timestamp(-5) == "1970-01-01T00:00:00.000Z"
+    assert format_timestamp(10**18) == "9999-12-31T23:59:59.999Z"
+    assert parse_timestamp("2026-11-15T10:00:00+02:00") == parse_timestamp("2026-11-15T08:00:00Z")
+    assert parse_timestamp("yesterday") == parse_timestamp("2026-11-15T10:00:00") == 0
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,6 @@ def test_odd_times() -> None:
     ],
 )
 def test_other_records_stand_as_they_are(record: Record) -> None:
-    line = Scribe(ENVELOPE).lines(record)
+    line = TranscriptEncoder(ENVELOPE).lines(record)
     assert line.startswith(b'{"type":"mainspring","v":1,"record":{"type":"')
-    assert msgspec.json.decode(parse(line).record, type=type(record)) == record
+    assert msgspec.json.decode(parse_journal_line(line).record, type=type(record)) == record

@@ -16,11 +16,11 @@ from mainspring.core.history import History
 from mainspring.core.messages import user
 from mainspring.core.state import State
 from mainspring.sessions.agents import meta_file, open_journal
-from mainspring.sessions.journal import FileJournal, NotStored, Options
+from mainspring.sessions.journal import FileJournal, JournalOptions, JournalWriteError
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.opening import folder_of, open_file, place_new, state_folder
 from mainspring.sessions.places import agent_file, live_file, payload_file
-from mainspring.sessions.resume import load
+from mainspring.sessions.resume import load_session
 from mainspring.testing import World, says
 from sessions.stage import CONFIG, ENVELOPE, ID, stored
 
@@ -32,7 +32,7 @@ class Home:
         self.file.parent.mkdir(parents=True)
         self.out.mkdir()
         self.told: list[str] = []
-        self.options = Options(on_trouble=self.told.append)
+        self.options = JournalOptions(on_trouble=self.told.append)
 
     def written_outside(self) -> list[str]:
         return [str(path.relative_to(self.out)) for path in self.out.rglob("*") if path.is_file()]
@@ -88,8 +88,8 @@ def test_no_session_is_written_through_a_link_that_leads_out(home: Home, plant: 
 
 def test_with_require_it_does_not_begin(home: Home) -> None:
     dangling(home)
-    with pytest.raises(NotStored):
-        FileJournal.create(home.file, ENVELOPE, Options(require=True))
+    with pytest.raises(JournalWriteError):
+        FileJournal.create(home.file, ENVELOPE, JournalOptions(require=True))
 
 
 @pytest.mark.parametrize("which", ["live", "payloads", "subagents", "side"])
@@ -123,7 +123,7 @@ def test_links_within_the_state_folder_and_to_it_are_fine(home: Home) -> None:
     asyncio.run(home.talk(journal))
     journal.close()
     assert home.told == []
-    assert len(load(elsewhere / f"{ID}.jsonl").state.history) >= 2
+    assert len(load_session(elsewhere / f"{ID}.jsonl").state.history) >= 2
 
 
 def test_a_folder_that_is_swapped_meanwhile_leads_nowhere(home: Home) -> None:
@@ -159,7 +159,7 @@ def test_a_new_name_never_takes_another_file_away(home: Home) -> None:
 
 
 def prompts(file: Path) -> list[str]:
-    return [m.text for m in load(file).state.history if m.text.startswith("prompt")]
+    return [m.text for m in load_session(file).state.history if m.text.startswith("prompt")]
 
 
 @pytest.mark.parametrize("remove", ["file", "folder", "home"])
@@ -208,8 +208,8 @@ def test_an_empty_one_of_somebody_else_is_not_removed(home: Home) -> None:
 
 
 def test_with_require_the_run_ends(home: Home) -> None:
-    journal = FileJournal.create(home.file, ENVELOPE, Options(require=True))
-    with pytest.raises(NotStored):
+    journal = FileJournal.create(home.file, ENVELOPE, JournalOptions(require=True))
+    with pytest.raises(JournalWriteError):
         asyncio.run(home.talk(journal, lambda: replace_with(home, "theirs")))
     journal.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.listing import WINDOW, listed, newest, shown
+from mainspring.sessions.listing import WINDOW, find_newest_session, list_sessions_in, render_session
 from mainspring.testing import virtually
 from sessions.scenes import SCENES
 from sessions.stage import ENVELOPE, ID, OTHER, Remembering
@@ -35,12 +35,12 @@ def test_a_list(tmp_path: Path) -> None:
     )
     (tmp_path / "notes.jsonl").write_text("{}\n")
     (tmp_path / "00000000-2222-4333-8444-555555555555.jsonl").touch()
-    found = [(e.session_id, e.title, e.cwd, e.turns, e.cost, e.changed) for e in listed(tmp_path)]
+    found = [(e.session_id, e.title, e.cwd, e.turns, e.cost, e.changed) for e in list_sessions_in(tmp_path)]
     assert found == [
         (OTHER, 'Mine "and" yours', "/somewhere", 2, 800_000, 2_000_000),
         (ID, "go", "/somewhere", 2, 800_000, 1_000_000),  # by its first prompt, and not by its last
     ]
-    assert [entry.session_id for entry in listed(tmp_path, limit=1)] == [OTHER]
+    assert [entry.session_id for entry in list_sessions_in(tmp_path, limit=1)] == [OTHER]
 
 
 def test_the_first_prompt_is_a_title_when_nothing_else_is(tmp_path: Path) -> None:
@@ -49,28 +49,28 @@ def test_the_first_prompt_is_a_title_when_nothing_else_is(tmp_path: Path) -> Non
         "torn {\n"
         '{"type":"user","uuid":"u","message":{"content":[{"type":"text","text":"fix  the\\n bug"}]}}\n'
     )
-    assert [entry.title for entry in listed(tmp_path)] == ["fix the bug"]
+    assert [entry.title for entry in list_sessions_in(tmp_path)] == ["fix the bug"]
 
 
 def test_the_last_prompt_is_a_title_where_the_first_one_is_too_far_behind(tmp_path: Path) -> None:
     hidden = '{"type":"user","uuid":"m","isMeta":true,"message":{"content":"%s"}}\n' % ("x" * WINDOW)
     said = '{"type":"user","uuid":"u","message":{"content":"fix"}}\n{"type":"last-prompt","lastPrompt":"and again"}\n'
     (tmp_path / f"{ID}.jsonl").write_text(hidden + said)
-    assert [entry.title for entry in listed(tmp_path)] == ["and again"]
+    assert [entry.title for entry in list_sessions_in(tmp_path)] == ["and again"]
     (tmp_path / f"{ID}.jsonl").write_text(hidden[:100] + '"}}\n' + said)
-    assert [entry.title for entry in listed(tmp_path)] == ["fix"]
+    assert [entry.title for entry in list_sessions_in(tmp_path)] == ["fix"]
 
 
 @pytest.mark.covers("L-05")
 def test_the_newest(tmp_path: Path) -> None:
-    assert newest(tmp_path / "nowhere") is None
-    assert newest(tmp_path) is None
+    assert find_newest_session(tmp_path / "nowhere") is None
+    assert find_newest_session(tmp_path) is None
     first = play("text", tmp_path, ID, 1_000)
-    assert newest(tmp_path) == first
+    assert find_newest_session(tmp_path) == first
     second = play("text", tmp_path, OTHER, 2_000)
-    assert newest(tmp_path) == second
+    assert find_newest_session(tmp_path) == second
     second.write_text('{"type":"user","uuid":"u","isSidechain":true,"message":{"content":"x"}}\n')
-    assert newest(tmp_path) == first
+    assert find_newest_session(tmp_path) == first
 
 
 def test_one_as_text(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_one_as_text(tmp_path: Path) -> None:
     with file.open("ab") as out:
         out.write(b"{torn\n")
     rows = file.read_bytes().count(b"\n")
-    assert list(shown(file)) == [
+    assert list(render_session(file)) == [
         "",
         "> go",
         "~ hm",
@@ -99,12 +99,12 @@ def test_terminals_are_safe_from_what_is_shown(tmp_path: Path) -> None:
     file.write_text(
         '{"type":"user","uuid":"u","message":{"content":"\\u001b[31mred\\u202e sk-aaaaaaaaaaaaaaaaaaaaaaaa"}}\n'
     )
-    assert list(shown(file)) == ["", "> ?[31mred? [redacted]"]
+    assert list(render_session(file)) == ["", "> ?[31mred? [redacted]"]
 
 
 def test_a_compaction_is_named(tmp_path: Path) -> None:
     file = play("compaction", tmp_path, ID, 1_000)
-    lines = list(shown(file))
+    lines = list(render_session(file))
     assert lines.count("--- the conversation was compacted here ---") == 2
     assert lines.index("First.") < lines.index("--- the conversation was compacted here ---") < lines.index("Fourth.")
     assert FileJournal.resume(file, ENVELOPE)[0].how == "checkpoint"

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from mainspring.core.messages import result
 from mainspring.sessions.agents import meta_file, open_journal
-from mainspring.sessions.journal import FileJournal, Options
+from mainspring.sessions.journal import FileJournal, JournalOptions
 from mainspring.sessions.lines import LARGEST_INLINE
 from mainspring.sessions.places import agent_file
 from mainspring.sessions.records import NoteRecord, OutcomeRecord
-from mainspring.sessions.resume import fork, load
+from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import says, virtually
 from sessions.scenes import SCENES
 from sessions.stage import ENVELOPE, ID, OTHER, CheckedWorld, Remembering, consume, options, stored
@@ -42,7 +42,7 @@ class Told:
         return found
 
 
-def mirrored(told: Told, disk: Remembering | None = None) -> Options:
+def mirrored(told: Told, disk: Remembering | None = None) -> JournalOptions:
     return replace(options(disk), mirror=told)
 
 
@@ -185,7 +185,7 @@ def test_a_fork_is_told_under_its_own_name(tmp_path: Path) -> None:
     async def main() -> None:
         world = CheckedWorld([says("Another way.")])
         world.offset = 1 << 20
-        forked = fork(load(source), other)
+        forked = fork_session_state(load_session(source), other)
         journal = FileJournal.fork(forked, replace(ENVELOPE, session_id=OTHER), mirrored(told))
         assert told.files == {str(other): other.read_bytes()}
         await consume(stored(world, journal, state=forked.state), "go on")
@@ -203,7 +203,7 @@ def test_a_fork_that_comes_to_nothing_is_not_told(tmp_path: Path) -> None:
     disk.fails = lambda _: answers.pop(0)
     heard: list[str] = []
     setting = replace(mirrored(told, disk), on_trouble=heard.append)
-    FileJournal.fork(fork(load(source), other), ENVELOPE, setting).close()
+    FileJournal.fork(fork_session_state(load_session(source), other), ENVELOPE, setting).close()
     assert len(heard) == 1
     assert answers == []
     assert not other.exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.core.errors import UsageError
-from mainspring.sessions.places import agent_file, check_id, file_of, find, folder_of, key
+from mainspring.sessions.places import agent_file, check_id, file_of, find_session_file, folder_of, project_key
 from mainspring.settings.home import home_folder
 from sessions.stage import ID, OTHER
 
@@ -21,9 +21,9 @@ def test_the_order_of_homes() -> None:
 
 
 def test_the_key_of_a_folder(tmp_path: Path) -> None:
-    assert key("/home/me/my_project.py") == "-home-me-my-project-py"
+    assert project_key("/home/me/my_project.py") == "-home-me-my-project-py"
     long = "/" + "a" * 300
-    assert key(long) == "-" + "a" * 199 + "-vtkmfl"
+    assert project_key(long) == "-" + "a" * 199 + "-vtkmfl"
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     assert folder_of("/m", tmp_path / "link") == folder_of("/m", tmp_path / "real")
@@ -38,16 +38,16 @@ def test_session_ids() -> None:
 
 def test_finding_a_session(tmp_path: Path) -> None:
     here, there = Path(folder_of(tmp_path, "/here")), Path(folder_of(tmp_path, "/there"))
-    assert find(tmp_path, ID) is None
+    assert find_session_file(tmp_path, ID) is None
     for folder in (here, there):
         folder.mkdir(parents=True)
     Path(file_of(here, ID)).touch()  # empty: counts as absent
     Path(file_of(there, ID)).write_text("{}")
     Path(file_of(there, OTHER)).write_text("{}")
     Path(file_of(here, OTHER)).write_text("{}")
-    assert find(tmp_path, ID, "/here") == file_of(there, ID)
-    assert find(tmp_path, OTHER, "/here") == file_of(here, OTHER)
-    assert find(tmp_path, OTHER, "/there") == file_of(there, OTHER)
+    assert find_session_file(tmp_path, ID, "/here") == file_of(there, ID)
+    assert find_session_file(tmp_path, OTHER, "/here") == file_of(here, OTHER)
+    assert find_session_file(tmp_path, OTHER, "/there") == file_of(there, OTHER)
 
 
 def test_sub_agents_live_beside_their_session() -> None:

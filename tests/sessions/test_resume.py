@@ -20,9 +20,9 @@ from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
 from mainspring.sessions.chain import NOT_STARTED
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.loaded import REPEATABLE, Loaded
+from mainspring.sessions.loaded import REPEATABLE, LoadedSession
 from mainspring.sessions.records import PolicyRecord
-from mainspring.sessions.resume import fork, load
+from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import call, says, virtually
 from sessions.scenes import SCENES
 from sessions.stage import CONFIG, ENVELOPE, ID, OTHER, CheckedWorld, Remembering, consume, options, stored, take_up
@@ -41,7 +41,7 @@ def without(file: Path, *kinds: str) -> Path:
     return copy
 
 
-def seen(loaded: Loaded) -> tuple[Message, ...]:
+def seen(loaded: LoadedSession) -> tuple[Message, ...]:
     return view(loaded.state.history, loaded.state.edits)
 
 
@@ -50,15 +50,15 @@ def seen(loaded: Loaded) -> tuple[Message, ...]:
 def test_three_ways_to_one_state(name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{ID}.jsonl"
     session = played(name, file)
-    by_checkpoint = load(file)
+    by_checkpoint = load_session(file)
     assert (by_checkpoint.how, by_checkpoint.warnings) == ("checkpoint", ())
-    by_records = load(without(file, '"checkpoint":'))
+    by_records = load_session(without(file, '"checkpoint":'))
     assert (by_records.how, by_records.warnings) == ("records", ())
     assert by_records.state == session.state
     assert replace(by_checkpoint.state, history=session.state.history) == session.state
     expected = view(session.state.history, session.state.edits)
     assert seen(by_checkpoint) == seen(by_records) == expected
-    by_conversation = load(without(file, '"mainspring","v"'))
+    by_conversation = load_session(without(file, '"mainspring","v"'))
     assert by_conversation.how == "conversation"
     if name != "trouble":  # what was withdrawn is still in the conversation lines
         texts = [getattr(message, "text", "") for message in seen(by_conversation)]
@@ -69,7 +69,7 @@ def test_an_unknown_checkpoint_is_rebuilt_from_the_records(tmp_path: Path) -> No
     file = tmp_path / f"{ID}.jsonl"
     session = played("tool", file)
     file.write_bytes(file.read_bytes().replace(b'"Checkpoint","version":1', b'"Checkpoint","version":9'))
-    loaded = load(file)
+    loaded = load_session(file)
     assert loaded.how == "records"
     assert loaded.state == session.state
     assert "of another version" in loaded.warnings[0]
@@ -78,12 +78,12 @@ def test_an_unknown_checkpoint_is_rebuilt_from_the_records(tmp_path: Path) -> No
 def test_only_what_is_in_view_is_loaded(tmp_path: Path) -> None:
     file = tmp_path / f"{ID}.jsonl"
     session = played("compaction", file)
-    loaded = load(file)
+    loaded = load_session(file)
     assert len(loaded.state.history) < len(session.state.history)
     assert seen(loaded) == view(session.state.history, session.state.edits)
 
 
-async def go_on(file: Path, *replies: str, config: Config = CONFIG) -> tuple[Loaded, Session, list[Update]]:
+async def go_on(file: Path, *replies: str, config: Config = CONFIG) -> tuple[LoadedSession, Session, list[Update]]:
     world = CheckedWorld([says(text) for text in replies])
     world.offset = len(read(file)) * 64  # ids of its own
     loaded, session, journal = take_up(file, world, config)
@@ -100,9 +100,9 @@ def test_many_lives(tmp_path: Path) -> None:
     played("compaction", file)
     for number in range(5):
         _, session, _ = virtually(go_on(file, f"Life {number}."))
-        assert load(file).how == "checkpoint"
-        assert seen(load(file)) == view(session.state.history, session.state.edits)
-        by_records = load(without(file, '"checkpoint":{"type":"Checkpoint","version":1,"nothing"'))
+        assert load_session(file).how == "checkpoint"
+        assert seen(load_session(file)) == view(session.state.history, session.state.edits)
+        by_records = load_session(without(file, '"checkpoint":{"type":"Checkpoint","version":1,"nothing"'))
         assert seen(by_records) == view(session.state.history, session.state.edits)
 
 
@@ -168,7 +168,7 @@ def test_a_call_without_an_outcome_is_not_run_again(tmp_path: Path) -> None:
 def test_a_repeatable_call_may_be_made_again(tmp_path: Path) -> None:
     file = tmp_path / f"{ID}.jsonl"
     crash_in_a_tool(file)
-    made = load(file).answers(lambda: "an-id", 5, lambda call: call.name == "Bash")
+    made = load_session(file).answers(lambda: "an-id", 5, lambda call: call.name == "Bash")
     assert [result.text for result in made] == ["Read is done", REPEATABLE, NOT_STARTED]
 
 
@@ -190,7 +190,7 @@ def test_what_was_typed_waits_over_a_crash(tmp_path: Path) -> None:
     assert isinstance(loaded.policy, PolicyRecord)
     assert (loaded.policy.mode, loaded.policy.rules) == ("plan", ("Read",))
     assert [m.text for m in session.state.history if isinstance(m, User)] == ["go", "go on", "first", "second"]
-    assert load(file).commands == ()
+    assert load_session(file).commands == ()
 
 
 def test_what_was_typed_and_taken_back_does_not_come_again(tmp_path: Path) -> None:
@@ -206,17 +206,17 @@ def test_what_was_typed_and_taken_back_does_not_come_again(tmp_path: Path) -> No
         journal.close()
 
     virtually(main())
-    assert [command.text for command in load(file).commands] == ["first"]
+    assert [command.text for command in load_session(file).commands] == ["first"]
 
 
 def test_money_is_added_up(tmp_path: Path) -> None:
     file = tmp_path / f"{ID}.jsonl"
     session = played("text", file)
     last = session.state.totals.cost
-    assert load(file).spent == 2 * last
+    assert load_session(file).spent == 2 * last
     virtually(go_on(file, "More."))
-    assert load(file).spent == 3 * last
-    assert load(file).standing.turns == 3
+    assert load_session(file).spent == 3 * last
+    assert load_session(file).standing.turns == 3
 
 
 # --- forks and branches ---------------------------------------------------------------------------------------------
@@ -228,16 +228,16 @@ def test_a_fork_is_a_session_of_its_own(name: str, tmp_path: Path) -> None:
     file, other = tmp_path / f"{ID}.jsonl", tmp_path / f"{OTHER}.jsonl"
     played(name, file)
     before = file.read_bytes()
-    source = load(file)
-    FileJournal.fork(fork(source, other), replace(ENVELOPE, session_id=OTHER), options()).close()
+    source = load_session(file)
+    FileJournal.fork(fork_session_state(source, other), replace(ENVELOPE, session_id=OTHER), options()).close()
     assert file.read_bytes() == before
-    forked = load(other)
+    forked = load_session(other)
     assert forked.how == "checkpoint"
     assert seen(forked) == seen(source)
     assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == sorted([file.name, other.name])
     _, session, _ = virtually(go_on(other, "Another way."))
-    assert seen(load(other)) == view(session.state.history, session.state.edits)
-    without_records = load(without_into(other, tmp_path / "third.jsonl"))
+    assert seen(load_session(other)) == view(session.state.history, session.state.edits)
+    without_records = load_session(without_into(other, tmp_path / "third.jsonl"))
     assert len(seen(without_records)) == len(session.state.history)
 
 
@@ -250,7 +250,7 @@ def without_into(file: Path, to: Path) -> Path:
 def test_a_fork_in_mid_reply_takes_what_was_shown_along(tmp_path: Path) -> None:
     file, other = tmp_path / f"{ID}.jsonl", tmp_path / f"{OTHER}.jsonl"
     crash_in_a_tool(file)
-    forked = fork(load(file), other)
+    forked = fork_session_state(load_session(file), other)
     journal = FileJournal.fork(forked, ENVELOPE, options())
     world = CheckedWorld([says("On.")])
     world.offset = 1 << 20
@@ -259,7 +259,7 @@ def test_a_fork_in_mid_reply_takes_what_was_shown_along(tmp_path: Path) -> None:
     virtually(consume(session, "go on"))
     journal.close()
     assert [m.text for m in session.state.history if isinstance(m, ToolResult)][:2] == ["Read is done", NeverRan.LOST]
-    assert load(other).state == session.state
+    assert load_session(other).state == session.state
 
 
 @pytest.mark.covers("L-06")
@@ -272,7 +272,7 @@ def test_resume_at_a_message(tmp_path: Path) -> None:
     journal.close()
     assert seen(loaded) == tuple(session.state.history)[:5], "the reply, with its results"
     with pytest.raises(UsageError, match="No message found with message"):
-        load(file, at="nowhere")
+        load_session(file, at="nowhere")
 
 
 def test_a_branch_goes_on_from_where_it_was_cut(tmp_path: Path) -> None:
@@ -287,8 +287,8 @@ def test_a_branch_goes_on_from_where_it_was_cut(tmp_path: Path) -> None:
     journal.close()
     texts = [m.text for m in branch.state.history if not isinstance(m, ToolResult)]
     assert texts == ["go", "A short answer, in a few pieces.", "no, this", "Otherwise."]
-    assert load(file).state == branch.state
-    by_conversation = load(without(file, '"mainspring","v"'))
+    assert load_session(file).state == branch.state
+    by_conversation = load_session(without(file, '"mainspring","v"'))
     assert [getattr(m, "text", "") for m in seen(by_conversation)] == texts, "the newest branch"
 
 
@@ -324,7 +324,7 @@ def test_parallel_calls_that_fork_the_tree(tmp_path: Path) -> None:
             entry("assistant", "a3", "r1", [{"type": "text", "text": "done"}], id="n"),
         )
     )
-    messages = seen(load(file))
+    messages = seen(load_session(file))
     assert [type(message).__name__ for message in messages] == [
         "User",
         "Assistant",
@@ -352,12 +352,12 @@ def test_a_file_of_another_program_is_taken_up(tmp_path: Path) -> None:
     assert loaded.how == "conversation"
     assert loaded.state.history[0] == User(user("hello").content, id="u1")
     assert loaded.state.history[2] == User((Text("and"), Text("[odd]")), id="u2")
-    assert load(file).state == session.state
-    assert load(file).how == "checkpoint"
+    assert load_session(file).state == session.state
+    assert load_session(file).how == "checkpoint"
 
 
 def test_nothing_to_take_up(tmp_path: Path) -> None:
     file = tmp_path / f"{ID}.jsonl"
     file.write_bytes(b'{"type":"custom-title","customTitle":"x"}\n')
     with pytest.raises(UsageError, match="holds no conversation"):
-        load(file)
+        load_session(file)

@@ -20,9 +20,9 @@ from mainspring.core.messages import Assistant, ToolResult, User
 from mainspring.core.view import view
 from mainspring.engine.session import Session
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.listing import listed
-from mainspring.sessions.places import file_of, folder_of, key
-from mainspring.sessions.resume import load
+from mainspring.sessions.listing import list_sessions_in
+from mainspring.sessions.places import file_of, folder_of, project_key
+from mainspring.sessions.resume import load_session
 from mainspring.testing import says, virtually
 from sessions.scenes import SCENES
 from sessions.stage import CONFIG, ENVELOPE, ID, CheckedWorld, Remembering, consume, options, stored, take_up
@@ -96,7 +96,7 @@ def test_titles_and_tags_of_the_client_are_kept(project: Path) -> None:
     info = get_session_info(ID, str(project))
     assert info is not None
     assert (info.custom_title, info.tag) == ("A good name", "mine")
-    assert listed(file.parent)[0].title == "A good name"
+    assert list_sessions_in(file.parent)[0].title == "A good name"
 
 
 def test_a_title_survives_a_long_session(project: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_fork_of_the_client_is_taken_up(name: str, project: Path) -> None:
     session, file = written(name, project)
     forked = fork_session(ID, str(project))
     other = Path(file_of(file.parent, forked.session_id))
-    loaded = load(other)
+    loaded = load_session(other)
     assert loaded.how == "conversation"
     now = [message.text for message in loaded.state.history]
     assert now == [message.text for message in view(session.state.history, session.state.edits)]
@@ -132,7 +132,7 @@ def test_a_fork_of_the_client_is_taken_up(name: str, project: Path) -> None:
     _, branch, journal = take_up(other, world)
     virtually(consume(branch, "go on"))
     journal.close()
-    again = load(other)
+    again = load_session(other)
     assert again.how == "checkpoint"
     assert view(again.state.history, again.state.edits) == view(branch.state.history, branch.state.edits)
     assert any("Another way." in texts(message) for message in get_session_messages(forked.session_id, str(project)))
@@ -142,7 +142,7 @@ def test_a_fork_of_the_client_at_a_message(project: Path) -> None:
     session, file = written("parallel", project)
     last = session.state.history[4]
     forked = fork_session(ID, str(project), up_to_message_id=last.id)
-    loaded = load(file_of(file.parent, forked.session_id))
+    loaded = load_session(file_of(file.parent, forked.session_id))
     assert [m.text for m in loaded.state.history] == [m.text for m in list(session.state.history)[:5]]
 
 
@@ -157,7 +157,7 @@ def test_line_ends_of_other_scripts_do_not_tear_a_fork(project: Path) -> None:
 
     virtually(main())
     forked = fork_session(ID, str(project))
-    loaded = load(file_of(file.parent, forked.session_id))
+    loaded = load_session(file_of(file.parent, forked.session_id))
     assert loaded.state.history[1].text == "one\u2028two\u2029three\x85four"
 
 
@@ -166,4 +166,4 @@ def test_the_client_deletes_all_of_a_session(project: Path) -> None:
     assert file.with_suffix("").is_dir()
     delete_session(ID, str(project))
     assert list(file.parent.iterdir()) == []
-    assert file.parent.name == key(str(project.resolve()))
+    assert file.parent.name == project_key(str(project.resolve()))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.sessions.resume import load
+from mainspring.sessions.resume import load_session
 
 ID = "11111111-2222-4333-8444-555555555555"
 
@@ -39,6 +39,6 @@ def line(number: int, parent: int | None) -> bytes:
 def test_odd_links_are_told(tmp_path: Path, parents: dict[int, int | None], told: list[str]) -> None:
     file = tmp_path / f"{ID}.jsonl"
     file.write_bytes(b"\n".join([line(number, parent) for number, parent in parents.items()]) + b"\n")
-    loaded = load(file)
+    loaded = load_session(file)
     assert [message.text for message in loaded.state.history] == [f"words {number}" for number in parents]
     assert [warning[: len(words)] for warning, words in zip(loaded.warnings, told, strict=True)] == told

@@ -23,7 +23,7 @@ from mainspring.core.messages import Text, User
 from mainspring.engine.shared import Policy
 from mainspring.processes.atomic import digest
 from mainspring.processes.paths import resolve
-from mainspring.sessions.journal import Durability, FileJournal, Options
+from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.records import SaidRecord
 from mainspring.tools.edit import EDIT
@@ -44,7 +44,7 @@ class Bench:
     def __init__(self, folder: Path, *, limits: Limits | None = None, rules: tuple[str, ...] = ()) -> None:
         self.work, self.file = folder / "work", folder / "home" / f"{ID}.jsonl"
         self.work.mkdir(exist_ok=True)
-        envelope, options = Envelope(ID, str(self.work), "0.1"), Options(Durability.NONE)
+        envelope, options = Envelope(ID, str(self.work), "0.1"), JournalOptions(Durability.NONE)
         if self.file.exists():
             _, self.journal = FileJournal.resume(self.file, envelope, options)
         else:

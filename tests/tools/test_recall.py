@@ -13,7 +13,7 @@ import pytest
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin, Text, Thinking, ToolCall, result, user
 from mainspring.core.reasons import Trouble
-from mainspring.sessions.journal import Durability, FileJournal, Options
+from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.lines import LARGEST_INLINE, Envelope
 from mainspring.sessions.records import BlockRecord, OutcomeRecord, Record, SaidRecord, WithdrawnRecord
 from mainspring.testing.calling import Called
@@ -57,7 +57,7 @@ class Script:
 
     def written(self) -> Path:
         async def write() -> None:
-            journal = FileJournal.create(self.file, Envelope(ID, "/somewhere", "0.1"), Options(Durability.NONE))
+            journal = FileJournal.create(self.file, Envelope(ID, "/somewhere", "0.1"), JournalOptions(Durability.NONE))
             for record in self.records:
                 await journal.append(record)
             journal.close()

@@ -21,7 +21,7 @@ from mainspring.engine.deps import Asking, Outcome, Question
 from mainspring.engine.session import Session
 from mainspring.providers.base import Broken, Retry
 from mainspring.sessions.agents import open_journal
-from mainspring.sessions.journal import Durability, FileJournal, Options
+from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.records import AgentRecord
 from mainspring.testing import Pause, Reply, World, call, says, virtually
@@ -31,7 +31,7 @@ from mainspring.viewer.trace import Trace
 ID = "11111111-2222-4333-8444-555555555555"
 AGENT = "a0011223344556677"
 ENVELOPE = Envelope(ID, "/somewhere", "0.1")
-OPTIONS = Options(Durability.NONE)
+OPTIONS = JournalOptions(Durability.NONE)
 CONFIG = Config()
 FULL = 990_000  # tokens: above the threshold of the default model
 USAGE = Usage(input=2_000, cache_read=18_000, cache_write=500, output=400)

@@ -20,7 +20,7 @@ from mainspring.core.messages import ToolCall, result
 from mainspring.engine.deps import Asking, Outcome
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.places import agent_file
-from mainspring.sessions.resume import fork, load
+from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import call, says, virtually
 from mainspring.viewer.axis import lines
 from mainspring.viewer.details import details
@@ -245,7 +245,7 @@ def test_a_run_that_broke_off_ends_at_the_last_thing_that_is_known(tmp_path: Pat
 def test_a_fork_tells_its_own_part(tmp_path: Path) -> None:
     write(tmp_path / f"{ID}.jsonl", CheckedWorld([says("First.")]), "go")
     file = tmp_path / f"{OTHER}.jsonl"
-    forked = fork(load(tmp_path / f"{ID}.jsonl"), file)
+    forked = fork_session_state(load_session(tmp_path / f"{ID}.jsonl"), file)
 
     async def main() -> None:
         journal = FileJournal.fork(forked, ENVELOPE, OPTIONS)

@@ -20,7 +20,7 @@ from mainspring.engine.session import Session
 from mainspring.providers.base import Retry
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.resume import load
+from mainspring.sessions.resume import load_session
 from mainspring.testing import Pause, call, fails, says, virtually
 from mainspring.viewer.spans import How, Kind, label, suspicious
 from mainspring.viewer.trace import Trace
@@ -177,7 +177,7 @@ def test_a_run_tells_its_terminal_its_cause_and_its_price(file: Path) -> None:
 
 def test_the_price_is_what_the_session_says_it_spent(tmp_path: Path) -> None:
     file = story(tmp_path)
-    assert looked(file).head().totals.price == load(file).spent > 0
+    assert looked(file).head().totals.price == load_session(file).spent > 0
 
 
 def test_an_agent_stands_below_the_call_that_sent_it(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_where_a_fork_may_begin_can_be_resumed_from(tmp_path: Path) -> None:
     file = story(tmp_path)
     for span in looked(file).files[0].tracer.sheet.spans:
         if span.uuid:
-            loaded = load(file, at=span.uuid)
+            loaded = load_session(file, at=span.uuid)
             assert len(loaded.state.history) > 0, span
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mainspring.engine.session import Session
     from mainspring.providers.base import Provider
     from mainspring.providers.router import Router
-    from mainspring.sessions.loaded import Loaded
+    from mainspring.sessions.loaded import LoadedSession
     from mainspring.sessions.records import AgentRecord
     from mainspring.tools.agent import AgentInput
     from mainspring.tools.base import Answer, Calling
@@ -174,22 +174,22 @@ class Before(Bundle):
     lost: tuple[AgentRecord, ...] = ()  # agents that were at work when the program ended
 
 
-def spent_before(loaded: Loaded | None) -> Before:
+def spent_before(loaded: LoadedSession | None) -> Before:
     if loaded is None:
         return Before()
     lost = lost_agents(loaded) if loaded.standing.away else ()
     return Before(loaded.spent, loaded.standing.unbooked + sum([one.cost for one in lost]), lost)
 
 
-def lost_agents(loaded: Loaded) -> tuple[AgentRecord, ...]:
+def lost_agents(loaded: LoadedSession) -> tuple[AgentRecord, ...]:
     """With what each had spent by then."""
     from mainspring.sessions.places import agent_file
-    from mainspring.sessions.resume import load
+    from mainspring.sessions.resume import load_session
 
     found: list[AgentRecord] = []
     for one in loaded.standing.away:
         try:
-            spent = load(agent_file(loaded.file, one.agent_id)).spent
+            spent = load_session(agent_file(loaded.file, one.agent_id)).spent
         except (OSError, UsageError):
             spent = 0  # it had not begun to write
         found.append(replace(one, ended=True, cost=spent))

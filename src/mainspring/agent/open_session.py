@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from mainspring.core.messages import User
     from mainspring.processes.child import Walls
     from mainspring.processes.children import Children
-    from mainspring.sessions.loaded import Loaded
+    from mainspring.sessions.loaded import LoadedSession
     from mainspring.settings.values import Settings
     from mainspring.tools.mcp.named import May
     from mainspring.tools.mcp.relayed import Send
@@ -504,7 +504,7 @@ def new_about(  # noqa: PLR0913, PLR0917  # all that there is
 
 
 def new_session(
-    config: ResolvedConfig, deps: Equipped, ledger: Ledger, loaded: Loaded | None, policy: Policy
+    config: ResolvedConfig, deps: Equipped, ledger: Ledger, loaded: LoadedSession | None, policy: Policy
 ) -> Session:
     hands = deps.hands
     if loaded is None:
@@ -547,7 +547,7 @@ def slash_words(options: SessionOptions, found: Surroundings, *, driven: bool) -
     return (*own, *[entry.name for entry in others(found, own) if entry.name not in skills])
 
 
-def used_before(loaded: Loaded | None) -> tuple[tuple[str, Usage], ...]:
+def used_before(loaded: LoadedSession | None) -> tuple[tuple[str, Usage], ...]:
     """What each model was told and said, in a session that is taken up again."""
     if loaded is None:
         return ()
@@ -557,7 +557,7 @@ def used_before(loaded: Loaded | None) -> tuple[tuple[str, Usage], ...]:
 # --- what the session before it leaves --------------------------------------------------------------
 
 
-def nonce_of(loaded: Loaded | None) -> str:
+def nonce_of(loaded: LoadedSession | None) -> str:
     """A session that goes on keeps its own, and so does a fork: what the model has seen stays as it was (law 4). It is
     stored with the config, never read from messages: hooks and servers have a say in those."""
     config = loaded.config if loaded is not None else None
@@ -575,7 +575,7 @@ def money(options: SessionOptions, settings: Settings) -> int | None:
     return least(given, settings.api.max_cost)
 
 
-def first_policy(config: ResolvedConfig, loaded: Loaded | None) -> Policy:
+def first_policy(config: ResolvedConfig, loaded: LoadedSession | None) -> Policy:
     """Rules that were added in the session stay; the mode is that of this start, as somebody chose it or by default."""
     before = loaded.policy if loaded is not None else None
     if before is None:

@@ -22,7 +22,7 @@ from mainspring.core.value import Bundle
 from mainspring.permissions.policy import Asked
 from mainspring.processes.atomic import FileChanged
 from mainspring.secrets.held import covered
-from mainspring.sessions.file_history import Was, content, is_kept, kept_size, since
+from mainspring.sessions.file_history import FileVersion, files_changed_since, is_kept, kept_size, read_version
 from mainspring.sessions.records import FileRecord
 from mainspring.tools.keeping import Look, look
 from mainspring.tools.putting_back import Counted, counted, found, is_same, put_back
@@ -104,7 +104,7 @@ class Rewinding:
         """What became of it. Raises `UsageError` if there is no way back, or not for all files."""
         if not self._journal.stored:
             raise UsageError("Files cannot be rewound: this session is not stored, so it is not known what they were")
-        files = await asyncio.to_thread(since, self._journal.file, prompt)
+        files = await asyncio.to_thread(files_changed_since, self._journal.file, prompt)
         if files is None:
             raise UsageError(
                 f"No file checkpoint found for message '{prompt}': there is one for each prompt of this session that "
@@ -129,7 +129,7 @@ class Rewinding:
             "deletions": sum([one.minus for one in lines]),
         }
 
-    async def _one(self, real: str, was: Was, prompt: str) -> Counted | None:
+    async def _one(self, real: str, was: FileVersion, prompt: str) -> Counted | None:
         """One file; None: it is what it was. Raises `ToolError` if it must be left alone."""
         for _ in range(TRIES):
             now = await asyncio.to_thread(look, real, self._limits.file)
@@ -146,7 +146,7 @@ class Rewinding:
             return await asyncio.to_thread(counted, now, aim)
         raise ToolError("it changes all the time")
 
-    async def _aim(self, real: str, was: Was) -> tuple[Resolved, Look]:
+    async def _aim(self, real: str, was: FileVersion) -> tuple[Resolved, Look]:
         """Where it is, and what it is to be."""
         path = await asyncio.to_thread(found, real)
         if real not in self._changed:
@@ -155,7 +155,7 @@ class Rewinding:
             return path, Look()
         if was.why:
             raise ToolError(was.why)
-        data = await asyncio.to_thread(content, self._journal.file, was)
+        data = await asyncio.to_thread(read_version, self._journal.file, was)
         if data is None:
             raise ToolError("what it was is not at hand: it is kept beside the session, on the machine that wrote it")
         return path, Look(True, was.mode, was.digest, len(data), data)

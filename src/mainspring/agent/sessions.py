@@ -11,16 +11,15 @@ from mainspring.agent.options import SessionOptions, StartError, is_uuid
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.plain import new_id
-from mainspring.sessions.journal import FileJournal, NotStored, SessionInUse
-from mainspring.sessions.journal import Options as JournalOptions
+from mainspring.sessions.journal import FileJournal, JournalOptions, JournalWriteError, SessionInUse
 from mainspring.sessions.lines import Envelope
-from mainspring.sessions.places import file_of, find, folder_of
+from mainspring.sessions.places import file_of, find_session_file, folder_of
 from mainspring.settings.home import home_folder
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
-    from mainspring.sessions.loaded import Loaded
+    from mainspring.sessions.loaded import LoadedSession
 
 Mirrored = Callable[[str, bytes], None]  # a file, and lines that were written to it
 
@@ -40,7 +39,7 @@ class ResumeError(StartError):
 class Opened(Bundle):
     session_id: str
     journal: FileJournal | None  # None: there is no place to write it to
-    loaded: Loaded | None = None  # None: the session is new
+    loaded: LoadedSession | None = None  # None: the session is new
 
 
 class Place(Bundle):
@@ -80,7 +79,7 @@ def open_session_file(options: SessionOptions, place: Place, new_id: str) -> Ope
             return taken_up(options, place, found, session_id, settings)
         file = file_of(place.folder, session_id)
         return Opened(session_id, FileJournal.create(file, place.envelope(session_id), settings))
-    except (UsageError, NotStored) as error:
+    except (UsageError, JournalWriteError) as error:
         raise StartError(str(error)) from None
 
 
@@ -158,9 +157,9 @@ def wanted(options: SessionOptions, place: Place) -> str | None:
             raise ResumeError(no_conversation(options.resume))
         return file
     if options.continue_conversation:
-        from mainspring.sessions.listing import newest
+        from mainspring.sessions.listing import find_newest_session
 
-        latest = newest(place.folder)
+        latest = find_newest_session(place.folder)
         return os.fspath(latest) if latest is not None else None
     return None
 
@@ -169,10 +168,10 @@ def by_name(name: str, place: Place) -> str | None:
     """By its id, from any folder; by its title only from this one; else by how its id begins."""
     assert place.home is not None
     if is_uuid(name):
-        return find(place.home, name.lower(), place.cwd)
-    from mainspring.sessions.listing import listed
+        return find_session_file(place.home, name.lower(), place.cwd)
+    from mainspring.sessions.listing import list_sessions_in
 
-    titled = [os.fspath(entry.file) for entry in listed(place.folder, None) if entry.title == name]
+    titled = [os.fspath(entry.file) for entry in list_sessions_in(place.folder, None) if entry.title == name]
     return titled[0] if titled else by_beginning(name.lower(), place)
 
 
@@ -208,13 +207,13 @@ def no_conversation(name: str) -> str:
 def taken_up(options: SessionOptions, place: Place, file: str, new_id: str, settings: JournalOptions) -> Opened:
     from mainspring.processes.read_log import copy
     from mainspring.sessions.places import id_of, read_log
-    from mainspring.sessions.resume import fork, load
+    from mainspring.sessions.resume import fork_session_state, load_session
 
     at, drops = options.resume_session_at or "", options.resume_drops_turn or ""
     try:
         if options.fork_session:
-            loaded = load(file, at=at, drops=drops)
-            forked = fork(loaded, file_of(place.folder, new_id))
+            loaded = load_session(file, at=at, drops=drops)
+            forked = fork_session_state(loaded, file_of(place.folder, new_id))
             journal = FileJournal.fork(forked, place.envelope(new_id), settings)
             copy(read_log(file), read_log(forked.file))
             warn(loaded, options)
@@ -231,7 +230,7 @@ def taken_up(options: SessionOptions, place: Place, file: str, new_id: str, sett
     return Opened(session_id, journal, loaded)
 
 
-def warn(loaded: Loaded, options: SessionOptions) -> None:
+def warn(loaded: LoadedSession, options: SessionOptions) -> None:
     for warning in loaded.warnings[:MOST_WARNINGS]:
         options.tell(warning)
     if len(loaded.warnings) > MOST_WARNINGS:

@@ -30,15 +30,15 @@ from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.state import State
 from mainspring.core.value import as_json
 from mainspring.secrets.redaction import redact
-from mainspring.sessions.book import Book, Missing
+from mainspring.sessions.book import MissingReferenceError, TranscriptDecoder
 from mainspring.sessions.forms import Unreadable
-from mainspring.sessions.lines import Standing
-from mainspring.sessions.listing import newest
-from mainspring.sessions.loaded import Loaded
-from mainspring.sessions.parsing import Line, event_of
-from mainspring.sessions.reader import Reader
-from mainspring.sessions.replay import Replay, Unusable
-from mainspring.sessions.resume import load
+from mainspring.sessions.lines import CheckpointExtras
+from mainspring.sessions.listing import find_newest_session
+from mainspring.sessions.loaded import LoadedSession
+from mainspring.sessions.parsing import JournalLine, event_of
+from mainspring.sessions.reader import JournalReader
+from mainspring.sessions.replay import JournalReplay, UnusableReplayError
+from mainspring.sessions.resume import load_session
 from mainspring.tools.catalog import SPECS
 from mainspring.tools.kit import FOR_PEOPLE
 
@@ -67,7 +67,7 @@ def lines_of(session_id: str) -> Iterator[str]:
     return as_text(reckoned(loaded, place, SessionOptions()), loaded)
 
 
-def reckoned(loaded: Loaded, place: Place, options: SessionOptions) -> Report:
+def reckoned(loaded: LoadedSession, place: Place, options: SessionOptions) -> Report:
     config = loaded.config or Config()
     return report(loaded.state, told_by(loaded), config, fixed_in(place, options, config.nonce))
 
@@ -75,55 +75,55 @@ def reckoned(loaded: Loaded, place: Place, options: SessionOptions) -> Report:
 # --- finding and reading it -------------------------------------------------------------------------------
 
 
-def taken(name: str, place: Place) -> Loaded:
+def taken(name: str, place: Place) -> LoadedSession:
     file = by_name(name, place)
     if file is None:
         raise StartError(f"{no_conversation(name)}. {HOW}")
     return read(Path(file))
 
 
-def latest(place: Place) -> Loaded:
-    file = newest(place.folder)
+def latest(place: Place) -> LoadedSession:
+    file = find_newest_session(place.folder)
     if file is None:
         raise StartError(f"there is no session in '{place.folder}'. {HOW}")
     return read(file)
 
 
-def read(file: Path) -> Loaded:
+def read(file: Path) -> LoadedSession:
     try:
-        return load(file)
+        return load_session(file)
     except OSError as error:
         raise StartError(f"'{file}' cannot be read: {error.strerror}") from None
     except UsageError as error:
         raise StartError(str(error)) from None
 
 
-def told_by(loaded: Loaded) -> list[Told]:
+def told_by(loaded: LoadedSession) -> list[Told]:
     """All events. Which kind of compaction one answers, only a replay knows; where the file is not whole, none does."""
-    with Reader(loaded.file) as reader:
-        replay = Listening(reader, Book(reader.payload), loaded.config)
-        replay.begin(State(History()), Standing())
+    with JournalReader(loaded.file) as reader:
+        replay = Listening(reader, TranscriptDecoder(reader.payload), loaded.config)
+        replay.begin(State(History()), CheckpointExtras())
         try:
             replay.run(0)
-        except (Unusable, Missing):
+        except (UnusableReplayError, MissingReferenceError):
             return list(bare_events(reader))
         return replay.told
 
 
-class Listening(Replay):
+class Listening(JournalReplay):
     """A replay that keeps the events, and what each was the answer to."""
 
-    def __init__(self, reader: Reader, book: Book, config: Config | None) -> None:
+    def __init__(self, reader: JournalReader, book: TranscriptDecoder, config: Config | None) -> None:
         super().__init__(reader, book, config)
         self.told: list[Told] = []
 
-    def _event(self, line: Line) -> None:
+    def _event(self, line: JournalLine) -> None:
         asked = self.state.waiting_for
         super()._event(line)
         self.told.append(Told(event_of(line), asked.how if isinstance(asked, Compact) else None))
 
 
-def bare_events(reader: Reader) -> Iterator[Told]:
+def bare_events(reader: JournalReader) -> Iterator[Told]:
     for _, line in reader.lines():
         if line.event:
             try:
@@ -157,7 +157,7 @@ def style_in(place: Place, options: SessionOptions) -> Style | None:
 # --- for people -------------------------------------------------------------------------------------------
 
 
-def as_text(made: Report, loaded: Loaded) -> Iterator[str]:
+def as_text(made: Report, loaded: LoadedSession) -> Iterator[str]:
     yield from head(made, loaded)
     yield ""
     yield f"{'':<28}{'blocks':>7}{'tokens':>10}{'share':>8}{'cached':>11}{'fresh':>11}"
@@ -172,7 +172,7 @@ def as_text(made: Report, loaded: Loaded) -> Iterator[str]:
     yield from taken_out(made.removed)
 
 
-def head(made: Report, loaded: Loaded) -> Iterator[str]:
+def head(made: Report, loaded: LoadedSession) -> Iterator[str]:
     yield f"Session {loaded.session_id}, {harmless(made.model)}"
     how = "as the API counted them" if made.counted else "an estimate, nobody counted"
     yield f"{made.tokens:,} of {made.window:,} tokens ({made.tokens / made.window:.1%}): {how}"
@@ -222,7 +222,7 @@ def dollars(nanos: int) -> str:
 # --- for programs -----------------------------------------------------------------------------------------
 
 
-def as_json_lines(made: Report, loaded: Loaded) -> Iterator[str]:
+def as_json_lines(made: Report, loaded: LoadedSession) -> Iterator[str]:
     """One object. Prices and costs are nano-dollars, so that they can be added."""
     parts = [{**msgspec.to_builtins(part), "share": part.tokens / max(1, made.tokens)} for part in made.parts]
     largest = [{**msgspec.to_builtins(block), "about": clean(block.about)} for block in made.largest]

@@ -22,12 +22,12 @@ from mainspring.sessions.agents import meta_file
 from mainspring.sessions.forms import Unreadable
 from mainspring.sessions.parsing import record_of
 from mainspring.sessions.places import agent_file, size_of
-from mainspring.sessions.reader import Reader
+from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import AgentRecord
-from mainspring.sessions.resume import load
+from mainspring.sessions.resume import load_session
 
 if TYPE_CHECKING:
-    from mainspring.sessions.loaded import Loaded
+    from mainspring.sessions.loaded import LoadedSession
 
 BEGIN, END = "agent-", ".jsonl"
 
@@ -71,7 +71,7 @@ def agents_of(file: str) -> list[Agent]:
 def records_in(file: str) -> dict[str, AgentRecord]:
     """The last word of each."""
     found: dict[str, AgentRecord] = {}
-    with Reader(Path(file)) as reader:
+    with JournalReader(Path(file)) as reader:
         for _, line in reader.lines():
             if not line.record:
                 continue
@@ -103,7 +103,7 @@ def described(session: str, agent_id: str, record: AgentRecord | None) -> Agent:
     )
 
 
-def state_of(record: AgentRecord | None, loaded: Loaded | None) -> str:
+def state_of(record: AgentRecord | None, loaded: LoadedSession | None) -> str:
     last = loaded.state.waiting_for if loaded is not None else None
     if isinstance(last, Finish):
         return "done" if last.cause is Cause.END_TURN else f"ended: {last.cause}"
@@ -120,8 +120,8 @@ def meta_of(file: str) -> Meta:
         return Meta()
 
 
-def loaded_from(file: str) -> Loaded | None:
+def loaded_from(file: str) -> LoadedSession | None:
     try:
-        return load(file)
+        return load_session(file)
     except (OSError, UsageError):
         return None  # it had not begun to write

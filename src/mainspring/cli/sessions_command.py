@@ -14,7 +14,7 @@ from mainspring.agent.words import clip, count
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace
 from mainspring.core.money import NANOS_PER_USD
-from mainspring.sessions.listing import MOST_LISTED, Entry, listed, shown
+from mainspring.sessions.listing import MOST_LISTED, SessionEntry, list_sessions_in, render_session
 
 AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (2, 1, "seconds"))
 USUAL = 80  # columns, where the terminal does not know
@@ -27,18 +27,18 @@ def sessions(args: Namespace) -> int:
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
     if args.action is None:
-        return table(listed(place.folder), place.folder)
+        return table(list_sessions_in(place.folder), place.folder)
     file = by_name(args.session_name, place)
     if file is None:
         raise StartError(no_conversation(args.session_name))
     from mainspring.cli.session_agents import agent_lines  # a list needs none of this
 
-    for line in chain(shown(file), agent_lines(file)):
+    for line in chain(render_session(file), agent_lines(file)):
         print(line)
     return 0
 
 
-def table(entries: list[Entry], folder: str) -> int:
+def table(entries: list[SessionEntry], folder: str) -> int:
     if not entries:
         print(f"no sessions in '{folder}'")
         return 0
@@ -50,7 +50,7 @@ def table(entries: list[Entry], folder: str) -> int:
     return 0
 
 
-def rows(entries: list[Entry]) -> Iterator[str]:
+def rows(entries: list[SessionEntry]) -> Iterator[str]:
     now, width = time.time(), (os.get_terminal_size().columns or USUAL) if is_terminal() else None
     ids = [entry.session_id for entry in entries]
     shown = unique(ids) if width is not None else 36  # programs get what never becomes ambiguous
@@ -73,5 +73,5 @@ def age(seconds: float) -> str:
     return "now"
 
 
-def cost(entry: Entry) -> str:
+def cost(entry: SessionEntry) -> str:
     return f"${entry.cost / NANOS_PER_USD:.4f}"

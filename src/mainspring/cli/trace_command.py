@@ -20,7 +20,7 @@ from mainspring.agent.sessions import Place, by_name, new_place, no_conversation
 from mainspring.agent.words import count
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace
-from mainspring.sessions.listing import newest
+from mainspring.sessions.listing import find_newest_session
 from mainspring.sessions.places import FILE, draft_of
 from mainspring.viewer.trace import Trace
 
@@ -63,7 +63,7 @@ def chosen(name: str, place: Place) -> str:
         if file is None:
             raise StartError(f"{no_conversation(name)}. {HOW}")
         return file
-    latest = newest(place.folder)
+    latest = find_newest_session(place.folder)
     if latest is None:
         raise StartError(f"there is no session in '{place.folder}'. {HOW}")
     return os.fspath(latest)

@@ -31,7 +31,7 @@ from mainspring.sessions.records import CommandState, PolicyRecord
 
 if TYPE_CHECKING:
     from mainspring.engine.executor import Describe
-    from mainspring.sessions.loaded import Loaded  # only who takes a session up again pays for reading one
+    from mainspring.sessions.loaded import LoadedSession  # only who takes a session up again pays for reading one
 
 
 class Session:
@@ -63,7 +63,7 @@ class Session:
         cls,
         deps: Deps,
         config: Config,
-        loaded: Loaded,
+        loaded: LoadedSession,
         *,
         ledger: Ledger | None = None,
         policy: SessionPolicy | None = None,

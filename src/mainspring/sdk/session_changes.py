@@ -22,9 +22,9 @@ from mainspring.sdk.session_facts import note_prompt
 from mainspring.sdk.sessions import SUFFIX, Found, entries_in, files_of, is_id, payload_of
 from mainspring.sdk.transcripts import Entry, as_entry, is_said, parent_of, reply_id
 from mainspring.secrets.held import covered
-from mainspring.sessions.forms import timestamp
-from mainspring.sessions.opening import folder_of, open_file, rename
-from mainspring.sessions.places import draft_of, payload_file, remove, side_folder
+from mainspring.sessions.forms import format_timestamp
+from mainspring.sessions.opening import folder_of, open_file, rename_session_file
+from mainspring.sessions.places import draft_of, payload_file, remove_session, side_folder
 
 UNSEEN = frozenset(("Cf", "Co", "Cn"))  # classes of characters: format, private, none; they hide in a tag
 LEFT_BEHIND = ("teamName", "agentName", "slug", "sourceToolAssistantUUID")  # of the session that a line is copied from
@@ -80,9 +80,9 @@ def fork_session(
         for name in filter(None, map(payload_of, lines)):
             _share_payload(name, source, file)
         _write_new(draft, lines)
-        rename(draft, os.fspath(file))
+        rename_session_file(draft, os.fspath(file))
     except BaseException:
-        remove(draft)
+        remove_session(draft)
         shutil.rmtree(side_folder(file), ignore_errors=True)
         raise
     return ForkSessionResult(new_id)
@@ -243,7 +243,7 @@ def _replacements(entries: Iterable[Entry], session_id: str) -> list[Any]:
 
 
 def now() -> str:
-    return timestamp(int(time.time() * 1000))
+    return format_timestamp(int(time.time() * 1000))
 
 
 def stamped(entry: Entry, at: str) -> Entry:

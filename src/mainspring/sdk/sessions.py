@@ -34,8 +34,8 @@ from mainspring.sdk.transcripts import (
 )
 from mainspring.sessions.agents import meta_file
 from mainspring.sessions.lines import OURS
-from mainspring.sessions.places import LONGEST_KEY, Place, is_session_id, key, side_folder
-from mainspring.sessions.reader import Reader
+from mainspring.sessions.places import LONGEST_KEY, Place, is_session_id, project_key, side_folder
+from mainspring.sessions.reader import JournalReader
 from mainspring.settings.home import compatible_home
 
 SUFFIX = ".jsonl"
@@ -194,7 +194,7 @@ def _folder_for(path: str) -> Path | None:
     above = projects()
     if above is None:
         return None
-    exact = above / key(path)
+    exact = above / project_key(path)
     if exact.is_dir():
         return exact
     long = exact.name[: LONGEST_KEY + 1] if len(exact.name) > LONGEST_KEY else ""
@@ -256,7 +256,7 @@ def whole(entry: Entry, file: Path) -> Entry:
     message, content = as_entry(entry.get("message")), None
     name = payload_of(entry)
     if name and message is not None:
-        with suppress(OSError), Reader(file) as reader:
+        with suppress(OSError), JournalReader(file) as reader:
             content = value_of(reader.payload(name) or b"")
     return entry if content is None or message is None else entry | {"message": message | {"content": content}}
 

@@ -42,7 +42,7 @@ from mainspring.sdk.transcripts import (
     page,
 )
 from mainspring.sessions.listing import WINDOW
-from mainspring.sessions.places import key
+from mainspring.sessions.places import project_key
 
 MOST_LOADS = 16  # at a time: a store may have few connections
 
@@ -59,7 +59,7 @@ class Shelf(NamedTuple):
 
     @property
     def name(self) -> str:
-        return key(self.project)
+        return project_key(self.project)
 
     async def load(self, session_id: str, subpath: str = "") -> list[Entry]:
         lines = await self.store.load(self.key(session_id, subpath)) if is_id(session_id) else None

@@ -15,7 +15,7 @@ from mainspring.sdk.session_changes import check_id, missing
 from mainspring.sdk.session_facts import moment, note_prompt
 from mainspring.sdk.sessions import SUFFIX, about_agent, files_of, payload_of, real, transcripts_below, whole
 from mainspring.sdk.transcripts import Entry, as_entry, entry_of
-from mainspring.sessions.places import key, side_folder
+from mainspring.sessions.places import project_key, side_folder
 from mainspring.sessions.reader import LONGEST_LINE
 
 AGENT = "agent_metadata"  # the line that stands for the file beside an agent's
@@ -105,7 +105,7 @@ def offers(store: SessionStore, method: str) -> bool:
 
 def project_key_for_directory(directory: str | Path | None = None) -> str:
     """The name of a working folder in a store, as on disk; by default, of the current one."""
-    return key(real(directory if directory is not None else "."))
+    return project_key(real(directory if directory is not None else "."))
 
 
 # --- summaries ----------------------------------------------------------------------------------------------------

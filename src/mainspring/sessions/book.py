@@ -13,11 +13,11 @@ from mainspring.core.messages import Assistant, Block, Message, Stop, ToolResult
 from mainspring.core.view import Edit, Fold
 from mainspring.sessions.lines import PLAIN
 from mainspring.sessions.parsing import (
-    Line,
+    JournalLine,
     attachment_message,
     command_message,
     event_of,
-    milliseconds,
+    parse_timestamp,
     reply_blocks,
     spoke_of,
     stop_from_api,
@@ -28,25 +28,25 @@ from mainspring.sessions.parsing import (
 Said = TypeVar("Said", User, ToolResult)
 
 
-class Missing(Exception):  # noqa: N818  # it reads as what it says
+class MissingReferenceError(Exception):
     """A line refers to something that the file does not hold, or not any more."""
 
 
-class Told(NamedTuple):
+class ReplyHead(NamedTuple):
     """What an event has said about a reply: all but its blocks."""
 
     reply: Assistant
     blocks: int
 
 
-def is_ours(line: Line) -> bool:
+def is_ours(line: JournalLine) -> bool:
     """Whether we wrote this line of the conversation. Of results, and of prompts in old files, nobody can tell."""
     if line.mainspring is not None:
         return True
     return line.type == "assistant" and bool(line.message) and spoke_of(line).id == line.uuid
 
 
-class Book:
+class TranscriptDecoder:
     def __init__(self, payload: Callable[[str], bytes | None]) -> None:
         self._payload = payload
         self.said: dict[str, User | ToolResult] = {}
@@ -54,13 +54,13 @@ class Book:
         self.offsets: dict[str, int] = {}  # where the first line of a message stands
         self._begun: dict[str, Assistant] = {}  # by the same: what the lines themselves say of the reply
         self._shared: dict[str, str] = {}  # by a reply's own id, which is that of its first line: the shared one
-        self._told: dict[str, Told] = {}
+        self._told: dict[str, ReplyHead] = {}
         self._places: dict[str, int] = {}  # of the lines of others: where their blocks stand in the reply
         self.open: list[str] = []  # replies that no event has told of yet
 
     # --- conversation lines ---
 
-    def take(self, offset: int, line: Line) -> list[str]:
+    def take(self, offset: int, line: JournalLine) -> list[str]:
         """The ids of the messages that this line is, or is a part of."""
         match line.type:
             case "user":
@@ -82,12 +82,12 @@ class Book:
             self.offsets[message.id] = offset
         return [message.id for message in found]
 
-    def _take_block(self, offset: int, line: Line) -> str:
+    def _take_block(self, offset: int, line: JournalLine) -> str:
         spoke, mark = spoke_of(line), line.mainspring or PLAIN
         shared = spoke.id or line.uuid
         if shared not in self._begun:
             own = line.uuid if mark.i == 0 else shared  # the same, unless another program has made copies
-            self._begun[shared] = Assistant((), spoke.model or "", id=own, at=milliseconds(line.timestamp))
+            self._begun[shared] = Assistant((), spoke.model or "", id=own, at=parse_timestamp(line.timestamp))
             self._shared[own] = shared
             self.offsets[own] = offset
             if is_ours(line):
@@ -103,7 +103,7 @@ class Book:
     # --- messages and events ---
 
     def message(self, id: str, *, whole: bool = True) -> Message:
-        """Raises `Missing` for one that is not there, or of which something is known to be missing."""
+        """Raises `MissingReferenceError` for one that is not there, or of which something is known to be missing."""
         if id in self.said:
             return self.said[id]
         if id in self._told and (whole or self._told[id].blocks <= len(self.blocks_of(id))):
@@ -112,7 +112,7 @@ class Book:
         shared = self._shared.get(id, "")
         held = self.blocks_of(shared)
         if not held or (whole and len(held) < len(self.replies[shared])):
-            raise Missing(f"message '{id}'")
+            raise MissingReferenceError(f"message '{id}'")
         # No event has told of it: another program wrote it, or it was taken over whole.
         return replace(self._begun[shared], blocks=held)
 
@@ -120,7 +120,7 @@ class Book:
         """In their order, each once, and as much of each as there is."""
         found: list[Message] = []
         for name in dict.fromkeys(ids):
-            with suppress(Missing):
+            with suppress(MissingReferenceError):
                 found.append(self.message(name, whole=False))
         return found
 
@@ -141,11 +141,11 @@ class Book:
     def _filled(self, reply: Assistant, blocks: int) -> Assistant:
         held = self.replies.get(reply.id, {})
         if any(n not in held for n in range(blocks)):
-            raise Missing(f"a block of reply '{reply.id}'")
+            raise MissingReferenceError(f"a block of reply '{reply.id}'")
         return replace(reply, blocks=tuple([held[n] for n in range(blocks)]))
 
-    def event(self, line: Line) -> Event:
-        """The event of a line, with its content. Raises `Missing`, or what cannot be decoded."""
+    def event(self, line: JournalLine) -> Event:
+        """The event of a line, with its content. Raises `MissingReferenceError`, or what cannot be decoded."""
         event = event_of(line)
         match event:
             case Submitted():
@@ -170,7 +170,7 @@ class Book:
                 pass
         return event
 
-    def learn(self, line: Line) -> None:
+    def learn(self, line: JournalLine) -> None:
         """What an event says about a reply, if that is all that is wanted of it."""
         event = event_of(line)
         match event:
@@ -183,11 +183,11 @@ class Book:
             case _:
                 husk = None
         if husk is not None:
-            self._told.setdefault(husk.id, Told(husk, line.blocks))
+            self._told.setdefault(husk.id, ReplyHead(husk, line.blocks))
 
     def _tell(self, husk: Assistant, blocks: int) -> Assistant:
         reply = self._filled(husk, blocks)
-        self._told[husk.id] = Told(husk, blocks)
+        self._told[husk.id] = ReplyHead(husk, blocks)
         self.open = []
         return reply
 
@@ -196,7 +196,7 @@ class Book:
         if husk is None:
             return None
         reply = self._filled(husk, blocks)
-        self._told.setdefault(husk.id, Told(replace(husk, stop=Stop.UNFINISHED), blocks))
+        self._told.setdefault(husk.id, ReplyHead(replace(husk, stop=Stop.UNFINISHED), blocks))
         self.open = []
         return reply
 
@@ -204,7 +204,7 @@ class Book:
         found = [self.said.get(name) for name in ids]
         kept = [message for message in found if isinstance(message, kind)]
         if len(kept) < len(ids):
-            raise Missing(f"a message of {', '.join(ids)}")
+            raise MissingReferenceError(f"a message of {', '.join(ids)}")
         return tuple(kept)
 
     def edits(self, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
@@ -215,5 +215,5 @@ class Book:
             return edit
         summary = self.said.get(edit.summary.id)
         if summary is None:
-            raise Missing(f"summary '{edit.summary.id}'")
+            raise MissingReferenceError(f"summary '{edit.summary.id}'")
         return replace(edit, summary=replace(edit.summary, content=summary.content))

@@ -17,13 +17,20 @@ from mainspring.core.errors import UsageError
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User, result, user
 from mainspring.core.pairing import NeverRan
 from mainspring.core.value import Stamp
-from mainspring.sessions.parsing import Line, Spoke, preserved_messages, preserved_segment, raw_blocks, spoke_of
+from mainspring.sessions.parsing import (
+    ApiMessage,
+    JournalLine,
+    preserved_messages,
+    preserved_segment,
+    raw_blocks,
+    spoke_of,
+)
 
 LOST_BEGINNING = "[The beginning of this conversation could not be read.]"
 _MADE = 1_000  # ids of what we make up count from here, beyond any reply's blocks
 
 
-class Call(Struct):
+class ChainCall(Struct):
     """A block, as far as it says whose call it makes or answers."""
 
     type: str = ""
@@ -31,10 +38,10 @@ class Call(Struct):
     tool_use_id: str = ""
 
 
-_call = msgspec.json.Decoder(Call)
+_call = msgspec.json.Decoder(ChainCall)
 
 
-class Node(NamedTuple):
+class ChainNode(NamedTuple):
     """What a walk needs to know of a line. The line itself is read again when it is on the way."""
 
     uuid: str
@@ -57,12 +64,12 @@ class Node(NamedTuple):
 KINDS = ("user", "assistant", "system", "attachment", "progress")
 
 
-def node(offset: int, line: Line, place: int) -> Node:
-    spoke = spoke_of(line) if line.message else Spoke()
+def make_node(offset: int, line: JournalLine, place: int) -> ChainNode:
+    spoke = spoke_of(line) if line.message else ApiMessage()
     kept = line.compactMetadata.keptAfter if line.compactMetadata else ""
     calls = [_call.decode(raw) for raw in raw_blocks(spoke.content)] if b'"tool_' in bytes(line.message) else []
     shared = spoke.id or line.uuid if line.type == "assistant" else ""
-    return Node(
+    return ChainNode(
         line.uuid,
         line.parentUuid,
         offset,
@@ -84,10 +91,10 @@ def node(offset: int, line: Line, place: int) -> Node:
 SPOKEN = ("user", "assistant")
 
 
-class Chain:
+class ParentChain:
     """`known` are lines beside these, which end a walk: whoever asks has what comes before them."""
 
-    def __init__(self, nodes: Iterable[Node], known: Container[str] = ()) -> None:
+    def __init__(self, nodes: Iterable[ChainNode], known: Container[str] = ()) -> None:
         self._known = known
         self._nodes = [each for each in nodes if not each.aside]
         self._by_uuid = {each.uuid: each for each in self._nodes}  # of two with one id the later counts
@@ -96,16 +103,16 @@ class Chain:
         self.broken: list[str] = []  # links that lead nowhere
         self.circles: list[str] = []  # messages whose parents lead back to themselves
 
-    def way_to(self, uuid: str = "") -> list[Node]:
+    def way_to(self, uuid: str = "") -> list[ChainNode]:
         """From the root to a line and all that belongs to its reply; by default, to the newest."""
         leaf = self._by_uuid.get(uuid) if uuid else self._leaf()
         if uuid and leaf is None:
             raise UsageError(f"No message found with message.uuid of: {uuid}")
         return self._with_siblings(self._up_to(leaf)) if leaf is not None else []
 
-    def way_through_boundaries(self) -> list[Node]:
+    def way_through_boundaries(self) -> list[ChainNode]:
         """To the newest line, and on before each summary: also what is no longer in view."""
-        leaf, way = self._leaf(), list[Node]()
+        leaf, way = self._leaf(), list[ChainNode]()
         while leaf is not None:
             seen = {each.uuid for each in way}
             way += [each for each in self._back(leaf, "") if each.uuid not in seen]
@@ -114,7 +121,7 @@ class Chain:
             leaf = self._by_uuid.get(parent or "")
         return self._with_siblings(way[::-1])
 
-    def _leaf(self) -> Node | None:
+    def _leaf(self) -> ChainNode | None:
         """The end of the branch in which a user or a model spoke last. Claude Code ends a turn with attachments, and
         takes a branch that leaves them out for an abandoned one."""
         parents = {each.parent for each in self._nodes}
@@ -125,15 +132,15 @@ class Chain:
                 return max(group, key=lambda found: (found[0].place, found[1].place))[1]
         return None
 
-    def _spoken(self, end: Node) -> Node | None:
+    def _spoken(self, end: ChainNode) -> ChainNode | None:
         seen: set[str] = set()
-        at: Node | None = end
+        at: ChainNode | None = end
         while at is not None and at.kind not in SPOKEN and at.uuid not in seen:
             seen.add(at.uuid)
             at = self._by_uuid.get(at.parent or "")
         return at if at is not None and at.kind in SPOKEN else None
 
-    def _up_to(self, leaf: Node) -> list[Node]:
+    def _up_to(self, leaf: ChainNode) -> list[ChainNode]:
         way = list(self._back(leaf, ""))
         root = way[-1]
         seen = {each.uuid for each in way}
@@ -141,7 +148,7 @@ class Chain:
         way[-2:-2] = [each for each in self._kept_by(root) if each.uuid not in seen]
         return way[::-1]
 
-    def _kept_by(self, boundary: Node) -> list[Node]:
+    def _kept_by(self, boundary: ChainNode) -> list[ChainNode]:
         """The lines before a summary that are still in view, newest first."""
         last = self._by_uuid.get(boundary.logical_parent or "")
         if boundary.kind != "system" or last is None:
@@ -155,10 +162,10 @@ class Chain:
         places = [place for place, each in enumerate(kept) if each.uuid == head]
         return kept[: places[0] + 1] if places else []
 
-    def _back(self, leaf: Node, until: str) -> Iterator[Node]:
+    def _back(self, leaf: ChainNode, until: str) -> Iterator[ChainNode]:
         """From a line to its root, or to the message `until`, which is left out."""
         seen: set[str] = set()
-        at: Node | None = leaf
+        at: ChainNode | None = leaf
         while at is not None and at.uuid not in seen:
             if until and until in (at.uuid, at.shared, at.copy_of):
                 return
@@ -168,7 +175,7 @@ class Chain:
         if at is not None and at.uuid not in self.circles:
             self.circles.append(at.uuid)
 
-    def _parent(self, child: Node) -> Node | None:
+    def _parent(self, child: ChainNode) -> ChainNode | None:
         if child.parent is None or child.parent in self._known:
             return None
         found = self._by_uuid.get(child.parent)
@@ -178,7 +185,7 @@ class Chain:
             found = self._nodes[before] if before >= 0 else None
         return found
 
-    def _with_siblings(self, way: list[Node]) -> list[Node]:
+    def _with_siblings(self, way: list[ChainNode]) -> list[ChainNode]:
         """Calls that ran beside each other may fork the tree: their lines are found by what they share."""
         seen = {each.uuid for each in way}
         shared = {each.shared for each in way if each.shared}
@@ -192,7 +199,7 @@ class Chain:
         return [*way, *siblings, *answers]
 
 
-def repaired(
+def repair_conversation(
     messages: Iterable[Message], started: set[str] | None, taken: set[str] | None = None, *, continues: bool = False
 ) -> tuple[list[Message], list[Message]]:
     """A conversation in order: each call with one result, the user first. Also returns what had to be made up.
@@ -223,7 +230,7 @@ def repaired(
             for number, call in enumerate(reply.calls, 1):
                 answer = results.get(call.id)
                 if answer is None:
-                    answer = replace(lost(call, started), id=_made_id(reply, number), at=reply.at)
+                    answer = replace(make_lost_result(call, started), id=_made_id(reply, number), at=reply.at)
                     made.append(answer)
                 sound.append(answer)
     return sound, made
@@ -239,7 +246,7 @@ def _with_fresh_calls(reply: Assistant, taken: set[str]) -> Assistant:
 NOT_STARTED = "The session ended before this call was started. It had no effect."
 
 
-def lost(call: ToolCall, started: set[str] | None) -> ToolResult:
+def make_lost_result(call: ToolCall, started: set[str] | None) -> ToolResult:
     words = NOT_STARTED if started is not None and call.id not in started else NeverRan.LOST
     return result(call.id, words, is_error=True, synthetic=True)
 

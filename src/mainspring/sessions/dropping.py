@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Origin, User
-from mainspring.sessions.chain import Chain, Node
+from mainspring.sessions.chain import ChainNode, ParentChain
 from mainspring.sessions.forms import Unreadable
 from mainspring.sessions.parsing import spoke_of, user_messages
-from mainspring.sessions.reader import Reader
+from mainspring.sessions.reader import JournalReader
 
 BEGINS = {  # a turn of its own, whoever began it
     Origin.PROMPT: "another prompt",
@@ -27,7 +27,7 @@ class WouldDropMore(UsageError):  # noqa: N818  # it reads as what it says
         super().__init__(f"Resume rejected by --resume-drops-turn: {why}")
 
 
-def check_drops(reader: Reader, chain: Chain, at: str, prompt: str) -> None:
+def check_drops(reader: JournalReader, chain: ParentChain, at: str, prompt: str) -> None:
     """Raises unless every message after `at` belongs to the turn that begins with `prompt`."""
     kept, way = {each.uuid for each in chain.way_to(at)}, chain.way_to()
     if at not in {each.uuid for each in way}:
@@ -42,7 +42,7 @@ def check_drops(reader: Reader, chain: Chain, at: str, prompt: str) -> None:
             raise WouldDropMore(f"'{each.uuid}' after message '{at}' belongs to {what} and not to '{prompt}'")
 
 
-def _origin(reader: Reader, node: Node) -> Origin | None:
+def _origin(reader: JournalReader, node: ChainNode) -> Origin | None:
     """Who put a user's message there; None for what is none, or cannot be read and so is not in the conversation."""
     line = reader.line_at(node.offset) if node.kind == "user" else None
     try:

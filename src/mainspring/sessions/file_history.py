@@ -22,7 +22,7 @@ from mainspring.sessions.lines import KEPT_FILE, SNAPSHOT, VERSION
 from mainspring.sessions.places import payload_file, size_of
 
 
-class Was(Struct):
+class FileVersion(Struct):
     """A file, as a line has it."""
 
     path: str
@@ -32,18 +32,18 @@ class Was(Struct):
     why: str = ""  # why it cannot be had again
 
 
-class Snapshot(Struct):
+class FileHistoryEntry(Struct):
     v: int = 0
     messageId: str = ""  # noqa: N815  # the file's own word
-    file: Was | None = None
+    file: FileVersion | None = None
 
 
-_snapshot = msgspec.json.Decoder(Snapshot)
+_snapshot = msgspec.json.Decoder(FileHistoryEntry)
 
 
-def since(file: str, prompt: str) -> dict[str, Was] | None:
+def files_changed_since(file: str, prompt: str) -> dict[str, FileVersion] | None:
     """What each file was when this prompt came, for those that were changed later; None: nothing is known of it."""
-    found: dict[str, Was] | None = None
+    found: dict[str, FileVersion] | None = None
     with open(file, "rb") as lines:
         for line in lines:
             said = _read(line) if line.startswith(SNAPSHOT) else None
@@ -56,7 +56,7 @@ def since(file: str, prompt: str) -> dict[str, Was] | None:
     return found
 
 
-def _read(line: bytes) -> Snapshot | None:
+def _read(line: bytes) -> FileHistoryEntry | None:
     try:
         said = _snapshot.decode(line)
     except Unreadable:
@@ -64,7 +64,7 @@ def _read(line: bytes) -> Snapshot | None:
     return said if said.v == VERSION else None
 
 
-def content(file: str, was: Was) -> bytes | None:
+def read_version(file: str, was: FileVersion) -> bytes | None:
     """The bytes of a file that was there; None: they are not at hand, or not what they were."""
     from hashlib import blake2b
 

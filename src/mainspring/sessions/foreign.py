@@ -4,8 +4,8 @@ Our events know nothing of its lines. They are part of the conversation all the 
 read yet are found here, followed along their parent links, and put behind what our records say
 (docs/decisions/0040-turns-of-another-program.md).
 
-A process that resumes a file says in its first checkpoint how far it has read (`Standing.seen`): up to there it is
-decided which lines belong to the conversation.
+A process that resumes a file says in its first checkpoint how far it has read (`CheckpointExtras.seen`): up to there it
+is decided which lines belong to the conversation.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from mainspring.core.messages import Assistant, Message, Origin, ToolResult, User
 from mainspring.core.view import Edit, Fold
-from mainspring.sessions.book import Book, is_ours
-from mainspring.sessions.chain import SPOKEN, Chain, Node, node, repaired
+from mainspring.sessions.book import TranscriptDecoder, is_ours
+from mainspring.sessions.chain import SPOKEN, ChainNode, ParentChain, make_node, repair_conversation
 from mainspring.sessions.forms import Unreadable
-from mainspring.sessions.parsing import Line
-from mainspring.sessions.reader import Reader
+from mainspring.sessions.parsing import JournalLine
+from mainspring.sessions.reader import JournalReader
 
 
 class SeenLine(NamedTuple):
@@ -31,7 +31,7 @@ class SeenLine(NamedTuple):
     ours: bool
 
 
-class Rewound(Exception):  # noqa: N818  # it reads as what it says
+class ForeignRewindError(Exception):
     """The other program went back to an earlier message and on from there: only the parent links tell the rest."""
 
     def __init__(self, leaf: str) -> None:
@@ -42,7 +42,7 @@ class Rewound(Exception):  # noqa: N818  # it reads as what it says
 class ForeignLines:
     """The conversation lines of a file, and which of them our own records do not account for."""
 
-    def __init__(self, reader: Reader, book: Book) -> None:
+    def __init__(self, reader: JournalReader, book: TranscriptDecoder) -> None:
         self._reader = reader
         self._book = book
         self._lines: dict[str, SeenLine] = {}
@@ -50,7 +50,7 @@ class ForeignLines:
         self._decided = -1  # the place up to which a process has decided already
         self.last = ""  # the uuid of the last line
 
-    def note(self, offset: int, line: Line, ids: Iterable[str]) -> None:
+    def note(self, offset: int, line: JournalLine, ids: Iterable[str]) -> None:
         if not line.uuid or line.isSidechain:
             return
         self.last = line.uuid
@@ -69,29 +69,30 @@ class ForeignLines:
             self._decided = max(self._decided, self._lines[seen].place)
 
     def turns(self, history: Iterable[Message]) -> ForeignTurns | None:
-        """What has to be put behind this history. Raises `Rewound` if that is not all that there is to it."""
+        """What has to be put behind this history. Raises `ForeignRewindError` if that is not all that there is to
+        it."""
         self.account_for(message.id for message in history)
         pending = {uuid: line for uuid, line in self._lines.items() if self._is_pending(line)}
         if not any(line.ids for line in pending.values()):
             return None
         nodes = [found for uuid, line in pending.items() if (found := self._node(uuid, line)) is not None]
-        chain = Chain(nodes, self._lines.keys() - pending.keys())
+        chain = ParentChain(nodes, self._lines.keys() - pending.keys())
         way = chain.way_through_boundaries()
         if not way:
             return None
         attached = way[0].logical_parent or "" if way[0].parent is None else way[0].parent
         if self._went_back(attached):
-            raise Rewound(max(way, key=lambda each: each.place).uuid)
+            raise ForeignRewindError(max(way, key=lambda each: each.place).uuid)
         return ForeignTurns(self, self._book, way, attached)
 
     def _is_pending(self, line: SeenLine) -> bool:
         accounted = bool(line.ids) and self._accounted.issuperset(line.ids)
         return not line.ours and line.place > self._decided and not accounted
 
-    def _node(self, uuid: str, seen: SeenLine) -> Node | None:
+    def _node(self, uuid: str, seen: SeenLine) -> ChainNode | None:
         line = self._reader.line_at(seen.offset)
         try:
-            return node(seen.offset, line, seen.place) if line is not None else None
+            return make_node(seen.offset, line, seen.place) if line is not None else None
         except Unreadable as error:
             self._reader.warn(f"message '{uuid}': {error}, skipped")
             return None
@@ -142,7 +143,7 @@ class MergedHistory(NamedTuple):
 class ForeignTurns:
     """A way through lines of another program, from where it leaves what we know to its end."""
 
-    def __init__(self, lines: ForeignLines, book: Book, way: list[Node], attached: str) -> None:
+    def __init__(self, lines: ForeignLines, book: TranscriptDecoder, way: list[ChainNode], attached: str) -> None:
         self._lines = lines
         self._book = book
         self._way = way
@@ -159,8 +160,8 @@ class ForeignTurns:
         after = [message for message in self._messages(self._way[boundary + 1 :]) if message is not summary]
         calls = {call.id for each in (*before, *after) if isinstance(each, Assistant) for call in each.calls}
         taken = {call.id for each in known if isinstance(each, Assistant) for call in each.calls}
-        sound, made = repaired([*cut_off, *before], started | calls, taken, continues=bool(known))
-        unsummarized, made_after = repaired(after, started | calls, taken, continues=True)
+        sound, made = repair_conversation([*cut_off, *before], started | calls, taken, continues=bool(known))
+        unsummarized, made_after = repair_conversation(after, started | calls, taken, continues=True)
         messages = [*known, *sound, *unsummarized]
         if summary is None:
             return MergedHistory(messages, edits, [*made, *made_after])
@@ -171,15 +172,15 @@ class ForeignTurns:
             edits = (*edits, Fold(front_of(messages, edits), messages[last].id, summary))
         return MergedHistory(messages, edits, [*made, *made_after])
 
-    def _summary(self, way: list[Node]) -> User | None:
+    def _summary(self, way: list[ChainNode]) -> User | None:
         first = next((name for each in way for name in self._lines.ids_of(each.uuid)), "")
         message = self._book.said.get(first)
         return message if isinstance(message, User) and message.origin is Origin.SUMMARY else None
 
-    def _messages(self, way: list[Node]) -> list[Message]:
+    def _messages(self, way: list[ChainNode]) -> list[Message]:
         return self._book.found([name for each in way for name in self._lines.ids_of(each.uuid)])
 
-    def _last_summarized(self, known: list[Message], messages: list[Message], boundary: Node) -> int:
+    def _last_summarized(self, known: list[Message], messages: list[Message], boundary: ChainNode) -> int:
         """The place of the last message that their summary stands for: before those that they have kept in view, and
         before messages of ours that they had not seen. -1: there is none."""
         last = len(messages) - 1

@@ -36,10 +36,10 @@ def as_line(value: object) -> bytes:
     try:
         return _encode(value)
     except (UnicodeEncodeError, OverflowError):
-        return plainly(msgspec.to_builtins(value))
+        return encode_plainly(msgspec.to_builtins(value))
 
 
-def plainly(value: object) -> bytes:
+def encode_plainly(value: object) -> bytes:
     import json  # seldom needed, and slow to load
 
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
@@ -64,7 +64,7 @@ def _second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
-def timestamp(at: int) -> str:
+def format_timestamp(at: int) -> str:
     seconds, rest = divmod(min(max(at, 0), _LAST), 1_000)
     return f"{_second(seconds)}.{rest:03}Z"
 
@@ -77,21 +77,21 @@ def block_id(reply_id: str, index: int) -> str:
 # --- content as the API has it --------------------------------------------------------------------------------
 
 
-class Typed(Struct):
+class TypedBlock(Struct):
     type: str = ""
 
 
 def is_json(text: str, kind: str = "") -> bool:
     """Whether this can stand in a line as it is; with a kind, only an object of that type."""
     try:
-        fits = not kind or msgspec.json.decode(text, type=Typed).type == kind
+        fits = not kind or msgspec.json.decode(text, type=TypedBlock).type == kind
         msgspec.json.decode(text)
     except Unreadable:
         return False
     return fits and text == text.strip() and text != "null" and len(text.splitlines()) == 1
 
 
-def to_api(part: Block | Content) -> object:
+def block_to_api(part: Block | Content) -> object:
     match part:
         case Text(citations=""):
             return {"type": "text", "text": part.text}
@@ -111,7 +111,7 @@ def to_api(part: Block | Content) -> object:
             return {"type": kind, "source": source}
 
 
-def fits(part: Block | Content) -> bool:
+def fits_api_form(part: Block | Content) -> bool:
     """Whether the API's form gives this part back as it was."""
     match part:
         case Text():
@@ -122,12 +122,12 @@ def fits(part: Block | Content) -> bool:
             return True
 
 
-def contents(parts: Iterable[Content]) -> object:
+def contents_to_api(parts: Iterable[Content]) -> object:
     """A single text is a string, as a user's prompt usually is; everything else is a list."""
-    listed = [Text(part.text) if isinstance(part, Text) and not fits(part) else part for part in parts]
+    listed = [Text(part.text) if isinstance(part, Text) and not fits_api_form(part) else part for part in parts]
     if len(listed) == 1 and isinstance(listed[0], Text) and not listed[0].citations:
         return listed[0].text
-    return [to_api(part) for part in listed]
+    return [block_to_api(part) for part in listed]
 
 
 def usage_to_api(usage: Usage) -> bytes:

@@ -9,7 +9,8 @@
 The file is never rewritten and never cut. What was shown of the reply under way is kept in a small file beside it,
 which is emptied when the next reply begins (docs/decisions/0010).
 
-Whoever keeps a copy elsewhere (stream-json 14.5) gives `Options.mirror` and is told each line that the disk has taken.
+Whoever keeps a copy elsewhere (stream-json 14.5) gives `JournalOptions.mirror` and is told each line that the disk has
+taken.
 
 A disk that fails is reported once (security D4). From then on nothing is stored, since an event that is missing would
 falsify all that follow; what is on the disk stays a valid prefix. With `require` the run ends instead.
@@ -36,21 +37,21 @@ from mainspring.core.value import Bundle
 from mainspring.secrets.held import covered, hold
 from mainspring.sessions.forms import Unreadable, as_line
 from mainspring.sessions.lines import Envelope, Payload, name_lines
-from mainspring.sessions.opening import open_file, place_new, rename
+from mainspring.sessions.opening import open_file, place_new, rename_session_file
 from mainspring.sessions.places import (
     Place,
     draft_of,
     id_of,
     live_file,
     payload_file,
-    remove,
+    remove_session,
     size_of,
 )
 from mainspring.sessions.records import CheckpointRecord, DeltaRecord, EventRecord, Record
-from mainspring.sessions.scribe import Scribe
+from mainspring.sessions.scribe import TranscriptEncoder
 
 if TYPE_CHECKING:  # what reads is loaded when something is read: a new session starts without it
-    from mainspring.sessions.loaded import Loaded
+    from mainspring.sessions.loaded import LoadedSession
 
 MOST_FOREIGN = 1 << 20  # bytes in which a name that a client has given is looked for
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -60,7 +61,7 @@ class SessionInUse(UsageError):  # noqa: N818  # it reads as what it says
     """Another process has this session open."""
 
 
-class NotStored(MainspringError):  # noqa: N818
+class JournalWriteError(MainspringError):
     """The journal could not be written, and the run may not go on without it."""
 
 
@@ -72,7 +73,7 @@ class Durability(StrEnum):
 
 if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    class Disk(Protocol):
+    class JournalDisk(Protocol):
         """The calls that a test replaces to see a disk fail."""
 
         def write(self, fd: int, data: bytes, /) -> int: ...
@@ -88,27 +89,27 @@ class OsDisk:
         os.ftruncate(fd, 0)
 
 
-def ignore(text: str) -> None:
+def ignore_warning(text: str) -> None:
     """The default for whoever does not want to hear of a failing disk."""
 
 
-class Options(Bundle):
+class JournalOptions(Bundle):
     durability: Durability = Durability.PROCESS
     require: bool = False
     require_option: str = "require_journal"  # who said so, as the user knows it
-    on_trouble: Callable[[str], None] = ignore
+    on_trouble: Callable[[str], None] = ignore_warning
     secrets: tuple[str, ...] = ()  # our own keys, which no transcript may hold (security K3)
-    disk: Disk = OsDisk()
+    disk: JournalDisk = OsDisk()
     mirror: Callable[[str, bytes], None] | None = None  # is told the file, and whole lines that stand in it now
 
 
-DEFAULT = Options()
+DEFAULT = JournalOptions()
 
 
 class FileJournal:
     """Made by `create`, `resume` or `fork`."""
 
-    def __init__(self, file: Place, scribe: Scribe, options: Options) -> None:
+    def __init__(self, file: Place, scribe: TranscriptEncoder, options: JournalOptions) -> None:
         self.file = os.fspath(file)
         self.stored = False  # whether what is appended still reaches the disk
         self._scribe = scribe
@@ -128,9 +129,9 @@ class FileJournal:
         self._sync_error: OSError | None = None  # met in a thread, and not reported yet
 
     @classmethod
-    def create(cls, file: Place, envelope: Envelope, options: Options = DEFAULT) -> FileJournal:
+    def create(cls, file: Place, envelope: Envelope, options: JournalOptions = DEFAULT) -> FileJournal:
         """A new session. Raises if the id is taken. A disk that fails is reported, here as later."""
-        journal = cls(file, Scribe(envelope), options)
+        journal = cls(file, TranscriptEncoder(envelope), options)
         journal._open(journal.file)
         if journal.stored and os.fstat(journal._fd).st_size:
             journal.close()
@@ -142,22 +143,22 @@ class FileJournal:
         cls,
         file: Place,
         envelope: Envelope,
-        options: Options = DEFAULT,
+        options: JournalOptions = DEFAULT,
         *,
         config: Config | None = None,
         at: str = "",
         drops: str = "",
-    ) -> tuple[Loaded, FileJournal]:
+    ) -> tuple[LoadedSession, FileJournal]:
         """Go on with a session (see `load`). It is ours before it is read, so nobody changes it in between.
 
         What it was loaded as is written down with the first record.
         """
-        from mainspring.sessions.resume import load
+        from mainspring.sessions.resume import load_session
 
-        journal = cls(file, Scribe(envelope), options)
+        journal = cls(file, TranscriptEncoder(envelope), options)
         journal._open(journal.file)
         try:
-            loaded = load(file, config=config, at=at, drops=drops)
+            loaded = load_session(file, config=config, at=at, drops=drops)
         except BaseException:
             journal.close()
             raise
@@ -167,7 +168,7 @@ class FileJournal:
         return loaded, journal
 
     @classmethod
-    def fork(cls, forked: Loaded, envelope: Envelope, options: Options = DEFAULT) -> FileJournal:
+    def fork(cls, forked: LoadedSession, envelope: Envelope, options: JournalOptions = DEFAULT) -> FileJournal:
         """A new file with the conversation of another, there as a whole or not at all."""
         file = forked.file
         if size_of(file):
@@ -183,11 +184,11 @@ class FileJournal:
             journal._write(b"")
         try:
             if journal.stored:
-                rename(draft, os.fspath(file))
+                rename_session_file(draft, os.fspath(file))
                 journal._in_place = True
                 journal._tell(b"")
             else:
-                remove(draft)
+                remove_session(draft)
         except OSError as error:
             journal._failed(error)
         return journal
@@ -215,7 +216,7 @@ class FileJournal:
         if data and self.stored:
             self._write(data)
         if isinstance(record, CheckpointRecord):
-            self._scribe.placed(os.lseek(self._fd, 0, os.SEEK_CUR))
+            self._scribe.note_checkpoint_end(os.lseek(self._fd, 0, os.SEEK_CUR))
         elif isinstance(record, EventRecord) and isinstance(record.event, ToolsDone):
             await self._turn_ends()
 
@@ -254,7 +255,7 @@ class FileJournal:
             os.close(live)
         if fd >= 0:
             if not os.fstat(fd).st_size and identity_at(self.file) in (self._identity, None):
-                remove(self.file)
+                remove_session(self.file)
             os.close(fd)
 
     def _before_checkpoint(self) -> None:
@@ -262,12 +263,12 @@ class FileJournal:
             self._write(b"")
         size = os.fstat(self._fd).st_size
         if size != self._seen:  # somebody else has written: a client, that names the session
-            from mainspring.sessions.parsing import note_names, parse
+            from mainspring.sessions.parsing import note_names, parse_journal_line
 
             for line in os.pread(self._fd, MOST_FOREIGN, max(self._looked, size - MOST_FOREIGN)).split(b"\n"):
                 if line.startswith((b'{"type":"custom-title"', b'{"type":"tag"')):
                     with suppress(*Unreadable):
-                        note_names(parse(line), self._scribe.standing)
+                        note_names(parse_journal_line(line), self._scribe.standing)
         self._seen = self._looked = size
 
     # --- opening ---
@@ -319,7 +320,7 @@ class FileJournal:
         except BaseException:
             os.close(fd)
             with suppress(OSError):
-                remove(draft)
+                remove_session(draft)
             raise
         old, self._fd = self._fd, fd
         os.lseek(fd, 0, os.SEEK_END)
@@ -341,7 +342,7 @@ class FileJournal:
             return
         first, self._first = self._first, b""
         self._write_all(self._fd, first + data)
-        self._scribe.placed(os.lseek(self._fd, 0, os.SEEK_CUR) - len(data))
+        self._scribe.note_checkpoint_end(os.lseek(self._fd, 0, os.SEEK_CUR) - len(data))
 
     def _write_all(self, fd: int, data: bytes) -> None:
         """One `write`. If the disk takes only a part of it, the rest follows. No key of ours is in it (security K3)."""
@@ -382,7 +383,7 @@ class FileJournal:
 
     def _check_required(self) -> None:
         if self.options.require and not self.stored:
-            raise NotStored(f"'{self.file}' cannot be written, and '{self.options.require_option}' was given")
+            raise JournalWriteError(f"'{self.file}' cannot be written, and '{self.options.require_option}' was given")
 
     def _write_payloads(self) -> None:
         payloads, self._scribe.payloads = self._scribe.payloads, []
@@ -434,7 +435,7 @@ class FileJournal:
             self._failed(error)
 
 
-def write_payload(file: str, payload: Payload, disk: Disk) -> str:
+def write_payload(file: str, payload: Payload, disk: JournalDisk) -> str:
     """In one piece or not at all: other lines may name the same content."""
     path = payload_file(file, payload.name)
     if not size_of(path):
@@ -445,11 +446,11 @@ def write_payload(file: str, payload: Payload, disk: Disk) -> str:
             while view:
                 view = view[disk.write(fd, bytes(view)) :]
         except OSError:
-            remove(draft)
+            remove_session(draft)
             raise
         finally:
             os.close(fd)
-        rename(draft, path)
+        rename_session_file(draft, path)
     return path
 
 

@@ -38,11 +38,11 @@ from mainspring.core.value import Bundle
 from mainspring.sessions.forms import (
     as_line,
     block_id,
-    contents,
-    fits,
+    block_to_api,
+    contents_to_api,
+    fits_api_form,
+    format_timestamp,
     one_line,
-    timestamp,
-    to_api,
     usage_to_api,
 )
 from mainspring.sessions.records import AgentRecord, CommandRecord, FileRecord, PolicyRecord, Record
@@ -66,7 +66,7 @@ KEPT_FILE = "file-"  # how the names of payloads begin that are what a file was
 EMPTY = Raw(b"")  # one and the same, or it would not be left out
 
 
-class Mark(Struct, omit_defaults=True, frozen=True):
+class LineMark(Struct, omit_defaults=True, frozen=True):
     """What we know of a conversation line that the API's form does not say."""
 
     i: int = 0  # a block's place in its reply
@@ -77,8 +77,8 @@ class Mark(Struct, omit_defaults=True, frozen=True):
     odd: Raw = EMPTY  # a block that does not fit the API's form, in our own
 
 
-PLAIN = Mark()
-OWN = Mark()  # as plain, but written: without it nobody could tell our prompts from those of another program
+PLAIN = LineMark()
+OWN = LineMark()  # as plain, but written: without it nobody could tell our prompts from those of another program
 
 
 class Envelope(Bundle):
@@ -91,7 +91,7 @@ class Envelope(Bundle):
     branch: str = ""
     agent_id: str = ""  # of a sub-agent, whose lines are a side chain
 
-    def encoded(self) -> bytes:
+    def encode_fields(self) -> bytes:
         fields: dict[str, object] = {
             "isSidechain": bool(self.agent_id),
             "sessionId": self.session_id,
@@ -112,7 +112,7 @@ class Payload(Bundle):
     data: bytes
 
 
-class Spoken(Bundle):
+class ConversationLine(Bundle):
     """A conversation line about to be written: everything but its place in the chain."""
 
     kind: bytes  # user, assistant
@@ -121,12 +121,14 @@ class Spoken(Bundle):
     head: bytes  # of the message, up to its content
     content: object
     tail: bytes  # of the message, after its content
-    mark: Mark = PLAIN
+    mark: LineMark = PLAIN
     flags: bytes = b""
     source: User | ToolResult | Block | None = None  # what it is made from, should it be too large
 
 
-def write(spoken: Spoken, parent: str | None, envelope: bytes) -> tuple[bytes, Payload | None]:
+def encode_conversation_line(
+    spoken: ConversationLine, parent: str | None, envelope: bytes
+) -> tuple[bytes, Payload | None]:
     content, payload = as_line(spoken.content), None
     if len(content) > LARGEST_INLINE:
         from hashlib import sha256  # seldom needed, and slow to load
@@ -139,7 +141,7 @@ def write(spoken: Spoken, parent: str | None, envelope: bytes) -> tuple[bytes, P
         spoken.kind,
         as_line(spoken.uuid),
         b"null" if parent is None else as_line(parent),
-        timestamp(spoken.at).encode(),
+        format_timestamp(spoken.at).encode(),
         envelope,
         spoken.flags,
         spoken.head,
@@ -166,16 +168,16 @@ FLAGS: dict[Origin, bytes] = {
 }
 
 
-def user_line(message: User) -> Spoken:
-    mark = OWN if message.origin is Origin.PROMPT else Mark(origin=message.origin)
-    if not all(map(fits, message.content)):
+def user_line(message: User) -> ConversationLine:
+    mark = OWN if message.origin is Origin.PROMPT else LineMark(origin=message.origin)
+    if not all(map(fits_api_form, message.content)):
         mark = replace(mark, odd=Raw(as_line(message.content)))
-    return Spoken(
+    return ConversationLine(
         b"user",
         message.id,
         message.at,
         b'"role":"user",',
-        contents(message.content),
+        contents_to_api(message.content),
         b"",
         mark,
         FLAGS[message.origin],
@@ -183,10 +185,10 @@ def user_line(message: User) -> Spoken:
     )
 
 
-def result_line(result: ToolResult) -> Spoken:
-    mark = Mark(synthetic=True) if result.synthetic else PLAIN
-    content = tool_result(result, contents(result.content))
-    return Spoken(b"user", result.id, result.at, b'"role":"user",', content, b"", mark, source=result)
+def result_line(result: ToolResult) -> ConversationLine:
+    mark = LineMark(synthetic=True) if result.synthetic else PLAIN
+    content = tool_result(result, contents_to_api(result.content))
+    return ConversationLine(b"user", result.id, result.at, b'"role":"user",', content, b"", mark, source=result)
 
 
 def tool_result(result: ToolResult, content: object) -> object:
@@ -198,15 +200,15 @@ def tool_result(result: ToolResult, content: object) -> object:
 
 def block_line(  # noqa: PLR0913  # what a line holds
     reply_id: str, index: int, block: Block, at: int, *, model: str, usage: Usage, stop: Stop | None = None
-) -> Spoken:
+) -> ConversationLine:
     mark = PLAIN
-    if index or not fits(block) or (isinstance(block, ToolCall) and block.defect):
-        odd = EMPTY if fits(block) else Raw(as_line(block))
-        mark = Mark(index, defect=block.defect if isinstance(block, ToolCall) else None, odd=odd)
+    if index or not fits_api_form(block) or (isinstance(block, ToolCall) and block.defect):
+        odd = EMPTY if fits_api_form(block) else Raw(as_line(block))
+        mark = LineMark(index, defect=block.defect if isinstance(block, ToolCall) else None, odd=odd)
     head = _reply_head(reply_id, model)
     tail = b',"stop_reason":%b,"stop_sequence":null,"usage":%b' % (as_line(stop), usage_to_api(usage))
-    content = [to_api(block)] if not mark.odd else [{"type": "text", "text": ""}]
-    return Spoken(b"assistant", block_id(reply_id, index), at, head, content, tail, mark, source=block)
+    content = [block_to_api(block)] if not mark.odd else [{"type": "text", "text": ""}]
+    return ConversationLine(b"assistant", block_id(reply_id, index), at, head, content, tail, mark, source=block)
 
 
 @lru_cache(maxsize=8)  # the blocks of a reply come one after the other
@@ -221,38 +223,38 @@ def stand_in(source: User | ToolResult | Block | None) -> object:
     """
     match source:
         case User():
-            return shortened(source.content)
+            return shorten_content_text(source.content)
         case ToolResult():
-            return tool_result(source, shortened(source.content))
+            return tool_result(source, shorten_content_text(source.content))
         case ToolCall():
-            return [{"type": "tool_use", "id": source.id, "name": source.name, "input": beginnings(source.input)}]
+            return [{"type": "tool_use", "id": source.id, "name": source.name, "input": shorten_input(source.input)}]
         case Text():
-            return [{"type": "text", "text": beginning(source.text)}]
+            return [{"type": "text", "text": shorten_line_text(source.text)}]
         case Thinking():  # unsigned, so no model is sent half a thought
-            return [{"type": "thinking", "thinking": beginning(source.text), "signature": ""}]
+            return [{"type": "thinking", "thinking": shorten_line_text(source.text), "signature": ""}]
         case _:
             return [{"type": "text", "text": "[a large block; it is kept elsewhere]"}]
 
 
-def shortened(parts: tuple[Content, ...]) -> str:
+def shorten_content_text(parts: tuple[Content, ...]) -> str:
     text = "".join([part.text for part in parts if isinstance(part, Text)])
     media = sum(not isinstance(part, Text) for part in parts)
     return f"{text[:STAND_IN]}\n[{len(text):,} characters and {media} media in all; {ELSEWHERE}]"
 
 
-def beginning(text: str) -> str:
+def shorten_line_text(text: str) -> str:
     return f"{text[:STAND_IN]}\n[{len(text):,} characters in all; {ELSEWHERE}]"
 
 
-def beginnings(input: dict[str, Any]) -> dict[str, object]:
+def shorten_input(input: dict[str, Any]) -> dict[str, object]:
     """Small fields whole: which file was written, though not what."""
     fields = [(name, value) for name, value in input.items() if len(name) <= LONGEST_FIELD]
-    return {name: small(value) for name, value in fields[:MOST_FIELDS]}
+    return {name: shorten_field(value) for name, value in fields[:MOST_FIELDS]}
 
 
-def small(value: object) -> object:
+def shorten_field(value: object) -> object:
     if isinstance(value, str):
-        return value if len(value) <= STAND_IN else beginning(value)
+        return value if len(value) <= STAND_IN else shorten_line_text(value)
     length = len(as_line(value))
     return value if length <= STAND_IN else f"[{length:,} bytes; they are kept elsewhere]"
 
@@ -264,7 +266,7 @@ def boundary_line(uuid: str, event: Compacted, old_leaf: str | None, envelope: b
     return (
         b'{"type":"system","subtype":"compact_boundary","uuid":%b,"parentUuid":null,"logicalParentUuid":%b,'
         b'"timestamp":"%b",%b,"content":"Conversation compacted","level":"info","compactMetadata":%b}\n'
-    ) % (as_line(uuid), as_line(old_leaf), timestamp(event.stamp.at).encode(), envelope, as_line(metadata))
+    ) % (as_line(uuid), as_line(old_leaf), format_timestamp(event.stamp.at).encode(), envelope, as_line(metadata))
 
 
 def last_prompt_line(prompt: str, leaf: str | None, session_id: str) -> bytes:
@@ -295,7 +297,7 @@ def file_line(record: FileRecord, session_id: str) -> bytes:
 
 
 def _snapshot(fields: dict[str, object], at: int, session_id: str) -> bytes:
-    common = {"v": VERSION, "sessionId": session_id, "timestamp": timestamp(at)}
+    common = {"v": VERSION, "sessionId": session_id, "timestamp": format_timestamp(at)}
     return one_line(SNAPSHOT + as_line(common | fields)[1:]) + b"\n"
 
 
@@ -318,7 +320,7 @@ def event_line(number: int, husk: Event, blocks: int, messages: list[str], resul
     return one_line(b'%b"n":%d,"event":%b%b}\n' % (OURS, number, as_line(husk), refers))
 
 
-class Standing(Struct, omit_defaults=True):
+class CheckpointExtras(Struct, omit_defaults=True):
     """What a checkpoint says beside the state: all else that a later process needs, so that it reads no further."""
 
     n: int = 0  # events so far
@@ -343,7 +345,7 @@ class Standing(Struct, omit_defaults=True):
     tag: str = ""  # and marked it
 
 
-def note_agent(standing: Standing, record: AgentRecord) -> None:
+def note_agent(standing: CheckpointExtras, record: AgentRecord) -> None:
     others = tuple([one for one in standing.away if one.agent_id != record.agent_id])
     standing.away = others if record.ended else (*others, record)
     standing.unbooked += record.cost
@@ -351,7 +353,7 @@ def note_agent(standing: Standing, record: AgentRecord) -> None:
         _book(standing, model, usage, is_last=False)
 
 
-def note_usage(standing: Standing, event: Event) -> None:
+def note_usage(standing: CheckpointExtras, event: Event) -> None:
     """What no reply accounts for is booked on the model that replied last, as in the results of runs."""
     match event:
         case Replied(reply=reply):
@@ -363,7 +365,7 @@ def note_usage(standing: Standing, event: Event) -> None:
             pass
 
 
-def note_replies(standing: Standing, messages: Iterable[Message]) -> None:
+def note_replies(standing: CheckpointExtras, messages: Iterable[Message]) -> None:
     """Of which no event has told: another program has written them."""
     for message in messages:
         if isinstance(message, Assistant):
@@ -372,12 +374,12 @@ def note_replies(standing: Standing, messages: Iterable[Message]) -> None:
 
 def used_by(messages: Iterable[Message]) -> tuple[tuple[str, Usage], ...]:
     """For files in which no checkpoint tells it."""
-    counted = Standing(used=())
+    counted = CheckpointExtras(used=())
     note_replies(counted, messages)
     return counted.used or ()
 
 
-def _book(standing: Standing, model: str, usage: Usage, *, is_last: bool) -> None:
+def _book(standing: CheckpointExtras, model: str, usage: Usage, *, is_last: bool) -> None:
     if standing.used is None or not model or not usage.total:
         return
     others = tuple([(name, one) for name, one in standing.used if name != model])
@@ -385,7 +387,7 @@ def _book(standing: Standing, model: str, usage: Usage, *, is_last: bool) -> Non
     standing.used = (*others, *row) if is_last else (*row, *others)
 
 
-def by_agents(event: Event) -> int:
+def agents_cost(event: Event) -> int:
     """What an event tells of the money of agents."""
     match event:
         case ContextReady() | Aborted():

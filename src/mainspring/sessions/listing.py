@@ -17,12 +17,12 @@ import msgspec
 
 from mainspring.core.messages import Assistant, Block, Content, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.secrets.redaction import redact
-from mainspring.sessions.book import Book
+from mainspring.sessions.book import TranscriptDecoder
 from mainspring.sessions.forms import Unreadable, as_line
 from mainspring.sessions.lines import CHECKPOINT
-from mainspring.sessions.parsing import parse, spoke_of, user_messages
+from mainspring.sessions.parsing import parse_journal_line, spoke_of, user_messages
 from mainspring.sessions.places import Place, is_session_id
-from mainspring.sessions.reader import Reader
+from mainspring.sessions.reader import JournalReader
 
 WINDOW = 64 * 1024  # as the Claude Agent SDK reads it
 TITLE = 200
@@ -38,7 +38,7 @@ _STRING = re.compile(rb'(?:[^"\\]|\\.)*+"')
 _FIGURES = [re.compile(rb'"%b":(\d+)' % name) for name in (b"turns", b"spent")]
 
 
-class Entry(NamedTuple):
+class SessionEntry(NamedTuple):
     """A session in a list."""
 
     session_id: str
@@ -54,11 +54,11 @@ class Entry(NamedTuple):
 MOST_LISTED = 50  # more than fit on a screen; describing one takes 60 us
 
 
-def listed(folder: Place, limit: int | None = MOST_LISTED) -> list[Entry]:
+def list_sessions_in(folder: Place, limit: int | None = MOST_LISTED) -> list[SessionEntry]:
     """The sessions of a folder, the newest first; those of sub-agents, and empty ones, are left out."""
-    shown: list[Entry] = []
+    shown: list[SessionEntry] = []
     for entry in newest_first(folder):
-        described = describe(entry)
+        described = describe_session(entry)
         if described is not None:
             shown.append(described)
         if limit is not None and len(shown) >= limit:
@@ -66,7 +66,7 @@ def listed(folder: Place, limit: int | None = MOST_LISTED) -> list[Entry]:
     return shown
 
 
-def newest_first(folder: Place) -> Iterator[Entry]:
+def newest_first(folder: Place) -> Iterator[SessionEntry]:
     found: list[tuple[int, int, str]] = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -80,15 +80,15 @@ def newest_first(folder: Place) -> Iterator[Entry]:
     found.sort(reverse=True)
     for at, size, name in found:
         if size and is_session_id(name[:36]):
-            yield Entry(name[:36], Path(folder, name), at // 1_000_000, size)
+            yield SessionEntry(name[:36], Path(folder, name), at // 1_000_000, size)
 
 
-def newest(folder: Place) -> Path | None:
+def find_newest_session(folder: Place) -> Path | None:
     """The session that was written to last, for `--continue`."""
-    return next((entry.file for entry in newest_first(folder) if describe(entry) is not None), None)
+    return next((entry.file for entry in newest_first(folder) if describe_session(entry) is not None), None)
 
 
-def describe(entry: Entry) -> Entry | None:
+def describe_session(entry: SessionEntry) -> SessionEntry | None:
     """None for what is no session of a person: a sub-agent's, or a file without a word in it."""
     try:
         fd = os.open(entry.file, os.O_RDONLY | os.O_CLOEXEC)
@@ -131,7 +131,7 @@ def _first_prompt(head: bytes) -> str:
         if not raw.startswith(b"{") or b'"type":"user"' not in raw or b'"isMeta":true' in raw:
             continue  # within a text these have backslashes
         try:
-            line = parse(raw)
+            line = parse_journal_line(raw)
             hidden = line.type != "user" or line.isMeta or line.isCompactSummary
             messages = [] if hidden else user_messages(line, spoke_of(line), None)
         except Unreadable:
@@ -157,10 +157,10 @@ def _figures(tail: bytes) -> tuple[int, int]:
 # --- one session, for people ----------------------------------------------------------------------------------
 
 
-def shown(file: Place) -> Iterator[str]:
+def render_session(file: Place) -> Iterator[str]:
     """A session as text, line by line: everything that was said, also what is out of the model's view by now."""
-    with Reader(Path(file)) as reader:
-        book = Book(reader.payload)
+    with JournalReader(Path(file)) as reader:
+        book = TranscriptDecoder(reader.payload)
         for offset, line in reader.lines():
             if line.isSidechain or line.isMeta:
                 continue

@@ -14,20 +14,20 @@ from mainspring.core.pairing import NeverRan
 from mainspring.core.state import State
 from mainspring.core.view import Fold
 from mainspring.sessions.chain import NOT_STARTED
-from mainspring.sessions.lines import Envelope, Standing
+from mainspring.sessions.lines import CheckpointExtras, Envelope
 from mainspring.sessions.records import CommandRecord, PolicyRecord
-from mainspring.sessions.scribe import Scribe
+from mainspring.sessions.scribe import TranscriptEncoder
 
 REPEATABLE = "The session ended while this call ran. It changes nothing, so it can be made again."
 
 
-class Loaded(NamedTuple):
+class LoadedSession(NamedTuple):
     """A session as it was left: everything that is needed to go on."""
 
     file: Path
     how: str  # checkpoint, records or conversation: the best that could be had; or fork
     state: State
-    standing: Standing
+    standing: CheckpointExtras
     size: int = 0  # of the file, when it was read
     ends_in_mid_line: bool = False
     partial: Assistant | None = None  # what was shown of a reply that did not come to its end,
@@ -65,9 +65,9 @@ class Loaded(NamedTuple):
     def spent(self) -> int:
         return self.standing.spent
 
-    def scribe(self, envelope: Envelope) -> Scribe:
+    def scribe(self, envelope: Envelope) -> TranscriptEncoder:
         """One that knows what the file holds."""
-        scribe = Scribe(envelope, replace(self.standing))  # a copy: it goes on, this does not
+        scribe = TranscriptEncoder(envelope, replace(self.standing))  # a copy: it goes on, this does not
         if self.how != "fork":
             scribe.messages = {result.id: result for result in self.results}
             scribe.summaries = set(self.summaries)
@@ -90,7 +90,7 @@ class Loaded(NamedTuple):
         return (*self.results, *[replace(each, id=new_id(), at=now) for each in made])
 
 
-def standing_for(standing: Standing, state: State, **changes: object) -> Standing:
+def standing_for(standing: CheckpointExtras, state: State, **changes: object) -> CheckpointExtras:
     ids = tuple([message.id for message in state.history])
     first = ids[0] if ids else ""
     return replace(standing, added=ids, first=first, before=-1, **changes)

@@ -33,7 +33,7 @@ def open_file(file: str, flags: int) -> int:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, FILE, dir_fd=fd)
 
 
-def rename(draft: str, file: str) -> None:
+def rename_session_file(draft: str, file: str) -> None:
     """Both are in one folder."""
     with folder_of(file) as (fd, name):
         os.rename(os.path.basename(draft), name, src_dir_fd=fd, dst_dir_fd=fd)  # noqa: PTH119

@@ -28,14 +28,14 @@ from mainspring.core.messages import (
     User,
 )
 from mainspring.core.money import Usage
-from mainspring.sessions.forms import Unreadable, block_id, plainly
-from mainspring.sessions.lines import PLAIN, Mark, Standing
+from mainspring.sessions.forms import Unreadable, block_id, encode_plainly
+from mainspring.sessions.lines import PLAIN, CheckpointExtras, LineMark
 from mainspring.sessions.records import Record
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def milliseconds(text: str) -> int:
+def parse_timestamp(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
         return (moment - _EPOCH) // timedelta(milliseconds=1)
@@ -82,7 +82,7 @@ def raw_blocks(content: Raw) -> list[bytes]:
     return [bytes(block) for block in _blocks.decode(text)] if text not in (b"", b"null") else []
 
 
-def to_block(raw: bytes) -> Block:
+def parse_block(raw: bytes) -> Block:
     block = _block.decode(raw)
     match block.type:
         case "text":
@@ -97,7 +97,7 @@ def to_block(raw: bytes) -> Block:
             return ServerBlock(kind, raw.decode())
 
 
-def to_content(raw: bytes) -> Content | ToolResult:
+def parse_content(raw: bytes) -> Content | ToolResult:
     block = _block.decode(raw)
     match block.type:
         case "text":
@@ -117,7 +117,7 @@ def _citations(block: ApiBlock) -> str:
 
 
 def _result_content(block: ApiBlock) -> tuple[Content, ...]:
-    parts = [to_content(raw) for raw in raw_blocks(block.content)]
+    parts = [parse_content(raw) for raw in raw_blocks(block.content)]
     return tuple([part for part in parts if not isinstance(part, ToolResult)])
 
 
@@ -159,7 +159,7 @@ def stop_from_api(reason: str | None) -> Stop:
 # --- lines, read ----------------------------------------------------------------------------------------------
 
 
-class Metadata(Struct):
+class BoundaryMetadata(Struct):
     """Of a compact boundary."""
 
     keptAfter: str = ""  # noqa: N815  # the file's own word
@@ -184,7 +184,7 @@ class ForeignAttachment(Struct):
     isMeta: bool = False  # noqa: N815
 
 
-class Rendered(Struct):
+class RenderedAttachment(Struct):
     """An attachment in the words that the model was given."""
 
     content: Raw = Raw(b"")
@@ -196,7 +196,7 @@ class ForkedFrom(Struct):
     messageUuid: str = ""  # noqa: N815
 
 
-class Line(Struct):
+class JournalLine(Struct):
     """Any line of a session file, whoever wrote it. What we do not know is not read."""
 
     type: str
@@ -213,8 +213,8 @@ class Line(Struct):
     rendered: Raw = Raw(b"")
     content: Raw = Raw(b"")  # of a system line
     message: Raw = Raw(b"")
-    mainspring: Mark | None = None
-    compactMetadata: Metadata | None = None  # noqa: N815
+    mainspring: LineMark | None = None
+    compactMetadata: BoundaryMetadata | None = None  # noqa: N815
     forkedFrom: ForkedFrom | None = None  # noqa: N815
     customTitle: str = ""  # noqa: N815
     aiTitle: str = ""  # noqa: N815
@@ -229,11 +229,11 @@ class Line(Struct):
     messages: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     checkpoint: Raw = Raw(b"")
-    standing: Standing | None = None
+    standing: CheckpointExtras | None = None
     cut: str = ""  # why there is nothing of one of our lines but its place (see `driven/mirror.py`)
 
 
-class Spoke(Struct):
+class ApiMessage(Struct):
     """The API message of a conversation line."""
 
     content: Raw = Raw(b"")
@@ -243,17 +243,17 @@ class Spoke(Struct):
     usage: Raw = Raw(b"")
 
 
-_line = msgspec.json.Decoder(Line)
-_spoke = msgspec.json.Decoder(Spoke)
+_line = msgspec.json.Decoder(JournalLine)
+_spoke = msgspec.json.Decoder(ApiMessage)
 _attachment = msgspec.json.Decoder(ForeignAttachment)
-_rendered = msgspec.json.Decoder(list[Rendered])
+_rendered = msgspec.json.Decoder(list[RenderedAttachment])
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _records: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record, dec_hook=lambda _type, _value: None)
 _our_block: msgspec.json.Decoder[Block] = msgspec.json.Decoder(Block)
 _contents = msgspec.json.Decoder(tuple[Content, ...])
 
 
-def parse(line: bytes) -> Line:
+def parse_journal_line(line: bytes) -> JournalLine:
     """Raises one of `Unreadable`, with words that say why."""
     try:
         return _line.decode(line)
@@ -262,37 +262,37 @@ def parse(line: bytes) -> Line:
     except msgspec.DecodeError:
         if rb"\u" not in line:
             raise
-        return _line.decode(plainly(json.loads(line)))  # half a character, which msgspec refuses
+        return _line.decode(encode_plainly(json.loads(line)))  # half a character, which msgspec refuses
 
 
-def event_of(line: Line) -> Event:
+def event_of(line: JournalLine) -> Event:
     return _events.decode(line.event)
 
 
-def record_of(line: Line) -> Record:
+def record_of(line: JournalLine) -> Record:
     return _records.decode(line.record)
 
 
-def spoke_of(line: Line) -> Spoke:
+def spoke_of(line: JournalLine) -> ApiMessage:
     return _spoke.decode(line.message)
 
 
-def reply_blocks(line: Line, spoke: Spoke, payload: bytes | None) -> list[Block]:
+def reply_blocks(line: JournalLine, spoke: ApiMessage, payload: bytes | None) -> list[Block]:
     mark = line.mainspring or PLAIN
     if mark.odd:
         return [_our_block.decode(mark.odd)]
-    blocks = [to_block(raw) for raw in raw_blocks(Raw(payload) if payload is not None else spoke.content)]
+    blocks = [parse_block(raw) for raw in raw_blocks(Raw(payload) if payload is not None else spoke.content)]
     if mark.defect and blocks and isinstance(blocks[0], ToolCall):
         blocks[0] = replace(blocks[0], defect=mark.defect)
     return blocks
 
 
-def user_messages(line: Line, spoke: Spoke, payload: bytes | None) -> list[User | ToolResult]:
+def user_messages(line: JournalLine, spoke: ApiMessage, payload: bytes | None) -> list[User | ToolResult]:
     """Usually one. Others than we put several results, or results and words, into one line."""
-    mark, at = line.mainspring or PLAIN, milliseconds(line.timestamp)
+    mark, at = line.mainspring or PLAIN, parse_timestamp(line.timestamp)
     if mark.odd:
         return [User(_contents.decode(mark.odd), mark.origin, id=line.uuid, at=at)]
-    parts = [to_content(raw) for raw in raw_blocks(Raw(payload) if payload is not None else spoke.content)]
+    parts = [parse_content(raw) for raw in raw_blocks(Raw(payload) if payload is not None else spoke.content)]
     results = [part for part in parts if isinstance(part, ToolResult)]
     words = tuple([part for part in parts if not isinstance(part, ToolResult)])
     made: list[User | ToolResult] = [replace(part, synthetic=mark.synthetic) for part in results]
@@ -321,32 +321,32 @@ CONVERSATION_ATTACHMENTS = frozenset(
 )
 
 
-def attachment_message(line: Line) -> User | None:
+def attachment_message(line: JournalLine) -> User | None:
     """What the user or a hook added to a conversation of Claude Code's; None for what only describes that program."""
     found = _attachment.decode(line.attachment) if line.attachment else ForeignAttachment()
     if found.type not in CONVERSATION_ATTACHMENTS:
         return None
     queued = found.type == "queued_command"
     sources = [found.prompt] if queued and found.prompt else [each.content for each in _rendered_parts(line)]
-    parts = [to_content(raw) for source in sources for raw in raw_blocks(source)]
+    parts = [parse_content(raw) for source in sources for raw in raw_blocks(source)]
     words = tuple([part for part in parts if not isinstance(part, ToolResult)])
     origin = Origin.PROMPT if queued and not found.isMeta else Origin.ATTACHMENT
-    return User(words, origin, id=line.uuid, at=milliseconds(line.timestamp)) if words else None
+    return User(words, origin, id=line.uuid, at=parse_timestamp(line.timestamp)) if words else None
 
 
-def _rendered_parts(line: Line) -> list[Rendered]:
+def _rendered_parts(line: JournalLine) -> list[RenderedAttachment]:
     return _rendered.decode(line.rendered) if line.rendered else []
 
 
-def command_message(line: Line) -> User | None:
+def command_message(line: JournalLine) -> User | None:
     """What a slash command of Claude Code's printed: its model is shown it, too."""
     if line.subtype != "local_command" or not bytes(line.content).startswith(b'"'):
         return None
-    words = tuple([part for raw in raw_blocks(line.content) if isinstance(part := to_content(raw), Text)])
-    return User(words, Origin.ATTACHMENT, id=line.uuid, at=milliseconds(line.timestamp))
+    words = tuple([part for raw in raw_blocks(line.content) if isinstance(part := parse_content(raw), Text)])
+    return User(words, Origin.ATTACHMENT, id=line.uuid, at=parse_timestamp(line.timestamp))
 
 
-def preserved_messages(metadata: Metadata | None) -> tuple[str, ...]:
+def preserved_messages(metadata: BoundaryMetadata | None) -> tuple[str, ...]:
     """The lines that Claude Code has kept in view behind a summary."""
     if metadata is None:
         return ()
@@ -356,7 +356,7 @@ def preserved_messages(metadata: Metadata | None) -> tuple[str, ...]:
     return ()
 
 
-def preserved_segment(metadata: Metadata | None) -> tuple[str, str]:
+def preserved_segment(metadata: BoundaryMetadata | None) -> tuple[str, str]:
     """The same, in files of earlier versions: the first and the last line."""
     with suppress(*Unreadable):
         if metadata is not None and metadata.preservedSegment:
@@ -365,7 +365,7 @@ def preserved_segment(metadata: Metadata | None) -> tuple[str, str]:
     return "", ""
 
 
-def _origin(line: Line, mark: Mark, words: tuple[Content, ...]) -> Origin:
+def _origin(line: JournalLine, mark: LineMark, words: tuple[Content, ...]) -> Origin:
     if line.isCompactSummary:
         return Origin.SUMMARY
     if line.mainspring is None and words and isinstance(words[0], Text):
@@ -376,7 +376,7 @@ def _origin(line: Line, mark: Mark, words: tuple[Content, ...]) -> Origin:
     return mark.origin
 
 
-def note_names(line: Line, standing: Standing) -> None:
+def note_names(line: JournalLine, standing: CheckpointExtras) -> None:
     if line.type == "custom-title":
         standing.title = line.customTitle
     elif line.type == "tag":

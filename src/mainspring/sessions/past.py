@@ -23,8 +23,8 @@ from msgspec import Struct
 from mainspring.core.messages import Block, Origin, Text, ToolCall, ToolResult, User
 from mainspring.sessions.forms import Unreadable, as_line
 from mainspring.sessions.lines import PLAIN
-from mainspring.sessions.parsing import Line, record_of, reply_blocks, spoke_of, user_messages
-from mainspring.sessions.reader import Reader
+from mainspring.sessions.parsing import JournalLine, record_of, reply_blocks, spoke_of, user_messages
+from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import WithdrawnRecord
 
 AROUND = 300  # characters of an excerpt, about
@@ -33,13 +33,13 @@ MOST_COUNTED = 1_000  # hits of an expression in one text
 _SIGNS = re.compile(r"[\\.^$*+?{}\[\]|()]")  # without one of these it is no expression
 
 
-class Asked(Struct, forbid_unknown_fields=True):
+class TranscriptSearchRequest(Struct, forbid_unknown_fields=True):
     query: str
     limit: int = 10
     without: str = ""  # calls of this tool and their results: it would find itself
 
 
-class Hit(Struct):
+class TranscriptMatch(Struct):
     turn: int
     role: str  # user, assistant, tool
     tool: str  # whose call or result it is
@@ -48,13 +48,13 @@ class Hit(Struct):
     reply: str = ""  # whose block it is
 
 
-class Found(Struct):
-    hits: list[Hit]
+class TranscriptMatches(Struct):
+    hits: list[TranscriptMatch]
     total: int  # messages that fit
     loose: bool = False  # all words are there, but not as they were asked for
 
 
-class Said(NamedTuple):
+class TranscriptText(NamedTuple):
     turn: int
     role: str
     tool: str
@@ -65,16 +65,16 @@ class Said(NamedTuple):
 # --- what was said ------------------------------------------------------------------------------------------
 
 
-class Told:
+class TranscriptReader:
     """The lines of a session as texts with their turns. Thoughts are left out, as are summaries and what we put in."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: JournalReader) -> None:
         self._reader = reader
         self.turn = 0
         self._reply = ""
         self._names: dict[str, str] = {}  # of tools, by calls that are not answered yet
 
-    def of(self, line: Line) -> Iterator[Said]:
+    def of(self, line: JournalLine) -> Iterator[TranscriptText]:
         if line.isSidechain or line.isMeta:
             return
         payload = self._reader.payload((line.mainspring or PLAIN).payload)
@@ -99,21 +99,21 @@ class Told:
             self._reply = reply
             self.turn += 1
 
-    def _block(self, block: Block) -> Iterator[Said]:
+    def _block(self, block: Block) -> Iterator[TranscriptText]:
         match block:
             case Text():
-                yield Said(self.turn, "assistant", "", block.text, self._reply)
+                yield TranscriptText(self.turn, "assistant", "", block.text, self._reply)
             case ToolCall():
                 self._names[block.id] = block.name
-                yield Said(self.turn, "assistant", block.name, _input(block), self._reply)
+                yield TranscriptText(self.turn, "assistant", block.name, _input(block), self._reply)
             case _:
                 pass
 
-    def _message(self, message: User | ToolResult) -> Iterator[Said]:
+    def _message(self, message: User | ToolResult) -> Iterator[TranscriptText]:
         if isinstance(message, ToolResult):
-            yield Said(self.turn, "tool", self._names.pop(message.call_id, ""), message.text)
+            yield TranscriptText(self.turn, "tool", self._names.pop(message.call_id, ""), message.text)
         elif message.origin is not Origin.SUMMARY:
-            yield Said(self.turn + 1, "user", "", message.text)  # it begins the next turn
+            yield TranscriptText(self.turn + 1, "user", "", message.text)  # it begins the next turn
 
 
 def _input(call: ToolCall) -> str:
@@ -128,7 +128,7 @@ def _input(call: ToolCall) -> str:
 # --- what fits ----------------------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
+class MatchPosition(NamedTuple):
     """The first hit in a text, and how many more there are."""
 
     start: int
@@ -136,7 +136,7 @@ class Place(NamedTuple):
     more: int = 0
 
 
-class Query:
+class TranscriptPattern:
     """An expression, or words that all occur, in whatever order. Upper and lower case are the same.
 
     Plain words are looked for in lower case: ten times as fast as an expression that does not mind the case. (Few
@@ -151,29 +151,29 @@ class Query:
             with suppress(re.error, OverflowError, RecursionError):
                 self._pattern = re.compile(text, re.IGNORECASE | re.MULTILINE)
 
-    def exact(self, text: str, lower: str) -> Place | None:
+    def exact(self, text: str, lower: str) -> MatchPosition | None:
         if self._pattern is not None:
             return _matched(self._pattern, text)
         start = lower.find(self._plain)
         end = start + len(self._plain)
-        return Place(start, end, lower.count(self._plain, end)) if start >= 0 else None
+        return MatchPosition(start, end, lower.count(self._plain, end)) if start >= 0 else None
 
-    def loose(self, lower: str) -> Place | None:
+    def loose(self, lower: str) -> MatchPosition | None:
         if len(self._words) < 2 or not all(word in lower for word in self._words):
             return None
         start = lower.find(self._words[0])  # the longest one is the most telling
-        return Place(start, start + len(self._words[0]))
+        return MatchPosition(start, start + len(self._words[0]))
 
 
-def _matched(pattern: re.Pattern[str], text: str) -> Place | None:
+def _matched(pattern: re.Pattern[str], text: str) -> MatchPosition | None:
     first = pattern.search(text)
     if first is None:
         return None
     others = pattern.finditer(text, max(first.end(), first.start() + 1))
-    return Place(first.start(), first.end(), sum(1 for _ in islice(others, MOST_COUNTED)))
+    return MatchPosition(first.start(), first.end(), sum(1 for _ in islice(others, MOST_COUNTED)))
 
 
-def excerpt(text: str, place: Place) -> str:
+def make_excerpt(text: str, place: MatchPosition) -> str:
     before = max(0, AROUND - (place.end - place.start)) // 2
     begin = max(0, place.start - before)
     stop = min(len(text), begin + AROUND)
@@ -181,14 +181,14 @@ def excerpt(text: str, place: Place) -> str:
     return f"{'...' if begin else ''}{text[begin:stop].strip()}{'...' if stop < len(text) else ''}"
 
 
-class Kept:
+class NewestMatches:
     """The newest hits, and how many there were."""
 
     def __init__(self, limit: int) -> None:
-        self.hits: deque[Hit] = deque(maxlen=limit)
+        self.hits: deque[TranscriptMatch] = deque(maxlen=limit)
         self.total = 0
 
-    def add(self, hit: Hit) -> None:
+    def add(self, hit: TranscriptMatch) -> None:
         self.hits.append(hit)
         self.total += 1
 
@@ -198,10 +198,10 @@ class Kept:
         self.hits = deque(kept, self.hits.maxlen)
 
 
-def search(file: Path, asked: Asked) -> Found:
-    query, exact, loose = Query(asked.query), Kept(asked.limit), Kept(asked.limit)
-    with Reader(file) as reader:
-        told = Told(reader)
+def search_transcript(file: Path, asked: TranscriptSearchRequest) -> TranscriptMatches:
+    query, exact, loose = TranscriptPattern(asked.query), NewestMatches(asked.limit), NewestMatches(asked.limit)
+    with JournalReader(file) as reader:
+        told = TranscriptReader(reader)
         for _, line in reader.lines():
             try:
                 texts = list(told.of(line))
@@ -220,14 +220,14 @@ def search(file: Path, asked: Asked) -> Found:
                 elif (place := query.loose(lower)) is not None:
                     loose.add(_hit(said, place))
     best = exact if exact.total else loose
-    return Found(list(best.hits)[::-1], best.total, loose=best is loose and bool(best.total))
+    return TranscriptMatches(list(best.hits)[::-1], best.total, loose=best is loose and bool(best.total))
 
 
-def _hit(said: Said, place: Place) -> Hit:
-    return Hit(said.turn, said.role, said.tool, excerpt(said.text, place), place.more, said.reply)
+def _hit(said: TranscriptText, place: MatchPosition) -> TranscriptMatch:
+    return TranscriptMatch(said.turn, said.role, said.tool, make_excerpt(said.text, place), place.more, said.reply)
 
 
-def _withdrawn(line: Line) -> str:
+def _withdrawn(line: JournalLine) -> str:
     if b"WithdrawnRecord" not in bytes(line.record):
         return ""
     record = record_of(line)
@@ -235,7 +235,7 @@ def _withdrawn(line: Line) -> str:
 
 
 def main() -> None:
-    found = search(Path(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Asked))
+    found = search_transcript(Path(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=TranscriptSearchRequest))
     sys.stdout.buffer.write(as_line(found))
     sys.stdout.buffer.flush()
 

@@ -29,10 +29,10 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 def folder_of(home: Place, cwd: Place) -> str:
     """Where the sessions of a working folder are."""
-    return os.path.join(home, "projects", key(unicodedata.normalize("NFC", os.path.realpath(cwd))))
+    return os.path.join(home, "projects", project_key(unicodedata.normalize("NFC", os.path.realpath(cwd))))
 
 
-def key(real_path: str) -> str:
+def project_key(real_path: str) -> str:
     """The name of a working folder's sessions: the path, with a dash for whatever is no letter and no digit."""
     plain = "".join([char if char.isascii() and char.isalnum() else "-" for char in real_path])
     return plain if len(plain) <= LONGEST_KEY else f"{plain[:LONGEST_KEY]}-{_hash(real_path)}"
@@ -107,7 +107,7 @@ def size_of(file: Place) -> int:
         return 0
 
 
-def find(home: Place, session_id: str, cwd: Place | None = None) -> str | None:
+def find_session_file(home: Place, session_id: str, cwd: Place | None = None) -> str | None:
     """The file of a session: of this working folder, else of any."""
     projects = os.path.join(home, "projects")
     try:
@@ -138,6 +138,6 @@ def put_in_place(draft: str, file: Place) -> None:
     os.rename(draft, file)
 
 
-def remove(file: Place) -> None:
+def remove_session(file: Place) -> None:
     with suppress(FileNotFoundError):
         os.unlink(file)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mainspring.sessions.forms import Unreadable
 from mainspring.sessions.lines import CHECKPOINT, VERSION
-from mainspring.sessions.parsing import Line, parse
+from mainspring.sessions.parsing import JournalLine, parse_journal_line
 from mainspring.sessions.places import payload_file
 
 CHUNK = 1 << 20
@@ -34,7 +34,7 @@ _BEFORE_A_VALUE = (b":", b",", b"[")
 MOST_GLUED = 50  # beginnings that are tried
 
 
-class Reader:
+class JournalReader:
     """One file, open for reading."""
 
     def __init__(self, file: Path) -> None:
@@ -42,9 +42,9 @@ class Reader:
         self.fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         self.size = os.fstat(self.fd).st_size
         self.warnings: list[str] = []
-        self._several: dict[int, Line] = {}  # those that `line_at` has found without a newline between them
+        self._several: dict[int, JournalLine] = {}  # those that `line_at` has found without a newline between them
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> JournalReader:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,7 +64,7 @@ class Reader:
 
     # --- lines ---
 
-    def lines(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, Line]]:
+    def lines(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, JournalLine]]:
         """What can be read, with where it stands. From the middle of a file, lines are counted from there."""
         for number, (offset, data) in enumerate(self._raw(start, self.size if end is None else end), 1):
             where = f"line {number}" if start == 0 else f"line {number} after byte {start:,}"
@@ -74,7 +74,7 @@ class Reader:
                 for place, line in self._lines_in(data, where):
                     yield offset + place, line
 
-    def line_at(self, offset: int) -> Line | None:
+    def line_at(self, offset: int) -> JournalLine | None:
         """The line that begins here, if one does."""
         if (known := self._several.get(offset)) is not None:
             return known
@@ -103,7 +103,7 @@ class Reader:
             stop = begin
         return 0
 
-    def _lines_in(self, data: bytes, where: str) -> list[tuple[int, Line]]:
+    def _lines_in(self, data: bytes, where: str) -> list[tuple[int, JournalLine]]:
         """Most often one. Several, with where they begin, where somebody forgot a newline."""
         clean = data.removeprefix(_BOM).strip(_BLANK)
         if not clean:
@@ -111,14 +111,14 @@ class Reader:
                 self.warn(f"{where}: nothing but zeros, skipped")
             return []
         try:
-            return self._known(0, parse(clean), where)
+            return self._known(0, parse_journal_line(clean), where)
         except Unreadable as error:
             why = f"{where}: {type(error).__name__}: {str(error)[:200]}, skipped"
         ends = _objects_in(data)
         if len(ends) == 1 and not data[ends[0] :].strip(_BLANK):  # one object, which is no line of ours or theirs
             self.warn(why)
             return []
-        found, begin = list[tuple[int, Line]](), 0
+        found, begin = list[tuple[int, JournalLine]](), 0
         for end in ends:
             found += self._one_of(data[begin:end], begin, where)
             begin = end
@@ -127,20 +127,20 @@ class Reader:
             found += [(begin + place, line) for place, line in self._glued(rest)]
         return found
 
-    def _one_of(self, data: bytes, begin: int, where: str) -> list[tuple[int, Line]]:
+    def _one_of(self, data: bytes, begin: int, where: str) -> list[tuple[int, JournalLine]]:
         try:
-            return self._known(begin, parse(data.removeprefix(_BOM).strip(_BLANK)), where)
+            return self._known(begin, parse_journal_line(data.removeprefix(_BOM).strip(_BLANK)), where)
         except Unreadable as error:
             self.warn(f"{where}: {type(error).__name__}: {str(error)[:200]}, skipped")
             return []
 
-    def _known(self, begin: int, line: Line, where: str) -> list[tuple[int, Line]]:
+    def _known(self, begin: int, line: JournalLine, where: str) -> list[tuple[int, JournalLine]]:
         if line.type == "mainspring" and line.v != VERSION:
             self.warn(f"{where}: version {line.v} is not known here, skipped")
             return []
         return [(begin, line)]
 
-    def _glued(self, data: bytes) -> list[tuple[int, Line]]:
+    def _glued(self, data: bytes) -> list[tuple[int, JournalLine]]:
         """What a client has appended to a line that a crash had torn: messages, a title or a tag. Within a string there
         is no bare quote, so what begins like a line and is whole up to the end is one, unless it could be a value
         within the torn line: a model chooses what stands there."""
@@ -152,7 +152,7 @@ class Reader:
                 return [(begin + place if place else 0, message) for place, message in messages]
         begin = data.rfind(_START)
         try:
-            line = parse(data[begin:]) if begin > 0 else None
+            line = parse_journal_line(data[begin:]) if begin > 0 else None
         except Unreadable:
             return []
         return [(0, line)] if line is not None and line.type in _GLUED else []
@@ -227,12 +227,12 @@ def _objects_in(data: bytes) -> list[int]:
         place = end
 
 
-def _messages_in(data: bytes) -> list[tuple[int, Line]]:
+def _messages_in(data: bytes) -> list[tuple[int, JournalLine]]:
     """Messages that follow each other up to the end, with where they begin; empty: it is something else."""
-    found, begin = list[tuple[int, Line]](), 0
+    found, begin = list[tuple[int, JournalLine]](), 0
     for end in _objects_in(data):
         try:
-            line = parse(data[begin:end].strip(_BLANK))
+            line = parse_journal_line(data[begin:end].strip(_BLANK))
         except Unreadable:
             return []
         if not line.uuid or line.type not in _MESSAGES:

@@ -19,15 +19,15 @@ from mainspring.core.state import Checkpoint, State, decode_checkpoint
 from mainspring.core.step import step
 from mainspring.core.updates import BlockKind
 from mainspring.core.view import Edit, Fold, view
-from mainspring.sessions.book import Book, Missing
+from mainspring.sessions.book import MissingReferenceError, TranscriptDecoder
 from mainspring.sessions.chain import KINDS
 from mainspring.sessions.foreign import ForeignLines, ForeignTurns
 from mainspring.sessions.forms import Unreadable, block_id
-from mainspring.sessions.lines import Standing, by_agents, note_agent, note_replies, note_usage
-from mainspring.sessions.loaded import Loaded, standing_for
-from mainspring.sessions.parsing import Line, note_names, record_of
+from mainspring.sessions.lines import CheckpointExtras, agents_cost, note_agent, note_replies, note_usage
+from mainspring.sessions.loaded import LoadedSession, standing_for
+from mainspring.sessions.parsing import JournalLine, note_names, record_of
 from mainspring.sessions.places import live_file
-from mainspring.sessions.reader import Reader
+from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import (
     AgentRecord,
     CommandRecord,
@@ -40,11 +40,11 @@ from mainspring.sessions.records import (
 MERGED = "merged"  # how a state was found: from the records, and from turns of another program
 
 
-class Unusable(Exception):  # noqa: N818  # it reads as what it says
+class UnusableReplayError(Exception):
     """This way of finding the state does not work; there are others."""
 
 
-def saved_in(line: Line | None) -> Checkpoint | None:
+def saved_in(line: JournalLine | None) -> Checkpoint | None:
     """The checkpoint of a line; None if it has none that could be read."""
     try:
         return decode_checkpoint(bytes(line.checkpoint)) if line is not None and line.checkpoint else None
@@ -52,12 +52,12 @@ def saved_in(line: Line | None) -> Checkpoint | None:
         return None
 
 
-class Replay:
-    def __init__(self, reader: Reader, book: Book, config: Config | None) -> None:
+class JournalReplay:
+    def __init__(self, reader: JournalReader, book: TranscriptDecoder, config: Config | None) -> None:
         self._reader = reader
         self._book = book
         self.state = State(History())
-        self.standing = Standing()
+        self.standing = CheckpointExtras()
         self._config = config or Config()
         self._commands: dict[str, CommandRecord] = {}
         self._results: dict[str, ToolResult] = {}  # by call, since the last event that took some
@@ -65,7 +65,7 @@ class Replay:
         self._foreign = ForeignLines(reader, book)
         self._recent: deque[tuple[str, list[str]]] = deque(maxlen=50)  # the last lines: uuid, ids of messages
 
-    def begin(self, state: State, standing: Standing) -> None:
+    def begin(self, state: State, standing: CheckpointExtras) -> None:
         self.state, self.standing = state, standing
         self._config = standing.config or self._config
         self._commands = {command.id: command for command in standing.commands}
@@ -85,7 +85,7 @@ class Replay:
             elif line.checkpoint and line.standing is not None and offset != start:
                 self._pass(line, line.standing)
 
-    def look_at(self, offset: int, line: Line) -> None:
+    def look_at(self, offset: int, line: JournalLine) -> None:
         """A line of the conversation; or, before a checkpoint, what tells how a reply ended and which calls began."""
         if line.type == "mainspring":
             self._look_at_ours(line)
@@ -104,12 +104,12 @@ class Replay:
             if isinstance(message, ToolResult):
                 self._results[message.call_id] = message
 
-    def _look_at_ours(self, line: Line) -> None:
+    def _look_at_ours(self, line: JournalLine) -> None:
         self._foreign.account_for((*line.messages, *line.results))
         if line.event:
             try:
                 self._book.event(line)
-            except Missing:
+            except MissingReferenceError:
                 pass  # of an event that began before what we read
             except Unreadable as error:
                 self._reader.warn(f"event {line.n}: {error}, skipped")
@@ -118,24 +118,24 @@ class Replay:
         elif b'"IntentRecord"' in bytes(line.record)[:24]:
             self._record(line)
 
-    def _note_checkpoint(self, standing: Standing) -> None:
+    def _note_checkpoint(self, standing: CheckpointExtras) -> None:
         self._foreign.account_for(standing.added or ())
         if standing.resumed:
             self._foreign.decide(standing.seen)
 
-    def _event(self, line: Line) -> None:
+    def _event(self, line: JournalLine) -> None:
         if line.n != self.standing.n + 1:
-            raise Unusable(line.cut or f"event {line.n} follows event {self.standing.n}")
+            raise UnusableReplayError(line.cut or f"event {line.n} follows event {self.standing.n}")
         try:
             event = self._book.event(line)
             if isinstance(event, Submitted):
                 self._earlier += self.state.totals.cost
             self.state = step(self.state, event, self._config).state
         except (MainspringError, AssertionError, *Unreadable) as error:
-            raise Unusable(f"event {line.n}: {error}") from error
+            raise UnusableReplayError(f"event {line.n}: {error}") from error
         self._foreign.account_for((*line.messages, *line.results))
         self.standing.n = line.n
-        self.standing.unbooked -= by_agents(event)
+        self.standing.unbooked -= agents_cost(event)
         note_usage(self.standing, event)
         self.standing.first = self.standing.first or next(iter((*line.messages, *line.results)), "")
         for name in line.messages:
@@ -145,7 +145,7 @@ class Replay:
         if isinstance(event, Replied):
             self.standing.turns += 1
 
-    def _record(self, line: Line) -> None:
+    def _record(self, line: JournalLine) -> None:
         try:
             record = record_of(line)
         except (msgspec.ValidationError, *Unreadable) as error:
@@ -167,7 +167,7 @@ class Replay:
             case _:
                 pass
 
-    def _pass(self, line: Line, standing: Standing) -> None:
+    def _pass(self, line: JournalLine, standing: CheckpointExtras) -> None:
         """A checkpoint on the way. If a process began with it, the history was what it says, and no more."""
         self._note_checkpoint(standing)
         if standing.resumed and standing.added is not None:
@@ -178,24 +178,24 @@ class Replay:
             self.standing.first = standing.first
         self.standing.prompt = standing.prompt or self.standing.prompt
 
-    def _edits_at(self, line: Line, standing: Standing) -> tuple[Edit, ...]:
+    def _edits_at(self, line: JournalLine, standing: CheckpointExtras) -> tuple[Edit, ...]:
         if standing.resumed == "conversation":
             return ()
         if standing.resumed != MERGED:
             return self.state.edits
         saved = saved_in(line)  # no event tells of a summary that another program has made
         if saved is None:
-            raise Unusable("what another program has written was put to it, and how cannot be read")
+            raise UnusableReplayError("what another program has written was put to it, and how cannot be read")
         return self._book.edits(saved.state.edits)
 
     # --- what came of it ---
 
-    def loaded(self, how: str) -> Loaded:
+    def loaded(self, how: str) -> LoadedSession:
         state = self.state
         partial, open_text = self._partial()
         calls = open_calls(state.history) if partial is None else partial.calls
         if wrong := set(find_unpaired_ids(view(state.history, state.edits))) - {call.id for call in calls}:
-            raise Unusable(f"call '{wrong.pop()}' and its result do not fit")
+            raise UnusableReplayError(f"call '{wrong.pop()}' and its result do not fit")
         runnable = [call for call in calls if call.defect is None]
         results = tuple([self._results[call.id] for call in runnable if call.id in self._results])
         turns = self._foreign.turns([*state.history, *results, *([] if partial is None else [partial])])
@@ -203,7 +203,7 @@ class Replay:
             return self._merged(turns, self._cut_off(partial, open_text, results))
         rest = [call for call in runnable if call.id not in self._results]
         kept = {message.id for message in (*state.history, *results)} | {partial.id if partial else ""}
-        return Loaded(
+        return LoadedSession(
             self._reader.file,
             how,
             state,
@@ -217,7 +217,7 @@ class Replay:
             open_text=open_text,
         )
 
-    def _merged(self, turns: ForeignTurns, cut_off: list[Message]) -> Loaded:
+    def _merged(self, turns: ForeignTurns, cut_off: list[Message]) -> LoadedSession:
         """With what another program has said since: it is behind us, so nothing of ours stays open."""
         known = list(self.state.history)
         if open_calls(self.state.history):
@@ -228,7 +228,7 @@ class Replay:
         standing = self._standing(state, MERGED, {message.id for message in found.messages})
         ours = {message.id for message in (*self.state.history, *cut_off)}
         note_replies(standing, [message for message in found.messages if message.id not in ours])
-        return Loaded(
+        return LoadedSession(
             self._reader.file,
             MERGED,
             state,
@@ -251,7 +251,7 @@ class Replay:
     def _summaries(self, state: State) -> set[str]:
         return {edit.summary.id for edit in state.edits if isinstance(edit, Fold)} & self._book.said.keys()
 
-    def _standing(self, state: State, how: str, kept: set[str]) -> Standing:
+    def _standing(self, state: State, how: str, kept: set[str]) -> CheckpointExtras:
         named = kept | self._summaries(state)
         offsets = self._book.offsets
         return standing_for(

@@ -19,30 +19,30 @@ from mainspring.core.errors import UsageError
 from mainspring.core.history import History
 from mainspring.core.state import Checkpoint, State
 from mainspring.core.view import Fold, view
-from mainspring.sessions.book import Book, Missing
-from mainspring.sessions.chain import KINDS, Chain, Node, node, repaired
+from mainspring.sessions.book import MissingReferenceError, TranscriptDecoder
+from mainspring.sessions.chain import KINDS, ChainNode, ParentChain, make_node, repair_conversation
 from mainspring.sessions.dropping import check_drops
-from mainspring.sessions.foreign import Rewound
+from mainspring.sessions.foreign import ForeignRewindError
 from mainspring.sessions.forms import Unreadable
-from mainspring.sessions.lines import Standing, used_by
-from mainspring.sessions.loaded import Loaded, standing_for
-from mainspring.sessions.parsing import Line, note_names, record_of
+from mainspring.sessions.lines import CheckpointExtras, used_by
+from mainspring.sessions.loaded import LoadedSession, standing_for
+from mainspring.sessions.parsing import JournalLine, note_names, record_of
 from mainspring.sessions.places import Place
-from mainspring.sessions.reader import Reader
+from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import ConfigRecord, IntentRecord, PolicyRecord
-from mainspring.sessions.replay import Replay, Unusable, saved_in
+from mainspring.sessions.replay import JournalReplay, UnusableReplayError, saved_in
 
 MOST_TRIES = 3  # checkpoints that are looked at before all records are read
 
 
-def load(file: Place, *, config: Config | None = None, at: str = "", drops: str = "") -> Loaded:
+def load_session(file: Place, *, config: Config | None = None, at: str = "", drops: str = "") -> LoadedSession:
     """Raises OSError if the file cannot be read, UsageError if it holds no conversation.
 
     `config` is for files that do not say what their runs were configured with. `at` names the last message, or a line
     of it, that shall be part of the conversation; what came later stays in the file. With `drops`, that may only be the
     turn of this prompt, else `WouldDropMore` is raised.
     """
-    with Reader(Path(file)) as reader:
+    with JournalReader(Path(file)) as reader:
         loaded = _by_conversation(reader, at, drops) if at else _newest(reader, config)
         if loaded.standing.used is None:  # an earlier version has written it, or another program alone
             loaded.standing.used = used_by(loaded.state.history)
@@ -51,24 +51,24 @@ def load(file: Place, *, config: Config | None = None, at: str = "", drops: str 
         )
 
 
-def _newest(reader: Reader, config: Config | None) -> Loaded:
+def _newest(reader: JournalReader, config: Config | None) -> LoadedSession:
     try:
         return _by_checkpoint(reader, config) or _by_records(reader, config) or _by_conversation(reader)
-    except Rewound as rewound:
+    except ForeignRewindError as rewound:
         return _by_conversation(reader, rewound.leaf)
 
 
 # --- from the last checkpoint ---------------------------------------------------------------------------------
 
 
-class Moved(Unusable):
+class FileRewrittenError(UnusableReplayError):
     """A client has written the file anew (stream-json 14.5): the same lines, at other places than a checkpoint names.
 
     Nothing is lost, so nobody is warned: the events say the same, and take longer to read.
     """
 
 
-def _by_checkpoint(reader: Reader, config: Config | None) -> Loaded | None:
+def _by_checkpoint(reader: JournalReader, config: Config | None) -> LoadedSession | None:
     end = reader.size
     for _ in range(MOST_TRIES):
         place = reader.last_checkpoint(end)
@@ -76,35 +76,37 @@ def _by_checkpoint(reader: Reader, config: Config | None) -> Loaded | None:
             return None
         try:
             return _from(reader, place, config)
-        except (Unusable, Missing) as why:
-            if not isinstance(why, Moved):
+        except (UnusableReplayError, MissingReferenceError) as why:
+            if not isinstance(why, FileRewrittenError):
                 reader.warn(f"the checkpoint at byte {place:,} cannot be used: {why}")
         end = place
     return None
 
 
-def _from(reader: Reader, place: int, config: Config | None) -> Loaded:
+def _from(reader: JournalReader, place: int, config: Config | None) -> LoadedSession:
     line = reader.line_at(place)
     saved = saved_in(line)
     if line is None or saved is None or line.standing is None or line.standing.added is None:
-        raise Unusable("it is damaged, of another version, or does not say which messages it holds")
+        raise UnusableReplayError("it is damaged, of another version, or does not say which messages it holds")
     ids, base = _in_view(reader, saved, line.standing)
     if not reader.is_start(base.start):
-        raise Moved
+        raise FileRewrittenError
     whole = base.resumed != "conversation"  # else some of it was damaged when a process began with it
-    book = Book(reader.payload)
-    replay = Replay(reader, book, config)
+    book = TranscriptDecoder(reader.payload)
+    replay = JournalReplay(reader, book, config)
     for offset, earlier in reader.lines(base.start, place):
         replay.look_at(offset, earlier)
     history = History([book.message(name, whole=whole) for name in ids])
     if len(history) and history[-1].id != saved.last_id:
-        raise Unusable(f"it was taken at message '{saved.last_id}'")
+        raise UnusableReplayError(f"it was taken at message '{saved.last_id}'")
     replay.begin(replace(saved.state, history=history, edits=book.edits(saved.state.edits)), line.standing)
     replay.run(place)
     return replay.loaded("checkpoint")
 
 
-def _in_view(reader: Reader, saved: Checkpoint, standing: Standing) -> tuple[list[str], Standing]:
+def _in_view(
+    reader: JournalReader, saved: Checkpoint, standing: CheckpointExtras
+) -> tuple[list[str], CheckpointExtras]:
     """The ids of the messages to hold, back to the last summary of all; and the checkpoint that they begin with."""
     folds = [edit for edit in saved.state.edits if isinstance(edit, Fold) and not edit.summary.content]
     last = folds[-1].last if folds else ""
@@ -112,9 +114,9 @@ def _in_view(reader: Reader, saved: Checkpoint, standing: Standing) -> tuple[lis
     while not at.resumed and at.before >= 0 and not (last and last in spans[-1]):
         line = reader.line_at(at.before)
         if not reader.is_start(at.before) or (line is not None and not line.checkpoint):
-            raise Moved
+            raise FileRewrittenError
         if line is None or line.standing is None or line.standing.added is None:
-            raise Unusable("the one before it is damaged")
+            raise UnusableReplayError("the one before it is damaged")
         at = line.standing
         spans.append(at.added or ())
     ids = [name for span in reversed(spans) for name in span]
@@ -124,13 +126,13 @@ def _in_view(reader: Reader, saved: Checkpoint, standing: Standing) -> tuple[lis
 # --- from the events ------------------------------------------------------------------------------------------
 
 
-def _by_records(reader: Reader, config: Config | None) -> Loaded | None:
-    replay = Replay(reader, Book(reader.payload), config)
-    replay.begin(State(History()), Standing(used=()))
+def _by_records(reader: JournalReader, config: Config | None) -> LoadedSession | None:
+    replay = JournalReplay(reader, TranscriptDecoder(reader.payload), config)
+    replay.begin(State(History()), CheckpointExtras(used=()))
     try:
         replay.run(0)
         return replay.loaded("records") if replay.standing.n else None
-    except (Unusable, Missing) as why:
+    except (UnusableReplayError, MissingReferenceError) as why:
         reader.warn(f"the events cannot be replayed: {why}")
         return None
 
@@ -138,15 +140,15 @@ def _by_records(reader: Reader, config: Config | None) -> Loaded | None:
 # --- from the conversation ------------------------------------------------------------------------------------
 
 
-def _by_conversation(reader: Reader, at: str = "", drops: str = "") -> Loaded:
-    nodes: list[Node] = []
-    book = Book(reader.payload)
-    standing, started, ours = Standing(), set[str](), False
+def _by_conversation(reader: JournalReader, at: str = "", drops: str = "") -> LoadedSession:
+    nodes: list[ChainNode] = []
+    book = TranscriptDecoder(reader.payload)
+    standing, started, ours = CheckpointExtras(), set[str](), False
     for offset, line in reader.lines():
         try:
             note_names(line, standing)
             if line.type in KINDS and line.uuid:
-                nodes.append(node(offset, line, len(nodes)))
+                nodes.append(make_node(offset, line, len(nodes)))
             elif line.type == "mainspring":
                 ours = True
                 standing = _known(line, standing, started)
@@ -154,13 +156,13 @@ def _by_conversation(reader: Reader, at: str = "", drops: str = "") -> Loaded:
                     book.learn(line)
         except Unreadable as error:
             reader.warn(f"the line at byte {offset:,}: {error}, skipped")
-    chain = Chain(nodes)
+    chain = ParentChain(nodes)
     if drops:
         check_drops(reader, chain, at, drops)
     return _conversation(reader, book, chain, at, started if ours else None, standing)
 
 
-def _known(line: Line, standing: Standing, started: set[str]) -> Standing:
+def _known(line: JournalLine, standing: CheckpointExtras, started: set[str]) -> CheckpointExtras:
     """What our own lines say, though they are no longer whole."""
     if line.standing is not None:
         return line.standing
@@ -176,8 +178,13 @@ def _known(line: Line, standing: Standing, started: set[str]) -> Standing:
 
 
 def _conversation(  # noqa: PLR0913, PLR0917  # what the first reading has found
-    reader: Reader, book: Book, chain: Chain, at: str, started: set[str] | None, standing: Standing
-) -> Loaded:
+    reader: JournalReader,
+    book: TranscriptDecoder,
+    chain: ParentChain,
+    at: str,
+    started: set[str] | None,
+    standing: CheckpointExtras,
+) -> LoadedSession:
     way, ids = chain.way_to(at), list[str]()
     for each in way:
         line = reader.line_at(each.offset)
@@ -189,7 +196,7 @@ def _conversation(  # noqa: PLR0913, PLR0917  # what the first reading has found
         reader.warn(f"message '{uuid}' follows one that is not there: the one before it in the file was taken")
     for uuid in chain.circles[:10]:
         reader.warn(f"message '{uuid}' is among its own parents: what stands before that circle is not known")
-    messages, made = repaired(book.found(ids), started)
+    messages, made = repair_conversation(book.found(ids), started)
     if not messages:
         raise UsageError(f"'{reader.file}' holds no conversation that could be taken up")
     state = State(History(messages), compaction=_breaker(reader))
@@ -201,10 +208,10 @@ def _conversation(  # noqa: PLR0913, PLR0917  # what the first reading has found
         resumed="conversation",
         start=min(each.offset for each in way),
     )
-    return Loaded(reader.file, "conversation", state, standing, made=tuple(made))
+    return LoadedSession(reader.file, "conversation", state, standing, made=tuple(made))
 
 
-def _breaker(reader: Reader) -> Compaction:
+def _breaker(reader: JournalReader) -> Compaction:
     """It belongs to the session, so the last checkpoint knows it, whatever else of that cannot be used."""
     place = reader.last_checkpoint(reader.size)
     saved = saved_in(reader.line_at(place)) if place >= 0 else None
@@ -214,11 +221,11 @@ def _breaker(reader: Reader) -> Compaction:
 # --- a fork ---------------------------------------------------------------------------------------------------
 
 
-def fork(loaded: Loaded, file: Place) -> Loaded:
+def fork_session_state(loaded: LoadedSession, file: Place) -> LoadedSession:
     """The same conversation, as the model sees it now, for a file of its own. The other one stays as it is."""
     messages = view(loaded.state.history, loaded.state.edits)
     state = State(History(messages), compaction=for_next_run(loaded.state.compaction))
-    kept = Standing(config=loaded.config, policy=loaded.policy, prompt=loaded.standing.prompt)
+    kept = CheckpointExtras(config=loaded.config, policy=loaded.policy, prompt=loaded.standing.prompt)
     standing = standing_for(kept, state, resumed="fork")
     return loaded._replace(
         file=Path(file), how="fork", state=state, standing=standing, made=messages, summaries=frozenset()

@@ -30,14 +30,15 @@ from mainspring.sessions.forms import as_line, block_id, one_line
 from mainspring.sessions.lines import (
     CHECKPOINT,
     KEPT_FILE,
+    CheckpointExtras,
+    ConversationLine,
     Envelope,
     Payload,
-    Spoken,
-    Standing,
+    agents_cost,
     block_line,
     boundary_line,
-    by_agents,
     checkpoint_mark,
+    encode_conversation_line,
     event_line,
     file_line,
     last_prompt_line,
@@ -47,7 +48,6 @@ from mainspring.sessions.lines import (
     record_line,
     result_line,
     user_line,
-    write,
 )
 from mainspring.sessions.records import (
     AgentRecord,
@@ -70,11 +70,11 @@ REPLY = 14  # characters that the ids of a reply's lines have in common
 LONGEST_PROMPT = 200  # characters of the last prompt, for lists of sessions
 
 
-class Scribe:
-    def __init__(self, envelope: Envelope, standing: Standing | None = None) -> None:
+class TranscriptEncoder:
+    def __init__(self, envelope: Envelope, standing: CheckpointExtras | None = None) -> None:
         self._envelope = envelope
-        self._common = envelope.encoded()
-        self.standing = standing or Standing(
+        self._common = envelope.encode_fields()
+        self.standing = standing or CheckpointExtras(
             used=()
         )  # as the last checkpoint has it; `n`, `leaf` and so on are kept up to date
         self.payloads: list[Payload] = []  # to be written before the lines that name them
@@ -127,9 +127,9 @@ class Scribe:
 
     # --- conversation lines ---
 
-    def _speak(self, spoken: Spoken) -> bytes:
+    def _speak(self, spoken: ConversationLine) -> bytes:
         """The next line of the chain."""
-        line, payload = write(spoken, self.standing.leaf, self._common)
+        line, payload = encode_conversation_line(spoken, self.standing.leaf, self._common)
         if payload is not None:
             self.payloads.append(payload)
         self.standing.leaf = spoken.uuid
@@ -225,7 +225,7 @@ class Scribe:
 
     def _event(self, event: Event) -> bytes:
         self.standing.n += 1
-        self.standing.unbooked -= by_agents(event)
+        self.standing.unbooked -= agents_cost(event)
         note_usage(self.standing, event)
         content, messages, results, reply, edits = b"", list[str](), list[str](), None, b""
         husk = event
@@ -234,12 +234,12 @@ class Scribe:
                 self._begin(event)
                 reply = event.partial
                 content = self._reply(reply) + self._messages(event.results) + self._messages(event.messages)
-                messages, results = ids(event.messages), ids(event.results)
-                husk = replace(event, messages=(), results=(), partial=hollow(reply))
+                messages, results = message_ids(event.messages), message_ids(event.results)
+                husk = replace(event, messages=(), results=(), partial=without_content(reply))
             case ContextReady():
                 self._model = event.model.name if event.model else self._model
                 if event.injected or event.edits:
-                    content, messages = self._messages(event.injected), ids(event.injected)
+                    content, messages = self._messages(event.injected), message_ids(event.injected)
                     edits, kept = self._edits(event.edits, event)
                     husk = replace(event, injected=(), edits=kept)
             case Replied():
@@ -248,14 +248,14 @@ class Scribe:
                 self.standing.turns += 1
             case CallFailed():
                 reply = event.kept
-                content, husk = self._reply(reply), replace(event, kept=hollow(reply))
+                content, husk = self._reply(reply), replace(event, kept=without_content(reply))
             case ToolsDone():
-                content, results = self._messages(event.results), ids(event.results)
+                content, results = self._messages(event.results), message_ids(event.results)
                 husk = replace(event, results=())
             case Aborted():
                 reply = event.partial
-                content, results = self._reply(reply) + self._messages(event.results), ids(event.results)
-                husk = replace(event, partial=hollow(reply), results=())
+                content, results = self._reply(reply) + self._messages(event.results), message_ids(event.results)
+                husk = replace(event, partial=without_content(reply), results=())
             case Compacted():
                 edits, kept = self._edits(event.edits, event)
                 husk = replace(event, edits=kept)
@@ -350,12 +350,12 @@ class Scribe:
         self.standing.resumed = ""
         return lines
 
-    def placed(self, end: int) -> None:
+    def note_checkpoint_end(self, end: int) -> None:
         """Where the last checkpoint came to end: the next one is read together with what stands between them."""
         self.standing.before, self.standing.start = end - self._checkpoint_size, end
 
 
-def ids(messages: tuple[Message, ...]) -> list[str]:
+def message_ids(messages: tuple[Message, ...]) -> list[str]:
     return [message.id for message in messages]
 
 
@@ -363,7 +363,7 @@ def is_summary(event: Compacted) -> bool:
     return bool(event.trigger) and took_effect(CompactionKind.SUMMARY, event, asked=event.trigger == MANUAL)
 
 
-def hollow(reply: Assistant | None) -> Assistant | None:
+def without_content(reply: Assistant | None) -> Assistant | None:
     return replace(reply, blocks=()) if reply is not None else None
 
 

@@ -20,9 +20,9 @@ from mainspring.core.messages import (
     User,
 )
 from mainspring.secrets.redaction import redact
-from mainspring.sessions.book import Book
-from mainspring.sessions.forms import Unreadable, plainly
-from mainspring.sessions.reader import Reader
+from mainspring.sessions.book import TranscriptDecoder
+from mainspring.sessions.forms import Unreadable, encode_plainly
+from mainspring.sessions.reader import JournalReader
 from mainspring.viewer.spans import Kind, Span
 from mainspring.viewer.trace import Trace
 
@@ -47,7 +47,7 @@ def details(trace: Trace, key: str, longest: int = LONGEST) -> Details | None:
     if found is None:
         return None
     traced, span, places = found
-    with Reader(traced.lines.file) as reader:
+    with JournalReader(traced.lines.file) as reader:
         parts = [shown(title, text, longest) for title, text in texts(reader, span, places[:MOST])]
     return Details(key, parts)
 
@@ -58,13 +58,13 @@ def shown(title: str, text: str, longest: int) -> Part:
     return Part(title, clean, max(0, len(text) - longest))
 
 
-def texts(reader: Reader, span: Span, places: tuple[int, ...]) -> Iterator[tuple[str, str]]:
+def texts(reader: JournalReader, span: Span, places: tuple[int, ...]) -> Iterator[tuple[str, str]]:
     for offset in places:
         line = reader.line_at(offset)
         if line is None:
             yield "gone", f"the line at byte {offset:,} cannot be read any more"
             continue
-        book = Book(reader.payload)
+        book = TranscriptDecoder(reader.payload)
         try:
             ids = book.take(offset, line)
         except Unreadable as error:
@@ -120,4 +120,4 @@ def as_json(value: object) -> str:
     try:
         return msgspec.json.format(msgspec.json.encode(value)).decode()
     except (UnicodeError, OverflowError, msgspec.MsgspecError):
-        return plainly(value).decode()
+        return encode_plainly(value).decode()

@@ -14,7 +14,7 @@ from msgspec import Struct
 from mainspring.core.money import Usage
 from mainspring.sessions.agents import meta_file
 from mainspring.sessions.places import Place, agent_file, id_of, size_of
-from mainspring.sessions.reader import LONGEST_LINE, MOST_WARNINGS, Reader
+from mainspring.sessions.reader import LONGEST_LINE, MOST_WARNINGS, JournalReader
 from mainspring.viewer.spans import WORDS, How, Kind, Span, Totals, label
 from mainspring.viewer.tracer import Tracer
 from mainspring.viewer.walk import Forgotten, Told, Walk
@@ -73,14 +73,14 @@ class Lines:
 
     def look(self, take: Callable[[int, Told], None], anew: Callable[[], None]) -> None:
         """`anew` is called where it is read from the beginning, the first time or again. Raises OSError."""
-        with Reader(self.file) as reader:
+        with JournalReader(self.file) as reader:
             try:
                 self._look(reader, take, anew)
             except Forgotten:
                 self.walk, self._forget = None, False
                 self._look(reader, take, anew)
 
-    def _look(self, reader: Reader, take: Callable[[int, Told], None], anew: Callable[[], None]) -> None:
+    def _look(self, reader: JournalReader, take: Callable[[int, Told], None], anew: Callable[[], None]) -> None:
         inode = os.fstat(reader.fd).st_ino
         if self.walk is None or self._at > reader.size or inode != self._inode:  # else it was written anew
             self.walk = Walk(reader, aside=self._aside, forget=self._forget)
@@ -96,7 +96,7 @@ class Lines:
         self._at = end
         self._note(reader, walk)
 
-    def _note(self, reader: Reader, walk: Walk) -> None:
+    def _note(self, reader: JournalReader, walk: Walk) -> None:
         kept = [note for note in self.notes if not note.startswith((TORN, LOST))]
         kept += reader.warnings
         kept += [TORN] if self._at < reader.size else []
@@ -104,7 +104,7 @@ class Lines:
         self.notes = [label(note, WORDS) for note in kept[-MOST_WARNINGS:]]
 
 
-def whole(reader: Reader, start: int) -> int:
+def whole(reader: JournalReader, start: int) -> int:
     """Where the last line ends that has an end. A longer one than any is passed over as it is."""
     end = reader.size
     while end > start:

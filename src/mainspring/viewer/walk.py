@@ -21,18 +21,18 @@ from mainspring.core.step import step
 from mainspring.core.updates import Appended
 from mainspring.core.value import Bundle
 from mainspring.core.view import out_of_view
-from mainspring.sessions.book import Book, Missing
+from mainspring.sessions.book import MissingReferenceError, TranscriptDecoder
 from mainspring.sessions.forms import Unreadable
-from mainspring.sessions.lines import PLAIN, Standing
+from mainspring.sessions.lines import PLAIN, CheckpointExtras
 from mainspring.sessions.parsing import (
-    Line,
+    JournalLine,
     event_of,
-    milliseconds,
+    parse_timestamp,
     record_of,
     spoke_of,
     usage_from_api,
 )
-from mainspring.sessions.reader import Reader
+from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import ConfigRecord, Record
 
 UNTOLD = 200  # characters of a reason
@@ -87,7 +87,7 @@ class Forgotten(Exception):  # noqa: N818  # it reads as what it says
 
 
 class Walk:
-    def __init__(self, reader: Reader, *, aside: bool = False, forget: bool = True) -> None:
+    def __init__(self, reader: JournalReader, *, aside: bool = False, forget: bool = True) -> None:
         """`aside`: these are the lines of an agent, which are of a side chain in the file of a session."""
         self.reader = reader  # another one, whenever the file is looked at again
         self.state = State(History())
@@ -95,12 +95,12 @@ class Walk:
         self.n: int = 0  # events so far
         self._ours = False  # lines of our own were seen
         self._config = Config()
-        self._book = Book(self._payload)
+        self._book = TranscriptDecoder(self._payload)
         self._aside = aside
         self._forget = forget
         self._made: set[str] = set()  # ids of messages that the core has made: they stand in the state already
 
-    def take(self, offset: int, line: Line) -> list[Told]:
+    def take(self, offset: int, line: JournalLine) -> list[Told]:
         try:
             if line.type == "mainspring":
                 self._ours = True
@@ -109,7 +109,7 @@ class Walk:
             if line.isSidechain and not self._aside:
                 return []
             if line.type == "system" and line.subtype == "compact_boundary":
-                return [Cleared(milliseconds(line.timestamp))]
+                return [Cleared(parse_timestamp(line.timestamp))]
             return self._conversation(offset, line)
         except Unreadable as error:
             self.reader.warn(f"the line at byte {offset:,}: {str(error)[:UNTOLD]}, skipped")
@@ -117,7 +117,7 @@ class Walk:
 
     # --- conversation lines ---
 
-    def _conversation(self, offset: int, line: Line) -> list[Told]:
+    def _conversation(self, offset: int, line: JournalLine) -> list[Told]:
         if line.type == "assistant":
             return self._block(offset, line) if self._ours else self._blocks(offset, line)
         told: list[Told] = []
@@ -129,23 +129,23 @@ class Walk:
                 self._drop(name)
         return told
 
-    def _block(self, offset: int, line: Line) -> list[Told]:
+    def _block(self, offset: int, line: JournalLine) -> list[Told]:
         """One of ours: a line has one block, and events will tell the rest."""
         (reply,) = self._book.take(offset, line)
         index = (line.mainspring or PLAIN).i
         block = self._book.replies.get(reply, {}).get(index)
         if block is None:  # a client has given it another id
             return []
-        return [Spoke(reply, index, block, milliseconds(line.timestamp), line.uuid)]
+        return [Spoke(reply, index, block, parse_timestamp(line.timestamp), line.uuid)]
 
-    def _blocks(self, offset: int, line: Line) -> list[Told]:
+    def _blocks(self, offset: int, line: JournalLine) -> list[Told]:
         """Others than we may put several blocks into a line, and say all there is to say in it."""
         spoke = spoke_of(line)
         shared = spoke.id or line.uuid
         known = set(self._book.replies.get(shared, ()))
         self._book.take(offset, line)
         blocks = self._book.replies[shared]
-        at, usage, stop = milliseconds(line.timestamp), usage_from_api(spoke.usage), spoke.stop_reason or ""
+        at, usage, stop = parse_timestamp(line.timestamp), usage_from_api(spoke.usage), spoke.stop_reason or ""
         model = spoke.model or ""
         return [
             Spoke(shared, place, blocks[place], at, line.uuid, model, usage, stop)
@@ -161,7 +161,7 @@ class Walk:
 
     # --- our own lines ---
 
-    def _record(self, line: Line) -> Told | None:
+    def _record(self, line: JournalLine) -> Told | None:
         if line.event:
             return self._event(line)
         if line.checkpoint and line.standing is not None:
@@ -173,19 +173,19 @@ class Walk:
             self._config = record.config
         return Noted(record)
 
-    def _event(self, line: Line) -> Happened:
+    def _event(self, line: JournalLine) -> Happened:
         before = self.state
         if not self.lost:
             try:
                 return self._stepped(line, before)
-            except (MainspringError, AssertionError, Missing, *Unreadable) as error:
+            except (MainspringError, AssertionError, MissingReferenceError, *Unreadable) as error:
                 self.lost = f"event {line.n}: {str(error)[:UNTOLD] or type(error).__name__}"
         self.n = line.n
         return Happened(event_of(line), line.n, None)
 
-    def _stepped(self, line: Line, before: State) -> Happened:
+    def _stepped(self, line: JournalLine, before: State) -> Happened:
         if line.n != self.n + 1:
-            raise Missing(line.cut or f"it follows event {self.n}")
+            raise MissingReferenceError(line.cut or f"it follows event {self.n}")
         event = self._book.event(line)
         taken = step(before, event, self._config)
         self.state = taken.state
@@ -194,7 +194,7 @@ class Walk:
         self._made = {update.message.id for update in taken.updates if isinstance(update, Appended)}
         return Happened(event, line.n, taken, before)
 
-    def _let_go(self, line: Line, event: Event) -> None:
+    def _let_go(self, line: JournalLine, event: Event) -> None:
         """What an event has told of is in the state, and the book need not hold it, too."""
         for name in (*line.messages, *line.results):
             self._drop(name)
@@ -210,7 +210,7 @@ class Walk:
         if reply is not None and self._forget:
             self._book.replies.pop(reply.id, None)
 
-    def _checkpoint(self, line: Line, standing: Standing) -> Saved:
+    def _checkpoint(self, line: JournalLine, standing: CheckpointExtras) -> Saved:
         saved = None
         try:
             saved = decode_checkpoint(bytes(line.checkpoint))
@@ -223,7 +223,7 @@ class Walk:
             self.state = replace(self.state, history=history.forget(out_of_view(history, self.state.edits)))
         return Saved(saved, standing.resumed)
 
-    def _go_on(self, standing: Standing, saved: Checkpoint | None) -> None:
+    def _go_on(self, standing: CheckpointExtras, saved: Checkpoint | None) -> None:
         """A process began with this: the history was what it says, and no more."""
         known = {message.id: message for message in self.state.history}
         try:
@@ -234,7 +234,7 @@ class Walk:
             elif not self.lost:
                 edits = () if standing.resumed == "conversation" else self.state.edits
                 self.state = replace(self.state, history=history, edits=edits)
-        except Missing as missing:
+        except MissingReferenceError as missing:
             if self._forget:
                 raise Forgotten from missing
             self.lost = self.lost or f"a checkpoint names {missing}, which is not here"

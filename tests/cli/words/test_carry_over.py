@@ -13,7 +13,7 @@ from cli.words.sitting import Sitting, here, sat
 from mainspring.cli.talk import Talk
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.engine.ledger import Ledger
-from mainspring.sessions.resume import load
+from mainspring.sessions.resume import load_session
 from mainspring.simulator.replies import Say
 
 LIMIT = 100
@@ -98,7 +98,7 @@ def test_nothing_is_lost_by_any_sequence_of_commands(
     [file] = stage.sessions()
 
     async def play(sitting: Sitting) -> None:
-        account = Account(sitting, file.stem, load(file).spent)
+        account = Account(sitting, file.stem, load_session(file).spent)
         await sitting.said(f"/add-dir {tmp_path / 'more'}")
         steps = [random_.choice(sorted(ACTIONS)) for _ in range(STEPS)]
         for number, name in enumerate(["ask", *steps]):

@@ -11,8 +11,8 @@ from cli.stage import Serve, Stage
 from cli.words.sitting import Sitting, here, sat
 from mainspring.cli.talk import Talk
 from mainspring.core.messages import User
-from mainspring.sessions.listing import listed
-from mainspring.sessions.resume import load
+from mainspring.sessions.listing import list_sessions_in
+from mainspring.sessions.resume import load_session
 from mainspring.simulator.replies import Say
 
 
@@ -55,9 +55,9 @@ def test_a_name_is_kept_and_finds_the_session(serve: Serve, monkeypatch: pytest.
 
     sat(play)
     [file] = stage.sessions()
-    [entry] = listed(str(file.parent))
-    assert (entry.title, load(file).standing.title) == ("The long walk", "The long walk")
-    assert load(file).how == "checkpoint"
+    [entry] = list_sessions_in(str(file.parent))
+    assert (entry.title, load_session(file).standing.title) == ("The long walk", "The long walk")
+    assert load_session(file).how == "checkpoint"
 
     async def again(sitting: Sitting) -> None:
         await sitting.said("/resume The long walk")
@@ -96,7 +96,7 @@ def test_the_way_back_is_a_fork_and_the_old_one_stays(serve: Serve, monkeypatch:
         assert stage.requests[-1].body["model"] == "claude-haiku-5-5"  # what was chosen stays
         old = next(file for file in stage.sessions() if file.stem == first)
         assert old.read_bytes().startswith(before)
-        users = [one.text for one in load(old).state.history if isinstance(one, User)]
+        users = [one.text for one in load_session(old).state.history if isinstance(one, User)]
         assert [text for text in users if not text.startswith("<")] == ["one", "two", "three\nand more"]
         second = id_of(talk)
         await sitting.said("/rewind 1")  # of a fork, too

@@ -29,13 +29,13 @@ async def chosen(sheet: Sheet[str | None], stage: Stage) -> str | None:
 
 async def session(talk: Talk, stage: Stage) -> str | None:
     from mainspring.agent.sessions import new_place
-    from mainspring.sessions.listing import listed
+    from mainspring.sessions.listing import list_sessions_in
 
     place = new_place(talk.config.environment, talk.config.cwd, ())
     if place.home is None:
         return ""
     own = talk.world.about.session_id
-    found = [one for one in await asyncio.to_thread(listed, place.folder) if one.session_id != own]
+    found = [one for one in await asyncio.to_thread(list_sessions_in, place.folder) if one.session_id != own]
     return await chosen(pickers.sessions(found, at=time.time(), now=stage.attended), stage) if found else ""
 
 

@@ -73,10 +73,14 @@ def models(talk: Talk) -> Iterable[Choice]:
 
 def sessions(talk: Talk) -> Iterable[Choice]:
     from mainspring.agent.sessions import new_place
-    from mainspring.sessions.listing import listed
+    from mainspring.sessions.listing import list_sessions_in
 
     place = new_place(talk.config.environment, talk.config.cwd, ())
     if place.home is None:
         return ()
     own = talk.world.about.session_id
-    return [Choice(one.session_id, one.title) for one in listed(place.folder, MOST_SESSIONS) if one.session_id != own]
+    return [
+        Choice(one.session_id, one.title)
+        for one in list_sessions_in(place.folder, MOST_SESSIONS)
+        if one.session_id != own
+    ]

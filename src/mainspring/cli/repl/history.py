@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from mainspring.agent.harmless import harmless
 from mainspring.secrets.redaction import redact
-from mainspring.sessions.places import FILE, draft_of, make_folder, put_in_place, remove
+from mainspring.sessions.places import FILE, draft_of, make_folder, put_in_place, remove_session
 
 NAME = "history.jsonl"
 LARGEST = 2 << 20  # bytes; a larger file is cut at the next start
@@ -154,7 +154,7 @@ class Past:
             _write(draft, newest[newest.find(b"\n") + 1 :])
             put_in_place(draft, self._file)
         finally:
-            remove(draft)
+            remove_session(draft)
             os.close(fd)
 
 

@@ -13,12 +13,12 @@ from mainspring.cli.repl.page import Page, clean, one_line
 from mainspring.cli.repl.sheet import Sheet
 from mainspring.cli.sessions_command import age
 from mainspring.core.models import AS_OF, Model, same_model
-from mainspring.sessions.listing import MOST_LISTED, Entry
+from mainspring.sessions.listing import MOST_LISTED, SessionEntry
 
 UNITS = (("MB", 1_000_000), ("kB", 1_000))
 
 
-def sessions(entries: Sequence[Entry], *, at: float, now: Clock) -> Sheet[str | None]:
+def sessions(entries: Sequence[SessionEntry], *, at: float, now: Clock) -> Sheet[str | None]:
     """As `listed` has them, the newest first. `at`: seconds since 1970, for their ages."""
     choices = [
         Choice(

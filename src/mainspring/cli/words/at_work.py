@@ -133,11 +133,11 @@ def last_said(talk: Talk, agent_id: str) -> str:
     from mainspring.sessions.forms import Unreadable
     from mainspring.sessions.parsing import reply_blocks, spoke_of
     from mainspring.sessions.places import agent_file
-    from mainspring.sessions.reader import Reader
+    from mainspring.sessions.reader import JournalReader
 
     said, file = "", file_of(talk)
     try:
-        with Reader(Path(agent_file(file, agent_id))) as reader:
+        with JournalReader(Path(agent_file(file, agent_id))) as reader:
             for _, line in reader.lines(max(0, reader.size - AGENT_TAIL)):
                 if line.type == "assistant":
                     blocks = reply_blocks(line, spoke_of(line), None)

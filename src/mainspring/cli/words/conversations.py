@@ -19,7 +19,7 @@ from mainspring.core.view import view
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import Talk
-    from mainspring.sessions.listing import Entry
+    from mainspring.sessions.listing import SessionEntry
 
 MOST_SESSIONS = MOST_PROMPTS = 20
 LONGEST_TITLE = 200  # characters, as lists show them
@@ -63,10 +63,12 @@ async def resume(talk: Talk, name: str) -> None:
 
 async def list_sessions(talk: Talk, folder: str) -> None:
     from mainspring.cli.sessions_command import rows
-    from mainspring.sessions.listing import listed
+    from mainspring.sessions.listing import list_sessions_in
 
-    def others() -> list[Entry]:
-        return [one for one in listed(folder, MOST_SESSIONS + 1) if one.session_id != talk.world.about.session_id]
+    def others() -> list[SessionEntry]:
+        return [
+            one for one in list_sessions_in(folder, MOST_SESSIONS + 1) if one.session_id != talk.world.about.session_id
+        ]
 
     found = await asyncio.to_thread(others)
     tell_all(talk, rows(found[:MOST_SESSIONS]))
@@ -164,11 +166,11 @@ def first_of(prompt: User, newest_first: Iterator[Message]) -> str:
 
 def line_before(file: str, message_id: str) -> str:
     """Of the conversation; empty: it was the first. Raises `StartError`."""
-    from mainspring.sessions.reader import Reader
+    from mainspring.sessions.reader import JournalReader
 
     found: str | None = None
     try:
-        with Reader(Path(file)) as reader:
+        with JournalReader(Path(file)) as reader:
             for _, line in reader.lines():
                 if line.uuid == message_id:  # of two with one id the later counts
                     found = line.parentUuid or line.logicalParentUuid or ""

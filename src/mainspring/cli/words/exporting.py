@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mainspring.cli.talk import Talk
     from mainspring.core.messages import Block
-    from mainspring.sessions.parsing import Line
+    from mainspring.sessions.parsing import JournalLine
 
     Payload = Callable[[str], bytes | None]  # content that is too large for a line, by its name
 
@@ -96,11 +96,11 @@ def pieces_of(talk: Talk) -> list[Piece]:
         return [piece for message in talk.world.session.state.history for piece in of_message(message)]
     from mainspring.sessions.forms import Unreadable
     from mainspring.sessions.parsing import record_of
-    from mainspring.sessions.reader import Reader
+    from mainspring.sessions.reader import JournalReader
     from mainspring.sessions.records import WithdrawnRecord
 
     found: list[Piece] = []
-    with Reader(Path(file)) as reader:
+    with JournalReader(Path(file)) as reader:
         for _, line in reader.lines():
             with suppress(*Unreadable):
                 record = record_of(line) if line.record else None
@@ -111,7 +111,7 @@ def pieces_of(talk: Talk) -> list[Piece]:
     return found
 
 
-def of_line(line: Line, payload: Payload) -> Iterator[Piece]:
+def of_line(line: JournalLine, payload: Payload) -> Iterator[Piece]:
     from mainspring.sessions.lines import PLAIN
     from mainspring.sessions.parsing import reply_blocks, spoke_of, user_messages
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainspring.sessions.listing import Entry, describe
+from mainspring.sessions.listing import SessionEntry, describe_session
 from mainspring.sessions.places import size_of
 
 if TYPE_CHECKING:
@@ -23,5 +23,5 @@ def title_of(talk: Talk) -> str:
     file = file_of(talk)
     if not file:
         return ""
-    found = describe(Entry(talk.world.about.session_id, Path(file), 0, size_of(file)))
+    found = describe_session(SessionEntry(talk.world.about.session_id, Path(file), 0, size_of(file)))
     return found.title if found is not None else ""
