@@ -24,7 +24,7 @@ from mainspring.processes import landlock
 from mainspring.processes.bubblewrap import SandboxError
 from mainspring.processes.child import Job, Walls
 from mainspring.processes.children import Children
-from mainspring.settings.values import Sandbox as Wanted
+from mainspring.settings.values import SandboxOptions as Wanted
 from mainspring.simulator.replies import Say
 from mainspring.tools.gate import Gate, Written
 

@@ -17,7 +17,7 @@ from tools.desk import Desk
 from mainspring.engine.shared import Policy
 from mainspring.processes.children import Children
 from mainspring.processes.environment import for_programs
-from mainspring.settings.values import McpServer, Origin, Source
+from mainspring.settings.values import McpServer, SettingOrigin, SettingsSource
 from mainspring.tools.base import Place
 from mainspring.tools.hands import Hands
 from mainspring.tools.mcp.ground import Ground
@@ -28,7 +28,7 @@ from mainspring.tools.mcp.values import Limits
 
 SHOP = str(Path(__file__).with_name("shop.py"))
 LIBRARY = str(Path(__file__).with_name("library.py"))
-HERE = Origin(Source.COMMAND_LINE, "a test")
+HERE = SettingOrigin(SettingsSource.COMMAND_LINE, "a test")
 PATIENCE = 60.0
 
 

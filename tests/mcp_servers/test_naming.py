@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from mainspring.agent.mcp import taken_away
 from mainspring.core.errors import UsageError
 from mainspring.permissions.rules import names_tool, parse_rule
-from mainspring.settings.keys import Wrong
-from mainspring.settings.mcp import LONGEST_NAME, entries, entry
+from mainspring.settings.keys import InvalidSetting
+from mainspring.settings.mcp import LONGEST_NAME, check_mcp_entries, check_mcp_entry
 from mainspring.tools.mcp.naming import LONGEST, of_server, of_tool
 
 ODD = "ab_-.é" * 2 + " /"  # few, so that names meet
@@ -21,9 +21,9 @@ TOOLS = st.text(ODD, max_size=90) | st.text("ab", min_size=40, max_size=90) | st
 def accepted(server: str) -> str | None:
     """Its plain name, if it may have one."""
     try:
-        entry(server, {"command": "x"})
+        check_mcp_entry(server, {"command": "x"})
         return of_server(server)
-    except (UsageError, Wrong):
+    except (UsageError, InvalidSetting):
         return None
 
 
@@ -55,5 +55,5 @@ def test_a_long_name_is_refused_with_words() -> None:
     assert names_tool(parse_rule(f"mcp__{longest}", "deny"), of_tool(of_server(longest), "t" * 90))
     with pytest.raises(UsageError, match="has 41 characters; 40 is the most"):
         of_server(longest + "s")
-    (wrong,) = entries({longest + "s": {"command": "x"}}).wrong
+    (wrong,) = check_mcp_entries({longest + "s": {"command": "x"}}).wrong
     assert "1 to 40 characters" in wrong.says

@@ -22,7 +22,7 @@ from mainspring.engine.shared import Policy as Standing
 from mainspring.permissions.policy import Asked
 from mainspring.processes.child import Job
 from mainspring.processes.children import Children
-from mainspring.settings.values import Sandbox as Wanted
+from mainspring.settings.values import SandboxOptions as Wanted
 from mainspring.tools.gate import Gate, Written
 from permissions.deciding import bash, verdict
 from permissions.reading_commands import DENIED, RULES, families, make_project, shows

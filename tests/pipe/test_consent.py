@@ -21,8 +21,8 @@ from claude_agent_sdk.types import PermissionResult, PermissionRuleValue
 from mainspring.agent.permission_updates import lasting
 from mainspring.core.errors import UsageError
 from mainspring.settings import trust
-from mainspring.settings.values import Source
-from mainspring.settings.writing import Listed
+from mainspring.settings.values import SettingsSource
+from mainspring.settings.writing import ListChange
 from mainspring.simulator.replies import Say
 from mainspring.tools.base import Place
 from pipe.raw import prompt
@@ -259,7 +259,7 @@ def settings_of(stage: Stage) -> dict[str, Any]:
 
 def trust_it(stage: Stage) -> None:
     stage.home.mkdir(exist_ok=True)
-    trust.add(str(stage.home), str(stage.folder), at=1)
+    trust.add_trusted_folder(str(stage.home), str(stage.folder), at=1)
 
 
 def answered(stage: Stage, *updates: PermissionUpdate, **chosen: Any) -> tuple[list[str], Told]:
@@ -411,13 +411,13 @@ def test_what_cannot_be_written_is_told_and_holds_for_the_session(serve: Serve) 
 
 def test_what_no_answer_makes_of_a_file() -> None:
     """Everything goes, a deny rule goes: that is for whoever opens the file."""
-    for source in (Source.USER, Source.PROJECT, Source.LOCAL):
+    for source in (SettingsSource.USER, SettingsSource.PROJECT, SettingsSource.LOCAL):
         with pytest.raises(UsageError, match="no answer makes 'bypassPermissions' a default"):
             lasting({"type": "setMode", "mode": "bypassPermissions"}, source, Place("/work"))
         rules: dict[str, Any] = {"rules": [{"toolName": "Bash", "ruleContent": None}], "behavior": "deny"}
         with pytest.raises(UsageError, match="no answer takes a deny rule out of a file"):
             lasting({"type": "removeRules", **rules}, source, Place("/work"))
-        assert lasting({"type": "replaceRules", **rules}, source, Place("/work")) == Listed("deny", ("Bash",))
+        assert lasting({"type": "replaceRules", **rules}, source, Place("/work")) == ListChange("deny", ("Bash",))
 
 
 # --- many questions ----------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def test_no_rule_that_is_kept_weakens_one_that_denies(destination: Any, where: s
     calls = [Say.of(bash("touch yes", "y")), Say.of(bash("touch no", "n")), Say.of("Done.")]
     stage = serve(*calls, *calls)
     stage.home.mkdir()
-    trust.add(str(stage.home), str(stage.folder), at=1)
+    trust.add_trusted_folder(str(stage.home), str(stage.folder), at=1)
     denying = stage.folder.parent / FILES[where]
     denying.parent.mkdir(exist_ok=True)
     denying.write_text('{"permissions": {"deny": ["Bash(touch no)"]}}')

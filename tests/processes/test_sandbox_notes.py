@@ -13,7 +13,7 @@ from mainspring.agent.sandbox import Ground, Sandboxing
 from mainspring.engine.shared import Policy
 from mainspring.processes.child import Job, Walls
 from mainspring.processes.children import Children
-from mainspring.settings.values import Sandbox as Wanted
+from mainspring.settings.values import SandboxOptions as Wanted
 from mainspring.tools.gate import Gate
 from processes.test_sandbox_git import NAMES, TREE, git
 from processes.traces import until

@@ -21,7 +21,7 @@ from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine.session import Session
 from mainspring.permissions.shown import shown
 from mainspring.settings import trust
-from mainspring.settings.keeping import Keeper
+from mainspring.settings.keeping import SettingsWriter
 from mainspring.testing.world import World
 from mainspring.tools.approval import Approval
 from mainspring.tools.base import Place
@@ -316,7 +316,7 @@ class Granted:
         self.told: list[str] = []
         self.warned: list[str] = []
         session = Session(World([]), Config(model=DEFAULT_MODEL))
-        keeper = Keeper(str(project), os.environ)
+        keeper = SettingsWriter(str(project), os.environ)
         updates = PermissionUpdates(session, Gate(()), Place(str(project)), may_bypass=False, keeper=keeper)
         granting = Granting(lambda: updates)
         self.approval = asyncio.run(
@@ -360,7 +360,7 @@ def test_in_a_folder_that_is_trusted_there_is_nothing_to_warn_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "project").mkdir()
-    trust.add(str(tmp_path / "home"), str(tmp_path / "project"), at=0)
+    trust.add_trusted_folder(str(tmp_path / "home"), str(tmp_path / "project"), at=0)
     done = Granted(Said(Scope.PROJECT), tmp_path, monkeypatch)
     assert (len(done.told), done.warned) == (1, [])
 

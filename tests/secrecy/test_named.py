@@ -110,15 +110,17 @@ def test_a_call_with_one_is_refused(serve: Serve) -> None:
 
 def test_a_server_gets_what_is_its_own_in_every_session_of_a_process(tmp_path: Path) -> None:
     """The first session covers it; the second must still be able to give it."""
-    from mainspring.settings.mcp import server
-    from mainspring.settings.values import McpEntry, Origin, Source
+    from mainspring.settings.mcp import fill_server
+    from mainspring.settings.values import McpEntry, SettingOrigin, SettingsSource
 
-    entry = McpEntry("s", {"command": "/bin/true", "env": {"T_TOKEN": "${T_TOKEN}"}}, Origin(Source.USER, "here"))
+    entry = McpEntry(
+        "s", {"command": "/bin/true", "env": {"T_TOKEN": "${T_TOKEN}"}}, SettingOrigin(SettingsSource.USER, "here")
+    )
     environ = {"T_TOKEN": f"{TOKEN}-again", "HOME": str(tmp_path)}
     holder = held.Holder()
     try:
-        first = server(entry, environ)
+        first = fill_server(entry, environ)
         holder.run(held.hold, *secrets_in(first.env), ours=False)
-        assert server(entry, environ) == first
+        assert fill_server(entry, environ) == first
     finally:
         holder.release()

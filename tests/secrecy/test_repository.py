@@ -288,7 +288,7 @@ def test_trusted_its_hooks_run_and_it_still_brings_no_key_helper(repository: Rep
         plant_settings(repository, file, ["hooks"])
     helper = repository.mark("helper")
     repository.write(".mainspring/config.toml", f"apiKeyHelper = '{helper}'\n")
-    trust.add(str(repository.stage.home), str(repository.folder), at=time.time_ns() // 1_000_000)
+    trust.add_trusted_folder(str(repository.stage.home), str(repository.folder), at=time.time_ns() // 1_000_000)
     repository.run(".")
     assert "helper" not in repository.marked
     for file in FILES:

@@ -15,16 +15,16 @@ from pathlib import Path
 
 from processes.steps import Steps, left_over
 
-from mainspring.settings.places import Places
-from mainspring.settings.values import Source
-from mainspring.settings.writing import Listed, write
+from mainspring.settings.places import SettingsPaths
+from mainspring.settings.values import SettingsSource
+from mainspring.settings.writing import ListChange, write_change
 
-NAMES = {Source.USER: "home/settings.json", Source.LOCAL: "work/.claude/settings.local.json"}
+NAMES = {SettingsSource.USER: "home/settings.json", SettingsSource.LOCAL: "work/.claude/settings.local.json"}
 EXCLUDE = "work/.git/info/exclude"
 OLD = b'{"env": {"A": "1"}, "permissions": {"deny": ["Bash(rm:*)"]}}'
 
 
-def killed_at(folder: Path, source: Source, old: bytes, at: int) -> dict[str, object]:
+def killed_at(folder: Path, source: SettingsSource, old: bytes, at: int) -> dict[str, object]:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "work/.git/info").mkdir(parents=True)
     (folder / "work/.git/HEAD").write_text("ref: refs/heads/main\n")
@@ -37,7 +37,9 @@ def killed_at(folder: Path, source: Source, old: bytes, at: int) -> dict[str, ob
     child = os.fork()
     if child == 0:
         with Steps(at, lambda: os.kill(os.getpid(), signal.SIGKILL)):
-            write(Places(str(folder / "home"), str(folder / "work")), source, Listed("allow", ("Bash(ls)",)))
+            write_change(
+                SettingsPaths(str(folder / "home"), str(folder / "work")), source, ListChange("allow", ("Bash(ls)",))
+            )
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     return {
@@ -51,10 +53,10 @@ def killed_at(folder: Path, source: Source, old: bytes, at: int) -> dict[str, ob
 
 
 def main() -> None:
-    folder, source, old = Path(sys.argv[1]), Source(sys.argv[2]), OLD if sys.argv[3] == "old" else b""
-    warm = Places(str(folder / "home"), str(folder / "work"))
+    folder, source, old = Path(sys.argv[1]), SettingsSource(sys.argv[2]), OLD if sys.argv[3] == "old" else b""
+    warm = SettingsPaths(str(folder / "home"), str(folder / "work"))
     (folder / "work").mkdir(parents=True)
-    write(warm, source, Listed("allow", ("x",)))  # all is loaded: no kill within an import
+    write_change(warm, source, ListChange("allow", ("x",)))  # all is loaded: no kill within an import
     rounds: list[dict[str, object]] = []
     while not rounds or rounds[-1]["killed"]:
         rounds.append(killed_at(folder, source, old, len(rounds)))

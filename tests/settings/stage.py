@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from mainspring.settings import trust
-from mainspring.settings.load import Asked, load
+from mainspring.settings.load import SettingsRequest, load_settings
 from mainspring.settings.values import ProblemKind, Settings
 
-NOTHING = Asked()
+NOTHING = SettingsRequest()
 
 
 class Stage:
@@ -46,11 +46,11 @@ class Stage:
         return file
 
     def trust(self) -> None:
-        trust.add(str(self.home), str(self.project), at=1)
+        trust.add_trusted_folder(str(self.home), str(self.project), at=1)
 
-    def load(self, asked: Asked = NOTHING, **environ: str) -> Settings:
+    def load(self, asked: SettingsRequest = NOTHING, **environ: str) -> Settings:
         files = (str(self.etc / "managed-settings.json"), str(self.etc / "managed-settings.toml"))
-        return load(str(self.project), {**self.environ, **environ}, asked, administrator=files)
+        return load_settings(str(self.project), {**self.environ, **environ}, asked, administrator=files)
 
 
 def kinds(settings: Settings) -> list[ProblemKind]:

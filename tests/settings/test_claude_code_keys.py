@@ -10,8 +10,8 @@ import pytest
 
 from mainspring.settings import keys
 from mainspring.settings.claude_code_keys import CLAUDE_CODE_KEYS, EARLIER, NOTHING_TO_RESTRICT, ClaudeCodeKey, Support
-from mainspring.settings.load import Asked
-from mainspring.settings.shown import origins
+from mainspring.settings.load import SettingsRequest
+from mainspring.settings.shown import format_origins
 from mainspring.settings.values import ProblemKind, Settings, SettingsError
 from settings.stage import Stage, texts
 
@@ -98,7 +98,7 @@ def test_an_unsupported_key_is_named(key: ClaudeCodeKey, stage: Stage) -> None:
     file = stage.say("user", said(key))
     found = [one for one in stage.load().problems if one.kind is ProblemKind.UNSUPPORTED]
     assert [str(one) for one in found] == [f"{file}: '{key.name}' has no effect: {key.note}"]
-    assert f"unsupported: {found[0]}" in origins(stage.load())
+    assert f"unsupported: {found[0]}" in format_origins(stage.load())
 
 
 @named(UNSUPPORTED)
@@ -133,7 +133,7 @@ def test_a_refused_key_stops_the_start(key: ClaudeCodeKey, who: str, stage: Stag
 def test_a_refused_key_on_the_command_line_stops_the_start(key: ClaudeCodeKey, stage: Stage) -> None:
 
     with pytest.raises(SettingsError, match=r"Nothing was started\. Correct or remove it"):
-        stage.load(Asked(settings=said(key)))
+        stage.load(SettingsRequest(settings=said(key)))
 
 
 @named(REFUSED)
@@ -145,7 +145,7 @@ def test_a_refused_key_of_a_trusted_project_stops_the_start_with_the_way_out(
     stage.trust()
     with pytest.raises(SettingsError, match=r"setting_sources=user.*mainspring trust --remove"):
         stage.load()
-    assert stage.load(Asked(sources=("user",))) == Settings()
+    assert stage.load(SettingsRequest(sources=("user",))) == Settings()
 
 
 @named(REFUSED)
@@ -220,7 +220,7 @@ BROKEN = {
 
 def test_all_keys_that_must_hold_are_tried() -> None:
     """Those of everybody here; those that a project has no say in are in test_restrictions.py."""
-    assert {key.name for key in keys.KEYS if key.must_hold and key.by is keys.By.UNTRUSTED} == set(BROKEN)
+    assert {key.name for key in keys.KEYS if key.must_hold and key.by is keys.SettingAuthority.UNTRUSTED} == set(BROKEN)
 
 
 NEVER_MATCHING = [

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.settings.editing import EMPTY, with_list, with_value
-from mainspring.settings.reading import Broken
+from mainspring.settings.editing import EMPTY, edit_list, set_value
+from mainspring.settings.reading import UnreadableSettings
 
 ALLOW = ("permissions", "allow")
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -37,7 +37,7 @@ def test_a_list_as_json_dumps_would_have_written_it(
     tree.pop("permissions", None)
     if old is not None:
         tree["permissions"] = {"deny": ["x"], "allow": old, "other": {"a": [1.50, "z"]}}
-    new = with_list(dumped(tree, indent), ALLOW, lambda one: one not in removed, tuple(added))
+    new = edit_list(dumped(tree, indent), ALLOW, lambda one: one not in removed, tuple(added))
     kept = [one for one in old or [] if one not in removed]
     expected = {**tree}
     if old is not None or added:
@@ -54,13 +54,13 @@ def test_a_list_as_json_dumps_would_have_written_it(
 def test_a_value_as_json_dumps_would_have_written_it(tree: dict[str, Any], indent: Any) -> None:
     tree["permissions"] = {"allow": ["a"]}
     for mode in ("plan", "default"):
-        new = with_value(dumped(tree, indent), ("permissions", "defaultMode"), mode)
+        new = set_value(dumped(tree, indent), ("permissions", "defaultMode"), mode)
         tree["permissions"]["defaultMode"] = mode
         assert new == dumped(tree, indent)
 
 
 def test_a_new_file() -> None:
-    new = with_list(EMPTY, ALLOW, everything, ("Bash(ls)", "Read"))
+    new = edit_list(EMPTY, ALLOW, everything, ("Bash(ls)", "Read"))
     assert new == json.dumps({"permissions": {"allow": ["Bash(ls)", "Read"]}}, indent=2) + "\n"
 
 
@@ -70,11 +70,11 @@ def test_what_no_reader_would_write_again_is_kept() -> None:
         '{\r\n    "big" : 1.000000000000000000001e2,\r\n\r\n    "x":"\\u0041",\r\n    "permissions": { "allow": ["a", 7'
         ',"b"   ] ,\r\n        "deny": [\r\n            "c"\r\n        ]\r\n    }\r\n}'
     )
-    assert with_list(old, ALLOW, everything, ("d",)) == old.replace('"b" ', '"b", "d" ')
-    assert with_list(old, ALLOW, lambda one: one != "a", ()) == old.replace('["a", 7,"b"   ]', '[7, "b"]')
-    denied = with_list(old, ("permissions", "deny"), everything, ("e",))
+    assert edit_list(old, ALLOW, everything, ("d",)) == old.replace('"b" ', '"b", "d" ')
+    assert edit_list(old, ALLOW, lambda one: one != "a", ()) == old.replace('["a", 7,"b"   ]', '[7, "b"]')
+    denied = edit_list(old, ("permissions", "deny"), everything, ("e",))
     assert denied == old.replace('"c"\r\n', '"c",\r\n            "e"\r\n')
-    asked = with_list(old, ("permissions", "ask"), everything, ("f",))
+    asked = edit_list(old, ("permissions", "ask"), everything, ("f",))
     assert asked.startswith(old[: old.index("    }\r\n}") - 2])
     assert json.loads(asked)["permissions"]["ask"] == ["f"]
     assert "\n" not in asked.replace("\r\n", "")
@@ -82,12 +82,12 @@ def test_what_no_reader_would_write_again_is_kept() -> None:
 
 def test_nothing_to_do_is_the_same_text() -> None:
     for text in ('{"permissions":{"allow":["a"]}}', '{"permissions":{"allow":[]}}', "{}"):
-        assert with_list(text, ALLOW, lambda one: one != "z", ("a",) if '"a"' in text else ()) == text
+        assert edit_list(text, ALLOW, lambda one: one != "z", ("a",) if '"a"' in text else ()) == text
 
 
 def test_a_rule_without_its_list_gets_one() -> None:
     text = '{"permissions": {"deny": "Bash(rm:*)"}}'
-    new = with_list(text, ("permissions", "deny"), everything, ("Read",))
+    new = edit_list(text, ("permissions", "deny"), everything, ("Read",))
     assert new == '{"permissions": {"deny": ["Bash(rm:*)", "Read"]}}'
 
 
@@ -102,6 +102,6 @@ def test_a_rule_without_its_list_gets_one() -> None:
     ],
 )
 def test_what_is_no_place_for_it(text: str, says: str, position: tuple[int, int]) -> None:
-    with pytest.raises(Broken, match=says) as caught:
-        with_list(text, ALLOW, everything, ("a",))
+    with pytest.raises(UnreadableSettings, match=says) as caught:
+        edit_list(text, ALLOW, everything, ("a",))
     assert caught.value.position == position

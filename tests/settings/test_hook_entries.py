@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mainspring.settings.load import Asked
-from mainspring.settings.values import Hook, ProblemKind, Settings, SettingsError
+from mainspring.settings.load import SettingsRequest
+from mainspring.settings.values import HookSetting, ProblemKind, Settings, SettingsError
 from settings.stage import Stage, kinds
 
 HOOK: dict[str, Any] = {"type": "command", "command": "./guard"}
@@ -46,7 +46,7 @@ def test_a_broken_matcher_stands_for_every_call(stage: Stage, matcher: object, w
 def test_a_broken_matcher_stops_no_start(stage: Stage) -> None:
     tree = {"hooks": {"PreToolUse": [{"matcher": "[", "hooks": [HOOK]}]}}
     stage.say("administrator", tree)
-    settings = stage.load(Asked({"hooks": {"Stop": [{"matcher": "[", "hooks": []}]}}))
+    settings = stage.load(SettingsRequest({"hooks": {"Stop": [{"matcher": "[", "hooks": []}]}}))
     assert [hook.matcher for hook in settings.hooks] == [""]
     assert kinds(settings) == [WARNING] * 3
 
@@ -110,7 +110,7 @@ def test_a_guard_that_cannot_run_is_kept_to_refuse(stage: Stage, groups: object,
     assert f"'{entry}'" in said
     assert said.endswith("Every call that it would guard is refused until you fix it")
     with pytest.raises(SettingsError, match="Nothing is started"):
-        stage.load(Asked(json.loads(stage.place("user").read_text())))
+        stage.load(SettingsRequest(json.loads(stage.place("user").read_text())))
     settings, said = loaded(stage, {"Stop": groups})
     assert (settings.hooks, kinds(settings)) == ((), [BROKEN])
     assert said.endswith("It is left out")
@@ -150,6 +150,6 @@ def test_hooks_without_a_mistake_are_as_they_were(stage: Stage) -> None:
     settings, said = loaded(stage, {"PreToolUse": [{"matcher": "Bash", "hooks": [{**HOOK, "timeout": 5}]}]})
     origin = settings.hooks[0].origin
     assert settings.hooks == (
-        Hook("PreToolUse", "Bash", {**HOOK, "timeout": 5}, origin, "hooks.PreToolUse[0].hooks[0]"),
+        HookSetting("PreToolUse", "Bash", {**HOOK, "timeout": 5}, origin, "hooks.PreToolUse[0].hooks[0]"),
     )
     assert said == ""

@@ -40,7 +40,7 @@ def touching(*names: str) -> list[Say]:
 
 def trusted(stage: Stage) -> Stage:
     without_notes(stage)
-    trust.add(str(stage.home), str(stage.folder), at=1)
+    trust.add_trusted_folder(str(stage.home), str(stage.folder), at=1)
     return stage
 
 

@@ -17,19 +17,19 @@ from hypothesis import strategies as st
 
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.settings.home import home_folder
-from mainspring.settings.keys import KEYS, NOT_OURS, SPELLINGS, snake
-from mainspring.settings.load import Asked, load
-from mainspring.settings.shown import origins
+from mainspring.settings.keys import KEYS, NOT_OURS, SPELLINGS, to_snake_case
+from mainspring.settings.load import SettingsRequest, load_settings
+from mainspring.settings.shown import format_origins
 from mainspring.settings.values import (
-    Entry,
-    Hook,
+    HookSetting,
     McpEntry,
     ModelEntry,
-    Origin,
     ProblemKind,
+    SettingEntry,
+    SettingOrigin,
     Settings,
     SettingsError,
-    Source,
+    SettingsSource,
 )
 from settings.stage import Stage, kinds, texts
 
@@ -113,14 +113,14 @@ def test_a_whole_file(stage: Stage) -> None:
         },
     )
     settings = stage.load()
-    origin = Origin(Source.USER, str(file))
+    origin = SettingOrigin(SettingsSource.USER, str(file))
     assert settings.problems == ()
-    assert settings.permissions.allow == (Entry("Bash(git:*)", origin), Entry("Read", origin))
-    assert settings.permissions.directories == (Entry("../docs", origin),)
+    assert settings.permissions.allow == (SettingEntry("Bash(git:*)", origin), SettingEntry("Read", origin))
+    assert settings.permissions.directories == (SettingEntry("../docs", origin),)
     assert settings.permissions.bypass_disabled
     assert settings.hooks == (
-        Hook("PreToolUse", "Bash", dict(HOOK), origin, "hooks.PreToolUse[0].hooks[0]"),
-        Hook("Stop", "", dict(HOOK), origin, "hooks.Stop[0].hooks[0]"),
+        HookSetting("PreToolUse", "Bash", dict(HOOK), origin, "hooks.PreToolUse[0].hooks[0]"),
+        HookSetting("Stop", "", dict(HOOK), origin, "hooks.Stop[0].hooks[0]"),
     )
     assert settings.env == settings.own_env == {"NODE_ENV": "test", "DEBUG": "true", "JOBS": "4"}
     assert settings.fallback_models == ("sonnet",)
@@ -161,12 +161,12 @@ def test_a_whole_file(stage: Stage) -> None:
 
 def test_no_files_no_settings(stage: Stage) -> None:
     assert stage.load() == Settings()
-    assert load("/no/such/folder", {}, administrator=()) == Settings()
+    assert load_settings("/no/such/folder", {}, administrator=()) == Settings()
 
 
 def test_both_spellings_are_one_key() -> None:
     assert SPELLINGS["permissions.default_mode"] == SPELLINGS["permissions.defaultMode"] == "permissions.defaultMode"
-    assert snake("maxCostUsd") == "max_cost_usd"
+    assert to_snake_case("maxCostUsd") == "max_cost_usd"
     assert not {key.name for key in KEYS} & NOT_OURS
 
 
@@ -251,7 +251,7 @@ def test_a_wrong_value_is_named_and_gives_nothing(stage: Stage, name: str, value
     assert (settings.hooks, settings.env, settings.models) == ((), {}, ())
     stage.place("user").unlink()
     with pytest.raises(SettingsError, match="Nothing is started"):
-        stage.load(Asked(cast("dict[str, Any]", tree)))
+        stage.load(SettingsRequest(cast("dict[str, Any]", tree)))
     stage.say("administrator", tree)
     with pytest.raises(SettingsError, match="Nothing is started"):
         stage.load()
@@ -292,13 +292,13 @@ ORDER = ["user", "project", "ours", "local", "our local", "environment", "comman
 @pytest.mark.parametrize("upto", range(1, len(ORDER) + 1))
 def test_the_later_layer_wins_and_lists_add_up(stage: Stage, upto: int) -> None:
     stage.trust()
-    asked, environ = Asked(), {}
+    asked, environ = SettingsRequest(), {}
     for who in ORDER[:upto]:
         said = {"model": who, "permissions": {"deny": ["all", who]}, "env": {"WHO": who, who.replace(" ", "_"): "1"}}
         if who == "environment":
             environ["ANTHROPIC_MODEL"] = who
         elif who == "command line":
-            asked = Asked(said)
+            asked = SettingsRequest(said)
         else:
             stage.say(who, said)
     settings = stage.load(asked, **environ)
@@ -329,7 +329,7 @@ def test_setting_sources(stage: Stage) -> None:
         stage.say(who, {"permissions": {"allow": [who]}})
 
     def allowed(*sources: str) -> list[str]:
-        return texts(stage.load(Asked({"permissions": {"allow": ["flag"]}}, sources)).permissions.allow)
+        return texts(stage.load(SettingsRequest({"permissions": {"allow": ["flag"]}}, sources)).permissions.allow)
 
     assert allowed() == ["flag", "administrator"]
     assert allowed("user") == ["user", "flag", "administrator"]
@@ -341,19 +341,19 @@ def test_setting_sources(stage: Stage) -> None:
 
 def test_an_option_names_a_file_or_says_it_itself(stage: Stage) -> None:
     (stage.project / "mine.toml").write_text("model = 'x'")
-    assert stage.load(Asked("mine.toml")).model == "x"
-    assert stage.load(Asked(str(stage.project / "mine.toml"))).model == "x"
-    assert stage.load(Asked({"model": "y"})).model == "y"
+    assert stage.load(SettingsRequest("mine.toml")).model == "x"
+    assert stage.load(SettingsRequest(str(stage.project / "mine.toml"))).model == "x"
+    assert stage.load(SettingsRequest({"model": "y"})).model == "y"
     with pytest.raises(SettingsError, match="no such file"):
-        stage.load(Asked("nothing.json"))
+        stage.load(SettingsRequest("nothing.json"))
     (stage.project / "bad.json").write_text('{\n"model": }')
     with pytest.raises(SettingsError, match=r"bad\.json:2:10"):
-        stage.load(Asked("bad.json"))
+        stage.load(SettingsRequest("bad.json"))
     with pytest.raises(SettingsError, match="regular"):
-        stage.load(Asked("."))
+        stage.load(SettingsRequest("."))
     with pytest.raises(SettingsError, match="settings: 'model' is not used as it stands"):
-        stage.load(Asked({"model": 1}))
-    assert kinds(stage.load(Asked({"unknown": 1}))) == [UNKNOWN]  # no reason to stop
+        stage.load(SettingsRequest({"model": 1}))
+    assert kinds(stage.load(SettingsRequest({"unknown": 1}))) == [UNKNOWN]  # no reason to stop
 
 
 def test_limits_are_only_lowered_by_a_project_and_nobody_passes_the_administrator(stage: Stage) -> None:
@@ -364,7 +364,7 @@ def test_limits_are_only_lowered_by_a_project_and_nobody_passes_the_administrato
             stage.place(who).unlink(missing_ok=True)
             if who in said:
                 stage.say(who, {"api": {"maxCostUsd": said[who]}})
-        flag = Asked({"api": {"maxCostUsd": asked}} if asked else None)
+        flag = SettingsRequest({"api": {"maxCostUsd": asked}} if asked else None)
         found = stage.load(flag).api.max_cost
         return None if found is None else found / NANOS_PER_USD
 
@@ -399,8 +399,8 @@ def test_the_environment(stage: Stage) -> None:
 def test_in_the_users_own_home_the_files_are_the_users(stage: Stage) -> None:
     stage.say("user", {"permissions": {"allow": ["Read"]}, "apiKeyHelper": "key"})
     home = str(stage.base / "home")
-    settings = load(home, {"HOME": home}, administrator=())
-    assert [entry.origin.source for entry in settings.permissions.allow] == [Source.USER]
+    settings = load_settings(home, {"HOME": home}, administrator=())
+    assert [entry.origin.source for entry in settings.permissions.allow] == [SettingsSource.USER]
     assert settings.problems == ()
 
 
@@ -442,10 +442,10 @@ EVERYTHING: dict[str, object] = {
 def test_an_untrusted_project_only_takes_rights_away(stage: Stage, who: str) -> None:
     file = stage.say(who, EVERYTHING)
     settings = stage.load()
-    source = Source.PROJECT if who in ("project", "ours") else Source.LOCAL
-    origin = Origin(source, str(file))
-    assert settings.permissions.deny == (Entry("Bash(rm:*)", origin),)
-    assert settings.permissions.ask == (Entry("WebFetch", origin),)
+    source = SettingsSource.PROJECT if who in ("project", "ours") else SettingsSource.LOCAL
+    origin = SettingOrigin(source, str(file))
+    assert settings.permissions.deny == (SettingEntry("Bash(rm:*)", origin),)
+    assert settings.permissions.ask == (SettingEntry("WebFetch", origin),)
     rest = Settings(
         permissions=type(settings.permissions)(deny=settings.permissions.deny, ask=settings.permissions.ask),
         effective=settings.effective,
@@ -474,8 +474,8 @@ def test_headless_never_trusts_by_itself(stage: Stage) -> None:
     for _ in range(3):
         assert kinds(stage.load()) == [UNTRUSTED]
     assert not (stage.home / "trusted.json").exists()
-    assert kinds(stage.load(Asked({"permissions": {"allow": ["Bash"]}}))) == [UNTRUSTED]
-    assert kinds(load(str(stage.project), {"HOME": "none"}, administrator=())) == [UNTRUSTED]
+    assert kinds(stage.load(SettingsRequest({"permissions": {"allow": ["Bash"]}}))) == [UNTRUSTED]
+    assert kinds(load_settings(str(stage.project), {"HOME": "none"}, administrator=())) == [UNTRUSTED]
 
 
 # --- security T2: the user's side only --------------------------------------------------------------
@@ -523,7 +523,7 @@ def test_what_no_project_may_choose(stage: Stage, tree: dict[str, object], name:
         assert stage.load().problems == ()
         assert stage.load().effective != ()
         stage.place(side).unlink()
-    assert stage.load(Asked(tree)).effective != ()
+    assert stage.load(SettingsRequest(tree)).effective != ()
 
 
 def test_what_a_trusted_project_may_choose_of_them(stage: Stage) -> None:
@@ -551,7 +551,7 @@ def test_what_a_trusted_project_may_choose_of_them(stage: Stage) -> None:
 def test_what_only_the_administrator_may_choose(stage: Stage, who: str, name: str) -> None:
     stage.trust()
     if who == "command line":
-        settings = stage.load(Asked({name: True}))
+        settings = stage.load(SettingsRequest({name: True}))
     else:
         stage.say(who, {name: True})
         settings = stage.load()
@@ -573,14 +573,14 @@ def test_the_administrators_rules_alone(stage: Stage) -> None:
     settings = stage.load()
     assert texts(settings.permissions.allow) == ["z"]
     assert texts(settings.permissions.deny) == ["y"]  # takes rights away, so it holds
-    assert [hook.origin.source for hook in settings.hooks] == [Source.ADMINISTRATOR]
+    assert [hook.origin.source for hook in settings.hooks] == [SettingsSource.ADMINISTRATOR]
 
 
 def test_hooks_are_switched_off_by_who_may(stage: Stage) -> None:
     hooks = {"hooks": {"Stop": [{"hooks": [HOOK]}]}}
     stage.say("user", {**hooks, "disableAllHooks": True})
     stage.say("administrator", hooks)
-    assert [hook.origin.source for hook in stage.load().hooks] == [Source.ADMINISTRATOR]
+    assert [hook.origin.source for hook in stage.load().hooks] == [SettingsSource.ADMINISTRATOR]
     stage.say("administrator", {**hooks, "disableAllHooks": True})
     assert stage.load().hooks == ()
     stage.say("administrator", {**hooks, "disableAllHooks": False})
@@ -631,7 +631,7 @@ def test_cut_at_every_byte(stage: Stage, who: str) -> None:
     most = 0
     for size in range(len(data)):
         stage.say(who, data[:size])
-        settings = stage.load(Asked(shows_refused=True))
+        settings = stage.load(SettingsRequest(shows_refused=True))
         assert rights(settings) <= rights(whole), size
         cost = settings.api.max_cost
         assert cost is None or cost <= (whole.api.max_cost or 0)
@@ -661,7 +661,7 @@ def test_a_mistake_anywhere_gives_no_right(at: int, gone: int, put: str) -> None
         stage.trust()
         text = JSON_FILE[:at] + put + JSON_FILE[at + gone :]
         stage.say("project", text)
-        settings = stage.load(Asked(shows_refused=True))
+        settings = stage.load(SettingsRequest(shows_refused=True))
         try:
             said = json.loads(text)
         except ValueError:
@@ -694,7 +694,10 @@ def test_beside_a_broken_file_no_other_file_widens_the_mode(stage: Stage) -> Non
     assert settings.permissions.default_mode == "default"
     assert kinds(settings) == [BROKEN, BROKEN]
     assert "acceptEdits" in settings.problems[1].says
-    assert stage.load(Asked({"permissions": {"defaultMode": "acceptEdits"}})).permissions.default_mode == "acceptEdits"
+    assert (
+        stage.load(SettingsRequest({"permissions": {"defaultMode": "acceptEdits"}})).permissions.default_mode
+        == "acceptEdits"
+    )
     stage.say("user", {"permissions": {"defaultMode": "dontAsk"}})
     assert stage.load().permissions.default_mode == "dontAsk"
 
@@ -730,7 +733,7 @@ def test_origins(stage: Stage) -> None:
     project = stage.say(
         "project", {"permissions": {"deny": ["Bash(rm:*)"]}, "disabledMcpjsonServers": ["a", "b"], "model": "haiku"}
     )
-    assert origins(stage.load()) == [
+    assert format_origins(stage.load()) == [
         f"api.maxCostUsd          2.5  (user: {user})",
         f"disabledMcpjsonServers  a, b  (project: {project})",
         f"env.TOKEN               set  (user: {user})",
@@ -738,12 +741,12 @@ def test_origins(stage: Stage) -> None:
         f"permissions.deny        Bash(rm:*)  (project: {project})",
         f"unknown: {user}:1:79: nobody knows the key 'modle'. Did you mean 'model'?",
     ]
-    assert origins(Settings()) == []
+    assert format_origins(Settings()) == []
 
 
 def test_origins_hide_a_password(stage: Stage) -> None:
     stage.say("user", {"api": {"baseUrl": "https://me:hunter22@host/"}})
-    assert "hunter22" not in "".join(origins(stage.load()))
+    assert "hunter22" not in "".join(format_origins(stage.load()))
 
 
 # --- the start path ---------------------------------------------------------------------------------
@@ -765,8 +768,8 @@ HEAVY = {
 def test_reading_settings_loads_nothing_heavy(stage: Stage) -> None:
     stage.say("user", {"model": "x", "permissions": {"allow": ["Read"]}})
     script = (
-        "import sys; from mainspring.settings.load import load\n"
-        f"settings = load({str(stage.project)!r}, {stage.environ!r}, administrator=())\n"
+        "import sys; from mainspring.settings.load import load_settings\n"
+        f"settings = load_settings({str(stage.project)!r}, {stage.environ!r}, administrator=())\n"
         "assert settings.model == 'x'"
     )
     done = subprocess.run(
@@ -784,8 +787,8 @@ def test_reading_settings_loads_nothing_heavy(stage: Stage) -> None:
 
 def test_without_files_almost_nothing_is_loaded(stage: Stage) -> None:
     script = (
-        "import sys; from mainspring.settings.load import load\n"
-        f"load({str(stage.project)!r}, {stage.environ!r}, administrator=())\n"
+        "import sys; from mainspring.settings.load import load_settings\n"
+        f"load_settings({str(stage.project)!r}, {stage.environ!r}, administrator=())\n"
         "print(*sorted(name for name in sys.modules if name.startswith('mainspring.settings.')))"
     )
     done = subprocess.run(

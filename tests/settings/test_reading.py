@@ -12,7 +12,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mainspring.settings.reading import DEEPEST, LARGEST, Broken, read, read_file, salvage
+from mainspring.settings.reading import (
+    DEEPEST,
+    LARGEST,
+    UnreadableSettings,
+    parse_settings_text,
+    read_file,
+    salvage_rules,
+)
 
 numbers = st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False))
 leaves = st.one_of(st.none(), st.booleans(), numbers, st.text(max_size=10))
@@ -31,7 +38,10 @@ OURS_ONLY = ("twice", "nested", "too large", "it must be an object")
 
 @given(trees, st.booleans(), st.sampled_from([None, 2]))
 def test_what_is_json_is_read(tree: dict[str, object], ascii: bool, indent: int | None) -> None:
-    assert read(json.dumps(tree, ensure_ascii=ascii, indent=indent).encode("utf-8", "surrogatepass")).tree == tree
+    assert (
+        parse_settings_text(json.dumps(tree, ensure_ascii=ascii, indent=indent).encode("utf-8", "surrogatepass")).tree
+        == tree
+    )
 
 
 @given(trees, st.data())
@@ -45,15 +55,15 @@ def test_what_is_nearly_json_is_judged_as_msgspec_does(tree: dict[str, object], 
     try:
         expected: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        with pytest.raises(Broken) as caught:
-            read(text.encode())
+        with pytest.raises(UnreadableSettings) as caught:
+            parse_settings_text(text.encode())
         line, column = caught.value.position
         assert 1 <= line <= text.count("\n") + 1
         assert 1 <= column <= len(text.split("\n")[line - 1]) + 1
         return
     try:
-        found: object = read(text.encode()).tree
-    except Broken as broken:
+        found: object = parse_settings_text(text.encode()).tree
+    except UnreadableSettings as broken:
         found = broken.says
     if isinstance(found, str):
         assert any(word in found for word in OURS_ONLY), found  # what we refuse, and msgspec takes
@@ -65,10 +75,10 @@ def test_what_is_nearly_json_is_judged_as_msgspec_does(tree: dict[str, object], 
 def test_any_bytes_are_read_or_broken(data: bytes, toml: bool) -> None:
     text = data.decode("utf-8", "replace")
     try:
-        read(data, toml=toml)
-    except Broken as broken:
+        parse_settings_text(data, toml=toml)
+    except UnreadableSettings as broken:
         text = broken.text
-    salvage(text, toml=toml)
+    salvage_rules(text, toml=toml)
 
 
 @pytest.mark.parametrize(
@@ -95,34 +105,34 @@ def test_any_bytes_are_read_or_broken(data: bytes, toml: bool) -> None:
     ],
 )
 def test_what_is_wrong_and_where(text: str, position: tuple[int, int], why: str) -> None:
-    with pytest.raises(Broken, match=why) as caught:
-        read(text.encode())
+    with pytest.raises(UnreadableSettings, match=why) as caught:
+        parse_settings_text(text.encode())
     assert caught.value.position == position
 
 
 def test_a_byte_order_mark_is_no_mistake() -> None:
-    assert read(b"\xef\xbb\xbf{}").tree == {}
+    assert parse_settings_text(b"\xef\xbb\xbf{}").tree == {}
 
 
 def test_what_is_no_text_is_named() -> None:
-    with pytest.raises(Broken, match="UTF-8") as caught:
-        read(b'{\n "a": "\xff"}')
+    with pytest.raises(UnreadableSettings, match="UTF-8") as caught:
+        parse_settings_text(b'{\n "a": "\xff"}')
     assert caught.value.position == (2, 8)
 
 
 @pytest.mark.parametrize("toml", [False, True])
 def test_limits(toml: bool) -> None:
     filler = b"# " + b"x" * LARGEST if toml else b'{"a": "' + b"x" * LARGEST + b'"}'
-    with pytest.raises(Broken, match="bytes"):
-        read(filler, toml=toml)
+    with pytest.raises(UnreadableSettings, match="bytes"):
+        parse_settings_text(filler, toml=toml)
     deep = "a" + ".a" * 20_000 + " = 1" if toml else '{"a":' * 20_000
-    with pytest.raises(Broken, match="deep"):
-        read(deep.encode(), toml=toml)
+    with pytest.raises(UnreadableSettings, match="deep"):
+        parse_settings_text(deep.encode(), toml=toml)
     arrays = "a = " + "[" * 100_000 if toml else '{"a": ' + "[" * 100_000
-    with pytest.raises(Broken, match="deep"):
-        read(arrays.encode(), toml=toml)
+    with pytest.raises(UnreadableSettings, match="deep"):
+        parse_settings_text(arrays.encode(), toml=toml)
     fits = "a" + ".a" * (DEEPEST - 1) + " = 1" if toml else '{"a":' * DEEPEST + "1" + "}" * DEEPEST
-    assert read(fits.encode(), toml=toml).tree
+    assert parse_settings_text(fits.encode(), toml=toml).tree
 
 
 MANY = LARGEST - 100
@@ -153,22 +163,22 @@ def test_no_file_takes_long(name: str) -> None:
     assert len(text) <= LARGEST
     start = time.perf_counter()
     try:
-        read(text.encode(), toml=toml)
-    except Broken as broken:
-        salvage(broken.text, toml=toml)
+        parse_settings_text(text.encode(), toml=toml)
+    except UnreadableSettings as broken:
+        salvage_rules(broken.text, toml=toml)
     assert time.perf_counter() - start < 30
 
 
 def test_toml_says_where() -> None:
-    with pytest.raises(Broken) as caught:
-        read(b'[api]\nmax_cost_usd = 5.0\nmodel = "x\n', toml=True)
+    with pytest.raises(UnreadableSettings) as caught:
+        parse_settings_text(b'[api]\nmax_cost_usd = 5.0\nmodel = "x\n', toml=True)
     assert caught.value.position == (3, 11)
-    with pytest.raises(Broken) as caught:
-        read(b"a = [1,\n", toml=True)
+    with pytest.raises(UnreadableSettings) as caught:
+        parse_settings_text(b"a = [1,\n", toml=True)
     assert caught.value.position[0] == 2
-    with pytest.raises(Broken):
-        read(b"a = " + b"1" * 5_000, toml=True)
-    where = read(b'[permissions]\nallow = []\n[a."b c"]\nd = 1', toml=True).position
+    with pytest.raises(UnreadableSettings):
+        parse_settings_text(b"a = " + b"1" * 5_000, toml=True)
+    where = parse_settings_text(b'[permissions]\nallow = []\n[a."b c"]\nd = 1', toml=True).position
     assert where(("permissions", "allow")) == (2, 1)
     assert where(("permissions",)) == (1, 1)
     assert where(("a", "b c", "d", 0)) == (4, 1)
@@ -184,7 +194,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "device").symlink_to("/dev/zero")
     for name, why in (("pipe", "regular"), (".", "regular"), ("device", "regular"), ("loop", "cannot be read")):
-        with pytest.raises(Broken, match=why):
+        with pytest.raises(UnreadableSettings, match=why):
             read_file(f"{tmp_path}/{name}")
 
 
@@ -205,9 +215,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_saved_from_a_broken_file(text: str, toml: bool, deny: list[str], ask: list[str]) -> None:
-    with pytest.raises(Broken) as caught:
-        read(text.encode(), toml=toml)
-    assert salvage(caught.value.text, toml=toml) == {"deny": deny, "ask": ask}
+    with pytest.raises(UnreadableSettings) as caught:
+        parse_settings_text(text.encode(), toml=toml)
+    assert salvage_rules(caught.value.text, toml=toml) == {"deny": deny, "ask": ask}
 
 
 def test_what_a_sandbox_holds_in_its_place_is_no_file(tmp_path: Path) -> None:
@@ -217,5 +227,5 @@ def test_what_a_sandbox_holds_in_its_place_is_no_file(tmp_path: Path) -> None:
     place.chmod(0o1755)
     assert read_file(str(place)) is None
     place.chmod(0o755)
-    with pytest.raises(Broken, match="no regular file"):
+    with pytest.raises(UnreadableSettings, match="no regular file"):
         read_file(str(place))

@@ -12,10 +12,10 @@ from mainspring.agent.model import new_config
 from mainspring.cli.flags import parse
 from mainspring.engine.shared import Policy
 from mainspring.permissions.policy import Asked
-from mainspring.settings.mcp_rules import refusal as server_refusal
+from mainspring.settings.mcp_rules import explain_server_refusal as server_refusal
 from mainspring.settings.mcp_rules import url_matches
-from mainspring.settings.model_rules import refusal
-from mainspring.settings.values import McpServer, ModelRules, Origin, SettingsError, Source
+from mainspring.settings.model_rules import explain_model_refusal
+from mainspring.settings.values import McpServer, ModelRules, SettingOrigin, SettingsError, SettingsSource
 from settings.stage import Stage, texts
 
 
@@ -49,7 +49,7 @@ def stage(tmp_path: Path) -> Stage:
     ],
 )
 def test_entries_of_available_models(entry: str, name: str, fits: bool) -> None:
-    assert (refusal(name, ModelRules(available=(entry,))) == "") is fits
+    assert (explain_model_refusal(name, ModelRules(available=(entry,))) == "") is fits
 
 
 @pytest.mark.parametrize(
@@ -62,19 +62,19 @@ def test_entries_of_available_models(entry: str, name: str, fits: bool) -> None:
     ],
 )
 def test_exact_entries(name: str, fits: bool) -> None:
-    assert (refusal(name, ModelRules(available=("claude-sonnet-5",), exact=True)) == "") is fits
+    assert (explain_model_refusal(name, ModelRules(available=("claude-sonnet-5",), exact=True)) == "") is fits
 
 
 @pytest.mark.parametrize("name", ["claude-opus-4-8", "anthropic/claude-opus-4-8", "us.anthropic.claude-opus-4-8-v1:0"])
 def test_a_denied_model_is_denied_in_every_spelling(name: str) -> None:
     rules = ModelRules(available=("opus",), denied=("claude-opus-4-8",))
-    assert refusal(name, rules).startswith(f"the model '{name}' is not available, by 'deniedModels'")
+    assert explain_model_refusal(name, rules).startswith(f"the model '{name}' is not available, by 'deniedModels'")
 
 
 def test_an_empty_list_leaves_the_default() -> None:
     rules = ModelRules(available=(), default_too=True)
-    assert refusal("claude-sonnet-5-5", rules, default=True) == ""
-    assert refusal("claude-sonnet-5-5", rules)
+    assert explain_model_refusal("claude-sonnet-5-5", rules, default=True) == ""
+    assert explain_model_refusal("claude-sonnet-5-5", rules)
 
 
 def test_whose_list_counts(stage: Stage) -> None:
@@ -83,7 +83,10 @@ def test_whose_list_counts(stage: Stage) -> None:
     stage.say("project", {"availableModels": ["haiku", "opus"]})
     rules = stage.load().model_rules
     assert (rules.available, rules.narrowed) == (("opus",), (("haiku", "opus"),))
-    assert [bool(refusal(name, rules)) for name in ("claude-opus-4-8", "claude-haiku-4-5")] == [False, True]
+    assert [bool(explain_model_refusal(name, rules)) for name in ("claude-opus-4-8", "claude-haiku-4-5")] == [
+        False,
+        True,
+    ]
     stage.say("administrator", {"availableModels": ["haiku"]})
     assert stage.load().model_rules.available == ("haiku",)
 
@@ -106,14 +109,14 @@ def test_compaction(stage: Stage) -> None:
 
 # --- MCP servers ----------------------------------------------------------------------------------------------
 
-USERS, MANAGED = Origin(Source.USER, "a file"), Origin(Source.ADMINISTRATOR, "another")
+USERS, MANAGED = SettingOrigin(SettingsSource.USER, "a file"), SettingOrigin(SettingsSource.ADMINISTRATOR, "another")
 
 
-def shop(name: str = "shop", *, origin: Origin = USERS, **more: Any) -> McpServer:
+def shop(name: str = "shop", *, origin: SettingOrigin = USERS, **more: Any) -> McpServer:
     return McpServer(name, "stdio", origin, command="npx", args=("-y", "shop"), **more)
 
 
-def remote(url: str, *, origin: Origin = USERS) -> McpServer:
+def remote(url: str, *, origin: SettingOrigin = USERS) -> McpServer:
     return McpServer("remote", "http", origin, url=url)
 
 
@@ -207,7 +210,7 @@ def test_servers_of_the_administrator(stage: Stage) -> None:
     entry = {"type": "http", "url": "https://corp.test/mcp"}
     stage.say("administrator", {"managedMcpServers": {"corp": entry}, "allowedMcpServers": []})
     (server,) = stage.load().mcp.servers
-    assert (server.name, server.entry, server.origin.source) == ("corp", entry, Source.ADMINISTRATOR)
+    assert (server.name, server.entry, server.origin.source) == ("corp", entry, SettingsSource.ADMINISTRATOR)
     stage.say("administrator", {})
     stage.say("user", {"managedMcpServers": {"corp": entry}})
     assert stage.load().mcp.servers == ()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from processes.steps import snapshot
 
-from mainspring.settings.places import Places
-from mainspring.settings.values import Source
-from mainspring.settings.writing import Done, Listed, NotWritten, write
+from mainspring.settings.places import SettingsPaths
+from mainspring.settings.values import SettingsSource
+from mainspring.settings.writing import ListChange, SettingsWriteError, WriteReport, write_change
 
 NAME = ".claude/settings.local.json"
 LINE = f"**/{NAME}"
@@ -44,8 +44,10 @@ def top(tmp_path: Path) -> Path:
     return folder
 
 
-def keep(folder: Path) -> Done:
-    return write(Places(str(folder.parent / "home"), str(folder)), Source.LOCAL, Listed("allow", ("Read",)))
+def keep(folder: Path) -> WriteReport:
+    return write_change(
+        SettingsPaths(str(folder.parent / "home"), str(folder)), SettingsSource.LOCAL, ListChange("allow", ("Read",))
+    )
 
 
 def seen(folder: Path) -> str:
@@ -59,7 +61,7 @@ def test_it_is_not_seen(top: Path) -> None:
     assert (top / NAME).exists()
     assert seen(top) == ""
     assert exclude.read_text() == f"# mine\n*.o\n{LINE}\n"
-    write(Places(None, str(top)), Source.LOCAL, Listed("allow", ("Edit",)))
+    write_change(SettingsPaths(None, str(top)), SettingsSource.LOCAL, ListChange("allow", ("Edit",)))
     assert exclude.read_text().count(LINE) == 1
 
 
@@ -97,14 +99,14 @@ def test_a_link_out_is_not_the_repositorys(top: Path) -> None:
     out.mkdir()
     (top / ".claude").symlink_to(out)
     before = snapshot(top)
-    with pytest.raises(NotWritten, match="leads out of this folder"):
+    with pytest.raises(SettingsWriteError, match="leads out of this folder"):
         keep(top)
     assert snapshot(top) == before
 
 
 def test_the_other_sources_are_for_the_repository(top: Path) -> None:
     before = (top / ".git/info/exclude").read_bytes()
-    write(Places(None, str(top)), Source.PROJECT, Listed("allow", ("Read",)))
+    write_change(SettingsPaths(None, str(top)), SettingsSource.PROJECT, ListChange("allow", ("Read",)))
     assert seen(top) == "?? .claude/settings.json\n"
     assert (top / ".git/info/exclude").read_bytes() == before
 

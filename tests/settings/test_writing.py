@@ -18,14 +18,14 @@ from processes.steps import Steps, left_over, names_in, open_descriptors, snapsh
 
 from mainspring.processes.paths import PathRefused
 from mainspring.settings import writing
-from mainspring.settings.places import Places
-from mainspring.settings.values import Source
-from mainspring.settings.writing import Change, Listed, ModeSet, NotWritten, write
+from mainspring.settings.places import SettingsPaths
+from mainspring.settings.values import SettingsSource
+from mainspring.settings.writing import Change, ListChange, ModeChange, SettingsWriteError, write_change
 from settings.kills import OLD
 from settings.stage import Stage, texts
 
-SOURCES = {Source.USER: "user", Source.PROJECT: "project", Source.LOCAL: "local"}
-RULE = Listed("allow", ("Bash(ls)",))
+SOURCES = {SettingsSource.USER: "user", SettingsSource.PROJECT: "project", SettingsSource.LOCAL: "local"}
+RULE = ListChange("allow", ("Bash(ls)",))
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
 
 
-def put(stage: Stage, source: Source, change: Change = RULE) -> list[str]:
-    return [*write(Places(str(stage.home), str(stage.project)), source, change).files]
+def put(stage: Stage, source: SettingsSource, change: Change = RULE) -> list[str]:
+    return [*write_change(SettingsPaths(str(stage.home), str(stage.project)), source, change).files]
 
 
 def tree(file: Path) -> dict[str, object]:
@@ -43,15 +43,15 @@ def tree(file: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_each_source_has_its_file(stage: Stage, source: Source) -> None:
+def test_each_source_has_its_file(stage: Stage, source: SettingsSource) -> None:
     """And the next start reads there what was written."""
     stage.trust()
     file = stage.place(SOURCES[source])
     assert put(stage, source) == [str(file)]
-    put(stage, source, Listed("deny", ("Bash(rm:*)",)))
-    put(stage, source, Listed("ask", ("Bash(cp:*)",)))
-    put(stage, source, Listed("additionalDirectories", ("../far",)))
-    put(stage, source, ModeSet("plan"))
+    put(stage, source, ListChange("deny", ("Bash(rm:*)",)))
+    put(stage, source, ListChange("ask", ("Bash(cp:*)",)))
+    put(stage, source, ListChange("additionalDirectories", ("../far",)))
+    put(stage, source, ModeChange("plan"))
     expected = {"allow": ["Bash(ls)"], "deny": ["Bash(rm:*)"], "ask": ["Bash(cp:*)"]}
     expected_tree = {"permissions": {**expected, "additionalDirectories": ["../far"], "defaultMode": "plan"}}
     assert file.read_text() == json.dumps(expected_tree, indent=2) + "\n"
@@ -70,15 +70,19 @@ def test_each_source_has_its_file(stage: Stage, source: Source) -> None:
 def test_replaced_and_removed(stage: Stage) -> None:
     kept = {"model": "m", "permissions": {"allow": ["a", "b", 7], "deny": ["c"], "x": 1}, "hooks": {}}
     file = stage.say("local", kept)
-    put(stage, Source.LOCAL, Listed("allow", removed=("a", "nothing")))
+    put(stage, SettingsSource.LOCAL, ListChange("allow", removed=("a", "nothing")))
     assert tree(file) == {**kept, "permissions": {"allow": ["b", 7], "deny": ["c"], "x": 1}}
-    put(stage, Source.LOCAL, Listed("allow", ("d", "e"), alone=True))
+    put(stage, SettingsSource.LOCAL, ListChange("allow", ("d", "e"), alone=True))
     assert tree(file)["permissions"] == {"allow": [7, "d", "e"], "deny": ["c"], "x": 1}
     before = (file.read_bytes(), file.stat().st_ino)
-    for nothing in (Listed("allow", ("d",)), Listed("ask", removed=("z",)), Listed("allow", ("e", "d"), alone=True)):
-        assert put(stage, Source.LOCAL, nothing) == []
+    for nothing in (
+        ListChange("allow", ("d",)),
+        ListChange("ask", removed=("z",)),
+        ListChange("allow", ("e", "d"), alone=True),
+    ):
+        assert put(stage, SettingsSource.LOCAL, nothing) == []
     assert (file.read_bytes(), file.stat().st_ino) == before
-    assert put(stage, Source.PROJECT, Listed("allow", removed=("d",))) == []
+    assert put(stage, SettingsSource.PROJECT, ListChange("allow", removed=("d",))) == []
     assert not stage.place("project").exists()
 
 
@@ -86,12 +90,12 @@ def test_ours_where_it_is_there_and_removed_from_all(stage: Stage) -> None:
     """The file that wins is the one that is added to. What goes, goes from each."""
     ours = stage.say("our local", {"permissions": {"allow": ["a"], "default_mode": "default"}})
     theirs = stage.say("local", {"permissions": {"allow": ["a", "b"]}})
-    assert put(stage, Source.LOCAL) == [str(ours)]
-    assert put(stage, Source.LOCAL, ModeSet("plan")) == [str(ours)]  # as it is spelled there
+    assert put(stage, SettingsSource.LOCAL) == [str(ours)]
+    assert put(stage, SettingsSource.LOCAL, ModeChange("plan")) == [str(ours)]  # as it is spelled there
     assert tree(ours) == {"permissions": {"allow": ["a", "Bash(ls)"], "default_mode": "plan"}}
-    assert put(stage, Source.LOCAL, Listed("allow", removed=("a",))) == [str(theirs), str(ours)]
+    assert put(stage, SettingsSource.LOCAL, ListChange("allow", removed=("a",))) == [str(theirs), str(ours)]
     assert tree(theirs) == {"permissions": {"allow": ["b"]}}
-    assert put(stage, Source.LOCAL, Listed("allow", ("c",), alone=True)) == [str(theirs), str(ours)]
+    assert put(stage, SettingsSource.LOCAL, ListChange("allow", ("c",), alone=True)) == [str(theirs), str(ours)]
     assert (tree(theirs)["permissions"], tree(ours)["permissions"]) == (
         {"allow": []},
         {"allow": ["c"], "default_mode": "plan"},
@@ -105,7 +109,7 @@ def test_mode_link_and_mark_are_kept(stage: Stage) -> None:
     dots.chmod(0o640)
     link = stage.place("user")
     link.symlink_to("../../dotfiles/settings.json")
-    assert put(stage, Source.USER) == [str(link)]
+    assert put(stage, SettingsSource.USER) == [str(link)]
     assert link.is_symlink()
     assert stat.S_IMODE(dots.stat().st_mode) == 0o640
     assert dots.read_bytes().startswith(b"\xef\xbb\xbf{")
@@ -116,8 +120,8 @@ def test_a_new_file_of_the_user_is_the_users_alone(stage: Stage) -> None:
     stage.home.rmdir()
     umask = os.umask(0)
     try:
-        put(stage, Source.USER)
-        put(stage, Source.PROJECT)
+        put(stage, SettingsSource.USER)
+        put(stage, SettingsSource.PROJECT)
     finally:
         os.umask(umask)
     assert stat.S_IMODE(stage.home.stat().st_mode) == 0o700
@@ -137,11 +141,11 @@ def test_no_link_out_of_a_folder_that_is_not_trusted(stage: Stage, link: str) ->
     place.parent.mkdir(exist_ok=True)
     place.symlink_to(out if link == ".claude" else out / "settings.local.json")
     before = snapshot(stage.base)
-    with pytest.raises(NotWritten, match=r"leads out of this folder.*'mainspring trust' allows that"):
-        put(stage, Source.LOCAL)
+    with pytest.raises(SettingsWriteError, match=r"leads out of this folder.*'mainspring trust' allows that"):
+        put(stage, SettingsSource.LOCAL)
     assert snapshot(stage.base) == before
     stage.trust()
-    put(stage, Source.LOCAL)
+    put(stage, SettingsSource.LOCAL)
     assert tree(out / "settings.local.json") == {"permissions": {"allow": ["Bash(ls)"]}}
     assert place.is_symlink()
 
@@ -149,7 +153,7 @@ def test_no_link_out_of_a_folder_that_is_not_trusted(stage: Stage, link: str) ->
 def test_a_link_within_the_folder_is_followed(stage: Stage) -> None:
     (stage.project / "kept").mkdir()
     (stage.project / ".claude").symlink_to("kept")
-    put(stage, Source.LOCAL)
+    put(stage, SettingsSource.LOCAL)
     assert tree(stage.project / "kept/settings.local.json") == {"permissions": {"allow": ["Bash(ls)"]}}
 
 
@@ -160,11 +164,11 @@ def test_what_is_for_one_project_never_goes_into_the_users_own_file(stage: Stage
     place = stage.place("local")
     place.parent.mkdir()
     place.symlink_to(own)
-    with pytest.raises(NotWritten, match="lies in the user's own folder"):
-        put(stage, Source.LOCAL)
+    with pytest.raises(SettingsWriteError, match="lies in the user's own folder"):
+        put(stage, SettingsSource.LOCAL)
     home = stage.base / "home/.claude"
-    with pytest.raises(NotWritten, match="lies in the user's own folder"):
-        write(Places(str(home), str(stage.base / "home")), Source.PROJECT, RULE)
+    with pytest.raises(SettingsWriteError, match="lies in the user's own folder"):
+        write_change(SettingsPaths(str(home), str(stage.base / "home")), SettingsSource.PROJECT, RULE)
     assert own.read_text() == "{}"
     assert not home.exists()
 
@@ -182,15 +186,15 @@ def test_swapped_meanwhile(stage: Stage) -> None:
 
     stage.say("local", {})
     with Steps() as steps:
-        put(stage, Source.LOCAL)
+        put(stage, SettingsSource.LOCAL)
     assert steps.count > 30
     refused = 0
     for at in range(steps.count):
         stage.say("local", {})
         try:
             with Steps(at, swap):
-                put(stage, Source.LOCAL)
-        except (NotWritten, PathRefused, OSError):
+                put(stage, SettingsSource.LOCAL)
+        except (SettingsWriteError, PathRefused, OSError):
             refused += 1
         assert names_in(out) == ["settings.local.json"]
         assert (out / "settings.local.json").read_text() == "{}", at
@@ -199,18 +203,18 @@ def test_swapped_meanwhile(stage: Stage) -> None:
     assert refused > 10
 
 
-@pytest.mark.parametrize("source", [Source.PROJECT, Source.LOCAL])
-def test_modes_that_only_the_user_may_choose(stage: Stage, source: Source) -> None:
+@pytest.mark.parametrize("source", [SettingsSource.PROJECT, SettingsSource.LOCAL])
+def test_modes_that_only_the_user_may_choose(stage: Stage, source: SettingsSource) -> None:
     for mode in ("auto", "bypassPermissions"):
-        with pytest.raises(NotWritten, match=f"a project may not choose the mode '{mode}'"):
-            put(stage, source, ModeSet(mode))
+        with pytest.raises(SettingsWriteError, match=f"a project may not choose the mode '{mode}'"):
+            put(stage, source, ModeChange(mode))
     assert snapshot(stage.project) == {}
 
 
 def test_no_home(stage: Stage) -> None:
-    with pytest.raises(NotWritten, match="set MAINSPRING_HOME"):
-        write(Places(None, str(stage.project)), Source.USER, RULE)
-    write(Places(None, str(stage.project)), Source.LOCAL, RULE)
+    with pytest.raises(SettingsWriteError, match="set MAINSPRING_HOME"):
+        write_change(SettingsPaths(None, str(stage.project)), SettingsSource.USER, RULE)
+    write_change(SettingsPaths(None, str(stage.project)), SettingsSource.LOCAL, RULE)
     assert stage.place("local").exists()
 
 
@@ -230,30 +234,30 @@ def test_no_home(stage: Stage) -> None:
 )
 def test_a_broken_file_is_not_written_over(stage: Stage, content: bytes, says: str) -> None:
     file = stage.say("local", content)
-    with pytest.raises(NotWritten, match=f"settings.local.json{says}.*Nothing is written to it: mend it first"):
-        put(stage, Source.LOCAL)
+    with pytest.raises(SettingsWriteError, match=f"settings.local.json{says}.*Nothing is written to it: mend it first"):
+        put(stage, SettingsSource.LOCAL)
     assert file.read_bytes() == content
 
 
 def test_what_could_not_be_read_again_is_not_written(stage: Stage) -> None:
     file = stage.say("local", {"permissions": {"allow": ["x" * 16_000] * 16}})
     before = file.read_bytes()
-    with pytest.raises(NotWritten, match="more than 262,144 bytes"):
-        put(stage, Source.LOCAL, Listed("allow", ("y" * 10_000,)))
+    with pytest.raises(SettingsWriteError, match="more than 262,144 bytes"):
+        put(stage, SettingsSource.LOCAL, ListChange("allow", ("y" * 10_000,)))
     for odd in ("a\0b", "x" * 20_000, "\ud800"):
-        with pytest.raises(NotWritten, match="cannot be written down"):
-            put(stage, Source.LOCAL, Listed("allow", (odd,)))
+        with pytest.raises(SettingsWriteError, match="cannot be written down"):
+            put(stage, SettingsSource.LOCAL, ListChange("allow", (odd,)))
     assert file.read_bytes() == before
 
 
 def test_what_is_no_file(stage: Stage) -> None:
     stage.place("local").mkdir(parents=True)
     with pytest.raises((PathRefused, OSError)):
-        put(stage, Source.LOCAL)
+        put(stage, SettingsSource.LOCAL)
     stage.place("local").rmdir()
     os.mkfifo(stage.place("local"))
     with pytest.raises(PathRefused, match="no regular file"):
-        put(stage, Source.LOCAL)
+        put(stage, SettingsSource.LOCAL)
 
 
 # --- at the same time -------------------------------------------------------------------------------
@@ -264,8 +268,8 @@ def test_many_processes_lose_nothing(stage: Stage) -> None:
     file = stage.say("local", {"permissions": {"allow": []}, "n": 0})
     script = (
         "import sys; from mainspring.settings.writing import *\n"
-        "places, who = Places(sys.argv[1], sys.argv[2]), sys.argv[3]\n"
-        "for n in range(8): write(places, Source.LOCAL, Listed('allow', (f'{who}-{n}',)))"
+        "places, who = SettingsPaths(sys.argv[1], sys.argv[2]), sys.argv[3]\n"
+        "for n in range(8): write_change(places, SettingsSource.LOCAL, ListChange('allow', (f'{who}-{n}',)))"
     )
     words = [sys.executable, "-c", script, str(stage.home), str(stage.project)]
     running = [subprocess.Popen([*words, str(who)]) for who in range(4)]
@@ -281,7 +285,7 @@ def test_threads_lose_nothing(stage: Stage) -> None:
 
     def one(number: int) -> None:
         try:
-            put(stage, Source.PROJECT, Listed("allow", (f"{number}",)))
+            put(stage, SettingsSource.PROJECT, ListChange("allow", (f"{number}",)))
         except BaseException as error:  # noqa: BLE001  # told to the test's own thread
             failed.append(error)
 
@@ -304,7 +308,7 @@ def test_somebody_who_knows_no_lock(stage: Stage) -> None:
     """An editor saves between any two system calls, up to our last look: its words and ours are both there."""
     file = stage.say("local", "{}")
     with Steps() as steps:
-        put(stage, Source.LOCAL)
+        put(stage, SettingsSource.LOCAL)
 
     def save() -> None:
         new = file.with_name("editor")
@@ -316,7 +320,7 @@ def test_somebody_who_knows_no_lock(stage: Stage) -> None:
     for at in range(last_look):
         stage.say("local", {})
         with Steps(at, save):
-            put(stage, Source.LOCAL)
+            put(stage, SettingsSource.LOCAL)
         assert tree(file) == {"permissions": {"deny": ["d"], "allow": ["Bash(ls)"]}, "mine": True}, at
 
 
@@ -335,12 +339,12 @@ def test_the_folder_is_one_that_a_sandbox_holds(stage: Stage) -> None:
 
     held()
     with Steps() as steps:
-        put(stage, Source.LOCAL)
+        put(stage, SettingsSource.LOCAL)
     assert steps.count > 30
     for at in range(steps.count):
         held()
         with Steps(at, let_go):
-            assert put(stage, Source.LOCAL) == [str(stage.place("local"))]
+            assert put(stage, SettingsSource.LOCAL) == [str(stage.place("local"))]
         assert tree(stage.place("local")) == {"permissions": {"allow": ["Bash(ls)"]}}, at
 
 
@@ -350,11 +354,11 @@ def test_a_lock_that_is_never_let_go(stage: Stage, monkeypatch: pytest.MonkeyPat
     fd = os.open(file.parent, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        with pytest.raises(NotWritten, match=r"another process holds the lock on '.*/\.claude'"):
-            put(stage, Source.LOCAL)
+        with pytest.raises(SettingsWriteError, match=r"another process holds the lock on '.*/\.claude'"):
+            put(stage, SettingsSource.LOCAL)
     finally:
         os.close(fd)
-    assert put(stage, Source.LOCAL) == [str(file)]
+    assert put(stage, SettingsSource.LOCAL) == [str(file)]
 
 
 # --- killed -----------------------------------------------------------------------------------------

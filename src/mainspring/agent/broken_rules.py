@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mainspring.permissions.rules import Behavior, RuleError, parse_rule
 from mainspring.secrets.redaction import redact
-from mainspring.settings.values import Entry, Problem, ProblemKind, Settings
+from mainspring.settings.values import ProblemKind, SettingEntry, Settings, SettingsProblem
 
 MEANWHILE: dict[Behavior, str] = {
     "allow": "until then it allows nothing",
@@ -17,21 +17,21 @@ MEANWHILE: dict[Behavior, str] = {
 }
 
 
-def broken_rules(settings: Settings) -> list[tuple[Problem, str]]:
+def broken_rules(settings: Settings) -> list[tuple[SettingsProblem, str]]:
     """Each with the way out."""
     given = settings.permissions
-    lists: tuple[tuple[Behavior, tuple[Entry, ...]], ...] = (
+    lists: tuple[tuple[Behavior, tuple[SettingEntry, ...]], ...] = (
         ("deny", given.deny),
         ("ask", given.ask),
         ("allow", given.allow),
     )
-    found: list[tuple[Problem, str]] = []
+    found: list[tuple[SettingsProblem, str]] = []
     for behavior, entries in lists:
         for entry in entries:
             try:
                 parse_rule(entry.text, behavior)
             except RuleError as error:
                 says = redact(f"'permissions.{behavior}': {error}")
-                problem = Problem(ProblemKind.BROKEN, entry.origin.place, says)
+                problem = SettingsProblem(ProblemKind.BROKEN, entry.origin.place, says)
                 found.append((problem, f"mend the rule there, or remove it: {MEANWHILE[behavior]}"))
     return found

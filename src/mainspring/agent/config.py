@@ -23,7 +23,7 @@ from mainspring.providers.base import Provider
 from mainspring.secrets.held import Holder
 from mainspring.secrets.sources import FILE_NAME
 from mainspring.settings.home import home_folder, users_folder
-from mainspring.settings.values import Entry, Settings
+from mainspring.settings.values import SettingEntry, Settings
 from mainspring.tools.base import Offer, Tool, offer
 from mainspring.tools.catalog import SPECS
 from mainspring.tools.gate import Gate
@@ -152,7 +152,7 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # what they depend on
     return policy, gate, sandboxing
 
 
-def sandbox_paths(entries: tuple[Entry, ...], cwd: str, home: str) -> tuple[str, ...]:
+def sandbox_paths(entries: tuple[SettingEntry, ...], cwd: str, home: str) -> tuple[str, ...]:
     return rights.sandbox_paths(entries, cwd, home) if entries else ()
 
 

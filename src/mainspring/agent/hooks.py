@@ -11,7 +11,7 @@ from mainspring.hooks.commands import Shell, unstartable
 from mainspring.hooks.facts import Facts, of_command
 from mainspring.hooks.points import Point
 from mainspring.hooks.runner import Hook, Runner
-from mainspring.settings.values import Hook as Setting
+from mainspring.settings.values import HookSetting as Setting
 from mainspring.settings.values import Settings
 from mainspring.tools.kit import Kit
 

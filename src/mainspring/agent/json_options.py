@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.agent.options import OptionError, Spell
-from mainspring.settings.reading import Broken, read
+from mainspring.settings.reading import UnreadableSettings, parse_settings_text
 
 
 def read_option(option: str, said: str, spell: Spell) -> str | dict[str, Any]:
@@ -13,6 +13,6 @@ def read_option(option: str, said: str, spell: Spell) -> str | dict[str, Any]:
     if not said.lstrip().startswith("{"):
         return said
     try:
-        return read(said.encode(errors="surrogatepass")).tree
-    except Broken as broken:
+        return parse_settings_text(said.encode(errors="surrogatepass")).tree
+    except UnreadableSettings as broken:
         raise OptionError(option, f" cannot be read{broken.where}: {broken.says}", spell=spell) from None

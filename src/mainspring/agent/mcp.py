@@ -24,11 +24,21 @@ from mainspring.core.value import Bundle
 from mainspring.secrets.held import hold, hold_key
 from mainspring.secrets.named import secrets_in
 from mainspring.settings.home import home_folder
-from mainspring.settings.keys import Wrong, table
-from mainspring.settings.mcp import ANYWHERE, FIELDS, FILE, KEY, NO_DRIVER, SDK, entries, filled_secrets, server
-from mainspring.settings.mcp_rules import refusal
-from mainspring.settings.reading import Broken, read, read_file
-from mainspring.settings.values import Mcp, McpEntry, McpServer, Origin, Settings, Source
+from mainspring.settings.keys import InvalidSetting, check_table
+from mainspring.settings.mcp import (
+    ANYWHERE,
+    FIELDS,
+    FILE,
+    KEY,
+    NO_DRIVER,
+    SDK,
+    check_mcp_entries,
+    fill_server,
+    filled_secrets,
+)
+from mainspring.settings.mcp_rules import explain_server_refusal
+from mainspring.settings.reading import UnreadableSettings, parse_settings_text, read_file
+from mainspring.settings.values import McpEntry, McpServer, McpSettings, SettingOrigin, Settings, SettingsSource
 from mainspring.tools.mcp.naming import START
 from mainspring.tools.mcp.prompts import filled, hint
 from mainspring.tools.mcp.values import DYNAMIC, Status
@@ -81,12 +91,12 @@ def configured(place: Place) -> Found:
         try:
             if found.entry.get("disabled") is True:
                 off.append(found.name)
-            elif why := refusal(made := server(found, environ), found.entry, place.settings.mcp):
+            elif why := explain_server_refusal(made := fill_server(found, environ), found.entry, place.settings.mcp):
                 problems.append(f"{found.origin.place}: the MCP server '{found.name}' is not started: {why}")
             else:
                 ready.append(made)
                 secrets += filled_secrets(found, environ)
-        except Wrong as wrong:
+        except InvalidSetting as wrong:
             problems.append(told(found.origin.place, found.name, wrong))
     trusted = bool(ready) and place.is_trusted()
     return Found(tuple(ready), tuple(off), tuple(problems), tuple(secrets), trusted)
@@ -96,11 +106,11 @@ def said(place: Place, problems: list[str]) -> Iterable[McpEntry]:
     """Who comes first wins."""
     settings, options = place.settings, place.options
     if not options.strict_mcp_config:
-        yield from [one for one in settings.mcp.servers if one.origin.source is Source.ADMINISTRATOR]
+        yield from [one for one in settings.mcp.servers if one.origin.source is SettingsSource.ADMINISTRATOR]
     for given in reversed(options.mcp_servers):
         yield from from_option(given, place, problems)
     if not options.strict_mcp_config:
-        yield from [one for one in settings.mcp.servers if one.origin.source is not Source.ADMINISTRATOR]
+        yield from [one for one in settings.mcp.servers if one.origin.source is not SettingsSource.ADMINISTRATOR]
         yield from of_project(place, problems)
 
 
@@ -129,46 +139,46 @@ def hold_keys(options: SessionOptions, settings: Settings, environ: Environment,
 def from_option(given: str | Mapping[str, Any], place: Place, problems: list[str]) -> list[McpEntry]:
     options = place.options
     if not isinstance(given, str):
-        return listed(dict(given), Origin(Source.COMMAND_LINE, options.spell("mcp_servers")), problems)
+        return listed(dict(given), SettingOrigin(SettingsSource.COMMAND_LINE, options.spell("mcp_servers")), problems)
     path = os.path.join(place.cwd, given)  # noqa: PTH118  # pathlib takes 8 ms to load
     try:
         data = read_file(path)
         if data is None:
             raise options.error("mcp_servers", f" names '{given}', and there is no such file")
-        found = read(data).tree
-    except Broken as broken:
+        found = parse_settings_text(data).tree
+    except UnreadableSettings as broken:
         raise options.error("mcp_servers", f" cannot be read{broken.where}: {broken.says}", given) from None
-    return listed(found, Origin(Source.COMMAND_LINE, path), problems)
+    return listed(found, SettingOrigin(SettingsSource.COMMAND_LINE, path), problems)
 
 
-def listed(found: dict[str, object], origin: Origin, problems: list[str]) -> list[McpEntry]:
+def listed(found: dict[str, object], origin: SettingOrigin, problems: list[str]) -> list[McpEntry]:
     """A file of another program may have the servers at its top."""
-    kinds = tuple(FIELDS) if origin.source is Source.COMMAND_LINE else ANYWHERE
+    kinds = tuple(FIELDS) if origin.source is SettingsSource.COMMAND_LINE else ANYWHERE
     if KEY not in found and not all_tables(found):
         if found:
             listed_names = ", ".join([f"'{name}'" for name in list(found)[:5]])
             problems.append(f"{origin.place}: it has no '{KEY}', so it brings no server; it has {listed_names}")
         return []
     try:
-        checked = entries(found.get(KEY, found), kinds)
-    except Wrong as wrong:
+        checked = check_mcp_entries(found.get(KEY, found), kinds)
+    except InvalidSetting as wrong:
         problems.append(f"{origin.place}: '{KEY}' is not used: {wrong.says}")
         return []
     for odd in checked.wrong:
         name, *path = odd.path
-        problems.append(told(origin.place, str(name), Wrong(odd.says, *path)))
+        problems.append(told(origin.place, str(name), InvalidSetting(odd.says, *path)))
     good = cast("dict[str, dict[str, object]]", checked.value)
     return [McpEntry(name, entry, origin) for name, entry in good.items()]
 
 
 def all_tables(found: dict[str, object]) -> bool:
     try:
-        return bool(found) and all("command" in table(one) or "url" in table(one) for one in found.values())
-    except Wrong:
+        return bool(found) and all("command" in check_table(one) or "url" in check_table(one) for one in found.values())
+    except InvalidSetting:
         return False
 
 
-def told(place: str, name: str, wrong: Wrong) -> str:
+def told(place: str, name: str, wrong: InvalidSetting) -> str:
     field = "".join([f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.path])
     at = f", field '{field.removeprefix('.')}'" if field else ""
     return f"{place}: the MCP server '{name}'{at}: {wrong.says}"
@@ -180,15 +190,15 @@ def told(place: str, name: str, wrong: Wrong) -> str:
 def of_project(place: Place, problems: list[str]) -> list[McpEntry]:
     """Of its `.mcp.json`, where the folder is trusted; there, those that nobody has switched off."""
     options, mcp = place.options, place.settings.mcp
-    if options.setting_sources is not None and Source.PROJECT not in (options.setting_sources or ()):
+    if options.setting_sources is not None and SettingsSource.PROJECT not in (options.setting_sources or ()):
         return []
     path = f"{place.cwd}/{FILE}"
     try:
         data = read_file(path)
         if data is None:
             return []
-        found = read(data).tree
-    except Broken as broken:
+        found = parse_settings_text(data).tree
+    except UnreadableSettings as broken:
         line, column = broken.position
         problems.append(f"{path}{f':{line}:{column}' if line else ''}: {broken.says}. The file is not used")
         return []
@@ -199,7 +209,9 @@ def of_project(place: Place, problems: list[str]) -> list[McpEntry]:
             "trusts it"
         )
         return []
-    return [one for one in listed(found, Origin(Source.PROJECT, path), problems) if is_wanted(one.name, mcp)]
+    return [
+        one for one in listed(found, SettingOrigin(SettingsSource.PROJECT, path), problems) if is_wanted(one.name, mcp)
+    ]
 
 
 def names_in(found: dict[str, object]) -> list[str]:
@@ -207,7 +219,7 @@ def names_in(found: dict[str, object]) -> list[str]:
     return list(cast("dict[str, object]", servers))[:20] if isinstance(servers, dict) else []
 
 
-def is_wanted(name: str, mcp: Mcp) -> bool:
+def is_wanted(name: str, mcp: McpSettings) -> bool:
     if name in mcp.disabled:
         return False
     return mcp.enable_all or not mcp.enabled or name in mcp.enabled
@@ -220,7 +232,7 @@ def undriven(found: Found) -> Found:
     """Where nobody drives us: without the servers that live in who does."""
     here = tuple([server for server in found.servers if server.kind != SDK])
     gone = [
-        told(server.origin.place, server.name, Wrong(NO_DRIVER, "type"))
+        told(server.origin.place, server.name, InvalidSetting(NO_DRIVER, "type"))
         for server in found.servers
         if server.kind == SDK
     ]

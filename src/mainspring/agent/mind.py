@@ -23,7 +23,7 @@ from mainspring.engine.shared import Policy
 from mainspring.providers.base import Provider, ToolSpec
 from mainspring.sessions.places import folder_of
 from mainspring.settings.home import TRUSTED, home_folder
-from mainspring.settings.values import Features, ModelRules
+from mainspring.settings.values import FeatureSettings, ModelRules
 from mainspring.tools.base import Place
 from mainspring.tools.hands import Hands
 
@@ -160,7 +160,7 @@ class Thinking(Bundle):
     ledger: Ledger
     environment: Environment
     searches: bool = False  # whether the model's service does
-    features: Features = Features()
+    features: FeatureSettings = FeatureSettings()
     model_rules: ModelRules = ModelRules()
 
 

@@ -242,12 +242,12 @@ def chosen_model(name: str, options: SessionOptions, settings: Settings) -> Mode
 
 def available_name(name: str, settings: Settings) -> str:
     """The same, or what the default is where the usual one is not available. Raises `UsageError`."""
-    from mainspring.settings.model_rules import first_available, refusal
+    from mainspring.settings.model_rules import explain_model_refusal, first_available
 
     rules, is_default = settings.model_rules, name == "default"
-    why = refusal(DEFAULT_MODEL.name if is_default else newest(name), rules, default=is_default)
+    why = explain_model_refusal(DEFAULT_MODEL.name if is_default else newest(name), rules, default=is_default)
     instead = first_available(rules) if is_default and why else None
-    if instead is not None and not refusal(newest(instead), rules):
+    if instead is not None and not explain_model_refusal(newest(instead), rules):
         return instead
     if why:
         raise UsageError(why)

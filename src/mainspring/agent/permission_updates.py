@@ -21,8 +21,8 @@ from mainspring.agent.rights import AUTO, BYPASS, expanded
 from mainspring.agent.settings import asked_by
 from mainspring.core.errors import UsageError
 from mainspring.engine.session import Session
-from mainspring.settings.keeping import Keeper, Kept
-from mainspring.settings.values import Source
+from mainspring.settings.keeping import PersistReport, SettingsWriter
+from mainspring.settings.values import SettingsSource
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from mainspring.settings.writing import Change
 
 DESTINATIONS = {
-    "userSettings": Source.USER,
-    "projectSettings": Source.PROJECT,
-    "localSettings": Source.LOCAL,
+    "userSettings": SettingsSource.USER,
+    "projectSettings": SettingsSource.PROJECT,
+    "localSettings": SettingsSource.LOCAL,
 }  # any other, as `session`: memory alone
 BEHAVIORS = ("allow", "deny", "ask")
 DENY_STAYS = "no answer takes a deny rule out of a file; open the file, if you want that"
@@ -49,7 +49,7 @@ class PermissionUpdates:
         *,
         may_bypass: bool,
         auto_disabled: str = "",
-        keeper: Keeper | None = None,
+        keeper: SettingsWriter | None = None,
         tell: Callable[[str], object] = log,
     ) -> None:
         """Without a keeper nothing outlasts the session. `tell` is for what the person should know."""
@@ -66,13 +66,13 @@ class PermissionUpdates:
         added = tuple([f"{behavior} {rule}" for rule in rules])
         await self._session.change(replace(policy, rules=(*policy.rules, *added)))
 
-    async def keep_rules(self, rules: tuple[str, ...], source: Source = Source.LOCAL) -> Kept:
+    async def keep_rules(self, rules: tuple[str, ...], source: SettingsSource = SettingsSource.LOCAL) -> PersistReport:
         """For later sessions, in a settings file. Raises `UsageError` where nothing can be kept."""
-        from mainspring.settings.writing import Listed
+        from mainspring.settings.writing import ListChange
 
         if self._keeper is None:
             raise UsageError("nothing of this session outlasts it")
-        return await asyncio.to_thread(self._keeper.keep, source, Listed("allow", rules))
+        return await asyncio.to_thread(self._keeper.keep, source, ListChange("allow", rules))
 
     async def set_mode(self, mode: object) -> str:
         """Raises `UsageError` for one that is not to be had."""
@@ -161,7 +161,7 @@ def permission_updates(
     config: ResolvedConfig, place: Place, session: Session, *, may_bypass: bool
 ) -> PermissionUpdates:
     options = config.options
-    keeper = Keeper(config.cwd, config.environment, asked_by(options))
+    keeper = SettingsWriter(config.cwd, config.environment, asked_by(options))
     return PermissionUpdates(
         session,
         config.gate,
@@ -176,22 +176,22 @@ def permission_updates(
 # --- in a file --------------------------------------------------------------------------------------
 
 
-def lasting(update: dict[str, Any], source: Source, place: Place) -> Change:
+def lasting(update: dict[str, Any], source: SettingsSource, place: Place) -> Change:
     """What an update comes to in a settings file. Raises `UsageError` for what an answer does not change there."""
-    from mainspring.settings.writing import Listed, ModeSet
+    from mainspring.settings.writing import ListChange, ModeChange
 
     match update.get("type"):
         case "setMode":
             mode = mode_named(update.get("mode"))
             if mode == BYPASS:
                 raise UsageError(f"no answer makes '{BYPASS}' a default; write it into the file, if you want that")
-            return ModeSet(mode)
+            return ModeChange(mode)
         case "addDirectories":
             named = folders_in(update)  # a project's may be relative, and mean the same on another machine
-            return Listed("additionalDirectories", real(named, place) if source is Source.USER else named)
+            return ListChange("additionalDirectories", real(named, place) if source is SettingsSource.USER else named)
         case "removeDirectories":
             named = folders_in(update)
-            return Listed("additionalDirectories", removed=(*named, *real(named, place)))
+            return ListChange("additionalDirectories", removed=(*named, *real(named, place)))
         case kind:
             return lasting_rules(str(kind), cast("Behavior", update["behavior"]), rules_in(update))
 
@@ -200,18 +200,18 @@ def lasting_rules(kind: str, behavior: Behavior, rules: tuple[str, ...]) -> Chan
     """One that nobody can read would be complained of at every start, and may stand for one that takes rights away:
     then none of them is written."""
     from mainspring.permissions.rules import RuleError, parse_rule
-    from mainspring.settings.writing import Listed
+    from mainspring.settings.writing import ListChange
 
     if behavior == "deny" and kind == "removeRules":
         raise UsageError(DENY_STAYS)
     if kind == "removeRules":
-        return Listed(behavior, removed=rules)
+        return ListChange(behavior, removed=rules)
     for rule in rules:
         try:
             parse_rule(rule, behavior)
         except RuleError as error:
             raise UsageError(str(error)) from None
-    return Listed(behavior, rules, alone=kind == "replaceRules" and behavior != "deny")
+    return ListChange(behavior, rules, alone=kind == "replaceRules" and behavior != "deny")
 
 
 # --- what an update says ----------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.processes.paths import within
-from mainspring.settings.home import from_home, users_folder
-from mainspring.settings.values import Entry, Settings, Source
+from mainspring.settings.home import expand_tilde, users_folder
+from mainspring.settings.values import SettingEntry, Settings, SettingsSource
 from mainspring.tools.gate import Gate, Written
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ SERVERS = "mcpServers"  # of a file with MCP servers
 
 # What a source of settings is called in a verdict.
 NAMES = {
-    Source.USER: "user",
-    Source.PROJECT: "project",
-    Source.LOCAL: "local",
-    Source.ENVIRONMENT: "user",
-    Source.COMMAND_LINE: "flag",
-    Source.ADMINISTRATOR: "administrator",
+    SettingsSource.USER: "user",
+    SettingsSource.PROJECT: "project",
+    SettingsSource.LOCAL: "local",
+    SettingsSource.ENVIRONMENT: "user",
+    SettingsSource.COMMAND_LINE: "flag",
+    SettingsSource.ADMINISTRATOR: "administrator",
 }
 
 
@@ -110,7 +110,7 @@ def from_sandbox(settings: Settings, cwd: str) -> list[Written]:
     return [Written("deny", rule, NAMES[entry.origin.source], base(entry, cwd)) for rule, entry in said]
 
 
-def pattern(entry: Entry, cwd: str) -> str:
+def pattern(entry: SettingEntry, cwd: str) -> str:
     """A path of `sandbox.filesystem` in the words of a rule, where `/path` would be relative."""
     path = entry.text.replace("(", "\\(").replace(")", "\\)")
     if path.startswith("~"):
@@ -118,7 +118,7 @@ def pattern(entry: Entry, cwd: str) -> str:
     return f"//{path.lstrip('/')}" if path.startswith("/") else f"/{base(entry, cwd)}/{path.removeprefix('./')}"
 
 
-def sandbox_paths(entries: tuple[Entry, ...], cwd: str, home: str) -> tuple[str, ...]:
+def sandbox_paths(entries: tuple[SettingEntry, ...], cwd: str, home: str) -> tuple[str, ...]:
     """Absolute ones. A relative one is meant from the folder of its settings file, or from the working folder; what
     a pattern matches is looked up now."""
     import glob
@@ -130,9 +130,11 @@ def sandbox_paths(entries: tuple[Entry, ...], cwd: str, home: str) -> tuple[str,
     return tuple(dict.fromkeys([os.path.normpath(path) for path in found]))
 
 
-def base(entry: Entry, cwd: str) -> str:
+def base(entry: SettingEntry, cwd: str) -> str:
     """What `/path` in a rule is relative to: for files of the user's side, the folder of the file."""
-    if entry.origin.source in (Source.USER, Source.ADMINISTRATOR) and entry.origin.place.startswith("/"):
+    if entry.origin.source in (SettingsSource.USER, SettingsSource.ADMINISTRATOR) and entry.origin.place.startswith(
+        "/"
+    ):
         return entry.origin.place.rpartition("/")[0] or "/"
     return cwd
 
@@ -194,7 +196,7 @@ def spelled(folder: str, cwd: str, home: str) -> str:
 
 def expanded(folder: str, home: str | None = None) -> str:
     """`home`: the user's, in the session's environment; None: of this process."""
-    return from_home(folder, users_folder({}) if home is None else home)
+    return expand_tilde(folder, users_folder({}) if home is None else home)
 
 
 def mode(options: SessionOptions, settings: Settings, environment: Mapping[str, str]) -> str:

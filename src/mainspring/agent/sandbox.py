@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from mainspring.agent.options import StartError, log
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
-from mainspring.settings.values import Sandbox as Wanted
+from mainspring.settings.values import SandboxOptions as Wanted
 
 if TYPE_CHECKING:
     from mainspring.permissions.policy import Policy

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.settings.load import Asked, load
-from mainspring.settings.values import Problem, ProblemKind, Settings, SettingsError, WrongOptionError
+from mainspring.settings.load import SettingsRequest, load_settings
+from mainspring.settings.values import ProblemKind, Settings, SettingsError, SettingsProblem, WrongOptionError
 
 MOST_TOLD = 10  # problems; 'mainspring config' has them all
 WAY_OUT = ". 'mainspring trust' trusts it"  # told once, after all files that need it
@@ -18,15 +18,15 @@ def settings_of(
     """`shows_refused`: for showing them; with such settings nothing may be started."""
     asked = asked_by(options, consented=options.driven, shows_refused=shows_refused)
     try:
-        return load(cwd, environment, asked)
+        return load_settings(cwd, environment, asked)
     except WrongOptionError as error:
         raise options.error(error.option, error.reason) from None
     except SettingsError as error:
         raise StartError(str(error)) from None
 
 
-def asked_by(options: SessionOptions, *, consented: bool = False, shows_refused: bool = False) -> Asked:
-    return Asked(
+def asked_by(options: SessionOptions, *, consented: bool = False, shows_refused: bool = False) -> SettingsRequest:
+    return SettingsRequest(
         options.settings,
         options.setting_sources,
         consented=consented,
@@ -35,7 +35,7 @@ def asked_by(options: SessionOptions, *, consented: bool = False, shows_refused:
     )
 
 
-def broken(settings: Settings) -> list[Problem]:
+def broken(settings: Settings) -> list[SettingsProblem]:
     """Rules that cannot be read. Most can, as one sees from their brackets: then nothing is loaded for this."""
     given = settings.permissions
     texts = [entry.text.strip() for entry in (*given.deny, *given.ask, *given.allow)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.settings import looks_right
 from mainspring.core.models import MODELS
-from mainspring.settings.values import Entry, Settings
+from mainspring.settings.values import SettingEntry, Settings
 from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def check_tools(options: SessionOptions) -> None:
 
 def slips_in_rules(options: SessionOptions, settings: Settings) -> Iterator[str]:
     given = settings.permissions
-    lists: tuple[tuple[str, tuple[Entry, ...]], ...] = (
+    lists: tuple[tuple[str, tuple[SettingEntry, ...]], ...] = (
         ("deny", given.deny),
         ("ask", given.ask),
         ("allow", given.allow),

@@ -20,7 +20,8 @@ Tell = Callable[[str], None]
 READ = 0.4  # seconds that a question must have stood there: more than between two keys of somebody who types
 DECLINED = "The user declined this call and stopped the run. Wait for what they say next."
 
-# What `Keeper` says of each rule ends with the first; the second says it once, with the way out for whoever sits here.
+# What `SettingsWriter` says of each rule ends with the first; the second says it once, with the way out for whoever
+# sits here.
 NOT_TRUSTED = "this folder is not trusted"
 UNTRUSTED = (
     "This folder is not trusted: what was kept holds in this session, and in later ones only when you have trusted the "

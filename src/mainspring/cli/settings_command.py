@@ -17,7 +17,7 @@ from mainspring.processes.paths import resolve
 from mainspring.secrets.redaction import redact
 from mainspring.settings import trust as trusted
 from mainspring.settings.home import home_folder
-from mainspring.settings.shown import origins
+from mainspring.settings.shown import format_origins
 from mainspring.settings.values import ProblemKind
 
 
@@ -29,7 +29,7 @@ def config(args: Namespace) -> int:
     except StartError as error:
         refusal = error
         settings = settings_of(args.session, cwd, os.environ, shows_refused=True)
-    lines = origins(settings)
+    lines = format_origins(settings)
     lines += [f"{problem.kind}: {problem}. The way out: {way_out}" for problem, way_out in broken_rules(settings)]
     lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_rules(args.session, settings)]
     lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_matchers(args.session, settings)]
@@ -47,10 +47,10 @@ def trust(args: Namespace) -> int:
     folder = args.folder or os.getcwd()  # noqa: PTH109
     try:
         if args.list:
-            print("\n".join(trusted.folders(trusting.homes(os.environ)[0])) or "no folder is trusted")
+            print("\n".join(trusted.list_trusted_folders(trusting.homes(os.environ)[0])) or "no folder is trusted")
         elif args.remove:
             was = trusting.take_back(folder, os.environ)
-            print(f"'{trusted.real(folder)}' is {'no longer' if was else 'not'} trusted")
+            print(f"'{trusted.real_folder(folder)}' is {'no longer' if was else 'not'} trusted")
         else:
             place = trusting.give(folder, os.environ)
             print(f"'{place}' is trusted: its settings, hooks, servers, agents and skills take effect from now on")

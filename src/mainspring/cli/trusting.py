@@ -36,13 +36,13 @@ SORTS = {"hooks": "hooks", "permissions.allow": "rules that allow", "permissions
 def give(folder: str, environ: Mapping[str, str]) -> str:
     """The real path that is trusted from now on. Raises `StartError`, `UsageError` and `OSError`."""
     at = time.time_ns() // 1_000_000
-    places = [trust.add(home, folder, at=at) for home in homes(environ)]
+    places = [trust.add_trusted_folder(home, folder, at=at) for home in homes(environ)]
     return places[0]
 
 
 def take_back(folder: str, environ: Mapping[str, str]) -> bool:
     """Whether it was trusted."""
-    was = [trust.remove(home, folder) for home in homes(environ)]
+    was = [trust.remove_trusted_folder(home, folder) for home in homes(environ)]
     return any(was)
 
 
@@ -81,12 +81,12 @@ def of_servers(talk: Talk) -> list[str]:
     if not os.path.lexists(path) or (sources is not None and "project" not in sources):
         return []
     from mainspring.agent.mcp import names_in
-    from mainspring.settings.reading import Broken, read, read_file
+    from mainspring.settings.reading import UnreadableSettings, parse_settings_text, read_file
 
     try:
         data = read_file(path)
-        names = names_in(read(data).tree) if data is not None else []
-    except Broken:
+        names = names_in(parse_settings_text(data).tree) if data is not None else []
+    except UnreadableSettings:
         return []  # trust would not change that
     return named("MCP servers", names)
 

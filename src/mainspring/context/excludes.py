@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mainspring.permissions.patterns import below, place
-from mainspring.settings.home import from_home
+from mainspring.settings.home import expand_tilde
 
 
 def excluder(patterns: Iterable[str], home: str) -> Callable[[str], bool]:
     """Whether a pattern matches an absolute path. One that is not absolute matches at any depth."""
-    anchored = [from_home(pattern, home) for pattern in patterns]
+    anchored = [expand_tilde(pattern, home) for pattern in patterns]
     rooted = [f"//{one.lstrip('/')}" if one.startswith("/") else f"//**/{one}" for one in anchored]
     places = [place(one, allow=True) for one in rooted]
 

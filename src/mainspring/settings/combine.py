@@ -1,7 +1,7 @@
 """From layers to settings: whose word counts, and how several of them combine (security T1, T2, T4).
 
-The order is that of `Source`: user, project, local, environment, command line, administrator; the later one wins.
-How a key combines and who may set it stands in the table of `keys.py`; this file only carries it out.
+The order is that of `SettingsSource`: user, project, local, environment, command line, administrator; the later one
+wins. How a key combines and who may set it stands in the table of `keys.py`; this file only carries it out.
 """
 
 from __future__ import annotations
@@ -11,35 +11,43 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from mainspring.settings.keys import BY_NAME, EFFORTS, OUR_VARIABLES, SKILL_STATES, By, Key, Merge
-from mainspring.settings.layers import Layer, Values, environment_layers, file_layers, option_layer
-from mainspring.settings.places import Places
-from mainspring.settings.shown import effective
+from mainspring.settings.keys import (
+    BY_NAME,
+    EFFORTS,
+    OUR_VARIABLES,
+    SKILL_STATES,
+    MergeRule,
+    SettingAuthority,
+    SettingKey,
+)
+from mainspring.settings.layers import SettingsLayer, Values, environment_layers, file_layers, option_layer
+from mainspring.settings.places import SettingsPaths
+from mainspring.settings.shown import fill_effective
 from mainspring.settings.values import (
-    Api,
-    Entry,
-    Features,
-    Hook,
-    Limits,
-    Mcp,
+    ApiSettings,
+    FeatureSettings,
+    HookSetting,
+    LimitSettings,
     McpEntry,
     McpServerList,
     McpServerMatch,
+    McpSettings,
     ModelEntry,
     ModelRules,
-    Origin,
-    Permissions,
-    Problem,
+    PermissionSettings,
     ProblemKind,
-    Sandbox,
+    SandboxOptions,
+    SettingEntry,
+    SettingOrigin,
     Settings,
     SettingsError,
-    Source,
+    SettingsProblem,
+    SettingsSource,
 )
 
 if TYPE_CHECKING:
     from mainspring.settings.hook_entries import RawHook
-    from mainspring.settings.load import Asked
+    from mainspring.settings.load import SettingsRequest
 
 RINGING = ("terminal_bell", "iterm2_with_bell")  # ways to be told of something that the terminal has itself
 WIDE_MODES = ("acceptEdits", "auto", "bypassPermissions")  # approve what nobody was asked about
@@ -49,7 +57,7 @@ WIDE_MODES = ("acceptEdits", "auto", "bypassPermissions")  # approve what nobody
 BY_CONSENT = frozenset({"hooks", "outputStyle"})
 
 
-def combine(places: Places, environ: Mapping[str, str], asked: Asked) -> Settings:
+def combine_settings(places: SettingsPaths, environ: Mapping[str, str], asked: SettingsRequest) -> Settings:
     """What all of them come to."""
     said, sources = asked.settings, asked.sources
     files = [*file_layers(places, sources)]
@@ -64,14 +72,14 @@ def combine(places: Places, environ: Mapping[str, str], asked: Asked) -> Setting
     return replace(_settings(held, own_env, tuple(problems)), written=tuple(_written(layers)))
 
 
-def _is_trusted(places: Places) -> bool:
+def _is_trusted(places: SettingsPaths) -> bool:
     from mainspring.settings import trust  # only a project that brings something needs it
 
     return trust.is_trusted(places.home, places.cwd)
 
 
-def _in_order(layers: list[Layer]) -> list[Layer]:
-    order = list(Source)
+def _in_order(layers: list[SettingsLayer]) -> list[SettingsLayer]:
+    order = list(SettingsSource)
     return sorted(layers, key=lambda layer: order.index(layer.origin.source))
 
 
@@ -79,13 +87,13 @@ def _in_order(layers: list[Layer]) -> list[Layer]:
 
 
 def _believed(
-    layers: list[Layer], is_trusted: Callable[[], bool], free: frozenset[str], asked: Asked
-) -> tuple[list[Layer], list[Problem]]:
+    layers: list[SettingsLayer], is_trusted: Callable[[], bool], free: frozenset[str], asked: SettingsRequest
+) -> tuple[list[SettingsLayer], list[SettingsProblem]]:
     """Each layer without what it may not say. Trust is looked up once, and only if something depends on it. `free` are
     keys of a project that need none."""
     trusted: bool | None = None
-    kept: list[Layer] = []
-    problems: list[Problem] = []
+    kept: list[SettingsLayer] = []
+    problems: list[SettingsProblem] = []
     for layer in layers:
         problems += layer.problems
         values, not_its_own = _own_values(layer)
@@ -97,7 +105,9 @@ def _believed(
             else:
                 refused = _stopping(layer, asked)
             problems += refused
-        needs_trust = [name for name in values if BY_NAME[name].by is not By.UNTRUSTED and name not in free]
+        needs_trust = [
+            name for name in values if BY_NAME[name].by is not SettingAuthority.UNTRUSTED and name not in free
+        ]
         if layer.origin.source.is_project and needs_trust:
             trusted = is_trusted() if trusted is None else trusted
             if not trusted:
@@ -107,7 +117,7 @@ def _believed(
     return kept, problems
 
 
-def _stopping(layer: Layer, asked: Asked) -> list[Problem]:
+def _stopping(layer: SettingsLayer, asked: SettingsRequest) -> list[SettingsProblem]:
     """Restrictions that we cannot honour stop the start (settled 38). Where nothing starts: each with its way out."""
     way_out = _way_out(layer.origin.source, asked)
     if not asked.shows_refused:
@@ -117,9 +127,9 @@ def _stopping(layer: Layer, asked: Asked) -> list[Problem]:
     return [replace(one.problem, says=f"{one.problem.says}. {way_out}") for one in layer.refused]
 
 
-def _without_refused(layer: Layer, values: Values) -> tuple[Values, list[Problem]]:
+def _without_refused(layer: SettingsLayer, values: Values) -> tuple[Values, list[SettingsProblem]]:
     """A folder that nobody trusts cannot stop the start: what it restricts is switched off instead (settled 38)."""
-    problems: list[Problem] = []
+    problems: list[SettingsProblem] = []
     for problem, off in layer.refused:
         without = f", so this session has no {', '.join(off)}" if off else ""
         problems.append(replace(problem, says=f"{problem.says}{without}"))
@@ -130,46 +140,46 @@ def _without_refused(layer: Layer, values: Values) -> tuple[Values, list[Problem
     return {**values, "permissions.deny": tuple(dict.fromkeys([*denied, *tools]))}, problems
 
 
-def _way_out(source: Source, asked: Asked) -> str:
+def _way_out(source: SettingsSource, asked: SettingsRequest) -> str:
     if source.is_project:
         return (
             f"Correct or remove it, leave the file out with '{asked.spell('setting_sources', 'user')}', or take your "
             "trust back with 'mainspring trust --remove'"
         )
-    if source is Source.ADMINISTRATOR:
+    if source is SettingsSource.ADMINISTRATOR:
         return "Ask your administrator to correct or remove it"
     return "Correct or remove it"
 
 
-def _untrusted(layer: Layer, names: list[str]) -> Problem:
+def _untrusted(layer: SettingsLayer, names: list[str]) -> SettingsProblem:
     says = f"{', '.join(names)}: not used, because this folder is not trusted. 'mainspring trust' trusts it"
-    return Problem(ProblemKind.UNTRUSTED, layer.origin.place, says)
+    return SettingsProblem(ProblemKind.UNTRUSTED, layer.origin.place, says)
 
 
-def _own_values(layer: Layer) -> tuple[Values, list[Problem]]:
+def _own_values(layer: SettingsLayer) -> tuple[Values, list[SettingsProblem]]:
     """What a layer may say by what it is, trusted or not (security T2)."""
     source, place = layer.origin.source, layer.origin.place
     kept: Values = {}
-    problems: list[Problem] = []
+    problems: list[SettingsProblem] = []
     for name, value in layer.values.items():
         if why := _not_its_own(BY_NAME[name], value, source):
-            problems.append(Problem(ProblemKind.NOT_ITS_OWN, place, f"'{name}' is not used: {why}"))
+            problems.append(SettingsProblem(ProblemKind.NOT_ITS_OWN, place, f"'{name}' is not used: {why}"))
         elif name == "env" and source.is_project:
             kept[name], ours = _without_ours(cast("dict[str, str]", value))
             if ours:
                 says = (
                     f"'env' may not set {', '.join(ours)} here: only the user and the administrator choose the provider"
                 )
-                problems.append(Problem(ProblemKind.NOT_ITS_OWN, place, says))
+                problems.append(SettingsProblem(ProblemKind.NOT_ITS_OWN, place, says))
         else:
             kept[name] = value
     return kept, problems
 
 
-def _not_its_own(key: Key, value: object, source: Source) -> str:
-    if key.by is By.ADMINISTRATOR and source is not Source.ADMINISTRATOR:
+def _not_its_own(key: SettingKey, value: object, source: SettingsSource) -> str:
+    if key.by is SettingAuthority.ADMINISTRATOR and source is not SettingsSource.ADMINISTRATOR:
         return "only the administrator may set it"
-    if key.by is By.USER and source.is_project:
+    if key.by is SettingAuthority.USER and source.is_project:
         return "a project may not set it, only the user and the administrator"
     if value in key.users_own and source.is_project:
         return (
@@ -188,13 +198,13 @@ def _without_ours(env: dict[str, str]) -> tuple[dict[str, str], list[str]]:
 
 class _Said(NamedTuple):
     value: object
-    origin: Origin
+    origin: SettingOrigin
 
 
 class _Held:
     """What each key comes to: its last word, or all of them, with their origins."""
 
-    def __init__(self, layers: list[Layer]) -> None:
+    def __init__(self, layers: list[SettingsLayer]) -> None:
         self.layers = layers
         self.last: dict[str, _Said] = {}
         for layer in layers:
@@ -202,11 +212,11 @@ class _Held:
                 if self._counts(BY_NAME[name], value, layer.origin.source):
                     self.last[name] = _Said(value, layer.origin)
 
-    def _counts(self, key: Key, value: object, source: Source) -> bool:
+    def _counts(self, key: SettingKey, value: object, source: SettingsSource) -> bool:
         """A limit: a project only lowers it, and the administrator's is the highest there is."""
         before = self.last.get(key.name)
-        only_lower = source.is_project or source is Source.ADMINISTRATOR
-        if key.merge is not Merge.LEAST or before is None or not only_lower:
+        only_lower = source.is_project or source is SettingsSource.ADMINISTRATOR
+        if key.merge is not MergeRule.LEAST or before is None or not only_lower:
             return True
         return cast("int", value) < cast("int", before.value)
 
@@ -225,12 +235,12 @@ class _Held:
     def all(self, name: str) -> list[_Said]:
         return [_Said(layer.values[name], layer.origin) for layer in self.layers if name in layer.values]
 
-    def entries(self, name: str) -> tuple[Entry, ...]:
+    def entries(self, name: str) -> tuple[SettingEntry, ...]:
         """Each text once, with the first who said it."""
-        found: dict[str, Entry] = {}
+        found: dict[str, SettingEntry] = {}
         for said in self.all(name):
             for text in cast("tuple[str, ...]", said.value):
-                found.setdefault(text, Entry(text, said.origin))
+                found.setdefault(text, SettingEntry(text, said.origin))
         return tuple(found.values())
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -241,27 +251,27 @@ class _Held:
         return default if said is None else said
 
 
-def _be_careful_beside_broken_files(held: _Held, files: list[Layer]) -> list[Problem]:
+def _be_careful_beside_broken_files(held: _Held, files: list[SettingsLayer]) -> list[SettingsProblem]:
     """A file that cannot be read may have asked for a stricter mode: until it is mended, no other file widens it."""
     broken = [layer.origin.place for layer in files if layer.broken]
     said = held.last.get("permissions.defaultMode")
     if not broken or said is None or said.value not in WIDE_MODES:
         return []
-    if said.origin.source in (Source.COMMAND_LINE, Source.ADMINISTRATOR):
+    if said.origin.source in (SettingsSource.COMMAND_LINE, SettingsSource.ADMINISTRATOR):
         return []
     held.last["permissions.defaultMode"] = _Said("default", said.origin)
     says = f"the mode '{said.value}' is not used while '{broken[0]}' cannot be read"
-    return [Problem(ProblemKind.BROKEN, said.origin.place, says)]
+    return [SettingsProblem(ProblemKind.BROKEN, said.origin.place, says)]
 
 
-def _env(layers: Iterable[Layer]) -> dict[str, str]:
+def _env(layers: Iterable[SettingsLayer]) -> dict[str, str]:
     found: dict[str, str] = {}
     for layer in layers:
         found |= cast("dict[str, str]", layer.values.get("env", {}))
     return found
 
 
-def _written(layers: Iterable[Layer]) -> Iterator[tuple[str, str]]:
+def _written(layers: Iterable[SettingsLayer]) -> Iterator[tuple[str, str]]:
     """Variables and headers of all layers, also of those that another one overrides or nobody trusts: their secrets are
     known to us, and covered."""
     for layer in layers:
@@ -274,18 +284,18 @@ def _written(layers: Iterable[Layer]) -> Iterator[tuple[str, str]]:
                     yield from [(name, str(value)) for name, value in cast("dict[str, object]", found).items()]
 
 
-def _hooks(held: _Held) -> tuple[Hook, ...]:
+def _hooks(held: _Held) -> tuple[HookSetting, ...]:
     """The administrator's own hooks can only be switched off by the administrator."""
     off = held.last.get("disableAllHooks")
     only_managed = held.is_set("allowManagedHooksOnly") or (off is not None and off.value is True)
-    if off is not None and off.value is True and off.origin.source is Source.ADMINISTRATOR:
+    if off is not None and off.value is True and off.origin.source is SettingsSource.ADMINISTRATOR:
         return ()
     return tuple(
         [
-            Hook(hook.event, hook.matcher, hook.command, said.origin, hook.entry, hook.broken)
+            HookSetting(hook.event, hook.matcher, hook.command, said.origin, hook.entry, hook.broken)
             for said in held.all("hooks")
             for hook in cast("tuple[RawHook, ...]", said.value)
-            if said.origin.source is Source.ADMINISTRATOR or not only_managed
+            if said.origin.source is SettingsSource.ADMINISTRATOR or not only_managed
         ]
     )
 
@@ -310,27 +320,27 @@ def _mcp_servers(held: _Held) -> tuple[McpEntry, ...]:
     return tuple(found.values())
 
 
-def _overridden_servers(held: _Held) -> Iterator[Problem]:
+def _overridden_servers(held: _Held) -> Iterator[SettingsProblem]:
     """MCP servers of a file that another one has under the same name, and means something else by it."""
     for entry in _mcp_servers(held):
         for said in (*held.all("mcpServers"), *held.all("managedMcpServers")):
             other = cast("dict[str, dict[str, object]]", said.value).get(entry.name, entry.entry)
             if said.origin != entry.origin and other != entry.entry:
                 says = f"the MCP server '{entry.name}' is left out: '{entry.origin.place}' has one, too"
-                yield Problem(ProblemKind.WARNING, said.origin.place, says)
+                yield SettingsProblem(ProblemKind.WARNING, said.origin.place, says)
 
 
 def _server_lists(said: Iterable[_Said]) -> tuple[McpServerList, ...]:
     return tuple([McpServerList(cast("tuple[McpServerMatch, ...]", one.value), one.origin) for one in said])
 
 
-def _mcp(held: _Held) -> Mcp:
+def _mcp(held: _Held) -> McpSettings:
     """Lists of the user's side add up, as in Claude Code. One of a project only narrows: it may come from anywhere."""
     lists = held.all("allowedMcpServers")
     own = [said for said in lists if not said.origin.source.is_project]
     if held.is_set("allowManagedMcpServersOnly"):
-        own = [said for said in own if said.origin.source is Source.ADMINISTRATOR]
-    return Mcp(
+        own = [said for said in own if said.origin.source is SettingsSource.ADMINISTRATOR]
+    return McpSettings(
         servers=_mcp_servers(held),
         enable_all=held.is_set("enableAllProjectMcpServers"),
         enabled=held.texts("enabledMcpjsonServers"),
@@ -345,7 +355,7 @@ def _model_rules(held: _Held) -> ModelRules:
     """The administrator's list alone, where there is one; else what the user's side has. A project only narrows."""
     lists = held.all("availableModels")
     own = [said for said in lists if not said.origin.source.is_project]
-    managed = [said for said in own if said.origin.source is Source.ADMINISTRATOR]
+    managed = [said for said in own if said.origin.source is SettingsSource.ADMINISTRATOR]
     names = [name for said in managed or own for name in cast("tuple[str, ...]", said.value)]
     denied = held.entries("deniedModels")
     return ModelRules(
@@ -377,7 +387,7 @@ def _skill_states(held: _Held) -> dict[str, str]:
 def _domains(held: _Held) -> tuple[str, ...]:
     entries = held.entries("sandbox.network.allowedDomains")
     if held.is_set("sandbox.network.allowManagedDomainsOnly"):
-        entries = tuple([entry for entry in entries if entry.origin.source is Source.ADMINISTRATOR])
+        entries = tuple([entry for entry in entries if entry.origin.source is SettingsSource.ADMINISTRATOR])
     return tuple([entry.text for entry in entries])
 
 
@@ -402,16 +412,16 @@ def _status_line(held: _Held) -> str | None:
         return None
     if off is None or off.value is not True:
         return cast("str", line.value)
-    only_users = off.origin.source is not Source.ADMINISTRATOR
-    return cast("str", line.value) if only_users and line.origin.source is Source.ADMINISTRATOR else None
+    only_users = off.origin.source is not SettingsSource.ADMINISTRATOR
+    return cast("str", line.value) if only_users and line.origin.source is SettingsSource.ADMINISTRATOR else None
 
 
-def _permissions(held: _Held) -> Permissions:
+def _permissions(held: _Held) -> PermissionSettings:
     allow = held.entries("permissions.allow")
     managed_only = held.is_set("allowManagedPermissionRulesOnly")
     if managed_only:
-        allow = tuple([entry for entry in allow if entry.origin.source is Source.ADMINISTRATOR])
-    return Permissions(
+        allow = tuple([entry for entry in allow if entry.origin.source is SettingsSource.ADMINISTRATOR])
+    return PermissionSettings(
         allow=allow,
         deny=held.entries("permissions.deny"),
         ask=held.entries("permissions.ask"),
@@ -424,23 +434,23 @@ def _permissions(held: _Held) -> Permissions:
     )
 
 
-def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...]) -> Settings:
+def _settings(held: _Held, own_env: dict[str, str], problems: tuple[SettingsProblem, ...]) -> Settings:
     env = _env(held.layers)
     settings = Settings(
         permissions=_permissions(held),
-        api=Api(
+        api=ApiSettings(
             base_url=held.text("api.baseUrl"),
             key_helper=held.text("apiKeyHelper"),
             key_lifetime=held.number("api.keyLifetimeSeconds"),
             max_cost=held.number("api.maxCostUsd"),
             max_retries=held.number("api.maxRetries"),
         ),
-        limits=Limits(
+        limits=LimitSettings(
             max_turns=held.number("limits.maxTurns"),
             max_tokens=held.number("limits.maxTokens"),
             max_output_tokens=held.number("limits.maxOutputTokens"),
         ),
-        sandbox=Sandbox(
+        sandbox=SandboxOptions(
             enabled=held.flag("sandbox.enabled"),
             required=held.is_set("sandbox.failIfUnavailable"),
             auto_allow=held.is_set("sandbox.autoAllowBashIfSandboxed"),
@@ -453,7 +463,7 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...
             unreadable=held.entries("sandbox.filesystem.denyRead"),
             read_only=held.entries("sandbox.filesystem.denyWrite"),
         ),
-        features=Features(
+        features=FeatureSettings(
             auto_compact=held.is_set("autoCompactEnabled", default=True),
             reactive_compact=held.is_set("features.reactiveCompact", default=True),
             snip=held.is_set("features.snip", default=True),
@@ -487,4 +497,4 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[Problem, ...
         no_sideloading=held.is_set("disableSideloadFlags"),
         problems=problems,
     )
-    return effective(settings, {name: (said.value, said.origin) for name, said in held.last.items()}, held.layers)
+    return fill_effective(settings, {name: (said.value, said.origin) for name, said in held.last.items()}, held.layers)

@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from mainspring.settings.reading import Broken, Located, line_and_column, located
+from mainspring.settings.reading import LocatedJson, UnreadableSettings, line_and_column, read_located
 
 EMPTY = "{}\n"
 
@@ -19,7 +19,7 @@ Keys = tuple[str, ...]
 _INDENT = re.compile(r"[ \t]*")
 
 
-class Layout(NamedTuple):
+class JsonLayout(NamedTuple):
     """Of what is in brackets: where its lines begin."""
 
     newline: str
@@ -27,13 +27,13 @@ class Layout(NamedTuple):
     unit: str
 
     @property
-    def deeper(self) -> Layout:
+    def deeper(self) -> JsonLayout:
         return self._replace(indent=self.indent + self.unit)
 
 
-def with_value(text: str, keys: Keys, value: object) -> str:
+def set_value(text: str, keys: Keys, value: object) -> str:
     """One key in objects within objects; those that are missing are made."""
-    found = located(text)
+    found = read_located(text)
     for depth in range(len(keys)):
         outer = keys[:depth]
         if not isinstance(_value(found.tree, outer), dict):
@@ -44,16 +44,16 @@ def with_value(text: str, keys: Keys, value: object) -> str:
     return text[:start] + _rendered(value, _layout(text, found, keys[:-1])) + text[end:]
 
 
-def with_list(text: str, keys: Keys, keep: Callable[[object], bool], added: tuple[str, ...]) -> str:
+def edit_list(text: str, keys: Keys, keep: Callable[[object], bool], added: tuple[str, ...]) -> str:
     """A list without those that are not kept, and with these behind them. What is there already is not added."""
-    found = located(text)
+    found = read_located(text)
     old = _value(found.tree, keys)
     if isinstance(old, str):  # a rule that stands alone, without its list, is meant all the same (`keys.narrowing`)
         kept = [old] if keep(old) else []
         new = [*kept, *[one for one in added if one not in kept]]
-        return text if new == [old] else with_value(text, keys, new)
+        return text if new == [old] else set_value(text, keys, new)
     if old is None and keys not in found.spans:
-        return with_value(text, keys, [*added]) if added else text
+        return set_value(text, keys, [*added]) if added else text
     if not isinstance(old, list):
         raise _broken(text, found, keys, "it must be a list of texts")
     return _with_elements(text, found, keys, _Elements(cast("list[object]", old), keep, added))
@@ -74,7 +74,7 @@ class _Elements(NamedTuple):
         return [_quoted(one) for one in dict.fromkeys(self.added) if one not in kept]
 
 
-def _with_elements(text: str, found: Located, keys: Keys, elements: _Elements) -> str:
+def _with_elements(text: str, found: LocatedJson, keys: Keys, elements: _Elements) -> str:
     """Elements that stay are taken as they were written: a number may be more than Python can say."""
     start, end = found.spans[keys]
     kept, new = elements.kept, elements.new
@@ -92,7 +92,7 @@ def _with_elements(text: str, found: Located, keys: Keys, elements: _Elements) -
     return text[:last] + "".join([gap + one for one in new]) + text[last:]
 
 
-def _with_member(text: str, found: Located, keys: Keys, value: object) -> str:
+def _with_member(text: str, found: LocatedJson, keys: Keys, value: object) -> str:
     start, end = found.spans[keys[:-1]]
     inner = [span for path, span in found.spans.items() if len(path) == len(keys) and path[:-1] == keys[:-1]]
     if not inner:
@@ -116,23 +116,23 @@ def _value(tree: object, keys: Keys) -> object:
 # --- how it looks -----------------------------------------------------------------------------------
 
 
-def _layout(text: str, found: Located, keys: Keys) -> Layout | None:
+def _layout(text: str, found: LocatedJson, keys: Keys) -> JsonLayout | None:
     """Of the members of an object; None: it stands in one line."""
     start, end = found.spans[keys]
     if "\n" not in text[start:end]:
         return None
     first = min([at for path, at in found.starts.items() if len(path) == len(keys) + 1 and path[:-1] == keys])
-    return Layout(_newline(text), _indent(text, first), _unit(text, found))
+    return JsonLayout(_newline(text), _indent(text, first), _unit(text, found))
 
 
-def _outer_layout(text: str, found: Located, keys: Keys) -> Layout | None:
+def _outer_layout(text: str, found: LocatedJson, keys: Keys) -> JsonLayout | None:
     """Of an object that is empty: what it would be, from what is around it."""
     if not keys:
-        return Layout(_newline(text), "", _unit(text, found))
+        return JsonLayout(_newline(text), "", _unit(text, found))
     return _layout(text, found, keys[:-1])
 
 
-def _unit(text: str, found: Located) -> str:
+def _unit(text: str, found: LocatedJson) -> str:
     first = min([at for path, at in found.starts.items() if len(path) == 1], default=0)
     return _indent(text, first) or "  "
 
@@ -147,7 +147,7 @@ def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _rendered(value: object, layout: Layout | None) -> str:
+def _rendered(value: object, layout: JsonLayout | None) -> str:
     inner = None if layout is None else layout.deeper
     if isinstance(value, dict):
         pairs = cast("dict[str, object]", value).items()
@@ -157,7 +157,7 @@ def _rendered(value: object, layout: Layout | None) -> str:
     return _quoted(value)
 
 
-def _bracketed(opening: str, items: list[str], closing: str, layout: Layout | None) -> str:
+def _bracketed(opening: str, items: list[str], closing: str, layout: JsonLayout | None) -> str:
     if layout is None or not items:
         return opening + ", ".join(items) + closing
     line = layout.newline + layout.deeper.indent
@@ -168,5 +168,5 @@ def _quoted(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _broken(text: str, found: Located, keys: Keys, says: str) -> Broken:
-    return Broken(f"'{'.'.join(keys)}': {says}", line_and_column(text, found.starts.get(keys, 0)), text)
+def _broken(text: str, found: LocatedJson, keys: Keys, says: str) -> UnreadableSettings:
+    return UnreadableSettings(f"'{'.'.join(keys)}': {says}", line_and_column(text, found.starts.get(keys, 0)), text)

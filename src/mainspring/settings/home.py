@@ -42,7 +42,7 @@ def users_folder(environ: Mapping[str, str]) -> str:
     return (said.rstrip("/") or "/") if said.startswith("/") else os.path.expanduser("~")  # noqa: PTH111  # as above
 
 
-def from_home(path: str, home: str) -> str:
+def expand_tilde(path: str, home: str) -> str:
     """With what a leading `~` stands for. Another user's home, `~name`, is not looked up."""
     return home.rstrip("/") + path[1:] or "/" if path == "~" or path.startswith("~/") else path
 

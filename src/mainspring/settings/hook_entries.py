@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, cast
 
 from mainspring.core.matchers import compile_matcher
-from mainspring.settings.keys import Checked, Wrong, amount, table
-from mainspring.settings.near import near
+from mainspring.settings.keys import CheckedValue, InvalidSetting, check_amount, check_table
+from mainspring.settings.near import suggest_near_name
 
 GUARD_EVENTS = ("PreToolUse", "PermissionRequest")  # at which a hook decides about a call: `hooks/points.py`
 NEEDS = {"command": "command", "prompt": "prompt", "agent": "prompt", "http": "url"}  # what each type must have
@@ -35,11 +35,11 @@ class RawHook(NamedTuple):
     broken: str = ""  # why it cannot run
 
 
-def check_hooks(value: object) -> Checked:
+def check_hooks(value: object) -> CheckedValue:
     reader = _Reader()
-    for event, groups in table(value).items():
+    for event, groups in check_table(value).items():
         reader.event(event, groups)
-    return Checked(tuple(reader.good), tuple(reader.wrong))
+    return CheckedValue(tuple(reader.good), tuple(reader.wrong))
 
 
 def unreadable_guards(text: str) -> tuple[RawHook, ...]:
@@ -55,11 +55,11 @@ def place_of(path: tuple[str | int, ...]) -> str:
 class _Reader:
     def __init__(self) -> None:
         self.good: list[RawHook] = []
-        self.wrong: list[Wrong] = []
+        self.wrong: list[InvalidSetting] = []
 
     def event(self, event: str, groups: object) -> None:
         if isinstance(groups, dict) and not {"hooks", "command"}.isdisjoint(cast("dict[str, object]", groups)):
-            self.wrong.append(Wrong("it must be a list; the one entry that it is holds", event))
+            self.wrong.append(InvalidSetting("it must be a list; the one entry that it is holds", event))
             groups = [cast("object", groups)]
         if not isinstance(groups, list):
             self.broken(event, "", "it must be a list", (event,))
@@ -75,7 +75,7 @@ class _Reader:
         matcher = self.matcher(event, group.get("matcher"), path)
         inner = group.get("hooks")
         if inner is None and "command" in group:
-            self.wrong.append(Wrong("it needs a list 'hooks' around its command; the command holds", *path))
+            self.wrong.append(InvalidSetting("it needs a list 'hooks' around its command; the command holds", *path))
             self.command(event, matcher, {name: one for name, one in group.items() if name != "matcher"}, path)
             return
         self.fields(group, GROUP_FIELDS, path)
@@ -86,7 +86,7 @@ class _Reader:
         self, event: str, matcher: str, inner: object, path: tuple[str | int, ...]
     ) -> Iterator[tuple[int, object]]:
         if isinstance(inner, dict):
-            self.wrong.append(Wrong("'hooks' must be a list; the one hook that it is holds", *path))
+            self.wrong.append(InvalidSetting("'hooks' must be a list; the one hook that it is holds", *path))
             yield 0, inner  # pyright: ignore[reportUnknownMemberType]
         elif isinstance(inner, list):
             if not inner:
@@ -109,12 +109,12 @@ class _Reader:
             return
         hook = dict(cast("dict[str, object]", value))
         if "type" not in hook and isinstance(hook.get("command"), str):
-            self.wrong.append(Wrong("its 'type' is missing; 'command' holds", *path))
+            self.wrong.append(InvalidSetting("its 'type' is missing; 'command' holds", *path))
             hook["type"] = "command"
         needs = NEEDS.get(str(hook.get("type")))
         if needs is None:
             kinds = tuple(NEEDS)
-            says = f"its 'type' must be one of {', '.join(kinds)}{near(str(hook.get('type')), kinds)}"
+            says = f"its 'type' must be one of {', '.join(kinds)}{suggest_near_name(str(hook.get('type')), kinds)}"
             self.broken(event, matcher, says, path)
         elif not isinstance(hook.get(needs), str) or not str(hook[needs]).strip():
             self.broken(event, matcher, f"it needs a text '{needs}'", path)
@@ -126,8 +126,8 @@ class _Reader:
         self.fields(hook, ENTRY_FIELDS, path)
         try:
             if "timeout" in hook:
-                amount(hook["timeout"])
-        except Wrong as error:
+                check_amount(hook["timeout"])
+        except InvalidSetting as error:
             del hook["timeout"]
             self.warn(f"{error.says}. Its hook has the usual time limit", *path, "timeout")
         if hook.get("onFailure", "block") not in FAILURES:
@@ -140,16 +140,16 @@ class _Reader:
     def fields(self, entry: dict[str, object], known: tuple[str, ...], path: tuple[str | int, ...]) -> None:
         for name in entry:
             if name not in known:
-                self.warn(f"there is no such field{near(name, known)}", *path, name)
+                self.warn(f"there is no such field{suggest_near_name(name, known)}", *path, name)
 
     def broken(self, event: str, matcher: str, says: str, path: tuple[str | int, ...]) -> None:
         guards = event in GUARD_EVENTS
-        self.wrong.append(Wrong(f"{says}. {REFUSED if guards else LEFT_OUT}", *path))
+        self.wrong.append(InvalidSetting(f"{says}. {REFUSED if guards else LEFT_OUT}", *path))
         if guards:
             self.good.append(RawHook(event, matcher, {}, place_of(path), says))
 
     def warn(self, says: str, *path: str | int) -> None:
-        self.wrong.append(Wrong(says, *path, in_force=True))
+        self.wrong.append(InvalidSetting(says, *path, in_force=True))
 
 
 def _trouble_with(matcher: object) -> str:

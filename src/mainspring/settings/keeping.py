@@ -13,57 +13,57 @@ from typing import TYPE_CHECKING, assert_never
 from mainspring.core.errors import MainspringError
 from mainspring.core.value import Bundle
 from mainspring.settings.home import home_folder
-from mainspring.settings.load import Asked, load
-from mainspring.settings.places import Places
-from mainspring.settings.values import Entry, Settings, SettingsError, Source
+from mainspring.settings.load import SettingsRequest, load_settings
+from mainspring.settings.places import SettingsPaths
+from mainspring.settings.values import SettingEntry, Settings, SettingsError, SettingsSource
 
 if TYPE_CHECKING:
     from mainspring.settings.writing import Change  # few are ever asked: who is not does not pay for it
 
 
-class Kept(Bundle):
+class PersistReport(Bundle):
     files: tuple[str, ...] = ()  # that are others now
     words: tuple[str, ...] = ()  # for the person: what did not come of it
 
 
-class Keeper:
+class SettingsWriter:
     def __init__(
         self,
         cwd: str,
         environ: Mapping[str, str],
-        asked: Asked = Asked(),  # noqa: B008  # a frozen value
+        asked: SettingsRequest = SettingsRequest(),  # noqa: B008  # a frozen value
     ) -> None:
         """What the session's own settings were read by."""
         self._cwd, self._environ, self._asked = cwd, environ, asked
 
-    def keep(self, source: Source, change: Change) -> Kept:
+    def keep(self, source: SettingsSource, change: Change) -> PersistReport:
         """Takes some milliseconds, for the disk; seconds if somebody else holds the lock."""
-        from mainspring.settings.writing import write
+        from mainspring.settings.writing import write_change
 
-        if secret(change):
-            return failed(source, "it holds what looks like a secret")
+        if holds_secret(change):
+            return persist_failed(source, "it holds what looks like a secret")
         try:
-            done = write(Places(home_folder(self._environ), self._cwd), source, change)
+            done = write_change(SettingsPaths(home_folder(self._environ), self._cwd), source, change)
         except (MainspringError, OSError) as error:
-            return failed(source, str(error).removesuffix("."))
+            return persist_failed(source, str(error).removesuffix("."))
         words = [f"git sees the local settings: {done.seen}"] if done.seen else []
-        return Kept(done.files, (*words, *self._without_effect(source, change)))
+        return PersistReport(done.files, (*words, *self._without_effect(source, change)))
 
-    def _without_effect(self, source: Source, change: Change) -> list[str]:
+    def _without_effect(self, source: SettingsSource, change: Change) -> list[str]:
         """What the next session will not make of it, and why."""
-        from mainspring.settings.writing import Listed, ModeSet
+        from mainspring.settings.writing import ListChange, ModeChange
 
         try:
-            settings = load(self._cwd, self._environ, self._asked)
+            settings = load_settings(self._cwd, self._environ, self._asked)
         except SettingsError:
             return []  # it will not start, and say why
         match change:
-            case Listed(name, added):
+            case ListChange(name, added):
                 entries = entries_of(settings, name)
                 held = {entry.text for entry in entries}
                 missing = [text for text in added if text not in held]
                 left = [entry for entry in entries if entry.origin.source is source and not change.keeps(entry.text)]
-            case ModeSet(mode):
+            case ModeChange(mode):
                 missing = [mode] if settings.permissions.default_mode != mode else []
                 left = []
             case _:
@@ -71,7 +71,7 @@ class Keeper:
         words = [f"'{entry.text}' stands in '{entry.origin.place}', too: take it out there yourself" for entry in left]
         return [*words, *[f"'{text}' is kept, but {self._why(source)}" for text in missing]]
 
-    def _why(self, source: Source) -> str:
+    def _why(self, source: SettingsSource) -> str:
         from mainspring.settings.trust import is_trusted
 
         if self._asked.sources is not None and source not in self._asked.sources:
@@ -81,17 +81,17 @@ class Keeper:
         return "something above it says otherwise: see 'mainspring config'"
 
 
-def failed(source: Source, why: str) -> Kept:
-    return Kept(words=(f"not kept in the {source} settings, it holds for this session: {why}",))
+def persist_failed(source: SettingsSource, why: str) -> PersistReport:
+    return PersistReport(words=(f"not kept in the {source} settings, it holds for this session: {why}",))
 
 
-def secret(change: Change) -> bool:
+def holds_secret(change: Change) -> bool:
     from mainspring.secrets.redaction import redact
 
     return any(redact(text) != text for text in getattr(change, "added", ()))
 
 
-def entries_of(settings: Settings, name: str) -> tuple[Entry, ...]:
+def entries_of(settings: Settings, name: str) -> tuple[SettingEntry, ...]:
     given = settings.permissions
     lists = {"allow": given.allow, "deny": given.deny, "ask": given.ask, "additionalDirectories": given.directories}
     return lists[name]

@@ -13,8 +13,8 @@ from typing import NamedTuple, cast
 
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.settings.claude_code_keys import CLAUDE_CODE_KEYS, NOTHING_TO_RESTRICT, Support
-from mainspring.settings.near import near
-from mainspring.settings.values import McpServerMatch, ModelEntry, Source
+from mainspring.settings.near import suggest_near_name
+from mainspring.settings.values import McpServerMatch, ModelEntry, SettingsSource
 
 MODES = ("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions")
 OTHER_MODE_NAMES = {"manual": "default"}  # Z-31
@@ -22,7 +22,7 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 LONGEST_TEXT = 16_384
 
 
-class Wrong(Exception):  # noqa: N818  # it reads as what it says
+class InvalidSetting(Exception):  # noqa: N818  # it reads as what it says
     """A value that is not what its key takes. `path` leads to it from the key. `in_force`: nothing is lost by it, since
     its strict reading is used. `is_detail`: the rest of the value holds, and that is enough."""
 
@@ -31,14 +31,14 @@ class Wrong(Exception):  # noqa: N818  # it reads as what it says
         self.says, self.path, self.in_force, self.is_detail = says, path, in_force, is_detail
 
 
-class Merge(Enum):
+class MergeRule(Enum):
     OVERRIDE = auto()  # the later layer wins
     ADD = auto()  # all of them, in order
     BY_NAME = auto()  # the later layer wins for each name
     LEAST = auto()  # a limit: files of a project can only lower it, and nobody is above the administrator's
 
 
-class By(Enum):
+class SettingAuthority(Enum):
     """Who may set a key, at the least."""
 
     UNTRUSTED = auto()  # any project: it only takes rights away
@@ -47,342 +47,366 @@ class By(Enum):
     ADMINISTRATOR = auto()
 
 
-class Checked(NamedTuple):
+class CheckedValue(NamedTuple):
     """What is left of a value: the good part, and what was wrong with the rest."""
 
     value: object
-    wrong: tuple[Wrong, ...] = ()
+    wrong: tuple[InvalidSetting, ...] = ()
 
 
-Check = Callable[[object], Checked]
+Check = Callable[[object], CheckedValue]
 
 
-class Key(NamedTuple):
+class SettingKey(NamedTuple):
     name: str
     check: Check
-    by: By = By.PROJECT
-    merge: Merge = Merge.OVERRIDE
+    by: SettingAuthority = SettingAuthority.PROJECT
+    merge: MergeRule = MergeRule.OVERRIDE
     users_own: tuple[object, ...] = ()  # values that only the user's side may choose, though a project may set the key
     must_hold: bool = False  # it restricts: a value that cannot be read stops the start, and so does a broken file
     if_wrong: object = None  # what counts instead of a wrong value, where ignoring it could give more rights
 
 
-def may_set(key: Key, source: Source) -> bool:
+def may_set(key: SettingKey, source: SettingsSource) -> bool:
     """Whether this side has a say in a key, trusted or not."""
-    if key.by is By.ADMINISTRATOR:
-        return source is Source.ADMINISTRATOR
-    return key.by is not By.USER or not source.is_project
+    if key.by is SettingAuthority.ADMINISTRATOR:
+        return source is SettingsSource.ADMINISTRATOR
+    return key.by is not SettingAuthority.USER or not source.is_project
 
 
 # --- what a value must be ---------------------------------------------------------------------------
 
 
-def text(value: object) -> Checked:
+def check_text(value: object) -> CheckedValue:
     if not isinstance(value, str):
-        raise Wrong("it must be a text")
+        raise InvalidSetting("it must be a text")
     if len(value) > LONGEST_TEXT or "\0" in value:
-        raise Wrong(f"it must have at most {LONGEST_TEXT:,} characters, and no NUL")
-    return Checked(value)
+        raise InvalidSetting(f"it must have at most {LONGEST_TEXT:,} characters, and no NUL")
+    return CheckedValue(value)
 
 
-def yes_or_no(value: object) -> Checked:
+def yes_or_no(value: object) -> CheckedValue:
     if not isinstance(value, bool):
-        raise Wrong("it must be true or false")
-    return Checked(value)
+        raise InvalidSetting("it must be true or false")
+    return CheckedValue(value)
 
 
-def count(value: object) -> Checked:
+def check_count(value: object) -> CheckedValue:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**53:
-        raise Wrong("it must be a whole number from 1 up")
-    return Checked(value)
+        raise InvalidSetting("it must be a whole number from 1 up")
+    return CheckedValue(value)
 
 
-def count_or_none(value: object) -> Checked:
-    return Checked(0) if value == 0 and not isinstance(value, bool) else count(value)
+def count_or_none(value: object) -> CheckedValue:
+    return CheckedValue(0) if value == 0 and not isinstance(value, bool) else check_count(value)
 
 
-def amount(value: object) -> float:
+def check_amount(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
-        raise Wrong("it must be a number above 0")
+        raise InvalidSetting("it must be a number above 0")
     return float(value)
 
 
 def amount_or_none(value: object) -> float:
     """A model on one's own machine costs nothing."""
-    return 0.0 if value == 0 and not isinstance(value, bool) else amount(value)
+    return 0.0 if value == 0 and not isinstance(value, bool) else check_amount(value)
 
 
-def dollars(value: object) -> Checked:
+def check_dollars(value: object) -> CheckedValue:
     """In nano-dollars, as all money here."""
-    return Checked(max(1, round(min(amount(value), 1e9) * NANOS_PER_USD)))
+    return CheckedValue(max(1, round(min(check_amount(value), 1e9) * NANOS_PER_USD)))
 
 
 def one_of(*words: str) -> Check:
-    def check(value: object) -> Checked:
+    def check(value: object) -> CheckedValue:
         if value not in words:
-            raise Wrong(f"it must be one of {', '.join(words)}{near(str(value), words)}")
-        return Checked(value)
+            raise InvalidSetting(f"it must be one of {', '.join(words)}{suggest_near_name(str(value), words)}")
+        return CheckedValue(value)
 
     return check
 
 
-def mode(value: object) -> Checked:
+def check_mode(value: object) -> CheckedValue:
     return one_of(*MODES)(OTHER_MODE_NAMES.get(value, value) if isinstance(value, str) else value)
 
 
-def texts(value: object) -> Checked:
+def check_texts(value: object) -> CheckedValue:
     """A list. What is no text in it is left out, the rest holds."""
     if not isinstance(value, list):
-        raise Wrong("it must be a list of texts")
+        raise InvalidSetting("it must be a list of texts")
     good: list[object] = []
-    wrong: list[Wrong] = []
+    wrong: list[InvalidSetting] = []
     for number, item in enumerate(cast("list[object]", value)):
         try:
-            good.append(text(item).value)
-        except Wrong as error:
-            wrong.append(Wrong(error.says, number))
-    return Checked(tuple(good), tuple(wrong))
+            good.append(check_text(item).value)
+        except InvalidSetting as error:
+            wrong.append(InvalidSetting(error.says, number))
+    return CheckedValue(tuple(good), tuple(wrong))
 
 
-def narrowing(value: object) -> Checked:
+def check_narrowing_rules(value: object) -> CheckedValue:
     """Rules that take rights away. One that stands alone, without its list, is meant all the same."""
     if isinstance(value, str):
-        return Checked(texts([value]).value, (Wrong("it must be a list of texts; the one text that it is holds"),))
-    return texts(value)
+        return CheckedValue(
+            check_texts([value]).value, (InvalidSetting("it must be a list of texts; the one text that it is holds"),)
+        )
+    return check_texts(value)
 
 
-def rules(value: object) -> Checked:
+def check_rules(value: object) -> CheckedValue:
     """Each entry by itself: what is no rule is named, and the others hold."""
-    found = narrowing(value)
-    return Checked(found.value, tuple([Wrong(wrong.says, *wrong.path, is_detail=True) for wrong in found.wrong]))
+    found = check_narrowing_rules(value)
+    return CheckedValue(
+        found.value, tuple([InvalidSetting(wrong.says, *wrong.path, is_detail=True) for wrong in found.wrong])
+    )
 
 
-def each(spelling: re.Pattern[str], says: str) -> Check:
+def check_each_text(spelling: re.Pattern[str], says: str) -> Check:
     """A list of texts that restrict: one that could never match anything is wrong."""
 
-    def check(value: object) -> Checked:
-        found = narrowing(value)
+    def check(value: object) -> CheckedValue:
+        found = check_narrowing_rules(value)
         items = cast("tuple[str, ...]", found.value)
-        odd = [Wrong(says, at) for at, item in enumerate(items) if not spelling.fullmatch(item)]
-        return Checked(found.value, (*found.wrong, *odd))
+        odd = [InvalidSetting(says, at) for at, item in enumerate(items) if not spelling.fullmatch(item)]
+        return CheckedValue(found.value, (*found.wrong, *odd))
 
     return check
 
 
-sandbox_paths = each(
+sandbox_paths = check_each_text(
     re.compile(r"(?!~[^/]|\$)[^\x00-\x1f]+"), "it must be a path: absolute, relative, or from your home as in '~/x'"
 )
-domain_names = each(
+domain_names = check_each_text(
     re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?|\*|[\d.]+|\[?[0-9a-fA-F:]+\]?"),
     "it must be a domain, such as 'example.com' or '*.example.com', without scheme, port and path",
 )
-model_names = each(
+model_names = check_each_text(
     re.compile(r"[\w.:/@\[\]-]+"), "it must be a model's name, the beginning of one, or a family such as 'opus'"
 )
 
 
-def text_or_texts(value: object) -> Checked:
-    return texts([value] if isinstance(value, str) else value)
+def text_or_texts(value: object) -> CheckedValue:
+    return check_texts([value] if isinstance(value, str) else value)
 
 
-def table(value: object) -> dict[str, object]:
+def check_table(value: object) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise Wrong("it must be a table: names with values")
+        raise InvalidSetting("it must be a table: names with values")
     return cast("dict[str, object]", value)
 
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def environment(value: object) -> Checked:
+def check_environment(value: object) -> CheckedValue:
     """Numbers and true/false are taken as people mean them."""
     good: dict[str, str] = {}
-    wrong: list[Wrong] = []
-    for name, item in table(value).items():
+    wrong: list[InvalidSetting] = []
+    for name, item in check_table(value).items():
         try:
             if not _VARIABLE.fullmatch(name):
-                raise Wrong("it is no name for a variable")
+                raise InvalidSetting("it is no name for a variable")
             spelled = str(item).lower() if isinstance(item, bool) else str(item) if isinstance(item, int) else item
-            good[name] = cast("str", text(spelled).value)
-        except Wrong as error:
-            wrong.append(Wrong(error.says, name))
-    return Checked(good, tuple(wrong))
+            good[name] = cast("str", check_text(spelled).value)
+        except InvalidSetting as error:
+            wrong.append(InvalidSetting(error.says, name))
+    return CheckedValue(good, tuple(wrong))
 
 
-def hooks(value: object) -> Checked:
+def check_hooks(value: object) -> CheckedValue:
     from mainspring.settings.hook_entries import check_hooks  # who has none does not pay for it
 
     return check_hooks(value)
 
 
-def status_line(value: object) -> Checked:
-    line = table(value)
+def status_line(value: object) -> CheckedValue:
+    line = check_table(value)
     command = line.get("command")
     if line.get("type") != "command" or not isinstance(command, str) or not command:
-        raise Wrong("it must have the type 'command' and a text 'command'")
-    return Checked(command)
+        raise InvalidSetting("it must have the type 'command' and a text 'command'")
+    return CheckedValue(command)
 
 
-def models(value: object) -> Checked:
+def check_models(value: object) -> CheckedValue:
     good: dict[str, ModelEntry] = {}
-    wrong: list[Wrong] = []
-    for name, item in table(value).items():
+    wrong: list[InvalidSetting] = []
+    for name, item in check_table(value).items():
         try:
-            good[name] = _model(name, table(item))
-        except Wrong as error:
-            wrong.append(Wrong(error.says, name, *error.path))
-    return Checked(good, tuple(wrong))
+            good[name] = _model(name, check_table(item))
+        except InvalidSetting as error:
+            wrong.append(InvalidSetting(error.says, name, *error.path))
+    return CheckedValue(good, tuple(wrong))
 
 
 def _model(name: str, entry: dict[str, object]) -> ModelEntry:
     checks: dict[str, Callable[[object], object]] = {
-        "window": lambda value: count(value).value,
-        "max_output": lambda value: count(value).value,
+        "window": lambda value: check_count(value).value,
+        "max_output": lambda value: check_count(value).value,
         "input_usd": amount_or_none,
         "output_usd": amount_or_none,
-        "base_url": lambda value: text(value).value,
+        "base_url": lambda value: check_text(value).value,
         "protocol": lambda value: one_of("chat", "responses", "anthropic")(value).value,
-        "key_env": lambda value: text(value).value,
-        "api_version": lambda value: text(value).value,
+        "key_env": lambda value: check_text(value).value,
+        "api_version": lambda value: check_text(value).value,
         "tools": lambda value: yes_or_no(value).value,
     }
     fields: dict[str, object] = {}
     for field, value in entry.items():
-        if snake(field) not in checks:
-            raise Wrong(f"its fields are {', '.join(checks)}{near(field, tuple(checks))}", field)
+        if to_snake_case(field) not in checks:
+            raise InvalidSetting(f"its fields are {', '.join(checks)}{suggest_near_name(field, tuple(checks))}", field)
         try:
-            fields[snake(field)] = checks[snake(field)](value)
-        except Wrong as error:
-            raise Wrong(error.says, field) from None
+            fields[to_snake_case(field)] = checks[to_snake_case(field)](value)
+        except InvalidSetting as error:
+            raise InvalidSetting(error.says, field) from None
     return ModelEntry(name, **fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # checked above
 
 
-def mcp_servers(value: object) -> Checked:
-    from mainspring.settings.mcp import entries  # who has none does not pay for it
+def mcp_servers(value: object) -> CheckedValue:
+    from mainspring.settings.mcp import check_mcp_entries  # who has none does not pay for it
 
-    return entries(value)
+    return check_mcp_entries(value)
 
 
-def managed_mcp_servers(value: object) -> Checked:
-    from mainspring.settings.mcp import entries
+def managed_mcp_servers(value: object) -> CheckedValue:
+    from mainspring.settings.mcp import check_mcp_entries
 
-    return entries(value, ("http", "sse"))
+    return check_mcp_entries(value, ("http", "sse"))
 
 
 MATCHES = ("serverName", "serverCommand", "serverUrl")
 
 
-def mcp_server_matches(value: object) -> Checked:
+def mcp_server_matches(value: object) -> CheckedValue:
     """Entries with one of `MATCHES`. In a list that restricts, a wrong entry is no detail: the whole list is wrong."""
     if not isinstance(value, list):
-        raise Wrong(f"it must be a list of tables, each with one of {', '.join(MATCHES)}")
-    return Checked(tuple([_server_match(item, at) for at, item in enumerate(cast("list[object]", value))]))
+        raise InvalidSetting(f"it must be a list of tables, each with one of {', '.join(MATCHES)}")
+    return CheckedValue(tuple([_server_match(item, at) for at, item in enumerate(cast("list[object]", value))]))
 
 
 def _server_match(value: object, at: int) -> McpServerMatch:
     try:
-        entry = table(value)
+        entry = check_table(value)
         if len(entry) != 1 or not set(entry) <= {*MATCHES}:
-            raise Wrong(f"it must have exactly one of {', '.join(MATCHES)}")
+            raise InvalidSetting(f"it must have exactly one of {', '.join(MATCHES)}")
         if "serverCommand" in entry:
-            words = texts(entry["serverCommand"])
+            words = check_texts(entry["serverCommand"])
             if words.wrong or not words.value:
-                raise Wrong("it must be a list of texts: the command, then its arguments", "serverCommand")
+                raise InvalidSetting("it must be a list of texts: the command, then its arguments", "serverCommand")
             return McpServerMatch(command=cast("tuple[str, ...]", words.value))
         name, said = next(iter(entry.items()))
         if not isinstance(said, str) or not said.strip():
-            raise Wrong("it must be a text", name)
+            raise InvalidSetting("it must be a text", name)
         return McpServerMatch(name=said) if name == "serverName" else McpServerMatch(url=said)
-    except Wrong as error:
-        raise Wrong(error.says, at, *error.path) from None
+    except InvalidSetting as error:
+        raise InvalidSetting(error.says, at, *error.path) from None
 
 
 SKILL_STATES = ("on", "name-only", "user-invocable-only", "off")  # the later one takes more away
 
 
-def skill_states(value: object) -> Checked:
-    for name, state in table(value).items():
+def skill_states(value: object) -> CheckedValue:
+    for name, state in check_table(value).items():
         if state not in SKILL_STATES:
-            raise Wrong(f"it must be one of {', '.join(SKILL_STATES)}", name)
-    return Checked(value)
+            raise InvalidSetting(f"it must be one of {', '.join(SKILL_STATES)}", name)
+    return CheckedValue(value)
 
 
 # --- the table --------------------------------------------------------------------------------------
 
-KEYS: tuple[Key, ...] = (
-    Key("permissions.deny", rules, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("permissions.ask", rules, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("permissions.allow", texts, By.PROJECT, Merge.ADD),
-    Key("permissions.additionalDirectories", texts, By.PROJECT, Merge.ADD),
-    Key("permissions.defaultMode", mode, users_own=("bypassPermissions", "auto"), if_wrong="default"),
-    Key("permissions.disableBypassPermissionsMode", one_of("disable"), By.UNTRUSTED, must_hold=True),
-    Key("permissions.disableAutoMode", one_of("disable"), By.UNTRUSTED, must_hold=True),
-    Key("permissions.denyInsteadOfPrompting", yes_or_no, By.USER, must_hold=True),
-    Key("disableAutoMode", one_of("disable"), By.UNTRUSTED, must_hold=True),
-    Key("autoMode.hard_deny", narrowing, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("autoMode.soft_deny", narrowing, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("autoMode.classifyAllShell", yes_or_no, By.UNTRUSTED, users_own=(False,), must_hold=True),
-    Key("allowManagedPermissionRulesOnly", yes_or_no, By.ADMINISTRATOR, must_hold=True),
-    Key("hooks", hooks, By.PROJECT, Merge.ADD),
-    Key("disableAllHooks", yes_or_no, By.USER, must_hold=True),  # the user's hooks may be what holds a project back
-    Key("allowManagedHooksOnly", yes_or_no, By.ADMINISTRATOR, must_hold=True),
-    Key("env", environment, By.PROJECT, Merge.BY_NAME),
-    Key("statusLine", status_line),
-    Key("model", text),
-    Key("fallbackModel", text_or_texts),
-    Key("availableModels", model_names, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("availableModelsMatch", one_of("prefix", "exact"), By.UNTRUSTED, users_own=("prefix",), must_hold=True),
-    Key("enforceAvailableModels", yes_or_no, By.UNTRUSTED, users_own=(False,), must_hold=True),
-    Key("deniedModels", model_names, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("models", models, By.USER, Merge.BY_NAME),  # prices: a low one would undo a money limit
-    Key("effortLevel", one_of(*EFFORTS)),
-    Key("maxEffortLevel", one_of(*EFFORTS), By.UNTRUSTED, must_hold=True),  # the lowest of all counts
-    Key("alwaysThinkingEnabled", yes_or_no),
-    Key("maxThinkingTokens", count_or_none),
-    Key("outputStyle", text),
-    Key("claudeMdExcludes", texts, By.PROJECT, Merge.ADD),
-    Key("skillOverrides", skill_states, By.UNTRUSTED, Merge.BY_NAME, must_hold=True),
-    Key("cleanupPeriodDays", count, By.USER),
-    Key("api.baseUrl", text, By.USER),
-    Key("apiKeyHelper", text, By.USER),
-    Key("api.keyLifetimeSeconds", count, By.USER),
-    Key("api.maxCostUsd", dollars, merge=Merge.LEAST, must_hold=True),
-    Key("api.maxRetries", count_or_none, merge=Merge.LEAST),
-    Key("limits.maxTurns", count, merge=Merge.LEAST, must_hold=True),
-    Key("limits.maxTokens", count, merge=Merge.LEAST, must_hold=True),
-    Key("limits.maxOutputTokens", count, merge=Merge.LEAST, must_hold=True),
-    Key("sandbox.enabled", yes_or_no, users_own=(False,)),
-    Key("sandbox.failIfUnavailable", yes_or_no, users_own=(False,), must_hold=True),
-    Key("sandbox.allowUnsandboxedCommands", yes_or_no, users_own=(True,), must_hold=True),
-    Key("sandbox.autoAllowBashIfSandboxed", yes_or_no, users_own=(True,)),
-    Key("sandbox.excludedCommands", texts, By.USER, Merge.ADD),
-    Key("sandbox.network.allowedDomains", texts, By.USER, Merge.ADD),
-    Key("sandbox.network.deniedDomains", domain_names, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("sandbox.network.allowManagedDomainsOnly", yes_or_no, By.ADMINISTRATOR, must_hold=True),
-    Key("sandbox.filesystem.allowWrite", texts, By.USER, Merge.ADD),
-    Key("sandbox.filesystem.denyRead", sandbox_paths, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("sandbox.filesystem.denyWrite", sandbox_paths, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("webSearch.command", text, By.USER),
-    Key("autoCompactEnabled", yes_or_no),
-    Key("autoMemoryEnabled", yes_or_no),
-    Key("promptSuggestionEnabled", yes_or_no),
-    Key("preferredNotifChannel", text),
-    Key("features.reactiveCompact", yes_or_no),
-    Key("features.snip", yes_or_no),
-    Key("features.microcompact", yes_or_no),
-    Key("features.collapse", yes_or_no),
-    Key("features.streamingTools", yes_or_no),
-    Key("features.serverClearing", yes_or_no),
-    Key("features.siblings", one_of("isolate", "cascade")),
-    Key("mcpServers", mcp_servers, By.USER, Merge.BY_NAME),  # a project has '.mcp.json' for its own
-    Key("enableAllProjectMcpServers", yes_or_no, By.USER),
-    Key("enabledMcpjsonServers", texts, By.USER, Merge.ADD, must_hold=True),
-    Key("disabledMcpjsonServers", texts, By.PROJECT, Merge.ADD, must_hold=True),
-    Key("allowedMcpServers", mcp_server_matches, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("deniedMcpServers", mcp_server_matches, By.UNTRUSTED, Merge.ADD, must_hold=True),
-    Key("allowManagedMcpServersOnly", yes_or_no, By.ADMINISTRATOR, must_hold=True),
-    Key("managedMcpServers", managed_mcp_servers, By.ADMINISTRATOR, Merge.BY_NAME),
-    Key("disableSideloadFlags", yes_or_no, By.USER, must_hold=True),
+KEYS: tuple[SettingKey, ...] = (
+    SettingKey("permissions.deny", check_rules, SettingAuthority.UNTRUSTED, MergeRule.ADD, must_hold=True),
+    SettingKey("permissions.ask", check_rules, SettingAuthority.UNTRUSTED, MergeRule.ADD, must_hold=True),
+    SettingKey("permissions.allow", check_texts, SettingAuthority.PROJECT, MergeRule.ADD),
+    SettingKey("permissions.additionalDirectories", check_texts, SettingAuthority.PROJECT, MergeRule.ADD),
+    SettingKey("permissions.defaultMode", check_mode, users_own=("bypassPermissions", "auto"), if_wrong="default"),
+    SettingKey(
+        "permissions.disableBypassPermissionsMode", one_of("disable"), SettingAuthority.UNTRUSTED, must_hold=True
+    ),
+    SettingKey("permissions.disableAutoMode", one_of("disable"), SettingAuthority.UNTRUSTED, must_hold=True),
+    SettingKey("permissions.denyInsteadOfPrompting", yes_or_no, SettingAuthority.USER, must_hold=True),
+    SettingKey("disableAutoMode", one_of("disable"), SettingAuthority.UNTRUSTED, must_hold=True),
+    SettingKey("autoMode.hard_deny", check_narrowing_rules, SettingAuthority.UNTRUSTED, MergeRule.ADD, must_hold=True),
+    SettingKey("autoMode.soft_deny", check_narrowing_rules, SettingAuthority.UNTRUSTED, MergeRule.ADD, must_hold=True),
+    SettingKey("autoMode.classifyAllShell", yes_or_no, SettingAuthority.UNTRUSTED, users_own=(False,), must_hold=True),
+    SettingKey("allowManagedPermissionRulesOnly", yes_or_no, SettingAuthority.ADMINISTRATOR, must_hold=True),
+    SettingKey("hooks", check_hooks, SettingAuthority.PROJECT, MergeRule.ADD),
+    SettingKey(
+        "disableAllHooks", yes_or_no, SettingAuthority.USER, must_hold=True
+    ),  # the user's hooks may be what holds a project back
+    SettingKey("allowManagedHooksOnly", yes_or_no, SettingAuthority.ADMINISTRATOR, must_hold=True),
+    SettingKey("env", check_environment, SettingAuthority.PROJECT, MergeRule.BY_NAME),
+    SettingKey("statusLine", status_line),
+    SettingKey("model", check_text),
+    SettingKey("fallbackModel", text_or_texts),
+    SettingKey("availableModels", model_names, SettingAuthority.UNTRUSTED, MergeRule.ADD, must_hold=True),
+    SettingKey(
+        "availableModelsMatch",
+        one_of("prefix", "exact"),
+        SettingAuthority.UNTRUSTED,
+        users_own=("prefix",),
+        must_hold=True,
+    ),
+    SettingKey("enforceAvailableModels", yes_or_no, SettingAuthority.UNTRUSTED, users_own=(False,), must_hold=True),
+    SettingKey("deniedModels", model_names, SettingAuthority.UNTRUSTED, MergeRule.ADD, must_hold=True),
+    SettingKey(
+        "models", check_models, SettingAuthority.USER, MergeRule.BY_NAME
+    ),  # prices: a low one would undo a money limit
+    SettingKey("effortLevel", one_of(*EFFORTS)),
+    SettingKey(
+        "maxEffortLevel", one_of(*EFFORTS), SettingAuthority.UNTRUSTED, must_hold=True
+    ),  # the lowest of all counts
+    SettingKey("alwaysThinkingEnabled", yes_or_no),
+    SettingKey("maxThinkingTokens", count_or_none),
+    SettingKey("outputStyle", check_text),
+    SettingKey("claudeMdExcludes", check_texts, SettingAuthority.PROJECT, MergeRule.ADD),
+    SettingKey("skillOverrides", skill_states, SettingAuthority.UNTRUSTED, MergeRule.BY_NAME, must_hold=True),
+    SettingKey("cleanupPeriodDays", check_count, SettingAuthority.USER),
+    SettingKey("api.baseUrl", check_text, SettingAuthority.USER),
+    SettingKey("apiKeyHelper", check_text, SettingAuthority.USER),
+    SettingKey("api.keyLifetimeSeconds", check_count, SettingAuthority.USER),
+    SettingKey("api.maxCostUsd", check_dollars, merge=MergeRule.LEAST, must_hold=True),
+    SettingKey("api.maxRetries", count_or_none, merge=MergeRule.LEAST),
+    SettingKey("limits.maxTurns", check_count, merge=MergeRule.LEAST, must_hold=True),
+    SettingKey("limits.maxTokens", check_count, merge=MergeRule.LEAST, must_hold=True),
+    SettingKey("limits.maxOutputTokens", check_count, merge=MergeRule.LEAST, must_hold=True),
+    SettingKey("sandbox.enabled", yes_or_no, users_own=(False,)),
+    SettingKey("sandbox.failIfUnavailable", yes_or_no, users_own=(False,), must_hold=True),
+    SettingKey("sandbox.allowUnsandboxedCommands", yes_or_no, users_own=(True,), must_hold=True),
+    SettingKey("sandbox.autoAllowBashIfSandboxed", yes_or_no, users_own=(True,)),
+    SettingKey("sandbox.excludedCommands", check_texts, SettingAuthority.USER, MergeRule.ADD),
+    SettingKey("sandbox.network.allowedDomains", check_texts, SettingAuthority.USER, MergeRule.ADD),
+    SettingKey(
+        "sandbox.network.deniedDomains", domain_names, SettingAuthority.UNTRUSTED, MergeRule.ADD, must_hold=True
+    ),
+    SettingKey("sandbox.network.allowManagedDomainsOnly", yes_or_no, SettingAuthority.ADMINISTRATOR, must_hold=True),
+    SettingKey("sandbox.filesystem.allowWrite", check_texts, SettingAuthority.USER, MergeRule.ADD),
+    SettingKey("sandbox.filesystem.denyRead", sandbox_paths, SettingAuthority.UNTRUSTED, MergeRule.ADD, must_hold=True),
+    SettingKey(
+        "sandbox.filesystem.denyWrite", sandbox_paths, SettingAuthority.UNTRUSTED, MergeRule.ADD, must_hold=True
+    ),
+    SettingKey("webSearch.command", check_text, SettingAuthority.USER),
+    SettingKey("autoCompactEnabled", yes_or_no),
+    SettingKey("autoMemoryEnabled", yes_or_no),
+    SettingKey("promptSuggestionEnabled", yes_or_no),
+    SettingKey("preferredNotifChannel", check_text),
+    SettingKey("features.reactiveCompact", yes_or_no),
+    SettingKey("features.snip", yes_or_no),
+    SettingKey("features.microcompact", yes_or_no),
+    SettingKey("features.collapse", yes_or_no),
+    SettingKey("features.streamingTools", yes_or_no),
+    SettingKey("features.serverClearing", yes_or_no),
+    SettingKey("features.siblings", one_of("isolate", "cascade")),
+    SettingKey(
+        "mcpServers", mcp_servers, SettingAuthority.USER, MergeRule.BY_NAME
+    ),  # a project has '.mcp.json' for its own
+    SettingKey("enableAllProjectMcpServers", yes_or_no, SettingAuthority.USER),
+    SettingKey("enabledMcpjsonServers", check_texts, SettingAuthority.USER, MergeRule.ADD, must_hold=True),
+    SettingKey("disabledMcpjsonServers", check_texts, SettingAuthority.PROJECT, MergeRule.ADD, must_hold=True),
+    SettingKey("allowedMcpServers", mcp_server_matches, SettingAuthority.UNTRUSTED, MergeRule.ADD, must_hold=True),
+    SettingKey("deniedMcpServers", mcp_server_matches, SettingAuthority.UNTRUSTED, MergeRule.ADD, must_hold=True),
+    SettingKey("allowManagedMcpServersOnly", yes_or_no, SettingAuthority.ADMINISTRATOR, must_hold=True),
+    SettingKey("managedMcpServers", managed_mcp_servers, SettingAuthority.ADMINISTRATOR, MergeRule.BY_NAME),
+    SettingKey("disableSideloadFlags", yes_or_no, SettingAuthority.USER, must_hold=True),
 )
 
 # What Claude Code has and we do not: see `claude_code_keys.py`. Theirs that need nothing done are accepted as they are.
@@ -398,15 +422,15 @@ OUR_VARIABLES = re.compile(
 )
 
 
-def snake(name: str) -> str:
+def to_snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda letter: "_" + letter[0].lower(), name)
 
 
 BY_NAME = {key.name: key for key in KEYS}
-SPELLINGS = {spelled: name for name in (*BY_NAME, *NOT_OURS) for spelled in (name, snake(name))}
+SPELLINGS = {spelled: name for name in (*BY_NAME, *NOT_OURS) for spelled in (name, to_snake_case(name))}
 TABLES = {
     spelled: ".".join(name.split(".")[:depth])
     for name in SPELLINGS.values()
     for depth in range(1, name.count(".") + 1)
-    for spelled in (".".join(name.split(".")[:depth]), snake(".".join(name.split(".")[:depth])))
+    for spelled in (".".join(name.split(".")[:depth]), to_snake_case(".".join(name.split(".")[:depth])))
 }

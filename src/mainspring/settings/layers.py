@@ -13,11 +13,37 @@ from typing import Any, NamedTuple, cast
 
 from mainspring.settings.claude_code_keys import BY_NAME as CLAUDE_CODE
 from mainspring.settings.claude_code_keys import EVERYTHING, NOTHING_TO_RESTRICT, Support, is_harmless
-from mainspring.settings.keys import BY_NAME, KEYS, NOT_OURS, SPELLINGS, TABLES, By, Key, Wrong, may_set, snake
-from mainspring.settings.near import near
-from mainspring.settings.places import VARIABLES, Places
-from mainspring.settings.reading import Broken, Path, Position, Read, read, read_file, salvage
-from mainspring.settings.values import Origin, Problem, ProblemKind, SettingsError, Source, WrongOptionError
+from mainspring.settings.keys import (
+    BY_NAME,
+    KEYS,
+    NOT_OURS,
+    SPELLINGS,
+    TABLES,
+    InvalidSetting,
+    SettingAuthority,
+    SettingKey,
+    may_set,
+    to_snake_case,
+)
+from mainspring.settings.near import suggest_near_name
+from mainspring.settings.places import VARIABLES, SettingsPaths
+from mainspring.settings.reading import (
+    ParsedFile,
+    Path,
+    Position,
+    UnreadableSettings,
+    parse_settings_text,
+    read_file,
+    salvage_rules,
+)
+from mainspring.settings.values import (
+    ProblemKind,
+    SettingOrigin,
+    SettingsError,
+    SettingsProblem,
+    SettingsSource,
+    WrongOptionError,
+)
 
 Values = dict[str, object]
 
@@ -25,34 +51,34 @@ Values = dict[str, object]
 class RefusedKey(NamedTuple):
     """A restriction that we cannot honour (settled 38)."""
 
-    problem: Problem
+    problem: SettingsProblem
     off: tuple[str, ...]  # tools that go if nobody trusts the file
 
 
-class Layer(NamedTuple):
-    origin: Origin
+class SettingsLayer(NamedTuple):
+    origin: SettingOrigin
     values: Values
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SettingsProblem, ...] = ()
     broken: bool = False  # as a whole: only its deny and ask rules were saved
     refused: tuple[RefusedKey, ...] = ()  # what it restricts and we cannot
 
 
-def file_layers(places: Places, sources: tuple[str, ...] | None) -> Iterator[Layer]:
+def file_layers(places: SettingsPaths, sources: tuple[str, ...] | None) -> Iterator[SettingsLayer]:
     """One for each file that is there. A broken one of the administrator's stops the start."""
     for source, path in places.files(sources):
-        layer = _file(Origin(source, path))
+        layer = _file(SettingOrigin(source, path))
         if layer is None or (source.is_project and _is_in_home(path, places.home)):
             continue
-        yield _unbroken(layer) if source is Source.ADMINISTRATOR else layer
+        yield _unbroken(layer) if source is SettingsSource.ADMINISTRATOR else layer
 
 
-def option_layer(said: str | Mapping[str, Any], cwd: str, name: str) -> Layer:
+def option_layer(said: str | Mapping[str, Any], cwd: str, name: str) -> SettingsLayer:
     """What the option `name` says itself, or a file, which must be there."""
     if not isinstance(said, str):
-        origin = Origin(Source.COMMAND_LINE, name)
-        return _unbroken(_checked(origin, lambda: Read(dict(said), _nowhere)))
+        origin = SettingOrigin(SettingsSource.COMMAND_LINE, name)
+        return _unbroken(_checked(origin, lambda: ParsedFile(dict(said), _nowhere)))
     path = os.path.join(cwd, said)  # noqa: PTH118  # pathlib takes 8 ms to load
-    layer = _file(Origin(Source.COMMAND_LINE, path))
+    layer = _file(SettingOrigin(SettingsSource.COMMAND_LINE, path))
     if layer is None:
         raise WrongOptionError("settings", f" names '{said}', and there is no such file")
     return _unbroken(layer)
@@ -62,19 +88,19 @@ def _nowhere(_: Path) -> Position:
     return 0, 0
 
 
-def environment_layers(environ: Mapping[str, str]) -> Iterator[Layer]:
+def environment_layers(environ: Mapping[str, str]) -> Iterator[SettingsLayer]:
     for variable, name in VARIABLES.items():
         said = environ.get(variable, "").strip()
         if said:
-            origin = Origin(Source.ENVIRONMENT, variable)
+            origin = SettingOrigin(SettingsSource.ENVIRONMENT, variable)
             yield _from_variable(origin, BY_NAME[name], int(said) if said.isdecimal() else said)
 
 
-def _from_variable(origin: Origin, key: Key, said: object) -> Layer:
+def _from_variable(origin: SettingOrigin, key: SettingKey, said: object) -> SettingsLayer:
     try:
-        return Layer(origin, {key.name: key.check(said).value})
-    except Wrong as wrong:
-        return Layer(origin, {}, (Problem(ProblemKind.BROKEN, origin.place, wrong.says),))
+        return SettingsLayer(origin, {key.name: key.check(said).value})
+    except InvalidSetting as wrong:
+        return SettingsLayer(origin, {}, (SettingsProblem(ProblemKind.BROKEN, origin.place, wrong.says),))
 
 
 def _is_in_home(file: str, home: str | None) -> bool:
@@ -83,7 +109,7 @@ def _is_in_home(file: str, home: str | None) -> bool:
     return home is not None and os.path.realpath(folder) == os.path.realpath(home)
 
 
-def _unbroken(layer: Layer) -> Layer:
+def _unbroken(layer: SettingsLayer) -> SettingsLayer:
     for problem in layer.problems:
         if problem.kind is ProblemKind.BROKEN:
             raise SettingsError(f"{problem}. Nothing is started with settings that cannot be read")
@@ -93,25 +119,25 @@ def _unbroken(layer: Layer) -> Layer:
 # --- one file ---------------------------------------------------------------------------------------
 
 
-def _file(origin: Origin) -> Layer | None:
+def _file(origin: SettingOrigin) -> SettingsLayer | None:
     try:
         data = read_file(origin.place)
-    except Broken as broken:
+    except UnreadableSettings as broken:
         return _broken_layer(origin, broken)
     if data is None:
         return None
-    return _checked(origin, partial(read, data, toml=origin.place.endswith(".toml")))
+    return _checked(origin, partial(parse_settings_text, data, toml=origin.place.endswith(".toml")))
 
 
-def _checked(origin: Origin, load: Callable[[], Read]) -> Layer:
+def _checked(origin: SettingOrigin, load: Callable[[], ParsedFile]) -> SettingsLayer:
     try:
         found = load()
-    except Broken as broken:
+    except UnreadableSettings as broken:
         return _broken_layer(origin, broken)
     check = _Checking(origin, found.position)
     check.table(found.tree, (), "")
     check.name_unsupported()
-    return Layer(origin, check.values, tuple(check.problems), refused=tuple(check.refused))
+    return SettingsLayer(origin, check.values, tuple(check.problems), refused=tuple(check.refused))
 
 
 _RESTRICTING = (
@@ -121,9 +147,9 @@ _RESTRICTING = (
 _AS_KEY = r"""(?<![\w.-])["']?(?:[\w-]+\.)*({})["']?\s*[:=]"""
 
 
-def _lost_restrictions(origin: Origin, broken: Broken) -> Iterator[RefusedKey]:
+def _lost_restrictions(origin: SettingOrigin, broken: UnreadableSettings) -> Iterator[RefusedKey]:
     """Keys of a broken file that take rights away. What they say is lost with it, so they count as refused."""
-    last = {spelled.rpartition(".")[2]: name for name in _RESTRICTING for spelled in (name, snake(name))}
+    last = {spelled.rpartition(".")[2]: name for name in _RESTRICTING for spelled in (name, to_snake_case(name))}
     line, column = broken.position
     found = re.findall(_AS_KEY.format("|".join(map(re.escape, last))), broken.text)
     for name in dict.fromkeys([last[word] for word in found]):
@@ -131,12 +157,12 @@ def _lost_restrictions(origin: Origin, broken: Broken) -> Iterator[RefusedKey]:
         if key is not None and not may_set(key, origin.source):
             continue
         says = f"{broken.says}. '{name}' in it restricts what may be done, and cannot be read"
-        off = EVERYTHING if key is None or key.by is By.UNTRUSTED else ()
-        yield RefusedKey(Problem(ProblemKind.REFUSED, origin.place, says, line, column), off)
+        off = EVERYTHING if key is None or key.by is SettingAuthority.UNTRUSTED else ()
+        yield RefusedKey(SettingsProblem(ProblemKind.REFUSED, origin.place, says, line, column), off)
 
 
-def _broken_layer(origin: Origin, broken: Broken) -> Layer:
-    saved = salvage(broken.text, toml=origin.place.endswith(".toml"))
+def _broken_layer(origin: SettingOrigin, broken: UnreadableSettings) -> SettingsLayer:
+    saved = salvage_rules(broken.text, toml=origin.place.endswith(".toml"))
     values: Values = {f"permissions.{name}": tuple(rules) for name, rules in saved.items() if rules}
     kept = f"; {sum(map(len, saved.values()))} deny and ask rules in it hold" if values else ""
     if '"hooks"' in broken.text or "hooks." in broken.text:
@@ -147,17 +173,17 @@ def _broken_layer(origin: Origin, broken: Broken) -> Layer:
             kept += ". It has hooks that guard calls: where they would count, every call is refused until you fix it"
     line, column = broken.position
     says = f"{broken.says}. The file is not used{kept}"
-    problem = Problem(ProblemKind.BROKEN, origin.place, says, line, column)
-    return Layer(origin, values, (problem,), broken=True, refused=tuple(_lost_restrictions(origin, broken)))
+    problem = SettingsProblem(ProblemKind.BROKEN, origin.place, says, line, column)
+    return SettingsLayer(origin, values, (problem,), broken=True, refused=tuple(_lost_restrictions(origin, broken)))
 
 
 class _Checking:
     """One tree against the table of keys."""
 
-    def __init__(self, origin: Origin, position: Callable[[Path], Position]) -> None:
+    def __init__(self, origin: SettingOrigin, position: Callable[[Path], Position]) -> None:
         self.origin, self.position = origin, position
         self.values: Values = {}
-        self.problems: list[Problem] = []
+        self.problems: list[SettingsProblem] = []
         self.refused: list[RefusedKey] = []
         self.unsupported: dict[str, list[str]] = {}  # by reason
 
@@ -188,7 +214,7 @@ class _Checking:
         if key.support is Support.REFUSED and (key.restricts is None or key.restricts(value)):
             line, column = self.position(path)
             says = f"'{name}' restricts {key.note}, and mainspring does not support it"
-            problem = Problem(ProblemKind.REFUSED, self.origin.place, says, line, column)
+            problem = SettingsProblem(ProblemKind.REFUSED, self.origin.place, says, line, column)
             self.refused.append(RefusedKey(problem, key.off))
         else:
             why = "mainspring has no such setting" if key.support is Support.REFUSED else key.note
@@ -200,16 +226,16 @@ class _Checking:
             has = "has" if len(names) == 1 else "have"
             listed = ", ".join([f"'{name}'" for name in names])
             self.problems.append(
-                Problem(ProblemKind.UNSUPPORTED, self.origin.place, f"{listed} {has} no effect: {why}")
+                SettingsProblem(ProblemKind.UNSUPPORTED, self.origin.place, f"{listed} {has} no effect: {why}")
             )
 
-    def key(self, key: Key, value: object, path: Path) -> None:
+    def key(self, key: SettingKey, value: object, path: Path) -> None:
         if key.name in self.values:
             self.say(ProblemKind.BROKEN, f"'{path[-1]}' is not used: '{key.name}' stands there twice", path)
             return
         try:
             checked = key.check(value)
-        except Wrong as wrong:
+        except InvalidSetting as wrong:
             self.wrong(key, wrong, path)
             if key.if_wrong is not None:
                 self.values[key.name] = key.if_wrong
@@ -221,13 +247,13 @@ class _Checking:
         for part in checked.wrong:
             self.wrong(key, part, path)
 
-    def wrong(self, key: Key, wrong: Wrong, path: Path) -> None:
+    def wrong(self, key: SettingKey, wrong: InvalidSetting, path: Path) -> None:
         where = "".join([f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.path])
         if key.must_hold and not wrong.is_detail and may_set(key, self.origin.source):
             line, column = self.position((*path, *wrong.path))
             says = f"'{key.name}{where}' restricts what may be done, and cannot be read: {wrong.says}"
-            problem = Problem(ProblemKind.REFUSED, self.origin.place, says, line, column)
-            self.refused.append(RefusedKey(problem, EVERYTHING if key.by is By.UNTRUSTED else ()))
+            problem = SettingsProblem(ProblemKind.REFUSED, self.origin.place, says, line, column)
+            self.refused.append(RefusedKey(problem, EVERYTHING if key.by is SettingAuthority.UNTRUSTED else ()))
             return
         kind = ProblemKind.WARNING if wrong.in_force else ProblemKind.BROKEN
         self.say(kind, f"'{key.name}{where}' is not used as it stands: {wrong.says}", (*path, *wrong.path))
@@ -235,8 +261,8 @@ class _Checking:
     def unknown(self, word: str, prefix: str, path: Path) -> None:
         siblings = [key.name.removeprefix(prefix).split(".")[0] for key in KEYS if key.name.startswith(prefix)]
         known = tuple(dict.fromkeys(siblings))
-        self.say(ProblemKind.UNKNOWN, f"nobody knows the key '{prefix}{word}'{near(word, known)}", path)
+        self.say(ProblemKind.UNKNOWN, f"nobody knows the key '{prefix}{word}'{suggest_near_name(word, known)}", path)
 
     def say(self, kind: ProblemKind, says: str, path: Path) -> None:
         line, column = self.position(path)
-        self.problems.append(Problem(kind, self.origin.place, says, line, column))
+        self.problems.append(SettingsProblem(kind, self.origin.place, says, line, column))

@@ -7,15 +7,15 @@ from typing import Any
 
 from mainspring.core.value import Bundle
 from mainspring.settings.home import home_folder
-from mainspring.settings.places import ADDRESS, ADMINISTRATOR_FILES, VARIABLES, Places, is_anything_said
-from mainspring.settings.values import Api, Effective, Origin, Settings, Source
+from mainspring.settings.places import ADDRESS, ADMINISTRATOR_FILES, VARIABLES, SettingsPaths, is_anything_said
+from mainspring.settings.values import ApiSettings, EffectiveSetting, SettingOrigin, Settings, SettingsSource
 
 
 def by_name(option: str, value: str = "") -> str:
     return f"{option}={value}" if value else option
 
 
-class Asked(Bundle):
+class SettingsRequest(Bundle):
     """What the options of a session say about settings."""
 
     settings: str | Mapping[str, Any] | None = None  # a file, or what one holds
@@ -26,10 +26,10 @@ class Asked(Bundle):
     shows_refused: bool = False  # nothing is started: keys that would stop a start are named among the problems
 
 
-def load(
+def load_settings(
     cwd: str,
     environ: Mapping[str, str],
-    asked: Asked = Asked(),  # noqa: B008  # a frozen value
+    asked: SettingsRequest = SettingsRequest(),  # noqa: B008  # a frozen value
     *,
     administrator: tuple[str, ...] = ADMINISTRATOR_FILES,
 ) -> Settings:
@@ -38,12 +38,12 @@ def load(
     Raises `SettingsError` when the administrator's file or the one that an option names is broken. Everything else that
     is wrong is in `problems`, and gives no right to anybody.
     """
-    places = Places(home_folder(environ, compatible=asked.compatible), cwd, administrator)
+    places = SettingsPaths(home_folder(environ, compatible=asked.compatible), cwd, administrator)
     if asked.settings is None and not is_anything_said(places, asked.sources, environ):
         return only_address(environ.get(ADDRESS, "").strip())
-    from mainspring.settings.combine import combine
+    from mainspring.settings.combine import combine_settings
 
-    return combine(places, environ, asked)
+    return combine_settings(places, environ, asked)
 
 
 def only_address(address: str) -> Settings:
@@ -55,5 +55,5 @@ def only_address(address: str) -> Settings:
         from mainspring.secrets.redaction import redact
 
         shown = redact(address)
-    value = Effective(VARIABLES[ADDRESS], shown, Origin(Source.ENVIRONMENT, ADDRESS))
-    return Settings(api=Api(base_url=address), effective=(value,))
+    value = EffectiveSetting(VARIABLES[ADDRESS], shown, SettingOrigin(SettingsSource.ENVIRONMENT, ADDRESS))
+    return Settings(api=ApiSettings(base_url=address), effective=(value,))

@@ -14,9 +14,16 @@ from typing import cast
 
 from mainspring.processes.environment import ours, sounds_secret
 from mainspring.secrets.held import is_in
-from mainspring.settings.home import from_home, users_folder
-from mainspring.settings.keys import Checked, Wrong, environment, table, text, texts
-from mainspring.settings.near import near
+from mainspring.settings.home import expand_tilde, users_folder
+from mainspring.settings.keys import (
+    CheckedValue,
+    InvalidSetting,
+    check_environment,
+    check_table,
+    check_text,
+    check_texts,
+)
+from mainspring.settings.near import suggest_near_name
 from mainspring.settings.values import McpEntry, McpServer
 
 FILE = ".mcp.json"  # of a project
@@ -43,44 +50,47 @@ _NAME = re.compile(rf"[^\x00-\x1f\x7f]{{1,{LONGEST_NAME}}}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-def entries(value: object, kinds: Collection[str] = ANYWHERE) -> Checked:
+def check_mcp_entries(value: object, kinds: Collection[str] = ANYWHERE) -> CheckedValue:
     """The table itself. An entry that is wrong is left out, and the others hold; so does one with odd fields."""
     good: dict[str, dict[str, object]] = {}
-    wrong: list[Wrong] = []
-    for name, item in table(value).items():
+    wrong: list[InvalidSetting] = []
+    for name, item in check_table(value).items():
         try:
-            good[name] = entry(name, item, kinds)
-            wrong += [Wrong(odd.says, name, *odd.path) for odd in odd_fields(good[name])]
-        except Wrong as error:
-            wrong.append(Wrong(error.says, name, *error.path))
-    return Checked(good, tuple(wrong))
+            good[name] = check_mcp_entry(name, item, kinds)
+            wrong += [InvalidSetting(odd.says, name, *odd.path) for odd in odd_fields(good[name])]
+        except InvalidSetting as error:
+            wrong.append(InvalidSetting(error.says, name, *error.path))
+    return CheckedValue(good, tuple(wrong))
 
 
-def entry(name: str, value: object, kinds: Collection[str] = ANYWHERE) -> dict[str, object]:
+def check_mcp_entry(name: str, value: object, kinds: Collection[str] = ANYWHERE) -> dict[str, object]:
     """As it is, once its shape is right."""
     if not _NAME.fullmatch(name):
-        raise Wrong(
+        raise InvalidSetting(
             f"a server's name has 1 to {LONGEST_NAME} characters, and none that control a terminal: give it another"
         )
-    given = table(value)
+    given = check_table(value)
     kind = kind_of(given)
     if kind not in kinds:
-        raise Wrong(NO_DRIVER, "type")
+        raise InvalidSetting(NO_DRIVER, "type")
     if kind in NEEDED and not given.get(NEEDED[kind]):
-        raise Wrong(f"a server of the type '{kind}' needs '{NEEDED[kind]}': {EXAMPLES[kind]}", NEEDED[kind])
+        raise InvalidSetting(f"a server of the type '{kind}' needs '{NEEDED[kind]}': {EXAMPLES[kind]}", NEEDED[kind])
     for field in CHECKS:
         if field in given and field not in FIELDS[kind]:
-            raise Wrong(f"a server of the type '{kind}' takes none: leave it out, or give another 'type'", field)
+            raise InvalidSetting(
+                f"a server of the type '{kind}' takes none: leave it out, or give another 'type'", field
+            )
         if field in given:
-            checked(field, given[field])
+            check_field(field, given[field])
     return given
 
 
-def odd_fields(given: Mapping[str, object]) -> list[Wrong]:
+def odd_fields(given: Mapping[str, object]) -> list[InvalidSetting]:
     known = ("type", *FIELDS[kind_of(given)])
     return [
-        Wrong(
-            f"nobody knows it, and the server starts without it; there are {', '.join(known)}{near(name, known)}",
+        InvalidSetting(
+            f"nobody knows it, and the server starts without it; there are "
+            f"{', '.join(known)}{suggest_near_name(name, known)}",
             name,
         )
         for name in given
@@ -99,89 +109,89 @@ def kind_of(given: Mapping[str, object]) -> str:
     kind = given.get("type")
     if kind is None:
         if "command" not in given and "url" in given:
-            raise Wrong("a server with a 'url' needs a 'type': \"http\", or \"sse\" for an old one")
+            raise InvalidSetting("a server with a 'url' needs a 'type': \"http\", or \"sse\" for an old one")
         return "stdio"
     found = OTHER_NAMES.get(str(kind), str(kind))
     if found not in FIELDS:
-        raise Wrong(f"it must be one of {', '.join(ANYWHERE)}{near(str(kind), ANYWHERE)}", "type")
+        raise InvalidSetting(f"it must be one of {', '.join(ANYWHERE)}{suggest_near_name(str(kind), ANYWHERE)}", "type")
     return found
 
 
-def checked(field: str, value: object) -> object:
+def check_field(field: str, value: object) -> object:
     try:
         found = CHECKS[field](value)
-    except Wrong as error:
-        raise Wrong(error.says, field, *error.path) from None
+    except InvalidSetting as error:
+        raise InvalidSetting(error.says, field, *error.path) from None
     if found.wrong:
-        raise Wrong(found.wrong[0].says, field, *found.wrong[0].path)
+        raise InvalidSetting(found.wrong[0].says, field, *found.wrong[0].path)
     return found.value
 
 
-def headers(value: object) -> Checked:
-    for name, item in table(value).items():
+def check_headers(value: object) -> CheckedValue:
+    for name, item in check_table(value).items():
         if not _HEADER.fullmatch(name):
-            raise Wrong("it is no name for a header", name)
+            raise InvalidSetting("it is no name for a header", name)
         if not isinstance(item, str) or any(ord(c) < 32 and c != "\t" for c in item):
-            raise Wrong("it must be a text in one line", name)
-    return Checked(value)
+            raise InvalidSetting("it must be a text in one line", name)
+    return CheckedValue(value)
 
 
-CHECKS: dict[str, Callable[[object], Checked]] = {
-    "command": text,
-    "args": texts,
-    "env": environment,
-    "url": text,
-    "headers": headers,
+CHECKS: dict[str, Callable[[object], CheckedValue]] = {
+    "command": check_text,
+    "args": check_texts,
+    "env": check_environment,
+    "url": check_text,
+    "headers": check_headers,
 }
 
 
 # --- ready to be started --------------------------------------------------------------------------------------------
 
 
-def server(found: McpEntry, environ: Mapping[str, str]) -> McpServer:
-    """With everything filled in. Raises `Wrong`."""
+def fill_server(found: McpEntry, environ: Mapping[str, str]) -> McpServer:
+    """With everything filled in. Raises `InvalidSetting`."""
     given = found.entry
     kind = kind_of(given)
 
     def filled(value: str, *path: str | int) -> str:
-        return expanded(value, environ, *path)
+        return expand_variables(value, environ, *path)
 
     def each(field: str) -> dict[str, str]:
         if field not in given:
             return {}
-        items = cast("dict[str, str]", checked(field, given[field]))
+        items = cast("dict[str, str]", check_field(field, given[field]))
         return {name: filled(value, field, name) for name, value in items.items()}
 
-    args = cast("tuple[str, ...]", checked("args", given.get("args", [])))
+    args = cast("tuple[str, ...]", check_field("args", given.get("args", [])))
     made = McpServer(
         found.name,
         kind,
         found.origin,
-        command=from_home(filled(str(given.get("command", "")), "command"), users_folder(environ)),
+        command=expand_tilde(filled(str(given.get("command", "")), "command"), users_folder(environ)),
         args=tuple([filled(word, "args", at) for at, word in enumerate(args)]),
         env=each("env"),
         url=filled(str(given.get("url", "")), "url"),
         headers=each("headers"),
     )
     if made.url and not made.url.startswith(("http://", "https://")):
-        raise Wrong("it must begin with 'http://' or 'https://'", "url")
+        raise InvalidSetting("it must begin with 'http://' or 'https://'", "url")
     if is_in([made.command, made.args, made.env, made.url, made.headers], ours=True):
-        raise Wrong("it holds a key of this program, and such keys go to nobody: leave it out")
+        raise InvalidSetting("it holds a key of this program, and such keys go to nobody: leave it out")
     return made
 
 
-def expanded(value: str, environ: Mapping[str, str], *path: str | int) -> str:
+def expand_variables(value: str, environ: Mapping[str, str], *path: str | int) -> str:
     """`${VAR}` and `${VAR:-what stands for a missing one}`."""
 
     def one(found: re.Match[str]) -> str:
         name, instead = found[1], found[2]
         if ours(name) and name not in SHARED:
-            raise Wrong(
+            raise InvalidSetting(
                 f"'${{{name}}}' is this program's own and goes to nobody: give the server one of its own", *path
             )
         said = environ.get(name)
         if said is None and instead is None:
-            raise Wrong(f"the variable '{name}' is not set: set it, or write '${{{name}:-something}}'", *path)
+            raise InvalidSetting(f"the variable '{name}' is not set: set it, or write '${{{name}:-something}}'", *path)
         return said or (instead or "") if instead is not None else said or ""
 
     return _VARIABLE.sub(one, value)
@@ -191,7 +201,7 @@ def filled_secrets(found: McpEntry, environ: Mapping[str, str]) -> list[str]:
     """What stands in for variables whose names sound secret, in whatever field of a server that can be started."""
     texts = [text for field in FIELDS[kind_of(found.entry)] for text in texts_in(found.entry.get(field))]
     variables = [match for text in texts for match in _VARIABLE.finditer(text) if sounds_secret(match[1])]
-    return [expanded(match[0], environ) for match in variables]
+    return [expand_variables(match[0], environ) for match in variables]
 
 
 def texts_in(value: object) -> list[str]:

@@ -10,18 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from mainspring.settings.values import Mcp, McpServer, McpServerList, McpServerMatch, Source
+from mainspring.settings.values import McpServer, McpServerList, McpServerMatch, McpSettings, SettingsSource
 
 _DEFAULT_PORT = re.compile(r"^(http://[^/]*):80(?=/|$)|^(https://[^/]*):443(?=/|$)")
 _HOST = re.compile(r"^[a-zA-Z*]+://[^/?#]*")
 
 
-def refusal(server: McpServer, entry: Mapping[str, object], rules: Mcp) -> str:
+def explain_server_refusal(server: McpServer, entry: Mapping[str, object], rules: McpSettings) -> str:
     """Why a server must not start; empty: it may. `entry` is as it was written: its variables are not filled in."""
     for one in rules.denied:
         if any(_is_denied(match, server, entry) for match in one.matches):
             return f"'deniedMcpServers' in {one.origin.place} has it"
-    if server.kind == "sdk" or server.origin.source is Source.ADMINISTRATOR:
+    if server.kind == "sdk" or server.origin.source is SettingsSource.ADMINISTRATOR:
         return ""  # the program's own, and those that the administrator delivers, need not be listed
     if rules.allowed is not None:
         listed = [match for one in rules.allowed for match in one.matches]

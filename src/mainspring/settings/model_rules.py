@@ -18,14 +18,14 @@ _END = re.compile(r"(?:\[[^\]]*\]|-fast|-\d{8}|-v\d+:\d+|@\d{8})+$")
 _PROVIDER = re.compile(r"^(?:[\w.-]+/)+|^(?:[a-z]{2,6}\.)?anthropic\.")
 
 
-def refusal(name: str, rules: ModelRules, *, default: bool = False) -> str:
+def explain_model_refusal(name: str, rules: ModelRules, *, default: bool = False) -> str:
     """Why a model may not be asked; empty: it may. `default`: nobody chose it."""
     if is_denied(name, rules):
         return _says(name, "deniedModels", rules)
     lists = [names for names in (rules.available, *rules.narrowed) if names is not None]
     if not lists or (default and not rules.default_too):
         return ""
-    if all(matches(name, names, exact=rules.exact) for names in lists):
+    if all(matches_model(name, names, exact=rules.exact) for names in lists):
         return ""
     if default and not any(lists):  # an empty list leaves the default
         return ""
@@ -34,10 +34,10 @@ def refusal(name: str, rules: ModelRules, *, default: bool = False) -> str:
 
 def is_denied(name: str, rules: ModelRules) -> bool:
     bare = _PROVIDER.sub("", name.lower())
-    return matches(name, rules.denied, exact=False) or matches(bare, rules.denied, exact=False)
+    return matches_model(name, rules.denied, exact=False) or matches_model(bare, rules.denied, exact=False)
 
 
-def matches(name: str, entries: Iterable[str], *, exact: bool) -> bool:
+def matches_model(name: str, entries: Iterable[str], *, exact: bool) -> bool:
     return any(_fits(_stem(name), _stem(entry), exact=exact) for entry in entries if entry.strip() not in MOVING)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def near(name: str, names: tuple[str, ...]) -> str:
+def suggest_near_name(name: str, names: tuple[str, ...]) -> str:
     """A question that helps, if a name is close."""
     from mainspring.core.meant import did_you_mean  # only after a mistake
 

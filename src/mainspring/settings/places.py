@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from mainspring.core.value import Bundle
-from mainspring.settings.values import Source, WrongOptionError
+from mainspring.settings.values import SettingsSource, WrongOptionError
 
 # In each row the later file wins. In a project ours stands above Claude Code's (settled 31).
 USER_FILES = ("settings.json", "settings.toml", "config.toml")
@@ -26,7 +26,11 @@ ADMINISTRATOR_FILES = (
     "/etc/mainspring/managed-settings.json",
     "/etc/mainspring/managed-settings.toml",
 )
-CHOSEN = (Source.USER, Source.PROJECT, Source.LOCAL)  # the words of the option "setting_sources"
+CHOSEN = (
+    SettingsSource.USER,
+    SettingsSource.PROJECT,
+    SettingsSource.LOCAL,
+)  # the words of the option "setting_sources"
 
 # Variables that say what a key says (stream-json 1.3). They stand above the files, and below
 # the command line and the administrator.
@@ -39,27 +43,27 @@ VARIABLES = {
 }
 
 
-class Places(Bundle):
+class SettingsPaths(Bundle):
     """Where to look."""
 
     home: str | None  # our folder in the user's home
     cwd: str
     administrator: tuple[str, ...] = ADMINISTRATOR_FILES
 
-    def files(self, sources: tuple[str, ...] | None) -> Iterator[tuple[Source, str]]:
+    def files(self, sources: tuple[str, ...] | None) -> Iterator[tuple[SettingsSource, str]]:
         """User, project and local, as far as they were chosen (None: all), then the administrator's."""
         chosen = CHOSEN if sources is None else sources
         for word in chosen:
             if word not in CHOSEN:
                 raise WrongOptionError("setting_sources", f" has '{word}'; it takes {', '.join(CHOSEN)}")
-        roots = ((Source.USER, self.home, USER_FILES), (Source.PROJECT, self.cwd, PROJECT_FILES))
-        for source, folder, names in (*roots, (Source.LOCAL, self.cwd, LOCAL_FILES)):
+        roots = ((SettingsSource.USER, self.home, USER_FILES), (SettingsSource.PROJECT, self.cwd, PROJECT_FILES))
+        for source, folder, names in (*roots, (SettingsSource.LOCAL, self.cwd, LOCAL_FILES)):
             if folder and source in chosen:
                 yield from [(source, f"{folder}/{name}") for name in names]
-        yield from [(Source.ADMINISTRATOR, path) for path in self.administrator]
+        yield from [(SettingsSource.ADMINISTRATOR, path) for path in self.administrator]
 
 
-def is_anything_said(places: Places, sources: tuple[str, ...] | None, environ: Mapping[str, str]) -> bool:
+def is_anything_said(places: SettingsPaths, sources: tuple[str, ...] | None, environ: Mapping[str, str]) -> bool:
     """Whether there is any file, or variable but the address. What cannot be looked up counts: it will be reported."""
     variables = [name for name in VARIABLES if name != ADDRESS and environ.get(name)]
     return bool(variables) or any(_is_there(path) for _, path in places.files(sources))

@@ -32,7 +32,7 @@ _TOML_DEEP_KEY = re.compile(rf"{_TOML_PART}(?:[ \t]*\.[ \t]*{_TOML_PART}){{{DEEP
 _TOML_POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
-class Broken(Exception):  # noqa: N818  # it reads as what it says
+class UnreadableSettings(Exception):  # noqa: N818  # it reads as what it says
     """No settings can be read from this. `text` is what there is of it."""
 
     def __init__(self, says: str, position: Position = (0, 0), text: str = "") -> None:
@@ -45,12 +45,12 @@ class Broken(Exception):  # noqa: N818  # it reads as what it says
         return f" in line {line}, column {column}" if line else ""
 
 
-class Read(NamedTuple):
+class ParsedFile(NamedTuple):
     tree: Tree
     position: Callable[[Path], Position]
 
 
-class Located(NamedTuple):
+class LocatedJson(NamedTuple):
     """A JSON text by offsets, for whoever changes a part of it."""
 
     tree: Tree
@@ -65,33 +65,33 @@ def read_file(path: str) -> bytes | None:
         if stat.S_ISDIR(mode) and mode & stat.S_ISVTX:
             return None  # a command runs in the sandbox, and this stands there so that nobody makes one
         if not stat.S_ISREG(mode):
-            raise Broken("it is no regular file")
+            raise UnreadableSettings("it is no regular file")
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise Broken(f"it cannot be read: {error.strerror}") from None
+        raise UnreadableSettings(f"it cannot be read: {error.strerror}") from None
     try:
         return _bytes_of(fd)
     except OSError as error:
-        raise Broken(f"it cannot be read: {error.strerror}") from None
+        raise UnreadableSettings(f"it cannot be read: {error.strerror}") from None
     finally:
         os.close(fd)
 
 
 def _bytes_of(fd: int) -> bytes:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
-        raise Broken("it is no regular file")
+        raise UnreadableSettings("it is no regular file")
     data = b""
     while len(data) <= LARGEST and (piece := os.read(fd, LARGEST + 1 - len(data))):
         data += piece
     return data
 
 
-def read(data: bytes, *, toml: bool = False) -> Read:
+def parse_settings_text(data: bytes, *, toml: bool = False) -> ParsedFile:
     text = _decode(data)
     if len(data) > LARGEST:
-        raise Broken(f"it has more than {LARGEST:,} bytes", text=text)
+        raise UnreadableSettings(f"it has more than {LARGEST:,} bytes", text=text)
     return _read_toml(text) if toml else _read_json(text)
 
 
@@ -101,7 +101,7 @@ def _decode(data: bytes) -> str:
     except UnicodeDecodeError as error:
         before = data[: error.start]
         position = (before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
-        raise Broken("it is no UTF-8", position, data.decode("utf-8-sig", "replace")) from None
+        raise UnreadableSettings("it is no UTF-8", position, data.decode("utf-8-sig", "replace")) from None
 
 
 def line_and_column(text: str, offset: int) -> Position:
@@ -111,20 +111,20 @@ def line_and_column(text: str, offset: int) -> Position:
 # --- JSON -------------------------------------------------------------------------------------------
 
 
-def located(text: str) -> Located:
+def read_located(text: str) -> LocatedJson:
     reader = _Json(text)
     reader.is_locating = True
-    return Located(_object(reader), reader.places, reader.spans)
+    return LocatedJson(_object(reader), reader.places, reader.spans)
 
 
 def _object(reader: _Json) -> Tree:
     tree = reader.document()
     if not isinstance(tree, dict):
-        raise Broken("it must be an object: { ... }", (1, 1), reader.text)
+        raise UnreadableSettings("it must be an object: { ... }", (1, 1), reader.text)
     return cast("Tree", tree)
 
 
-def _read_json(text: str) -> Read:
+def _read_json(text: str) -> ParsedFile:
     reader = _Json(text)
     tree = _object(reader)
 
@@ -135,7 +135,7 @@ def _read_json(text: str) -> Read:
             reader.document()
         return line_and_column(text, reader.places.get(path, 0))
 
-    return Read(tree, position)
+    return ParsedFile(tree, position)
 
 
 class _Json:
@@ -154,8 +154,8 @@ class _Json:
             raise self.broken("there is something behind its end")
         return value
 
-    def broken(self, says: str) -> Broken:
-        return Broken(says, line_and_column(self.text, self.at), self.text)
+    def broken(self, says: str) -> UnreadableSettings:
+        return UnreadableSettings(says, line_and_column(self.text, self.at), self.text)
 
     def skip(self) -> str:
         """Past the white space; the next character, or nothing."""
@@ -262,21 +262,21 @@ class _Json:
 # --- TOML -------------------------------------------------------------------------------------------
 
 
-def _read_toml(text: str) -> Read:
+def _read_toml(text: str) -> ParsedFile:
     import tomllib  # 9 ms, and few people have such a file
 
     if deep := _TOML_DEEP_KEY.search(text):
-        raise Broken(f"it is nested more than {DEEPEST} deep", line_and_column(text, deep.start()), text)
+        raise UnreadableSettings(f"it is nested more than {DEEPEST} deep", line_and_column(text, deep.start()), text)
     try:
         tree = tomllib.loads(text)
     except RecursionError:
-        raise Broken(f"it is nested more than {DEEPEST} deep", text=text) from None
+        raise UnreadableSettings(f"it is nested more than {DEEPEST} deep", text=text) from None
     except ValueError as error:
         found = _TOML_POSITION.search(str(error))
         at = (int(found[1]), int(found[2])) if found and found[1] else line_and_column(text, len(text))
-        raise Broken(_TOML_POSITION.sub("", str(error)), at, text) from None
+        raise UnreadableSettings(_TOML_POSITION.sub("", str(error)), at, text) from None
     if _is_too_deep(tree):
-        raise Broken(f"it is nested more than {DEEPEST} deep", text=text)
+        raise UnreadableSettings(f"it is nested more than {DEEPEST} deep", text=text)
 
     def position(path: Path) -> Position:
         """TOML readers do not tell: the first line that begins with the last key of the path."""
@@ -284,7 +284,7 @@ def _read_toml(text: str) -> Read:
         line = re.search(rf"(?m)^[ \t]*\[*(?:[\w.\"' -]*\.)?[\"']?{key}\b", text)
         return line_and_column(text, line.start()) if line and key else (1, 1)
 
-    return Read(tree, position)
+    return ParsedFile(tree, position)
 
 
 def _is_too_deep(tree: object) -> bool:
@@ -310,7 +310,7 @@ _TOML_RULE = re.compile(r""""(?:[^"\\\x00-\x1f]|\\.)*"|'[^'\x00-\x1f]*'""")
 _BEHIND_A_KEY = re.compile(r"\s*[:=]")
 
 
-def salvage(text: str, *, toml: bool = False) -> dict[str, list[str]]:
+def salvage_rules(text: str, *, toml: bool = False) -> dict[str, list[str]]:
     """The deny and ask rules that can still be read, before the mistake and after it. They hold (security T4)."""
     found: dict[str, list[str]] = {"deny": [], "ask": []}
     begin, rule = (_TOML_LIST, _TOML_RULE) if toml else (_JSON_LIST, _JSON_RULE)

@@ -9,14 +9,21 @@ from msgspec.structs import replace
 
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.secrets.redaction import redact
-from mainspring.settings.keys import BY_NAME, Merge
-from mainspring.settings.values import Effective, Entry, McpServerMatch, Origin, Settings, Source
+from mainspring.settings.keys import BY_NAME, MergeRule
+from mainspring.settings.values import (
+    EffectiveSetting,
+    McpServerMatch,
+    SettingEntry,
+    SettingOrigin,
+    Settings,
+    SettingsSource,
+)
 
 if TYPE_CHECKING:
-    from mainspring.settings.layers import Layer
+    from mainspring.settings.layers import SettingsLayer
 
 
-def origins(settings: Settings) -> list[str]:
+def format_origins(settings: Settings) -> list[str]:
     """Lines: each value that holds, and who said so. Then what was passed over."""
     width = max([len(value.name) for value in settings.effective], default=0)
     lines = [
@@ -26,42 +33,44 @@ def origins(settings: Settings) -> list[str]:
     return [*lines, *[f"{problem.kind}: {problem}" for problem in settings.problems]]
 
 
-def effective(settings: Settings, last: Mapping[str, tuple[object, Origin]], layers: Sequence[Layer]) -> Settings:
-    """The same settings, with `effective` filled in."""
+def fill_effective(
+    settings: Settings, last: Mapping[str, tuple[object, SettingOrigin]], layers: Sequence[SettingsLayer]
+) -> Settings:
+    """The same settings, with `fill_effective` filled in."""
     found = [
-        Effective(name, _shown(name, value), origin)
+        EffectiveSetting(name, _shown(name, value), origin)
         for name, (value, origin) in last.items()
-        if BY_NAME[name].merge in (Merge.OVERRIDE, Merge.LEAST)
+        if BY_NAME[name].merge in (MergeRule.OVERRIDE, MergeRule.LEAST)
         and not (name == "statusLine" and settings.status_line is None)  # it is switched off with the hooks
     ]
-    lists: dict[str, tuple[Entry, ...]] = {
+    lists: dict[str, tuple[SettingEntry, ...]] = {
         "permissions.allow": settings.permissions.allow,
         "permissions.deny": settings.permissions.deny,
         "permissions.ask": settings.permissions.ask,
         "permissions.additionalDirectories": settings.permissions.directories,
     }
-    found += [Effective(name, entry.text, entry.origin) for name, entries in lists.items() for entry in entries]
-    found += [Effective(f"hooks.{hook.event}", hook.matcher or "*", hook.origin) for hook in settings.hooks]
+    found += [EffectiveSetting(name, entry.text, entry.origin) for name, entries in lists.items() for entry in entries]
+    found += [EffectiveSetting(f"hooks.{hook.event}", hook.matcher or "*", hook.origin) for hook in settings.hooks]
     domains, managed_only = "sandbox.network.allowedDomains", settings.sandbox.managed_domains_only
     found += [
         value
         for value in _named(layers)
-        if not (managed_only and value.name == domains and value.origin.source is not Source.ADMINISTRATOR)
+        if not (managed_only and value.name == domains and value.origin.source is not SettingsSource.ADMINISTRATOR)
     ]
     return replace(settings, effective=tuple(sorted(found, key=lambda value: value.name)))
 
 
-def _named(layers: Sequence[Layer]) -> list[Effective]:
+def _named(layers: Sequence[SettingsLayer]) -> list[EffectiveSetting]:
     """Variables by their name only: their values are often secrets. And lists that have no entries of their own."""
-    said: dict[str, Effective] = {}
+    said: dict[str, EffectiveSetting] = {}
     for layer in layers:
         for key, value in layer.values.items():
-            if BY_NAME[key].merge is Merge.BY_NAME and isinstance(value, dict):
+            if BY_NAME[key].merge is MergeRule.BY_NAME and isinstance(value, dict):
                 for name in value:  # pyright: ignore[reportUnknownVariableType]
-                    said[f"{key}.{name}"] = Effective(f"{key}.{name}", "set", layer.origin)
-            elif BY_NAME[key].merge is Merge.ADD and not key.startswith(("permissions.", "hooks")):
+                    said[f"{key}.{name}"] = EffectiveSetting(f"{key}.{name}", "set", layer.origin)
+            elif BY_NAME[key].merge is MergeRule.ADD and not key.startswith(("permissions.", "hooks")):
                 shown = ", ".join(map(_item, value)) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType]
-                said[f"{key} {layer.origin.place}"] = Effective(key, shown, layer.origin)
+                said[f"{key} {layer.origin.place}"] = EffectiveSetting(key, shown, layer.origin)
     return list(said.values())
 
 

@@ -1,7 +1,7 @@
 """Folders that the user trusts (security T1): a list of real paths in a file that only the user can read and write.
 
 A folder is trusted by itself, not by its parent and not by what its git files say. Nothing here asks anybody: whoever
-can ask calls `add` with the answer, and a headless run never does.
+can ask calls `add_trusted_folder` with the answer, and a headless run never does.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ FILE, FOLDER = 0o600, 0o700
 LARGEST = 4 << 20  # bytes; some forty thousand folders
 
 
-class Trusted(Value):
+class TrustedFolders(Value, tag="Trusted"):
     """The file. What it is of is the tag; a later version will have another one."""
 
     folders: dict[str, int] = msgspec.field(default_factory=dict)  # real path: when, in milliseconds
 
 
 class _Found(NamedTuple):
-    trusted: Trusted
+    trusted: TrustedFolders
     before: str | None  # the digest of the file; None: there is none
 
 
@@ -40,16 +40,16 @@ def is_trusted(home: str | None, folder: str) -> bool:
     if home is None:
         return False
     try:
-        return real(folder) in _load(_file(home)).trusted.folders
+        return real_folder(folder) in _load(_file(home)).trusted.folders
     except (OSError, UsageError, PathRefused):
         return False
 
 
-def folders(home: str) -> tuple[str, ...]:
+def list_trusted_folders(home: str) -> tuple[str, ...]:
     return tuple(_load(_file(home)).trusted.folders)
 
 
-def add(home: str, folder: str, *, at: int) -> str:
+def add_trusted_folder(home: str, folder: str, *, at: int) -> str:
     """The real path that is trusted from now on. `at` is the time in milliseconds."""
     path = resolve(folder, folder if folder.startswith("/") else os.getcwd())  # noqa: PTH109  # 8 ms
     if path.kind != "folder":
@@ -59,16 +59,16 @@ def add(home: str, folder: str, *, at: int) -> str:
     return path.real
 
 
-def remove(home: str, folder: str) -> bool:
+def remove_trusted_folder(home: str, folder: str) -> bool:
     """Whether it was trusted. Its path may be gone by now."""
-    name = real(folder)
-    if name not in folders(home):
+    name = real_folder(folder)
+    if name not in list_trusted_folders(home):
         return False
     _change(home, name, None)
     return True
 
 
-def real(folder: str) -> str:
+def real_folder(folder: str) -> str:
     return resolve(folder, os.getcwd() if not folder.startswith("/") else "/").real  # noqa: PTH109  # 8 ms
 
 
@@ -78,7 +78,7 @@ def _file(home: str) -> Resolved:
 
 def _load(file: Resolved) -> _Found:
     if file.kind == "missing":
-        return _Found(Trusted(), None)
+        return _Found(TrustedFolders(), None)
     found = os.stat(file.real)  # noqa: PTH116  # 8 ms
     if found.st_uid not in (os.geteuid(), 0) or stat.S_IMODE(found.st_mode) & 0o022:
         raise UsageError(
@@ -86,7 +86,7 @@ def _load(file: Resolved) -> _Found:
         )
     data = read(file, limit=LARGEST)
     try:
-        return _Found(msgspec.json.decode(data, type=Trusted), digest(data))
+        return _Found(msgspec.json.decode(data, type=TrustedFolders), digest(data))
     except msgspec.MsgspecError:
         raise UsageError(f"'{file.real}' cannot be read: remove it, and trust your folders again") from None
 
@@ -101,7 +101,7 @@ def _change(home: str, name: str, at: int | None) -> None:
         kept = {folder: when for folder, when in found.trusted.folders.items() if folder != name}
         if at is not None:
             kept[name] = at
-        data = msgspec.json.format(msgspec.json.encode(Trusted(kept)))
+        data = msgspec.json.format(msgspec.json.encode(TrustedFolders(kept)))
         write_atomically(file, data, before=found.before, mode=FILE)
     finally:
         os.close(lock)

@@ -28,13 +28,13 @@ _SPECIAL = re.compile(r"([\\*?\[\] ])")
 _WORKTREE = re.compile(r"(?m)^\s*worktree\s*=\s*(.+)$")
 
 
-def hide(folder: str, name: str) -> None:
+def hide_from_git(folder: str, name: str) -> None:
     """`name`: as it is called in that folder. Does nothing where no repository is. Raises `PathRefused`, `OSError`."""
     if not name.isprintable():  # a line end in it would be a pattern of its own
         raise PathRefused(f"{name!r} cannot be a pattern of git's")
     real = resolve(folder, "/").real
     top, git = _repository(real)
-    if not git or _is_hidden(Ground(top, git, real), name):
+    if not git or _is_hidden(GitExclude(top, git, real), name):
         return
     for _ in range(TRIES):
         with contextlib.suppress(FileChanged):
@@ -55,13 +55,13 @@ def _add(git: str, line: str) -> None:
     write_atomically(path, text + gap + line.encode() + b"\n", before=digest(data) if data is not None else None)
 
 
-class Ground(NamedTuple):
+class GitExclude(NamedTuple):
     top: str  # of the repository
     git: str
     folder: str  # where the file is, in a folder of its own
 
 
-def _is_hidden(ground: Ground, name: str) -> bool:
+def _is_hidden(ground: GitExclude, name: str) -> bool:
     """By a pattern on the way. With an exception among them nothing is certain."""
     inner, slash, base = name.rpartition("/")
     anywhere, here = {base, "*.local.json", f"**/{name}"}, {name, f"/{name}"}
@@ -74,7 +74,7 @@ def _is_hidden(ground: Ground, name: str) -> bool:
     return any(lines & (anywhere | here if place == ground.folder else anywhere) for place, lines in found)
 
 
-def _ignoring(ground: Ground) -> Iterator[tuple[str, str]]:
+def _ignoring(ground: GitExclude) -> Iterator[tuple[str, str]]:
     """Patterns, and the folder that they are about."""
     yield ground.top, _text(f"{ground.git}/{EXCLUDE}", LARGEST)
     place = ground.folder

@@ -22,7 +22,7 @@ class WrongOptionError(SettingsError):
         super().__init__(f"'{option}'{reason}")
 
 
-class Source(StrEnum):
+class SettingsSource(StrEnum):
     """Who asked. In the order in which the later one wins."""
 
     USER = "user"
@@ -35,26 +35,26 @@ class Source(StrEnum):
     @property
     def is_project(self) -> bool:
         """A repository may bring these files. The local one, too: nothing but a habit keeps it out."""
-        return self in (Source.PROJECT, Source.LOCAL)
+        return self in (SettingsSource.PROJECT, SettingsSource.LOCAL)
 
 
-class Origin(Value):
-    source: Source
+class SettingOrigin(Value):
+    source: SettingsSource
     place: str  # a file, a variable, a flag
 
 
-class Entry(Value):
+class SettingEntry(Value):
     """One of several: a rule, a folder."""
 
     text: str
-    origin: Origin
+    origin: SettingOrigin
 
 
-class Hook(Value):
+class HookSetting(Value):
     event: str
     matcher: str
     command: dict[str, object]  # as it stands in the file; its shape was checked
-    origin: Origin
+    origin: SettingOrigin
     entry: str = ""  # where it is in its file: 'hooks.PreToolUse[0].hooks[1]'
     broken: str = ""  # why it cannot run: then it refuses what it would have guarded
 
@@ -84,7 +84,7 @@ class ProblemKind(StrEnum):
     REFUSED = "refused"  # a key that restricts and that we cannot honour: it stops the start, where it counts
 
 
-class Problem(Value):
+class SettingsProblem(Value):
     """What was passed over, and why. Never quotes a file beyond the names of keys."""
 
     kind: ProblemKind
@@ -98,19 +98,19 @@ class Problem(Value):
         return f"{self.place}{at}: {self.says}"
 
 
-class Effective(Value):
+class EffectiveSetting(Value):
     """A value that holds, for people."""
 
     name: str
     shown: str
-    origin: Origin
+    origin: SettingOrigin
 
 
-class Permissions(Value):
-    allow: tuple[Entry, ...] = ()
-    deny: tuple[Entry, ...] = ()
-    ask: tuple[Entry, ...] = ()
-    directories: tuple[Entry, ...] = ()  # as written; relative ones are meant from the working folder
+class PermissionSettings(Value):
+    allow: tuple[SettingEntry, ...] = ()
+    deny: tuple[SettingEntry, ...] = ()
+    ask: tuple[SettingEntry, ...] = ()
+    directories: tuple[SettingEntry, ...] = ()  # as written; relative ones are meant from the working folder
     default_mode: str | None = None
     bypass_disabled: bool = False
     auto_disabled: str = ""  # the key that switches permission mode auto off
@@ -118,7 +118,7 @@ class Permissions(Value):
     managed_only: bool = False  # allow rules of anybody but the administrator do not count
 
 
-class Api(Value):
+class ApiSettings(Value):
     base_url: str | None = None
     key_helper: str | None = None
     key_lifetime: int | None = None  # seconds that a key of the helper is used
@@ -126,27 +126,27 @@ class Api(Value):
     max_retries: int | None = None
 
 
-class Limits(Value):
+class LimitSettings(Value):
     max_turns: int | None = None
     max_tokens: int | None = None
     max_output_tokens: int | None = None
 
 
-class Sandbox(Value):
+class SandboxOptions(Value):
     enabled: bool | None = None  # None: nobody said
     required: bool = False  # fail if it is not to be had
     auto_allow: bool = False
     may_be_left: bool = True  # whether a command may ask to run outside of it
     excluded: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
-    denied_domains: tuple[Entry, ...] = ()
+    denied_domains: tuple[SettingEntry, ...] = ()
     managed_domains_only: bool = False  # nobody but the administrator names domains that may be reached
-    writable: tuple[Entry, ...] = ()  # beyond the working folders
-    unreadable: tuple[Entry, ...] = ()  # paths, as written
-    read_only: tuple[Entry, ...] = ()
+    writable: tuple[SettingEntry, ...] = ()  # beyond the working folders
+    unreadable: tuple[SettingEntry, ...] = ()  # paths, as written
+    read_only: tuple[SettingEntry, ...] = ()
 
 
-class Features(Value):
+class FeatureSettings(Value):
     """What can be switched off, and two that are on only where somebody wants them (O-10)."""
 
     auto_compact: bool = True
@@ -166,7 +166,7 @@ class McpEntry(Value):
 
     name: str
     entry: dict[str, object]
-    origin: Origin
+    origin: SettingOrigin
 
 
 class McpServerMatch(Value):
@@ -181,7 +181,7 @@ class McpServerList(Value):
     """One such list, and where it stands."""
 
     matches: tuple[McpServerMatch, ...]
-    origin: Origin
+    origin: SettingOrigin
 
 
 class McpServer(Value):
@@ -189,7 +189,7 @@ class McpServer(Value):
 
     name: str
     kind: str  # stdio, http, sse or sdk
-    origin: Origin
+    origin: SettingOrigin
     command: str = ""
     args: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class McpServer(Value):
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Mcp(Value):
+class McpSettings(Value):
     """Servers of the user's side, and which of a project's own (`.mcp.json`) may start where it is trusted."""
 
     servers: tuple[McpEntry, ...] = ()
@@ -221,13 +221,13 @@ class ModelRules(Value):
 
 
 class Settings(Value):
-    permissions: Permissions = Permissions()
-    api: Api = Api()
-    limits: Limits = Limits()
-    sandbox: Sandbox = Sandbox()
-    mcp: Mcp = Mcp()
-    features: Features = Features()
-    hooks: tuple[Hook, ...] = ()
+    permissions: PermissionSettings = PermissionSettings()
+    api: ApiSettings = ApiSettings()
+    limits: LimitSettings = LimitSettings()
+    sandbox: SandboxOptions = SandboxOptions()
+    mcp: McpSettings = McpSettings()
+    features: FeatureSettings = FeatureSettings()
+    hooks: tuple[HookSetting, ...] = ()
     env: dict[str, str] = field(default_factory=dict)  # for the commands that tools run
     own_env: dict[str, str] = field(default_factory=dict)  # for ourselves, too: from the user's side only
     model: str | None = None
@@ -248,5 +248,5 @@ class Settings(Value):
     memory_excludes: tuple[str, ...] = ()  # patterns of memory files that are not loaded
     no_sideloading: bool = False  # '--agents', '--plugin-dir' and '--mcp-config' are refused
 
-    effective: tuple[Effective, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    effective: tuple[EffectiveSetting, ...] = ()
+    problems: tuple[SettingsProblem, ...] = ()

@@ -22,13 +22,13 @@ from mainspring.processes.atomic import FileChanged, digest, write_atomically
 from mainspring.processes.opening import Moved, open_folder, read
 from mainspring.processes.paths import PathRefused, Resolved, resolve, within
 from mainspring.settings import trust, unseen
-from mainspring.settings.editing import EMPTY, with_list, with_value
-from mainspring.settings.keys import BY_NAME, Wrong, snake
-from mainspring.settings.keys import text as checked
-from mainspring.settings.places import Places
-from mainspring.settings.reading import LARGEST, Broken, located
-from mainspring.settings.reading import read as parsed
-from mainspring.settings.values import Source
+from mainspring.settings.editing import EMPTY, edit_list, set_value
+from mainspring.settings.keys import BY_NAME, InvalidSetting, to_snake_case
+from mainspring.settings.keys import check_text as checked
+from mainspring.settings.places import SettingsPaths
+from mainspring.settings.reading import LARGEST, UnreadableSettings, read_located
+from mainspring.settings.reading import parse_settings_text as parsed
+from mainspring.settings.values import SettingsSource
 
 TABLE, MODE = "permissions", "defaultMode"
 BOM = b"\xef\xbb\xbf"
@@ -38,11 +38,11 @@ PAUSE = 0.005
 OWN_FILE, OWN_FOLDER = 0o600, 0o700  # the user's, if they are new
 
 
-class NotWritten(UsageError):  # noqa: N818  # it reads as what it says
+class SettingsWriteError(UsageError):
     """The file is what it was. The message says why."""
 
 
-class Listed(Value):
+class ListChange(Value):
     """A list of texts. `alone`: what else was in it goes."""
 
     name: Literal["allow", "deny", "ask", "additionalDirectories"]
@@ -57,39 +57,39 @@ class Listed(Value):
         return not self.alone and one not in self.removed
 
 
-class ModeSet(Value):
+class ModeChange(Value):
     mode: str
 
 
-Change = Listed | ModeSet
+Change = ListChange | ModeChange
 
 
-class Done(Value):
+class WriteReport(Value):
     files: tuple[str, ...]  # that are others now
     seen: str = ""  # why git sees the local file; empty: it does not, or there is no git
 
 
-def write(places: Places, source: Source, change: Change) -> Done:
-    """Raises `NotWritten`, `PathRefused` and `OSError`."""
+def write_change(places: SettingsPaths, source: SettingsSource, change: Change) -> WriteReport:
+    """Raises `SettingsWriteError`, `PathRefused` and `OSError`."""
     _check(change, source)
     files = [path for whose, path in places.files((source,)) if whose is source and path.endswith(".json")]
     if not files:
-        raise NotWritten("there is no home to keep it in: set MAINSPRING_HOME")
+        raise SettingsWriteError("there is no home to keep it in: set MAINSPRING_HOME")
     # The last one that is there wins over the others, so that is where something is added; else Claude Code's.
     target = next((path for path in reversed(files) if os.path.lexists(path)), files[0])
-    seen = _hidden(places, target) if source is Source.LOCAL else ""
+    seen = _hidden(places, target) if source is SettingsSource.LOCAL else ""
     changed = [path for path in files if _in_file(path, _part(change, path == target), source, places)]
-    return Done(tuple(changed), seen)
+    return WriteReport(tuple(changed), seen)
 
 
-def _check(change: Change, source: Source) -> None:
+def _check(change: Change, source: SettingsSource) -> None:
     match change:
-        case ModeSet(mode):
+        case ModeChange(mode):
             key = BY_NAME[f"{TABLE}.{MODE}"]
             if source.is_project and mode in key.users_own:
-                raise NotWritten(f"a project may not choose the mode '{mode}', only the user may")
+                raise SettingsWriteError(f"a project may not choose the mode '{mode}', only the user may")
             said: tuple[str, ...] = (mode,)
-        case Listed():
+        case ListChange():
             said = change.added
         case _:
             assert_never(change)
@@ -97,24 +97,24 @@ def _check(change: Change, source: Source) -> None:
         try:
             checked(one)
             one.encode()
-        except (Wrong, UnicodeEncodeError) as error:
-            raise NotWritten(f"'{one[:40]!r}' cannot be written down: {error}") from None
+        except (InvalidSetting, UnicodeEncodeError) as error:
+            raise SettingsWriteError(f"'{one[:40]!r}' cannot be written down: {error}") from None
 
 
 def _part(change: Change, is_target: bool) -> Change | None:
     """What of it concerns a file: nothing is added to one that is not the target."""
     if is_target:
         return change
-    if isinstance(change, Listed) and (change.removed or change.alone):
-        return Listed(change.name, removed=change.removed, alone=change.alone)
+    if isinstance(change, ListChange) and (change.removed or change.alone):
+        return ListChange(change.name, removed=change.removed, alone=change.alone)
     return None
 
 
-def _in_file(path: str, change: Change | None, source: Source, places: Places) -> bool:
+def _in_file(path: str, change: Change | None, source: SettingsSource, places: SettingsPaths) -> bool:
     """Whether it is another now."""
     if change is None or not (os.path.lexists(path) or _adds(change)):
         return False
-    mode = OWN_FILE if source is Source.USER else None
+    mode = OWN_FILE if source is SettingsSource.USER else None
     for _ in range(TRIES):
         folder = _allowed(path, source, places).real.rpartition("/")[0]
         try:
@@ -128,23 +128,23 @@ def _in_file(path: str, change: Change | None, source: Source, places: Places) -
             if os.path.isdir(folder):  # noqa: PTH112
                 raise
             # Else it has gone: while a command runs, a sandbox holds an empty one in the place of a missing one.
-    raise NotWritten(f"'{path}' is changed by somebody else all the time: try again later")
+    raise SettingsWriteError(f"'{path}' is changed by somebody else all the time: try again later")
 
 
 def _adds(change: Change) -> bool:
-    return isinstance(change, ModeSet) or bool(change.added)
+    return isinstance(change, ModeChange) or bool(change.added)
 
 
-def _allowed(path: str, source: Source, places: Places) -> Resolved:
+def _allowed(path: str, source: SettingsSource, places: SettingsPaths) -> Resolved:
     """Where it leads, if it may lead there."""
     file = resolve(path, "/")
     if not source.is_project:
         return file
-    root = trust.real(places.cwd)
-    if places.home is not None and _is_the_users(file.real, trust.real(places.home), root):
-        raise NotWritten(f"'{path}' lies in the user's own folder: choose the user's settings for it")
+    root = trust.real_folder(places.cwd)
+    if places.home is not None and _is_the_users(file.real, trust.real_folder(places.home), root):
+        raise SettingsWriteError(f"'{path}' lies in the user's own folder: choose the user's settings for it")
     if not within(file.real, root) and not trust.is_trusted(places.home, places.cwd):
-        raise NotWritten(f"'{path}' leads out of this folder, to '{file.real}': 'mainspring trust' allows that")
+        raise SettingsWriteError(f"'{path}' leads out of this folder, to '{file.real}': 'mainspring trust' allows that")
     return file
 
 
@@ -156,11 +156,11 @@ def _is_the_users(real: str, home: str, root: str) -> bool:
 def _once(file: Resolved, change: Change, mode: int | None) -> bool:
     data = read(file, limit=LARGEST) if file.kind != "missing" else None
     try:
-        new = changed(data if data is not None else EMPTY.encode(), change)
-    except Broken as broken:
+        new = apply_change(data if data is not None else EMPTY.encode(), change)
+    except UnreadableSettings as broken:
         line, column = broken.position
         at = f":{line}:{column}" if line else ""
-        raise NotWritten(f"{file.real}{at}: {broken.says}. Nothing is written to it: mend it first") from None
+        raise SettingsWriteError(f"{file.real}{at}: {broken.says}. Nothing is written to it: mend it first") from None
     if new == data:
         return False
     before = digest(data) if data is not None else None
@@ -168,16 +168,16 @@ def _once(file: Resolved, change: Change, mode: int | None) -> bool:
     return True
 
 
-def changed(data: bytes, change: Change) -> bytes:
-    """The file with the change. Raises `Broken`: what we could not read again is not written, either."""
+def apply_change(data: bytes, change: Change) -> bytes:
+    """The file with the change. Raises `UnreadableSettings`: what we could not read again is not written, either."""
     parsed(data)
     mark = BOM if data.startswith(BOM) else b""
     text = data[len(mark) :].decode()
     match change:
-        case ModeSet(mode):
-            new = with_value(text, _keys(text, MODE), mode)
-        case Listed(name, added):
-            new = with_list(text, _keys(text, name), change.keeps, added)
+        case ModeChange(mode):
+            new = set_value(text, _keys(text, MODE), mode)
+        case ListChange(name, added):
+            new = edit_list(text, _keys(text, name), change.keeps, added)
         case _:
             assert_never(change)
     found = mark + new.encode()
@@ -187,16 +187,16 @@ def changed(data: bytes, change: Change) -> bytes:
 
 def _keys(text: str, name: str) -> tuple[str, str]:
     """As the file spells it: a key in two spellings stands there twice, and neither would count."""
-    inner = located(text).tree.get(TABLE)
-    return TABLE, snake(name) if isinstance(inner, dict) and snake(name) in inner else name
+    inner = read_located(text).tree.get(TABLE)
+    return TABLE, to_snake_case(name) if isinstance(inner, dict) and to_snake_case(name) in inner else name
 
 
-def _hidden(places: Places, path: str) -> str:
+def _hidden(places: SettingsPaths, path: str) -> str:
     """By the name that git knows: it follows no link. One that leads out is not the repository's."""
     try:
-        root, file = trust.real(places.cwd), resolve(path, "/").real
+        root, file = trust.real_folder(places.cwd), resolve(path, "/").real
         if within(file, root):
-            unseen.hide(root, file.removeprefix(root).lstrip("/"))
+            unseen.hide_from_git(root, file.removeprefix(root).lstrip("/"))
     except (PathRefused, OSError) as error:
         return str(error)
     return ""
@@ -223,7 +223,7 @@ def _wait(fd: int, folder: str) -> None:
             if error.errno != errno.EWOULDBLOCK:
                 raise
             if time.monotonic() > deadline:
-                raise NotWritten(f"another process holds the lock on '{folder}': try again later") from None
+                raise SettingsWriteError(f"another process holds the lock on '{folder}': try again later") from None
             time.sleep(PAUSE)
         else:
             return

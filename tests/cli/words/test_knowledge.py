@@ -140,7 +140,7 @@ def test_skills_and_commands_with_where_they_lie(serve: Serve, monkeypatch: pyte
         ]
 
     sat(play)
-    trust.add(str(stage.home), str(stage.folder), at=0)
+    trust.add_trusted_folder(str(stage.home), str(stage.folder), at=0)
 
     async def trusted(sitting: Sitting) -> None:
         shown = await sitting.said("/skills")
@@ -183,7 +183,7 @@ def test_kinds_of_agents_with_where_they_come_from(serve: Serve, monkeypatch: py
         assert rows[-1] == f"Held back: '{theirs}'. 'mainspring trust' trusts this folder."
 
     sat(play)
-    trust.add(str(stage.home), str(stage.folder), at=0)
+    trust.add_trusted_folder(str(stage.home), str(stage.folder), at=0)
 
     async def trusted(sitting: Sitting) -> None:
         assert f"tester  (the project: '{theirs}/tester.md', all tools)" in await sitting.said("/agents")

@@ -180,7 +180,7 @@ def test_hooks_with_their_files_and_those_of_a_folder_that_nobody_trusts(
         ]
 
     sat(play)
-    trust.add(str(stage.home), str(stage.folder), at=0)
+    trust.add_trusted_folder(str(stage.home), str(stage.folder), at=0)
 
     async def trusted(sitting: Sitting) -> None:
         shown = await sitting.said("/hooks")

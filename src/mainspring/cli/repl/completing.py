@@ -22,7 +22,7 @@ from mainspring.agent.harmless import harmless
 from mainspring.cli.repl.files_index import Paths, typable
 from mainspring.context.includes import mentions
 from mainspring.core.value import Bundle
-from mainspring.settings.home import from_home
+from mainspring.settings.home import expand_tilde
 
 MOST = 20  # offered
 MOST_ASKED = 200  # paths that the rules are asked about for these
@@ -203,7 +203,7 @@ def _entries(folder: str) -> list[str]:
 
 
 def _absolute(path: str, known: Known) -> str:
-    return os.path.join(known.cwd, from_home(path, known.home) if known.home else path)
+    return os.path.join(known.cwd, expand_tilde(path, known.home) if known.home else path)
 
 
 def mention(path: str) -> str:

@@ -16,7 +16,7 @@ import re
 from mainspring.agent.harmless import harmless
 from mainspring.agent.words import count
 from mainspring.cli.repl.completing import mention
-from mainspring.settings.home import from_home
+from mainspring.settings.home import expand_tilde
 
 MOST_LINES = 10  # a paste of more is long
 MOST_CHARACTERS = 2_000
@@ -84,7 +84,7 @@ class Pastes:
         if len(said) > LONGEST_PATH or "\n" in said or not said.rstrip("'\"").lower().endswith(IMAGES):
             return ""
         for path in dict.fromkeys((said, _bare(said))):
-            seen = from_home(path, self._home) if self._home else path
+            seen = expand_tilde(path, self._home) if self._home else path
             if os.path.isfile(os.path.join(self._cwd, seen)):
                 return mention(path)
         return ""

@@ -10,7 +10,7 @@ from mainspring.agent.harmless import harmless
 from mainspring.cli.output import Style
 from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list
 from mainspring.secrets.redaction import redact
-from mainspring.settings.values import Hook, ProblemKind, Settings
+from mainspring.settings.values import HookSetting, ProblemKind, Settings
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import Talk
@@ -41,10 +41,10 @@ def set_here(talk: Talk) -> Iterator[str]:
     """What `mainspring config` prints, of the settings that this session began with."""
     from mainspring.agent.broken_rules import broken_rules
     from mainspring.agent.slips import slips_in_rules
-    from mainspring.settings.shown import origins
+    from mainspring.settings.shown import format_origins
 
     settings = talk.config.settings
-    yield from origins(settings)
+    yield from format_origins(settings)
     for problem, way_out in broken_rules(settings):
         yield f"{problem.kind}: {problem}. The way out: {way_out}"
     for slip in slips_in_rules(talk.config.options, settings):
@@ -65,13 +65,13 @@ async def hooks(talk: Talk, _: str) -> None:
         tell(talk, "There are no hooks: 'hooks' in the settings names them.", Style.DIM)
 
 
-def row(hook: Hook) -> str:
+def row(hook: HookSetting) -> str:
     at = harmless(f"{hook.event}({hook.matcher})" if hook.matcher else hook.event)
     what = next((str(hook.command[name]) for name in ("command", "prompt", "url") if name in hook.command), "")
     return f"{at:<22} {about(what)}  ({hook.origin.source}: {clean(hook.origin.place)}{note(hook)})"
 
 
-def note(hook: Hook) -> str:
+def note(hook: HookSetting) -> str:
     """Why it does not do what somebody may expect of it."""
     from mainspring.hooks.points import GUARDS, Point
 

@@ -76,10 +76,10 @@ def write_new(path: str, text: str) -> None:
 
 def path_for(talk: Talk, named: str, title: str) -> str:
     """What somebody names is theirs to name; a folder takes a file of our name."""
-    from mainspring.settings.home import from_home
+    from mainspring.settings.home import expand_tilde
 
     place = talk.world.kit.place
-    path = os.path.normpath(os.path.join(place.root, from_home(named, place.home)))  # noqa: PTH118
+    path = os.path.normpath(os.path.join(place.root, expand_tilde(named, place.home)))  # noqa: PTH118
     if named and not os.path.isdir(path):  # noqa: PTH112
         return path
     name = _ODD.sub("-", title)[:LONGEST_NAME].strip("-.") or talk.world.about.session_id

@@ -120,10 +120,10 @@ def one_server(state: dict[str, object]) -> str:
 def settings_files(talk: Talk) -> list[str]:
     """Those that are there, in the order in which the later one wins."""
     from mainspring.settings.home import home_folder
-    from mainspring.settings.places import Places
+    from mainspring.settings.places import SettingsPaths
 
     options = talk.config.options
-    places = Places(home_folder(talk.config.environment, compatible=False), talk.config.cwd)
+    places = SettingsPaths(home_folder(talk.config.environment, compatible=False), talk.config.cwd)
     found = [path for _, path in places.files(options.setting_sources) if os.path.exists(path)]  # noqa: PTH110
     return [*found, *([options.spell("settings")] if options.settings is not None else [])]
 
