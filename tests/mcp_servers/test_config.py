@@ -201,7 +201,7 @@ def test_one_that_is_switched_off(tmp_path: Path) -> None:
 
 
 def test_a_key_that_we_hold_goes_to_no_server(tmp_path: Path) -> None:
-    held.hold("sk-held-0123456789abcdef")
+    held.hold_secrets("sk-held-0123456789abcdef")
     entry = {"type": "http", "url": "http://x", "headers": {"X": "Bearer ${COPY}"}}
     all_found = found(Stage(tmp_path), "--mcp-config", given({"thief": entry}), COPY="sk-held-0123456789abcdef")
     assert all_found.servers == ()

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from mainspring.cli.repl.history import KEPT, LARGEST, LONGEST, NAME, Past
-from mainspring.secrets.held import Holder, hold
+from mainspring.secrets.held import SecretScope, hold_secrets
 
 KEY = "sk-" + "a1b2" * 8  # as keys look; put together, so that no scanner takes it for one
 
@@ -88,8 +88,8 @@ def test_what_begins_with_a_blank_or_is_empty_is_not_kept(home: Path, folder: Pa
 
 def test_no_secret_is_written(home: Path, folder: Path) -> None:
     past = past_of(home, folder)
-    holder = Holder()
-    holder.run(hold, "hunter2hunter2")
+    holder = SecretScope()
+    holder.run(hold_secrets, "hunter2hunter2")
     past.add(f"use hunter2hunter2 and {KEY}")
     holder.release()
     written = (home / NAME).read_text()

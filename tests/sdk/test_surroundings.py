@@ -136,11 +136,11 @@ def key(number: int) -> str:
 
 
 def ours() -> list[str]:
-    return [value for value in held.known() if value.startswith("tenant-")]
+    return [value for value in held.list_secrets() if value.startswith("tenant-")]
 
 
 def test_a_session_that_is_over_leaves_no_key_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "_held", held.Held())
+    monkeypatch.setattr(held, "_held", held.HeldSecrets())
     monkeypatch.setattr(held, "LATE", 2)
     sessions = 6
 
@@ -154,7 +154,7 @@ def test_a_session_that_is_over_leaves_no_key_behind(tmp_path: Path, monkeypatch
 
 
 def test_a_session_that_cannot_begin_leaves_no_key_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "_held", held.Held())
+    monkeypatch.setattr(held, "_held", held.HeldSecrets())
     monkeypatch.setattr(held, "LATE", 0)
 
     async def main(stage: Stage) -> None:
@@ -167,7 +167,7 @@ def test_a_session_that_cannot_begin_leaves_no_key_behind(tmp_path: Path, monkey
 
 
 def test_a_key_of_two_sessions_is_covered_until_both_are_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "_held", held.Held())
+    monkeypatch.setattr(held, "_held", held.HeldSecrets())
     monkeypatch.setattr(held, "LATE", 0)
     env = {"ANTHROPIC_API_KEY": key(1)}
 

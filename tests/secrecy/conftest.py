@@ -27,4 +27,4 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 @pytest.fixture(autouse=True)
 def _holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process holds what it once held; a test should not hold what the one before it did."""
-    monkeypatch.setattr(held, "_held", held.Held())
+    monkeypatch.setattr(held, "_held", held.HeldSecrets())

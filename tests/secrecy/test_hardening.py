@@ -15,7 +15,10 @@ from cli.stage import until
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it is Linux that shows a process to others")
 
 SECRET = "the-secret-of-the-environment"
-CODE = "import sys; from mainspring.secrets.hardening import harden; {} print('ready', flush=True); sys.stdin.read()"
+CODE = (
+    "import sys; from mainspring.secrets.hardening import harden_process; {} print('ready', flush=True); "
+    "sys.stdin.read()"
+)
 
 # Root sees everything: both sides do without the rights for that.
 WITHOUT = ["/usr/bin/setpriv", "--bounding-set=-sys_ptrace,-perfmon,-sys_admin"]
@@ -53,18 +56,20 @@ def core_size(pid: int | str) -> list[str]:
 def test_a_process_of_the_same_user_reads_our_environment_only_if_nothing_is_done() -> None:
     with started("") as pid:
         assert seen_by_the_same_user(pid)
-    with started("assert harden();") as pid:
+    with started("assert harden_process();") as pid:
         assert not seen_by_the_same_user(pid)
 
 
 def test_the_core_size_is_nothing_and_children_may_raise_it() -> None:
-    with started("assert harden();") as pid:
+    with started("assert harden_process();") as pid:
         assert core_size(pid) == ["0", core_size("self")[1]]
 
 
 def test_what_we_start_afterwards_is_not_closed() -> None:
     """It is about our memory: a debugger of the user's own programs still works."""
-    start = "import subprocess; assert harden(); child = subprocess.Popen(['/bin/sleep', '100']); print(child.pid);"
+    start = (
+        "import subprocess; assert harden_process(); child = subprocess.Popen(['/bin/sleep', '100']); print(child.pid);"
+    )
     with subprocess.Popen(
         [*ORDINARY, sys.executable, "-c", CODE.format(start)],
         stdin=subprocess.PIPE,

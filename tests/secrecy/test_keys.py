@@ -12,9 +12,18 @@ import pytest
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Trouble
 from mainspring.secrets import held
-from mainspring.secrets.helper import LIFETIME, Helper
+from mainspring.secrets.helper import LIFETIME, KeyHelper
 from mainspring.secrets.redaction import redact
-from mainspring.secrets.sources import API_KEY, AUTH_TOKEN, BOTH, Found, Wanted, find_key, headers_of, present
+from mainspring.secrets.sources import (
+    API_KEY,
+    AUTH_TOKEN,
+    BOTH,
+    KeyRequest,
+    ResolvedKey,
+    find_key,
+    headers_of,
+    list_present_keys,
+)
 
 CONSOLE_KEY = "sk-ant-api03-aaaabbbbccccdddd"
 
@@ -26,11 +35,11 @@ def script(folder: Path, text: str, name: str = "helper") -> str:
     return str(file)
 
 
-def wanted(folder: Path, **more: object) -> Wanted:
+def wanted(folder: Path, **more: object) -> KeyRequest:
     home = folder / "home"
     home.mkdir(mode=0o700, exist_ok=True)
     environ = {"HOME": str(folder), "PATH": "/usr/bin:/bin", **more.pop("environ", {})}  # type: ignore[dict-item]
-    return Wanted(environ, str(home), str(folder / "work"), **more)  # type: ignore[arg-type]
+    return KeyRequest(environ, str(home), str(folder / "work"), **more)  # type: ignore[arg-type]
 
 
 def put_key(folder: Path, value: str = "from-the-file", mode: int = 0o600) -> Path:
@@ -49,23 +58,25 @@ def test_the_first_of_argument_helper_environment_and_file_is_used(tmp_path: Pat
     helper = script(tmp_path, "echo from-the-helper")
     env = {"ANTHROPIC_API_KEY": "from-the-variable", "ANTHROPIC_AUTH_TOKEN": "token-of-a-variable"}
     all_of_them = wanted(tmp_path, argument=CONSOLE_KEY, helper=helper, environ=env)
-    assert present(all_of_them) == [
+    assert list_present_keys(all_of_them) == [
         *("argument", "apiKeyHelper", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "key file")
     ]
-    assert find_key(all_of_them) == Found("argument", CONSOLE_KEY, API_KEY)
+    assert find_key(all_of_them) == ResolvedKey("argument", CONSOLE_KEY, API_KEY)
     found = find_key(wanted(tmp_path, helper=helper, environ=env))
     assert (found.source, found.value, found.header) == ("apiKeyHelper", "", BOTH)
     assert found.refresh is not None
     assert asyncio.run(found.refresh()) == "from-the-helper"  # type: ignore[arg-type]
-    assert find_key(wanted(tmp_path, environ=env)) == Found("ANTHROPIC_API_KEY", "from-the-variable", API_KEY)
+    assert find_key(wanted(tmp_path, environ=env)) == ResolvedKey("ANTHROPIC_API_KEY", "from-the-variable", API_KEY)
     del env["ANTHROPIC_API_KEY"]
-    assert find_key(wanted(tmp_path, environ=env)) == Found("ANTHROPIC_AUTH_TOKEN", "token-of-a-variable", AUTH_TOKEN)
+    assert find_key(wanted(tmp_path, environ=env)) == ResolvedKey(
+        "ANTHROPIC_AUTH_TOKEN", "token-of-a-variable", AUTH_TOKEN
+    )
     found = find_key(wanted(tmp_path))
     assert (found.source, found.value, found.header) == ("key file", "from-the-file", AUTH_TOKEN)
     (tmp_path / "home" / "key").unlink()
-    assert find_key(wanted(tmp_path)) == Found("none")
+    assert find_key(wanted(tmp_path)) == ResolvedKey("none")
     assert not find_key(wanted(tmp_path)).is_any
-    assert present(wanted(tmp_path)) == []
+    assert list_present_keys(wanted(tmp_path)) == []
 
 
 def test_whatever_was_found_is_held_also_what_is_not_used(tmp_path: Path) -> None:
@@ -150,7 +161,7 @@ def test_a_key_that_was_put_there_later_is_found_when_the_first_is_refused(tmp_p
     put_key(tmp_path, "the-next-key")
     assert found.refresh is not None
     assert asyncio.run(found.refresh()) == "the-next-key"  # type: ignore[arg-type]
-    assert "the-next-key" in held.known()
+    assert "the-next-key" in held.list_secrets()
 
 
 # --- the helper ---------------------------------------------------------------------------------------------------
@@ -164,9 +175,9 @@ class Clock:
         return self.time
 
 
-def helper(folder: Path, text: str, **more: object) -> Helper:
+def helper(folder: Path, text: str, **more: object) -> KeyHelper:
     environ = {"HOME": str(folder), "PATH": "/usr/bin:/bin", **more.pop("environ", {})}  # type: ignore[dict-item]
-    return Helper(script(folder, text), environ, cwd="/nowhere", **more)  # type: ignore[arg-type]
+    return KeyHelper(script(folder, text), environ, cwd="/nowhere", **more)  # type: ignore[arg-type]
 
 
 def test_a_helper_is_asked_again_when_its_key_is_old(tmp_path: Path) -> None:
@@ -264,23 +275,23 @@ def test_one_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch
 )
 def test_a_command_that_means_something_else_elsewhere_is_refused(tmp_path: Path, command: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        Helper(command, {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}, cwd="/nowhere")
+        KeyHelper(command, {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}, cwd="/nowhere")
 
 
 def test_words_and_quotes_are_taken_as_a_shell_would(tmp_path: Path) -> None:
     script(tmp_path, "echo $#-$2", "my key")
-    asked = Helper("~/'my key' a 'b-c' \"\"", {"HOME": str(tmp_path)}, cwd="/nowhere")
+    asked = KeyHelper("~/'my key' a 'b-c' \"\"", {"HOME": str(tmp_path)}, cwd="/nowhere")
     assert asyncio.run(asked.refresh()) == "3-b-c"
 
 
 def test_a_name_is_never_looked_up_in_the_working_folder(tmp_path: Path) -> None:
     script(tmp_path, "echo planted", "get-key")
     with pytest.raises(UsageError, match="there is no such program"):
-        Helper("get-key", {"PATH": f"{tmp_path}:/bin"}, cwd=str(tmp_path))
-    assert Helper("get-key", {"PATH": f"{tmp_path}:/bin"}, cwd="/nowhere").argv == (f"{tmp_path}/get-key",)
+        KeyHelper("get-key", {"PATH": f"{tmp_path}:/bin"}, cwd=str(tmp_path))
+    assert KeyHelper("get-key", {"PATH": f"{tmp_path}:/bin"}, cwd="/nowhere").argv == (f"{tmp_path}/get-key",)
 
 
 def test_a_program_that_everybody_can_change_is_refused(tmp_path: Path) -> None:
     Path(script(tmp_path, "echo some-key")).chmod(0o757)
     with pytest.raises(UsageError, match="'chmod o-w "):
-        Helper(f"{tmp_path}/helper", {}, cwd="/nowhere")
+        KeyHelper(f"{tmp_path}/helper", {}, cwd="/nowhere")

@@ -46,14 +46,14 @@ def test_a_password_in_an_address() -> None:
 
 def test_what_is_not_ours_may_be_given_on_and_is_covered_all_the_same() -> None:
     ours, theirs = "kq-ours-of-this-test-0001", "kq-theirs-of-this-test-0002"
-    holder = held.Holder()
-    holder.run(held.hold, ours)
-    holder.run(held.hold, theirs, ours, ours=False)  # what is ours stays so
+    holder = held.SecretScope()
+    holder.run(held.hold_secrets, ours)
+    holder.run(held.hold_secrets, theirs, ours, ours=False)  # what is ours stays so
     try:
-        assert held.covered(f"{ours} {theirs}".encode()) == b"*" * len(ours) + b" " + b"*" * len(theirs)
+        assert held.mask_secrets(f"{ours} {theirs}".encode()) == b"*" * len(ours) + b" " + b"*" * len(theirs)
         assert [held.is_in([one]) for one in (ours, theirs)] == [True, True]
         assert [held.is_in([one], ours=True) for one in (ours, theirs)] == [True, False]
-        holder.run(held.hold, theirs)
+        holder.run(held.hold_secrets, theirs)
         assert held.is_in(theirs, ours=True)
     finally:
         holder.release()
@@ -117,10 +117,10 @@ def test_a_server_gets_what_is_its_own_in_every_session_of_a_process(tmp_path: P
         "s", {"command": "/bin/true", "env": {"T_TOKEN": "${T_TOKEN}"}}, SettingOrigin(SettingsSource.USER, "here")
     )
     environ = {"T_TOKEN": f"{TOKEN}-again", "HOME": str(tmp_path)}
-    holder = held.Holder()
+    holder = held.SecretScope()
     try:
         first = fill_server(entry, environ)
-        holder.run(held.hold, *secrets_in(first.env), ours=False)
+        holder.run(held.hold_secrets, *secrets_in(first.env), ours=False)
         assert fill_server(entry, environ) == first
     finally:
         holder.release()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from mainspring.secrets import held
-from mainspring.secrets.redaction import LONGEST_LINE, REDACTED, ROWS, Stream, redact
+from mainspring.secrets.redaction import LONGEST_LINE, REDACTED, ROWS, RedactedStream, redact
 
 # Keys in their usual shapes. None was ever one.
 SHAPES = {
@@ -102,13 +102,13 @@ def test_every_row_has_a_text_that_needs_it() -> None:
 
 
 def test_known_values_go_the_longest_first() -> None:
-    held.hold("correct horse", "horse-", "zzzzzz", "azzzzzzb", "a")
+    held.hold_secrets("correct horse", "horse-", "zzzzzz", "azzzzzzb", "a")
     assert redact("correct horse battery") == "[redacted] battery"
     assert redact("azzzzzzb zzzzzz a") == "[redacted] [redacted] a"  # the last is too short to be a secret
 
 
 def test_a_known_value_is_found_as_json_and_as_addresses_write_it() -> None:
-    held.hold('pass"word é')
+    held.hold_secrets('pass"word é')
     for spelled in ('pass"word é', 'pass\\"word é', "pass%22word%20%C3%A9"):
         assert redact(f"<{spelled}>") == "<[redacted]>"
 
@@ -121,9 +121,9 @@ def test_the_password_of_a_proxy_is_known_in_all_its_forms() -> None:
 
 @given(st.text(max_size=200), st.lists(st.text(min_size=6, max_size=20), max_size=3))
 def test_no_known_value_survives(text: str, secrets: list[str]) -> None:
-    held._held = held.Held()
+    held._held = held.HeldSecrets()
     secrets = [secret for secret in secrets if secret not in REDACTED]
-    held.hold(*secrets)
+    held.hold_secrets(*secrets)
     clean = redact("".join([secret + text for secret in secrets]))
     assert not any(secret in clean.replace(REDACTED, "\0") for secret in secrets)
 
@@ -134,10 +134,10 @@ def test_twice_is_as_good_as_once(text: str) -> None:
 
 
 def test_covering_keeps_every_offset_and_only_known_values() -> None:
-    held.hold("my-own-key")
+    held.hold_secrets("my-own-key")
     data = b'{"a":"my-own-key","b":"sk-ant-api03-abcdefghijklmnop1234"}\n'
-    assert held.covered(data) == data.replace(b"my-own-key", b"*" * 10)
-    assert len(held.covered("é my-own-key".encode())) == len("é my-own-key".encode())
+    assert held.mask_secrets(data) == data.replace(b"my-own-key", b"*" * 10)
+    assert len(held.mask_secrets("é my-own-key".encode())) == len("é my-own-key".encode())
 
 
 # --- no text makes it slow --------------------------------------------------------------------------------
@@ -177,11 +177,11 @@ LINES = ["plain", "x" * 30, *SHAPES.values(), KNOWN, f"a {KNOWN} b", "password: 
 
 @given(st.lists(st.sampled_from(LINES), max_size=12), st.data())
 def test_cut_anywhere_a_stream_says_what_the_whole_text_would(lines: list[str], data: st.DataObject) -> None:
-    held._held = held.Held()
-    held.hold(KNOWN)
+    held._held = held.HeldSecrets()
+    held.hold_secrets(KNOWN)
     text = "\n".join(lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
-    stream, said = Stream(), ""
+    stream, said = RedactedStream(), ""
     for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
         said += stream.feed(text[start:end])
     assert said + stream.finish() == redact(text)
@@ -191,10 +191,10 @@ def test_cut_anywhere_a_stream_says_what_the_whole_text_would(lines: list[str], 
 @settings(max_examples=examples(40))
 @given(st.integers(0, 40_000), st.integers(200, 30_000), st.sampled_from([*SHAPES.values(), KNOWN]))
 def test_a_line_without_end_is_cut_beside_its_secrets(before: int, size: int, secret: str) -> None:
-    held._held = held.Held()
-    held.hold(KNOWN)
+    held._held = held.HeldSecrets()
+    held.hold_secrets(KNOWN)
     text = "." * (LONGEST_LINE - 20_000 + before) + f" {secret} " + "." * LONGEST_LINE
-    stream, said = Stream(), ""
+    stream, said = RedactedStream(), ""
     for at in range(0, len(text), size):
         said += stream.feed(text[at : at + size])
         assert stream._size <= LONGEST_LINE + size
@@ -205,7 +205,7 @@ def test_a_line_without_end_is_cut_beside_its_secrets(before: int, size: int, se
 def test_a_private_key_of_any_length_is_not_let_through(size: int) -> None:
     begin, end = "-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----"
     text = f"before\n{begin}" + "MIIEvQIBADANBg\n" * 10_000 + f"{end}\nafter\n"
-    stream, said = Stream(), ""
+    stream, said = RedactedStream(), ""
     for at in range(0, len(text), size):
         said += stream.feed(text[at : at + size])
         assert stream._size <= LONGEST_LINE + size

@@ -313,8 +313,8 @@ def test_a_session_keeps_so_much(tmp_path: Path) -> None:
 
 def test_no_key_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that holds one of our own keys does not come back, and the session does not hold it (security K3)."""
-    monkeypatch.setattr(held, "_held", held.Held())
-    held.hold("sk-our-own-key-0123456789")
+    monkeypatch.setattr(held, "_held", held.HeldSecrets())
+    held.hold_secrets("sk-our-own-key-0123456789")
 
     async def main(bench: Bench) -> None:
         (bench.work / "f").write_text("key = sk-our-own-key-0123456789\n")

@@ -20,7 +20,7 @@ from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.shared import Policy, SessionPolicy
 from mainspring.providers.base import Provider
-from mainspring.secrets.held import Holder
+from mainspring.secrets.held import SecretScope
 from mainspring.secrets.sources import FILE_NAME
 from mainspring.settings.home import home_folder, users_folder
 from mainspring.settings.values import SettingEntry, Settings
@@ -63,7 +63,7 @@ class ResolvedConfig(Bundle):
     own: tuple[Offer, ...]  # tools of the program, and the one for an answer of a given shape
     model: Reached
     sandboxing: Sandboxing
-    holder: Holder  # of the secrets that it learns, to its end
+    holder: SecretScope  # of the secrets that it learns, to its end
     servers: Found | None = None  # of MCP
 
     def resolve_again(self, options: SessionOptions) -> ResolvedConfig:
@@ -76,7 +76,7 @@ def resolve_config(
 ) -> ResolvedConfig:
     """Checks everything and changes nothing: what is wrong is told before anybody waits or pays. Raises `StartError`
     or `UsageError`."""
-    holder = Holder()
+    holder = SecretScope()
     try:
         return holder.run(_resolve, options, environment, supplied or HostSupplied(), holder)
     except BaseException:
@@ -85,7 +85,7 @@ def resolve_config(
 
 
 def _resolve(
-    options: SessionOptions, environment: Environment, supplied: HostSupplied, holder: Holder
+    options: SessionOptions, environment: Environment, supplied: HostSupplied, holder: SecretScope
 ) -> ResolvedConfig:
     given, cwd = environment, working_folder(options)
     settings = settings_of(options, cwd, environment)
@@ -173,13 +173,13 @@ def hold_written(settings: Settings, environment: Environment) -> None:
     addresses = [one for one in (settings.api.base_url, *[model.base_url for model in settings.models]) if one]
     if not variables and not settings.written and not any("@" in one for one in addresses):
         return
-    from mainspring.secrets.held import hold, hold_key
+    from mainspring.secrets.held import hold_key, hold_secrets
     from mainspring.secrets.named import passwords_in, secrets_in
 
     for name in variables:
         hold_key(environment[name].strip(), ours=name.startswith("ANTHROPIC"))
     found = [word for pair in settings.written for word in secrets_in(dict([pair]))]
-    hold(*found, *passwords_in(addresses), ours=False)
+    hold_secrets(*found, *passwords_in(addresses), ours=False)
 
 
 def reached(  # noqa: PLR0913, PLR0917  # what a way depends on

@@ -21,7 +21,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin as By
 from mainspring.core.messages import User
 from mainspring.core.value import Bundle
-from mainspring.secrets.held import hold, hold_key
+from mainspring.secrets.held import hold_key, hold_secrets
 from mainspring.secrets.named import secrets_in
 from mainspring.settings.home import home_folder
 from mainspring.settings.keys import InvalidSetting, check_table
@@ -260,7 +260,9 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
         known, found = found.problems, undriven(found)
         for problem in found.problems[len(known) :]:
             warn(problem)
-    hold(*[secret for server in found.servers for secret in secrets_in({**server.headers, **server.env})], ours=False)
+    hold_secrets(
+        *[secret for server in found.servers for secret in secrets_in({**server.headers, **server.env})], ours=False
+    )
     for secret in found.secrets:
         hold_key(secret, ours=False)
     usual, place = Limits(), kit.place

@@ -14,7 +14,7 @@ from mainspring.core.models import DEFAULT_MODEL, MODELS, Model, model_named, pe
 from mainspring.core.money import Price
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Provider
-from mainspring.secrets.sources import FILE, Found, Wanted, find_key
+from mainspring.secrets.sources import FILE, KeyRequest, ResolvedKey, find_key
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
 
@@ -44,11 +44,11 @@ class Reached(Bundle):
     transport: Transport | None = None  # None: the program has a provider of its own, for all models
 
 
-def key_for(settings: Settings, environment: Environment, cwd: str) -> Found:
+def key_for(settings: Settings, environment: Environment, cwd: str) -> ResolvedKey:
     """Raises `UsageError` for a key that is there and cannot be used."""
     api = settings.api
     home = home_folder(environment)
-    return find_key(Wanted(environment, home, cwd, helper=api.key_helper, lifetime=api.key_lifetime))
+    return find_key(KeyRequest(environment, home, cwd, helper=api.key_helper, lifetime=api.key_lifetime))
 
 
 def new_provider(

@@ -250,12 +250,12 @@ def new_kit(config: ResolvedConfig, place: Place, links: ToolLinks, walls: Walls
 
     def env() -> dict[str, str]:
         from mainspring.processes.environment import for_programs, sounds_secret
-        from mainspring.secrets.held import within
+        from mainspring.secrets.held import find_secrets_in
 
         keys = {entry.key_env for entry in settings.models}
 
         def is_secret(name: str, value: str) -> bool:
-            return sounds_secret(name) or name in keys or bool(within(value))
+            return sounds_secret(name) or name in keys or bool(find_secrets_in(value))
 
         # A program that drives us has chosen what we find there, and for its tools (stream-json 1.3).
         named = [name for name, value in environment.items() if not is_secret(name, value)] if options.driven else ()

@@ -21,7 +21,7 @@ from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Bundle
 from mainspring.permissions.policy import Asked
 from mainspring.processes.atomic import FileChanged
-from mainspring.secrets.held import covered
+from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.file_history import FileVersion, files_changed_since, is_kept, kept_size, read_version
 from mainspring.sessions.records import FileRecord
 from mainspring.tools.keeping import Look, look
@@ -87,7 +87,7 @@ class Rewinding:
             return now
         if now.data is None:
             return replace(now, why=f"it had {now.size:,} bytes, and {self._limits.file:,} of a file is the most kept")
-        if covered(now.data) != now.data:
+        if mask_secrets(now.data) != now.data:
             return replace(now, data=None, why="it holds a key of this session, and no session stores its keys")
         if is_kept(self._journal.file, now.digest):
             return now

@@ -24,7 +24,7 @@ from mainspring.providers.refusals import WaysOut
 from mainspring.providers.retry import Patience
 from mainspring.providers.router import Router
 from mainspring.providers.transport import Transport
-from mainspring.secrets.held import bound
+from mainspring.secrets.held import bind_scope
 from mainspring.settings.values import Settings
 
 KEYS_NEEDED = ("https://api.openai.com", "https://openrouter.ai", "https://generativelanguage.googleapis.com")
@@ -34,7 +34,7 @@ def routes(
     settings: Settings, environment: Mapping[str, str], transport: Transport, anthropic: Callable[[], Provider]
 ) -> Router:
     patience = patience_of(settings)
-    made_at = bound(provider_at)  # the key of a server that is asked later is held by this session, too
+    made_at = bind_scope(provider_at)  # the key of a server that is asked later is held by this session, too
 
     def find(model: str) -> tuple[str, Callable[[], Provider]]:
         name, make = way_to(model)

@@ -29,8 +29,8 @@ from mainspring.processes.paths import within
 from mainspring.processes.probes import PROBES
 from mainspring.processes.programs import find
 from mainspring.processes.sandbox import Answer, Kind, Level, settle
-from mainspring.secrets.hardening import harden
-from mainspring.secrets.sources import HELPER, NONE, Wanted, find_key, present
+from mainspring.secrets.hardening import harden_process
+from mainspring.secrets.sources import HELPER, NONE, KeyRequest, find_key, list_present_keys
 from mainspring.sessions.places import make_folder
 from mainspring.settings.values import ProblemKind, Settings
 from mainspring.version import __version__
@@ -99,7 +99,7 @@ def terminal(here: Here) -> Findings:
 
 def process(_: Here) -> Findings:
     """As every run begins."""
-    if harden():
+    if harden_process():
         yield Finding("process", State.OK, "closed to other programs of this user")
     else:
         way_out = "other programs of this user can read the memory and environment of ours: use a Linux to prevent it"
@@ -188,8 +188,8 @@ def settings(here: Here) -> Findings:
         yield Finding("settings", State.OK, words)
 
 
-def wanted_key(here: Here) -> Wanted:
-    return Wanted(here.environ, here.home, here.cwd, helper=here.settings.api.key_helper)
+def wanted_key(here: Here) -> KeyRequest:
+    return KeyRequest(here.environ, here.home, here.cwd, helper=here.settings.api.key_helper)
 
 
 def key(here: Here) -> Findings:
@@ -206,7 +206,7 @@ def key(here: Here) -> Findings:
         return
     more = " (asked with --online)" if found.source == HELPER and not here.online else ""
     yield Finding("key", State.OK, f"from {found.source}{more}; it is never shown")
-    if unused := [name for name in present(wanted) if name != found.source]:
+    if unused := [name for name in list_present_keys(wanted) if name != found.source]:
         words = f"also there, and not used: {', '.join(unused)}"
         yield Finding("key", State.NOTE, words, "remove what you do not need, so that nobody wonders")
 
@@ -231,7 +231,7 @@ def asked_models(here: Here) -> tuple[str, ...]:
 
 def is_asked_here(here: Here) -> bool:
     """Whether a run may need Anthropic's server, or what stands in its place."""
-    if here.settings.api.base_url or present(wanted_key(here)):
+    if here.settings.api.base_url or list_present_keys(wanted_key(here)):
         return True
     try:
         return not all(is_elsewhere(name, here.settings, here.environ) for name in asked_models(here))

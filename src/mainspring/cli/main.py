@@ -39,9 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    from mainspring.secrets.crash import tell
+    from mainspring.secrets.crash import print_crash
 
-    tell(kind, error, trace)
+    print_crash(kind, error, trace)
 
 
 def to_the_end(argv: Sequence[str] | None) -> int:
@@ -107,9 +107,9 @@ def talk(arguments: Arguments) -> int:
     with undisturbed():
         load_msgspec()
         from mainspring.core.errors import UsageError
-        from mainspring.secrets.hardening import harden
+        from mainspring.secrets.hardening import harden_process
 
-        harden()  # before a key is read
+        harden_process()  # before a key is read
         if arguments.input_format == "stream-json":
             from mainspring.cli.pipe import serve as begin
         elif once:

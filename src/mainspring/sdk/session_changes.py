@@ -21,7 +21,7 @@ from uuid import uuid4
 from mainspring.sdk.session_facts import note_prompt
 from mainspring.sdk.sessions import SUFFIX, Found, entries_in, files_of, is_id, payload_of
 from mainspring.sdk.transcripts import Entry, as_entry, is_said, parent_of, reply_id
-from mainspring.secrets.held import covered
+from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.forms import format_timestamp
 from mainspring.sessions.opening import folder_of, open_file, rename_session_file
 from mainspring.sessions.places import draft_of, payload_file, remove_session, side_folder
@@ -148,7 +148,7 @@ def _append(session_id: str, entry: Entry, directory: str | None) -> None:
     try:
         size = os.fstat(fd).st_size
         torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
-        _write_all(fd, (b"\n" if torn else b"") + covered(line_of(entry)))
+        _write_all(fd, (b"\n" if torn else b"") + mask_secrets(line_of(entry)))
     finally:
         os.close(fd)
 

@@ -9,7 +9,7 @@ import sys
 from types import TracebackType
 
 
-def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def print_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Nothing is loaded before it happens. If even this fails, no more than the kind is said."""
     try:
         from traceback import format_exception

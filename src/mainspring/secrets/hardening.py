@@ -13,7 +13,7 @@ from contextlib import suppress
 from mainspring.processes.subreaper import hide
 
 
-def harden() -> bool:
+def harden_process() -> bool:
     """Whether nobody can look in now."""
     import resource
 

@@ -1,9 +1,9 @@
 """The secrets that this process holds, as values: keys, tokens, the passwords of proxies (security K3).
 
-Whoever learns one says so (`hold`), once; whoever writes anything down asks here. It is one set for the whole process,
-since an error or a crash report does not know whose session it belongs to.
+Whoever learns one says so (`hold_secrets`), once; whoever writes anything down asks here. It is one set for the whole
+process, since an error or a crash report does not know whose session it belongs to.
 
-A session holds through a `Holder` of its own, and gives back what it held when it is over: a program may have had
+A session holds through a `SecretScope` of its own, and gives back what it held when it is over: a program may have had
 thousands, each with a key. A value stays until nobody holds it, and some time longer, for what is written late. What is
 held outside of any session stays for good. What merely looks like a secret is in `redaction.py`.
 """
@@ -20,7 +20,7 @@ from weakref import finalize
 if TYPE_CHECKING:
     from typing import ParamSpec, TypeVar
 
-    from mainspring.secrets.index import Index
+    from mainspring.secrets.index import SecretIndex
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -32,7 +32,7 @@ LATE = 256  # values that nobody holds any more and that are covered still: an e
 _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-class Held:
+class HeldSecrets:
     """The values, with their spellings, and how many hold each. Who only looks takes no lock: sessions may be in
     several threads, and texts are long."""
 
@@ -42,7 +42,7 @@ class Held:
         self._ended: deque[set[str]] = deque()  # what was given back, and is not counted yet
         self._lock = threading.RLock()
         self._longest_first: tuple[str, ...] | None = ()
-        self._index: Index | None = None  # None: they are few
+        self._index: SecretIndex | None = None  # None: they are few
         self._not_ours: set[str] = set()  # those that are covered only, and may be given to whom they belong
 
     def add(self, values: Iterable[str]) -> None:
@@ -90,9 +90,9 @@ class Held:
         if self._index is not None:
             self._index.add(value)
         elif len(self._holders) > FEW:
-            from mainspring.secrets.index import Index  # a session alone has one key or two
+            from mainspring.secrets.index import SecretIndex  # a session alone has one key or two
 
-            self._index = Index(self._holders)
+            self._index = SecretIndex(self._holders)
 
     def all(self) -> tuple[str, ...]:
         """The longest first, so that none survives as a part of another."""
@@ -121,13 +121,13 @@ class Held:
         return [value.encode(errors="surrogatepass") for value in self.all()]
 
 
-_held = Held()  # a process has one set of them
+_held = HeldSecrets()  # a process has one set of them
 
 
 # --- who holds ----------------------------------------------------------------------------------------------------
 
 
-class Holder:
+class SecretScope:
     """Whoever holds values for a time: a session. They are given back by `release`, or when nobody has it any more, as
     one that was prepared and never began."""
 
@@ -159,18 +159,18 @@ class Holder:
             _holder.reset(before)
 
 
-_holder: ContextVar[Holder | None] = ContextVar("holder", default=None)
+_holder: ContextVar[SecretScope | None] = ContextVar("holder", default=None)
 
 
-def bound(make: Callable[P, R]) -> Callable[P, R]:
+def bind_scope(make: Callable[P, R]) -> Callable[P, R]:
     """For what is made later: what it learns then is held by whoever holds now."""
     holder = _holder.get()
     return make if holder is None else lambda *args, **kwargs: holder.run(make, *args, **kwargs)
 
 
-def hold(*secrets: str, ours: bool = True) -> None:
+def hold_secrets(*secrets: str, ours: bool = True) -> None:
     """`ours`: they go to nobody. Others belong to a server or to the commands of tools, which get them."""
-    new = {one for secret in secrets if secret for one in spellings(secret) if len(one) >= SHORTEST}
+    new = {one for secret in secrets if secret for one in list_spellings(secret) if len(one) >= SHORTEST}
     holder = _holder.get()
     _held.are_ours(new, ours)
     if new and holder is not None:
@@ -183,10 +183,10 @@ def hold_key(value: str, *, ours: bool = True) -> None:
     """A key, unless it is a word that somebody put in the place of one for a server that wants none: to cover `ollama`
     or `content` wherever they stand would spoil the files of a session."""
     if len(value) >= LEAST_KEY or not value.isalpha():
-        hold(value, ours=ours)
+        hold_secrets(value, ours=ours)
 
 
-def spellings(secret: str) -> set[str]:
+def list_spellings(secret: str) -> set[str]:
     """As it is, line by line, as JSON writes it, and as an address does."""
     if secret.isascii() and secret.replace("-", "").replace("_", "").isalnum():
         return {secret}  # as keys are: all three are one
@@ -200,10 +200,10 @@ def hold_proxies(environ: Mapping[str, str]) -> None:
     for name, value in environ.items():
         if name.lower().endswith("_proxy") and "@" in value:
             user = value.rpartition("://")[2].rpartition("@")[0]
-            hold(*passwords(user))
+            hold_secrets(*spell_password(user))
 
 
-def passwords(user: str) -> Iterable[str]:
+def spell_password(user: str) -> Iterable[str]:
     """Of `name:password` as it stands in an address: as written, as meant, and both together in base64."""
     from binascii import b2a_base64
     from urllib.parse import unquote
@@ -217,16 +217,16 @@ def passwords(user: str) -> Iterable[str]:
 # --- who asks -----------------------------------------------------------------------------------------------------
 
 
-def known() -> tuple[str, ...]:
+def list_secrets() -> tuple[str, ...]:
     return _held.all()
 
 
-def within(text: str) -> list[str]:
+def find_secrets_in(text: str) -> list[str]:
     """Those that stand in it, the longest first."""
     return _held.within(text)
 
 
-def covered(data: bytes) -> bytes:
+def mask_secrets(data: bytes) -> bytes:
     """For files that are read back: known values give way to as many stars, so that every offset stays what it was.
 
     What only looks like a secret stays: a session must go on with what was said in it.
@@ -254,14 +254,14 @@ def is_in(value: object, *, ours: bool = False) -> bool:
     return False
 
 
-class Covering:
+class SecretMask:
     """The same for bytes that come in pieces: what may be the beginning of a secret waits for its rest."""
 
     def __init__(self) -> None:
         self._kept = b""
 
     def feed(self, data: bytes) -> bytes:
-        data = covered(self._kept + data)
+        data = mask_secrets(self._kept + data)
         cut = len(data) - _begun(data)
         self._kept = data[cut:]
         return data[:cut]

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.secrets.held import bound
-from mainspring.secrets.sources import HELPER, LONGEST, checked
+from mainspring.secrets.held import bind_scope
+from mainspring.secrets.sources import HELPER, LONGEST, validate_key
 
 SECONDS = 30.0  # somebody may have to touch a security key; who waits longer has gone away
 LIFETIME = 300  # seconds; what Claude Code has
@@ -22,7 +22,7 @@ LIFETIME_VARIABLE = "CLAUDE_CODE_API_KEY_HELPER_TTL_MS"
 OF_SHELLS = frozenset("|&;<>()$`*?[~\n")  # what a shell would do something with
 
 
-class Helper:
+class KeyHelper:
     def __init__(
         self,
         command: str,
@@ -40,7 +40,7 @@ class Helper:
         self._times: int = 0  # how often it was asked
         self._since = 0.0
         self._lock = asyncio.Lock()
-        self._checked = bound(checked)
+        self._checked = bind_scope(validate_key)
 
     def is_stale(self) -> bool:
         return not self._value or self._now() - self._since >= self._lifetime

@@ -17,19 +17,19 @@ PART = 2 * STEP - 1
 _ROW = re.compile(rb"[A-Za-z0-9_-]{%d,}" % PART)
 
 
-class Spot(NamedTuple):
+class SecretSpot(NamedTuple):
     """Where, around a piece that is in the table, a secret would be."""
 
     before: int  # bytes of it that stand before the piece
     size: int
 
 
-class Index:
+class SecretIndex:
     """May be read while another thread changes it: each look is one step of a dict."""
 
     def __init__(self, values: Iterable[str]) -> None:
         self._whole: set[bytes] = set()
-        self._spots: dict[bytes, dict[Spot, int]] = {}  # by their pieces; and how many values have each
+        self._spots: dict[bytes, dict[SecretSpot, int]] = {}  # by their pieces; and how many values have each
         self._odd: dict[bytes, None] = {}  # that have no such part
         self._by_letters: list[bytes] | None = None
         self._changes = 0
@@ -85,10 +85,10 @@ class Index:
         return found
 
 
-def _pieces(written: bytes) -> list[tuple[bytes, Spot]]:
+def _pieces(written: bytes) -> list[tuple[bytes, SecretSpot]]:
     """Of the end of the longest row: keys of one kind begin alike."""
     row = max(_ROW.finditer(written), key=lambda found: found.end() - found.start(), default=None)
     if row is None:
         return []
     starts = range(row.end() - PART, row.end() - STEP + 1)
-    return [(written[at : at + STEP], Spot(at, len(written))) for at in starts]
+    return [(written[at : at + STEP], SecretSpot(at, len(written))) for at in starts]

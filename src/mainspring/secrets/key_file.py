@@ -7,8 +7,8 @@ import os
 import stat
 
 from mainspring.core.errors import UsageError
-from mainspring.secrets.held import bound
-from mainspring.secrets.sources import LONGEST, checked
+from mainspring.secrets.held import bind_scope
+from mainspring.secrets.sources import LONGEST, validate_key
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 OTHERS = 0o077
@@ -18,7 +18,7 @@ OTHERS_WRITE = 0o022
 class KeyFile:
     def __init__(self, path: str) -> None:
         self.path = path
-        self._checked = bound(checked)
+        self._checked = bind_scope(validate_key)
 
     def read(self) -> str:
         """What is looked at is what was opened: its name may be another's by then."""

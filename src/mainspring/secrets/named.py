@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from mainspring.processes.environment import sounds_secret
-from mainspring.secrets.held import LEAST_KEY, passwords
+from mainspring.secrets.held import LEAST_KEY, spell_password
 
 SHORT_KEY = 12  # characters of one that has letters and something else
 HEADERS = ("authorization", "proxy-authorization")
@@ -35,4 +35,4 @@ def looks_secret(word: str) -> bool:
 def passwords_in(addresses: Iterable[str]) -> list[str]:
     """Of `https://name:password@host`."""
     users = [one.partition("://")[2].partition("/")[0].rpartition("@")[0] for one in addresses]
-    return [word for user in users if user for word in passwords(user)]
+    return [word for user in users if user for word in spell_password(user)]

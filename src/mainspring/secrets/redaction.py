@@ -5,7 +5,7 @@ Known values first, then what looks like a secret. Transcripts are another matte
 It is linear in the text, whatever the text. A pattern begins at a fixed word, or where a run of its characters begins
 (a look behind says so), and never gives back what it has taken (`*+`), so that no run is read more than a few times. A
 row is tried, and compiled, only where one of its words is in the text: most texts hold none, and all the rows take 5 ms
-to compile. No match but that of a private key goes beyond its line, which is what `Stream` relies on.
+to compile. No match but that of a private key goes beyond its line, which is what `RedactedStream` relies on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mainspring.secrets import held
 REDACTED = "[redacted]"
 
 
-class Row(NamedTuple):
+class SecretPattern(NamedTuple):
     words: tuple[str, ...]  # in small letters; one of them is in every match
     pattern: str  # its groups are kept, so that the reader still sees what was there
     ignore_case: bool = False
@@ -30,43 +30,43 @@ _NAME = r"[A-Za-z0-9_-]"
 _ODD_NAME = r"(?:api[_-]?key|token(?!s)|secret|passw(?:or)?d)"  # in the name of a variable or field: a secret follows
 _START = r"(?<![A-Za-z0-9])"
 
-ROWS: tuple[Row, ...] = (
-    Row(
+ROWS: tuple[SecretPattern, ...] = (
+    SecretPattern(
         ("private key",),
         r"-----BEGIN [A-Z0-9 ]*+(?:(?<=PRIVATE KEY)|(?<=PRIVATE KEY BLOCK))-----"
         r"[\s\S]*?(?:-----END [A-Z0-9 ]*+-----|\Z)",
     ),
-    Row(("sk-",), rf"{_START}sk-[A-Za-z0-9_-]{{16,}}+"),  # Anthropic, OpenAI and those that copied the form
-    Row(("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), rf"{_START}gh[pousr]_[A-Za-z0-9]{{20,}}+"),
-    Row(("github_pat_",), rf"{_START}github_pat_[A-Za-z0-9_]{{20,}}+"),
-    Row(("glpat-",), rf"{_START}glpat-[A-Za-z0-9_-]{{16,}}+"),
-    Row(("xox", "xapp-"), rf"{_START}(?:xox[abceoprs]|xapp)-[A-Za-z0-9-]{{10,}}+"),
-    Row(("akia", "asia"), rf"{_START}A[KS]IA[A-Z0-9]{{16}}(?![A-Za-z0-9])"),
-    Row(("aiza",), rf"{_START}AIza[A-Za-z0-9_-]{{30,}}+"),
-    Row(("hf_",), rf"{_START}hf_[A-Za-z0-9]{{20,}}+"),
-    Row(("npm_",), rf"{_START}npm_[A-Za-z0-9]{{30,}}+"),
+    SecretPattern(("sk-",), rf"{_START}sk-[A-Za-z0-9_-]{{16,}}+"),  # Anthropic, OpenAI and those that copied the form
+    SecretPattern(("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), rf"{_START}gh[pousr]_[A-Za-z0-9]{{20,}}+"),
+    SecretPattern(("github_pat_",), rf"{_START}github_pat_[A-Za-z0-9_]{{20,}}+"),
+    SecretPattern(("glpat-",), rf"{_START}glpat-[A-Za-z0-9_-]{{16,}}+"),
+    SecretPattern(("xox", "xapp-"), rf"{_START}(?:xox[abceoprs]|xapp)-[A-Za-z0-9-]{{10,}}+"),
+    SecretPattern(("akia", "asia"), rf"{_START}A[KS]IA[A-Z0-9]{{16}}(?![A-Za-z0-9])"),
+    SecretPattern(("aiza",), rf"{_START}AIza[A-Za-z0-9_-]{{30,}}+"),
+    SecretPattern(("hf_",), rf"{_START}hf_[A-Za-z0-9]{{20,}}+"),
+    SecretPattern(("npm_",), rf"{_START}npm_[A-Za-z0-9]{{30,}}+"),
     # A signed token. Behind a dash its first part is bounded: there may be many dashes.
-    Row(
+    SecretPattern(
         ("eyj",),
         rf"(?:(?<!{_NAME})eyJ{_NAME}{{8,}}+|(?<=[_-])eyJ{_NAME}{{8,500}}+)\.{_NAME}{{8,}}+\.{_NAME}*+",
     ),
     # With a digit, or long: "bearer authentication" is no secret.
-    Row(("bearer",), r"(\bbearer[ \t]++)(?=[^\s\d]*+\d|\S{20})[A-Za-z0-9._~+/=-]{8,}+", ignore_case=True),
-    Row(("basic",), r"(\bauthorization\W{1,8}basic[ \t]++)[A-Za-z0-9._~+/=-]{4,}+", ignore_case=True),
-    Row(("x-api-key",), r"(\bx-api-key\\?['\"]?[ \t]*+[:=][ \t]*+\\?['\"]?)[^\s'\",;\\]++", ignore_case=True),
-    Row(
+    SecretPattern(("bearer",), r"(\bbearer[ \t]++)(?=[^\s\d]*+\d|\S{20})[A-Za-z0-9._~+/=-]{8,}+", ignore_case=True),
+    SecretPattern(("basic",), r"(\bauthorization\W{1,8}basic[ \t]++)[A-Za-z0-9._~+/=-]{4,}+", ignore_case=True),
+    SecretPattern(("x-api-key",), r"(\bx-api-key\\?['\"]?[ \t]*+[:=][ \t]*+\\?['\"]?)[^\s'\",;\\]++", ignore_case=True),
+    SecretPattern(
         ("key", "token", "secret", "passw"),
         rf"((?<!{_NAME})(?={_NAME}*?{_ODD_NAME}){_NAME}++(?:\\?['\"])?[ \t]*+[:=][ \t]*+)"
         r"(?:(\\\")[^\"\\\n]{6,}+|(\")(?:[^\"\\\n]|\\.){6,}+|(')(?:[^'\\\n]|\\.){6,}+|[^\s'\",;\\]{6,}+)",
         ignore_case=True,
     ),
     # In an address: a password, or a name that is long enough to be a token. The last '@' before the path counts.
-    Row(("://",), r"(://)(?:([^\s/:@'\"<>]*+:)[^\s/'\"<>]+|[^\s/:@'\"<>]{20,})(?=@)"),
+    SecretPattern(("://",), r"(://)(?:([^\s/:@'\"<>]*+:)[^\s/'\"<>]+|[^\s/:@'\"<>]{20,})(?=@)"),
 )
 
 
 def redact(text: str) -> str:
-    for secret in held.within(text):
+    for secret in held.find_secrets_in(text):
         text = text.replace(secret, REDACTED)
     for pattern in _patterns_for(text):
         text = pattern.sub(_without, text)
@@ -97,7 +97,7 @@ _BEGIN, _END = "-----BEGIN ", "-----END "
 _MARK = 100  # characters; the line that begins or ends a private key has fewer
 
 
-class Stream:
+class RedactedStream:
     """For a log: what is fed in pieces comes out by whole lines, so that no secret is missed because it was cut."""
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class Stream:
         return cut or len(self._kept)
 
     def _spans(self) -> Iterator[tuple[int, int]]:
-        for secret in held.within(self._kept):
+        for secret in held.find_secrets_in(self._kept):
             at = self._kept.find(secret)
             while at >= 0:
                 yield at, at + len(secret)

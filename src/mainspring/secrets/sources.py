@@ -22,7 +22,7 @@ CONSOLE = "sk-ant-api"  # how keys of Anthropic's console begin; anything else i
 LONGEST = 16 * 1024  # characters; signed tokens are long
 
 
-class Wanted(Bundle):
+class KeyRequest(Bundle):
     """What may bring a key."""
 
     environ: Mapping[str, str]
@@ -33,7 +33,7 @@ class Wanted(Bundle):
     lifetime: int | None = None  # seconds that a helper's key is used; None: not said
 
 
-class Found(Bundle):
+class ResolvedKey(Bundle):
     """A key, or the way to it. `refresh` brings another one when this one is refused; `is_stale` says when it is time
     to ask for one without waiting for that."""
 
@@ -51,33 +51,33 @@ class Found(Bundle):
         return bool(self.value) or self.refresh is not None
 
 
-def find_key(wanted: Wanted) -> Found:
+def find_key(wanted: KeyRequest) -> ResolvedKey:
     """Raises `UsageError` for one that is there and cannot be used: another one is not taken in its place."""
     hold_proxies(wanted.environ)
     for name in VARIABLES:
         hold_key(wanted.environ.get(name, "").strip())  # also the one that is not used
     if wanted.argument:
-        value = checked(wanted.argument, "the key that was given")
-        return Found(ARGUMENT, value, header_of(value))
+        value = validate_key(wanted.argument, "the key that was given")
+        return ResolvedKey(ARGUMENT, value, header_of(value))
     if wanted.helper:
-        from mainspring.secrets.helper import Helper
+        from mainspring.secrets.helper import KeyHelper
 
-        helper = Helper(wanted.helper, wanted.environ, cwd=wanted.cwd, lifetime=wanted.lifetime)
-        return Found(HELPER, header=BOTH, refresh=helper.refresh, is_stale=helper.is_stale)
+        helper = KeyHelper(wanted.helper, wanted.environ, cwd=wanted.cwd, lifetime=wanted.lifetime)
+        return ResolvedKey(HELPER, header=BOTH, refresh=helper.refresh, is_stale=helper.is_stale)
     for name, header in VARIABLES.items():
         if value := wanted.environ.get(name, "").strip():
-            return Found(name, checked(value, f"'{name}'"), header)
+            return ResolvedKey(name, validate_key(value, f"'{name}'"), header)
     file = f"{wanted.home}/{FILE_NAME}"
     if wanted.home is None or not os.path.lexists(file):
-        return Found(NONE)
+        return ResolvedKey(NONE)
     from mainspring.secrets.key_file import KeyFile
 
     kept = KeyFile(file)
     value = kept.read()
-    return Found(FILE, value, header_of(value), refresh=kept.refresh)
+    return ResolvedKey(FILE, value, header_of(value), refresh=kept.refresh)
 
 
-def present(wanted: Wanted) -> list[str]:
+def list_present_keys(wanted: KeyRequest) -> list[str]:
     """The names of all that are there, in order: only the first is used."""
     found = [ARGUMENT] if wanted.argument else []
     found += [HELPER] if wanted.helper else []
@@ -95,7 +95,7 @@ def headers_of(header: str, value: str) -> dict[str, str]:
     return {name: said for name, said in both.items() if value and header in (name, BOTH)}
 
 
-def checked(value: str, name: str) -> str:
+def validate_key(value: str, name: str) -> str:
     """One word that can stand in a header. The value itself is never in a message."""
     value = value.strip()
     if not (value.isascii() and value.isprintable()) or " " in value or not 0 < len(value) <= LONGEST:

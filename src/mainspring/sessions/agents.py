@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from mainspring.secrets.held import covered
+from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.forms import as_line
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import Envelope
@@ -23,9 +23,9 @@ def open_journal(above: FileJournal, envelope: Envelope, agent_id: str, about: d
         with suppress(OSError):  # who reads it can do without
             fd = open_file(meta_file(file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             with open(fd, "wb") as meta:  # noqa: PTH123  # see places.py
-                meta.write(covered(as_line(about)))
+                meta.write(mask_secrets(as_line(about)))
             if above.options.mirror is not None:
-                above.options.mirror(file, covered(as_line({"type": "agent_metadata", **about})) + b"\n")
+                above.options.mirror(file, mask_secrets(as_line({"type": "agent_metadata", **about})) + b"\n")
     return journal
 
 

@@ -34,7 +34,7 @@ from mainspring.core.config import Config
 from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.events import ToolsDone
 from mainspring.core.value import Bundle
-from mainspring.secrets.held import covered, hold
+from mainspring.secrets.held import hold_secrets, mask_secrets
 from mainspring.sessions.forms import Unreadable, as_line
 from mainspring.sessions.lines import Envelope, Payload, name_lines
 from mainspring.sessions.opening import open_file, place_new, rename_session_file
@@ -114,7 +114,7 @@ class FileJournal:
         self.stored = False  # whether what is appended still reaches the disk
         self._scribe = scribe
         self.options = options
-        hold(*options.secrets)
+        hold_secrets(*options.secrets)
         # Chosen once: without a mirror, a record costs what it did before there were any.
         self._write_to = options.disk.write if options.mirror is None else self._write_and_tell
         self._untold = b""  # of the lines that the disk has taken
@@ -346,7 +346,7 @@ class FileJournal:
 
     def _write_all(self, fd: int, data: bytes) -> None:
         """One `write`. If the disk takes only a part of it, the rest follows. No key of ours is in it (security K3)."""
-        data = covered(data)
+        data = mask_secrets(data)
         try:
             done = self._write_to(fd, data)
             self._seen += len(data) if fd == self._fd else 0
@@ -442,7 +442,7 @@ def write_payload(file: str, payload: Payload, disk: JournalDisk) -> str:
         draft = draft_of(path)
         fd = open_file(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            view = memoryview(covered(payload.data))
+            view = memoryview(mask_secrets(payload.data))
             while view:
                 view = view[disk.write(fd, bytes(view)) :]
         except OSError:

@@ -24,7 +24,7 @@ from mainspring.processes.children import Children, Ended
 from mainspring.processes.marks import new_mark
 from mainspring.processes.output import DISK, Sizes, Stored
 from mainspring.processes.programs import find
-from mainspring.secrets.held import Covering
+from mainspring.secrets.held import SecretMask
 from mainspring.tools.background import Background
 from mainspring.tools.base import Answer, Calling, Input, Place, Tool, Trait, without_nul
 from mainspring.tools.shell_codes import meaning, named
@@ -113,7 +113,7 @@ class Bash:
             ours, its = answer_pair()
         try:
             job = self._job(given, calling.place, its)._replace(
-                limits=Limits(seconds, Sizes(folder=calling.place.spill, disk=self._disk, cover=Covering)),
+                limits=Limits(seconds, Sizes(folder=calling.place.spill, disk=self._disk, cover=SecretMask)),
                 on_output=live,
             )
             with refusals(command):
@@ -127,7 +127,7 @@ class Bash:
     def _in_background(self, given: BashInput, calling: Calling, note: str) -> Answer:
         place = calling.place
         job = self._job(given, place, None)._replace(
-            limits=Limits(None, Sizes(folder=place.spill, disk=self._disk, cover=Covering)), store_all=True
+            limits=Limits(None, Sizes(folder=place.spill, disk=self._disk, cover=SecretMask)), store_all=True
         )
         with refusals(given.command):
             running = self._background.start(job, given.command, call=calling.id, about=given.description)

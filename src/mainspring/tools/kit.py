@@ -171,13 +171,13 @@ class Kit:
             from mainspring.tools.web_search import web_search_tool
 
             return web_search_tool(self._search())
-        from mainspring.secrets.held import known
+        from mainspring.secrets.held import list_secrets
         from mainspring.tools.web_fetch import web_fetch_tool
         from mainspring.web.fetching import Fetcher
         from mainspring.web.markdown import converter
         from mainspring.web.reader import Reader
 
-        reader = Reader(Fetcher(known=known(), environ=self.place.environ), converter(self.children))
+        reader = Reader(Fetcher(known=list_secrets(), environ=self.place.environ), converter(self.children))
         return web_fetch_tool(reader, self._links.names_host, self._links.ask_small)
 
     def _search(self) -> Search | None:
