@@ -18,7 +18,7 @@ from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import Asked, Policy
 from mainspring.permissions.rules import parse
 from mainspring.permissions.shell.read import read
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
 from bench.figures import Figure, best_speed, import_figures, scaled, show
@@ -122,7 +122,7 @@ def figures(folder: Path) -> Iterator[Figure]:
 def taken(asked: Asked, policy: Policy) -> float:
     """In microseconds."""
     read.cache_clear()
-    work: Callable[[], object] = partial(decide, asked, policy, resolve)
+    work: Callable[[], object] = partial(decide, asked, policy, resolve_path)
     start = perf_counter_ns()
     work()
     return (perf_counter_ns() - start) / 1_000

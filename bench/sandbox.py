@@ -18,13 +18,13 @@ from statistics import median
 from time import perf_counter
 from typing import NamedTuple
 
-from mainspring.processes.child import Job, Walls
+from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Around, Children
-from mainspring.processes.landlock import Landlocked
-from mainspring.processes.proxy_connect import Pass, Proxy
-from mainspring.processes.proxy_namespace import Network
-from mainspring.processes.sandbox import Rooms, Sandbox
-from mainspring.processes.sandbox_probe import probe
+from mainspring.processes.landlock import LandlockSandbox
+from mainspring.processes.proxy_connect import AllowedHost, SandboxProxy
+from mainspring.processes.proxy_namespace import ProxyNetwork
+from mainspring.processes.sandbox import Sandbox, SandboxLayout
+from mainspring.processes.sandbox_probe import probe_sandbox
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
 from bench.figures import Figure, show
@@ -38,14 +38,14 @@ MORE = 1.0  # milliseconds that our size may add: what is left is noise
 
 class Kind(NamedTuple):
     around: Around | None
-    walls: Walls = Walls.USUAL
+    walls: SandboxAccess = SandboxAccess.USUAL
 
 
 async def once(kind: Kind, folder: Path) -> float:
     """Milliseconds, from the decision to run it to its end."""
     start = perf_counter()
     argv = ("/bin/bash", "--noprofile", "--norc", "-c", "true")
-    job = Job(argv, str(folder), {"PATH": "/usr/bin:/bin"}, walls=kind.walls)
+    job = ProcessSpec(argv, str(folder), {"PATH": "/usr/bin:/bin"}, walls=kind.walls)
     ended = await Children(around=kind.around).run(job)
     assert ended.code == 0, ended.stdout.text
     return (perf_counter() - start) * 1_000
@@ -84,18 +84,18 @@ async def figures(base: Path) -> list[Figure]:
     subprocess.run(["/usr/bin/git", "init", "-q", str(work)], check=True)  # noqa: ASYNC221  # nothing else is going on
     for number in range(400):  # more than is looked into
         (work / f"src/deep/{number % 20}/{number}").mkdir(parents=True)
-    answer = probe(str(base / "state"))
+    answer = probe_sandbox(str(base / "state"))
     if answer.program is None:
         sys.exit(f"there is no sandbox to measure: {answer.reason}")
-    rooms = Rooms((str(work),), str(base / "temp"), str(base / "state"))
-    async with Network(Proxy(Pass)) as way:
+    rooms = SandboxLayout((str(work),), str(base / "temp"), str(base / "state"))
+    async with ProxyNetwork(SandboxProxy(AllowedHost)) as way:
         closed, open_ = Sandbox(answer.program, rooms), Sandbox(answer.program, rooms, way=way)
-        low = Landlocked(sys.executable, rooms)
+        low = LandlockSandbox(sys.executable, rooms)
         ways = {
             "plain": Kind(None),
             "sandbox": Kind(closed.around),
             "with a network": Kind(open_.around),
-            "git": Kind(closed.around, Walls.GIT),
+            "git": Kind(closed.around, SandboxAccess.GIT),
             "landlock": Kind(low.around),
         }
         small, large = await times(ways, work)

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from time import monotonic, perf_counter, thread_time
 
 from mainspring.processes.children import Children
-from mainspring.processes.environment import for_programs
+from mainspring.processes.environment import child_environment
 from mainspring.processes.output import DISK
 from mainspring.testing.calling import Called
 from mainspring.tools.background import Background
@@ -39,7 +39,7 @@ class Hands(Called):
         self.place.spill = f"{folder}/spill"
         children = Children(adopt=adopt)
         self.children = children
-        self.tool = bash_tool(children, Background(children), for_programs(os.environ))
+        self.tool = bash_tool(children, Background(children), child_environment(os.environ))
 
     async def bash(self, command: str) -> str:
         return (await self.use(self.tool, command=command, timeout=600_000)).text

@@ -32,7 +32,7 @@ from mainspring.permissions.policy import Asked, Mode, Policy
 from mainspring.permissions.rules import parse
 from mainspring.permissions.shell.look import Sight
 from mainspring.permissions.suggest import suggestions
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 
 SLOWEST = 0.2  # seconds for one decision, whatever the input
 TRIES = 20  # of a line that ran something else than was predicted
@@ -124,7 +124,7 @@ def once(seed: int) -> str:
     asked = Asked(
         tool, {field: text(random)}, "/nowhere/w", before={field: text(random)} if random.random() < 0.1 else None
     )
-    paths = partial(resolve, home="/nowhere/h")
+    paths = partial(resolve_path, home="/nowhere/h")
     start = time.process_time()
     verdict = decide(asked, policy, paths)
     taken = time.process_time() - start

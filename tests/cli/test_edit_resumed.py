@@ -12,7 +12,7 @@ import pytest
 from cli.stage import Serve, Stage
 from mainspring.processes import read_log
 from mainspring.processes.atomic import MOST_REMEMBERED, ReadSet, digest
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 from mainspring.simulator.replies import Say
 
 ALLOWED = "--permission-mode=acceptEdits"
@@ -126,15 +126,15 @@ def test_a_log_is_bounded_and_survives_damage(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 40)
     folder.mkdir()
     for number in range(8_000):
-        read_log.append(log, f"{folder}/{number}", digest(b"x"))
+        read_log.append_to_read_log(log, f"{folder}/{number}", digest(b"x"))
     with Path(log).open("ab") as file:
         file.write(b"\xff\xfe torn\n\nno digest\n" + digest(b"y").encode() + b" /cut-of")
-    found = read_log.load(log)
+    found = read_log.load_read_log(log)
     assert list(found)[-1] == f"{folder}/7999"
     assert f"{folder}/0" not in found
     assert "/cut-of" not in found
     assert Path(log).stat().st_size < read_log.MOST_BYTES
-    assert read_log.load(log)[f"{folder}/7999"] == digest(b"x")
+    assert read_log.load_read_log(log)[f"{folder}/7999"] == digest(b"x")
     assert len(found) < MOST_REMEMBERED
 
 
@@ -145,9 +145,9 @@ def test_a_log_behind_a_link_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("a")
     seen = ReadSet(str(tmp_path / "log"))
-    seen.remember(resolve(str(path), str(tmp_path)), b"a")
+    seen.remember(resolve_path(str(path), str(tmp_path)), b"a")
     assert target.read_text() == "mine"
-    assert seen.of(resolve(str(path), str(tmp_path))) == digest(b"a")
+    assert seen.of(resolve_path(str(path), str(tmp_path))) == digest(b"a")
 
 
 def part(path: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from mainspring.hooks.points import Opinion, Point
 from mainspring.hooks.runner import Runner
 from mainspring.processes import landlock
 from mainspring.processes.bubblewrap import SandboxError
-from mainspring.processes.child import Job, Walls
+from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children
 from mainspring.settings.values import SandboxOptions as Wanted
 from mainspring.simulator.replies import Say
@@ -121,7 +121,7 @@ def test_required_without_bubblewrap_landlock_stands_in_or_nothing_begins(serve:
     stage = serve(Say.of(bash("touch here /var/mainspring-was-here")), Say.of("Done."))
     settings(stage, sandbox={"failIfUnavailable": True})
     done = without_bubblewrap(stage, "-p", "go", "--allowedTools=Bash")
-    if not landlock.trouble(str(stage.home)):
+    if not landlock.find_landlock_problem(str(stage.home)):
         assert (done.returncode, done.stdout) == (0, b"Done.\n")
         assert b"commands run in a lower sandbox (landlock)" in done.stderr
         assert not Path("/var/mainspring-was-here").exists()
@@ -173,7 +173,7 @@ def test_what_a_rule_keeps_from_being_read_a_command_cannot_read_either(tmp_path
     async def main() -> str:
         children = Children(around=sandboxing.around)
         argv = ("/bin/sh", "-c", "cat .env deep/secret.key; cat open.txt")
-        ended = await children.run(Job(argv, str(work), {"PATH": "/usr/bin:/bin"}, walls=Walls.USUAL))
+        ended = await children.run(ProcessSpec(argv, str(work), {"PATH": "/usr/bin:/bin"}, walls=SandboxAccess.USUAL))
         await children.close()
         await sandboxing.close()
         return ended.stdout.text
@@ -292,7 +292,7 @@ def test_a_hook_finds_the_real_temporary_folder(serve: Serve) -> None:
 def test_a_guard_whose_sandbox_fails_refuses(tmp_path: Path) -> None:
     """With bubblewrap gone in the middle of a session, say."""
 
-    def fails(_: Job) -> AbstractContextManager[Job]:
+    def fails(_: ProcessSpec) -> AbstractContextManager[ProcessSpec]:
         raise SandboxError("its walls cannot be built")
 
     async def main() -> Opinion:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mainspring.context.attachments import MANNERS, Kind, render
 from mainspring.context.changed import LINES, MOST_NAMED, MOST_SHOWN, Changes, difference
 from mainspring.processes.atomic import ReadSet
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 
 
 class Desk:
@@ -26,7 +26,7 @@ class Desk:
         path = self.folder / name
         if text is not None:
             path.write_text(text)
-        where = resolve(str(path), "/")
+        where = resolve_path(str(path), "/")
         self.read.remember(where, path.read_bytes())
         self.changes.saw(where)
         return path
@@ -57,7 +57,9 @@ def test_a_change_by_others_is_shown_once(desk: Desk) -> None:
 def test_the_models_own_edits_are_no_news(desk: Desk) -> None:
     path = desk.model_reads("a.py", "one\n")
     path.write_text("by the model\n")
-    desk.read.remember(resolve(str(path), "/"), path.read_bytes())  # as Edit does, before anybody hears of the call
+    desk.read.remember(
+        resolve_path(str(path), "/"), path.read_bytes()
+    )  # as Edit does, before anybody hears of the call
     assert desk.news() is None
     os.utime(path, (1, 1))
     assert desk.news() is None  # only its time
@@ -68,7 +70,7 @@ def test_the_models_own_edits_are_no_news(desk: Desk) -> None:
 def test_a_change_before_we_heard_of_the_call_is_news_too(desk: Desk) -> None:
     path = desk.folder / "a.py"
     path.write_text("as read\n")
-    where = resolve(str(path), "/")
+    where = resolve_path(str(path), "/")
     desk.read.remember(where, b"as read\n")
     path.write_text("as it is\n")
     desk.changes.saw(where)

@@ -17,8 +17,8 @@ import pytest
 from processes.steps import Steps
 
 from mainspring.context.git import MOST_COMMITS, MOST_STATUS, Snapshot, snapshot
-from mainspring.processes.child import Job
-from mainspring.processes.children import Children, Ended
+from mainspring.processes.child import ProcessSpec
+from mainspring.processes.children import Children, ProcessResult
 
 GIT = shutil.which("git") or ""
 pytestmark = pytest.mark.needs("git")
@@ -399,7 +399,7 @@ def test_what_comes_after_the_look_is_not_followed(tmp_path: Path, repo: Repo, n
     fill_from(secret, ours)
 
     class Late(Children):
-        async def run(self, job: Job) -> Ended:
+        async def run(self, job: ProcessSpec) -> ProcessResult:
             if not (ours / name).is_symlink() and not (ours / name).is_file():
                 if name.endswith("alternates"):
                     (ours / name).parent.mkdir(exist_ok=True)

@@ -29,7 +29,7 @@ from mainspring.context.named import (
 )
 from mainspring.core.messages import Document, Image
 from mainspring.processes.atomic import ReadSet, digest
-from mainspring.processes.paths import resolve, within
+from mainspring.processes.paths import is_within, resolve_path
 from mainspring.providers.media import LARGEST_DOCUMENT
 from mainspring.tools import images
 
@@ -46,7 +46,7 @@ class Desk:
         self.asked.append(path)
         if Path(path) in self.denied:
             return "deny"
-        return "allow" if within(path, str(self.cwd)) else "ask"
+        return "allow" if is_within(path, str(self.cwd)) else "ask"
 
     def bring(self, text: str) -> dict[str, str]:
         """By the path, as seen from the folder."""
@@ -81,7 +81,7 @@ def desk(tmp_path: Path) -> Desk:
 def test_a_file_is_brought_with_its_lines_and_counts_as_read(desk: Desk) -> None:
     [found] = desk.attachments("What is in @a.py? And (@a.py), @./a.py.")
     assert found == Attachment(Kind.FILE, str(desk.cwd / "a.py"), "1\tone\n2\ttwo\n3\tthree")
-    assert desk.known.of(resolve("a.py", str(desk.cwd))) == digest(b"one\ntwo\nthree\n")
+    assert desk.known.of(resolve_path("a.py", str(desk.cwd))) == digest(b"one\ntwo\nthree\n")
     assert render(found).text.startswith(f'<system-reminder kind="file" name="{desk.cwd}/a.py">')
 
 
@@ -193,7 +193,7 @@ def test_an_image_goes_along_as_it_is_and_counts_as_read(desk: Desk) -> None:
     message = render(found)
     assert message.content[1:] == found.media
     assert message.text.startswith('<system-reminder kind="image or document"')
-    assert desk.known.of(resolve("shot.txt", str(desk.cwd))) == digest(data)
+    assert desk.known.of(resolve_path("shot.txt", str(desk.cwd))) == digest(data)
 
 
 def test_a_pdf_goes_along_as_a_document(desk: Desk) -> None:

@@ -24,7 +24,7 @@ from mainspring.engine.background import SideJobs
 from mainspring.engine.plain import Plain
 from mainspring.engine.session import Session as RealSession
 from mainspring.processes.atomic import ReadSet
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 from mainspring.providers.base import Batch, Conversation, Provider
 from mainspring.providers.scripted import Reply, Scripted, call, says
 from mainspring.tools.custom import tool
@@ -68,7 +68,7 @@ class Session:
         return names(added)
 
     def calls(self, name: str, path: Path) -> None:
-        found = resolve(str(path), "/")
+        found = resolve_path(str(path), "/")
         if found.kind == "file":
             self.read.remember(found, path.read_bytes())
         call = ToolCall("c", name, {"file_path": str(path)})

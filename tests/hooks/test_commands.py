@@ -25,7 +25,7 @@ from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, Opinion, Point
 from mainspring.hooks.runner import Runner
 from mainspring.hooks.waiting import Unasked
 from mainspring.processes.children import Children
-from mainspring.processes.environment import for_programs
+from mainspring.processes.environment import child_environment
 
 PRE, POST, STOP, PROMPT = Point.PRE_TOOL_USE, Point.POST_TOOL_USE, Point.STOP, Point.USER_PROMPT_SUBMIT
 DENY = '{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "no"}}'
@@ -37,7 +37,7 @@ class Scene:
         self.children = Children()
         self.warnings: list[str] = []
         self.said: list[str] = []
-        env = for_programs(os.environ)
+        env = child_environment(os.environ)
         self.shell = Shell(self.children, **{"env": env, "cwd": str(folder), "outside": (str(folder),)} | settings)
 
     def runner(self, *commands: str, point: Point = PRE, **entry: object) -> Runner:

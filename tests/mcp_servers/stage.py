@@ -16,7 +16,7 @@ from tools.desk import Desk
 
 from mainspring.engine.shared import Policy
 from mainspring.processes.children import Children
-from mainspring.processes.environment import for_programs
+from mainspring.processes.environment import child_environment
 from mainspring.settings.values import McpServer, SettingOrigin, SettingsSource
 from mainspring.tools.base import Place
 from mainspring.tools.hands import Hands
@@ -92,7 +92,7 @@ async def counter(
 ) -> AsyncGenerator[Counter, None]:
     """Started and ended. All that the servers were is gone afterwards."""
     children = Children()
-    host = Host(lambda: children, lambda: for_programs(os.environ), Ground(str(folder), trusted=True), relay)
+    host = Host(lambda: children, lambda: child_environment(os.environ), Ground(str(folder), trusted=True), relay)
     host.limits = limits
     warned: list[str] = []
     servers = Servers([start(one) for one in wanted], host, window=window, is_away=is_away, warn=warned.append)

@@ -15,7 +15,7 @@ from processes.traces import new_nap, with_word
 
 from mainspring.core.errors import UsageError
 from mainspring.processes.children import Children
-from mainspring.processes.environment import for_programs
+from mainspring.processes.environment import child_environment
 from mainspring.tools.mcp.ground import Ground
 from mainspring.tools.mcp.program import Program
 from mainspring.tools.mcp.values import Limits, Status
@@ -403,7 +403,9 @@ def test_a_start_that_is_cancelled_closes_each_pipe_once(tmp_path: Path) -> None
         loop.set_exception_handler(lambda _, context: wrong.append(context))
         children = Children()
         ground = Ground(str(tmp_path), trusted=True)
-        slow = Program(children, program("slow", "import time; time.sleep(1000)"), for_programs(os.environ), ground)
+        slow = Program(
+            children, program("slow", "import time; time.sleep(1000)"), child_environment(os.environ), ground
+        )
         opening = asyncio.create_task(slow.pipes())
         await asyncio.sleep(0)  # it has begun, and waits
         opening.cancel()

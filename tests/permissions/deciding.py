@@ -1,4 +1,4 @@
-"""Deciding in a word: the real `decide` with the real `resolve`, in a folder that need not exist."""
+"""Deciding in a word: the real `decide` with the real `resolve_path`, in a folder that need not exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import Asked, Mode, Policy, Verdict
 from mainspring.permissions.rules import Source, parse
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 
 CWD = "/nowhere/project"
 HOME = "/nowhere/home"
@@ -34,7 +34,7 @@ def call(
 ) -> Verdict:
     home = given.get("home", HOME)
     asked = Asked(tool, input, cwd, before=before, hook=hook)
-    return decide(asked, policy(cwd=cwd, **given), partial(resolve, home=home))
+    return decide(asked, policy(cwd=cwd, **given), partial(resolve_path, home=home))
 
 
 def bash(command: str, **given: Any) -> str:

@@ -13,7 +13,7 @@ from mainspring.permissions.policy import Asked
 from mainspring.permissions.shell import second
 from mainspring.permissions.shell.grammar import Grammar
 from mainspring.permissions.shell.read import read
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 from permissions.deciding import CWD, bash, call, policy
 
 RM = {"allow": ["Bash"], "deny": ["Bash(rm:*)"]}
@@ -22,10 +22,10 @@ RM = {"allow": ["Bash"], "deny": ["Bash(rm:*)"]}
 @pytest.mark.covers("N-13")
 def test_a_tool_that_says_it_only_reads_runs_in_plan_mode_and_is_asked_elsewhere() -> None:
     asked = Asked("mcp__a__look", {}, CWD, reads=True)
-    found = {mode: decide(asked, policy(mode=mode), resolve).decision for mode in ("plan", "default", "dontAsk")}
+    found = {mode: decide(asked, policy(mode=mode), resolve_path).decision for mode in ("plan", "default", "dontAsk")}
     assert found == {"plan": "allow", "default": "ask", "dontAsk": "deny"}
-    assert decide(asked, policy(mode="plan", deny=["mcp__a"]), resolve).decision == "deny"
-    assert decide(asked, policy(allow=["mcp__a"]), resolve).decision == "allow"
+    assert decide(asked, policy(mode="plan", deny=["mcp__a"]), resolve_path).decision == "deny"
+    assert decide(asked, policy(allow=["mcp__a"]), resolve_path).decision == "allow"
 
 
 def test_a_pattern_with_another_root_in_its_list_is_asked() -> None:

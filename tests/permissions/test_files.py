@@ -14,7 +14,7 @@ from mainspring.permissions.decide import decide
 from mainspring.permissions.patterns import components, place, under
 from mainspring.permissions.policy import Asked, Mode, Policy
 from mainspring.permissions.rules import Rules, Source, parse
-from mainspring.processes.paths import Resolved, resolve
+from mainspring.processes.paths import Resolved, resolve_path
 from permissions.deciding import CWD, HOME, bash, call
 
 
@@ -88,7 +88,9 @@ def test_a_slash_is_relative_to_where_the_rule_comes_from() -> None:
     rules = parse(deny=["Read(/secrets/**)"], source=Source.USER, base=f"{HOME}/.claude")
     for path, wanted in ((f"{HOME}/.claude/secrets/x", "deny"), (f"{CWD}/secrets/x", "allow")):
         asked = Asked("Read", {"file_path": path}, CWD)
-        assert decide(asked, Policy(rules, folders=(CWD,), home=HOME), partial(resolve, home=HOME)).decision == wanted
+        assert (
+            decide(asked, Policy(rules, folders=(CWD,), home=HOME), partial(resolve_path, home=HOME)).decision == wanted
+        )
 
 
 def test_reading_in_the_working_folders_is_free_and_writing_is_not() -> None:
@@ -173,8 +175,8 @@ def test_f5_protected_places_are_never_approved(path: str) -> None:
 
 def test_f5_our_own_folders_are_protected_wherever_they_are() -> None:
     policy = Policy(Rules(), Mode.ACCEPT_EDITS, ("/w",), HOME, ours=("/w/ours",))
-    assert decide(Asked("Edit", {"file_path": "ours/x"}, "/w"), policy, resolve).decision == "ask"
-    assert decide(Asked("Edit", {"file_path": "x"}, "/w"), policy, resolve).decision == "allow"
+    assert decide(Asked("Edit", {"file_path": "ours/x"}, "/w"), policy, resolve_path).decision == "ask"
+    assert decide(Asked("Edit", {"file_path": "x"}, "/w"), policy, resolve_path).decision == "allow"
 
 
 # --- links -------------------------------------------------------------------------------------------------------
@@ -256,7 +258,7 @@ def test_f1_within_one_decision_a_path_leads_to_one_place(tree: Path) -> None:
 
     def paths(path: str, cwd: str) -> Resolved:
         looked_up.append(path)
-        return resolve(path, cwd)
+        return resolve_path(path, cwd)
 
     policy = Policy(parse(allow=["Edit(src/**)"], deny=["Read(.env)"]), folders=(work,), home=str(tree / "home"))
     decide(Asked("Bash", {"command": "sort src/a.py > src/b; cat src/a.py link"}, work), policy, paths)
@@ -277,7 +279,7 @@ def test_f1_what_changes_on_the_disk_is_seen_by_the_next_decision(tree: Path) ->
             Asked("Bash", {"command": "cat src/a.py"}, str(work)),
             Asked("Bash", {"command": "sort src/a.py 2>&1 | head"}, str(work)),
         ]
-        return [decide(one, policy, resolve).decision for one in calls]
+        return [decide(one, policy, resolve_path).decision for one in calls]
 
     assert decided() == ["allow"] * 4
     (work / "src").rename(work / "kept")
@@ -298,7 +300,7 @@ def test_f1_a_working_folder_counts_as_it_was_when_it_was_added(tree: Path) -> N
 
     def decided() -> list[str]:
         calls = [Asked(tool, {"file_path": "src/a.py"}, way) for tool in ("Read", "Edit")]
-        return [decide(one, policy, resolve).decision for one in calls]
+        return [decide(one, policy, resolve_path).decision for one in calls]
 
     assert decided() == ["allow"] * 2
     (tree / "way").unlink()

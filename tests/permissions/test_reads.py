@@ -18,8 +18,8 @@ from mainspring.permissions.shell.programs import GIT_COMMANDS
 from mainspring.permissions.shell.readonly import TABLE
 from mainspring.permissions.shell.runners import RUNNERS
 from mainspring.processes import disk as disk_module
-from mainspring.processes.disk import Disk, Entry, TooManyError
-from mainspring.processes.paths import resolve
+from mainspring.processes.disk import Disk, DiskEntry, TooManyError
+from mainspring.processes.paths import resolve_path
 from permissions.deciding import bash
 
 DENY = ("Read(.env)", "Read(./certs/*.key)")
@@ -347,13 +347,13 @@ _OTHERS = "grep rg rgrep diff find tar sed awk dd man curl wget docker gh git gi
 class Small(Disk):
     """Nearly everything is too much for it."""
 
-    def walk(self, folder: str, most: int = 2, skipped: str = "") -> Iterator[Entry]:
+    def walk(self, folder: str, most: int = 2, skipped: str = "") -> Iterator[DiskEntry]:
         return super().walk(folder, 2, skipped)
 
 
 def files(project: Path, *rules: str, disk: Disk | None = None) -> Files:
     policy = Policy(parse(deny=rules), folders=(str(project),), home="/nowhere")
-    return Files(policy, str(project), partial(resolve, home="/nowhere"), disk or Disk())
+    return Files(policy, str(project), partial(resolve_path, home="/nowhere"), disk or Disk())
 
 
 def test_more_than_is_looked_at_counts_as_a_match(project: Path) -> None:

@@ -20,7 +20,7 @@ import pytest
 from mainspring.agent.sandbox import Ground, Sandboxing
 from mainspring.engine.shared import Policy as Standing
 from mainspring.permissions.policy import Asked
-from mainspring.processes.child import Job
+from mainspring.processes.child import ProcessSpec
 from mainspring.processes.children import Children
 from mainspring.settings.values import SandboxOptions as Wanted
 from mainspring.tools.gate import Gate, Written
@@ -172,7 +172,7 @@ class Walled:
             allowed += 1
             walls = self.sandboxing.walls(line, leave=False)
             argv = ("/bin/sh", "-c", 'exec timeout -s KILL 5 bash -c "$1" < /dev/null 2>&1', "sh", line)
-            ended = await children.run(Job(argv, str(self.field.project), self.field.environment, walls=walls))
+            ended = await children.run(ProcessSpec(argv, str(self.field.project), self.field.environment, walls=walls))
             if shows(ended.stdout.text.encode(errors="surrogateescape")) or any(self.field.opened()):
                 leaked.append(line)
         await children.close()

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from mainspring.permissions.explain import LONGEST_LINE, as_input, batch, explain, main
 from mainspring.permissions.policy import Asked
 from mainspring.permissions.suggest import suggested_mode, suggestions
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 from permissions.deciding import CWD, HOME, bash, call, policy, verdict
 
-PATHS = partial(resolve, home=HOME)
+PATHS = partial(resolve_path, home=HOME)
 
 
 def offered(tool: str, input: dict[str, Any], **given: Any) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import Asked, Policy
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from mainspring.processes.paths import resolve
 def test_git(command: str, trusted: bool, decision: str) -> None:
     policy = Policy(folders=("/work",), trusted=trusted)
     asked = Asked("Bash", {"command": command}, "/work")
-    assert decide(asked, policy, resolve).decision == decision
+    assert decide(asked, policy, resolve_path).decision == decision

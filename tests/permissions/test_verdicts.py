@@ -16,7 +16,7 @@ import pytest
 
 from mainspring.permissions.policy import Asked, Verdict
 from mainspring.permissions.suggest import Suggestion, suggestions
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 from permissions.deciding import CWD, HOME, call, policy
 
 
@@ -57,7 +57,7 @@ def said(case: Case) -> list[str]:
     verdict = call(tool, input, **given)
     offered: tuple[Suggestion, ...] = ()
     if verdict.decision == "ask":
-        offered = suggestions(Asked(tool, input, CWD), policy(**given), partial(resolve, home=HOME))
+        offered = suggestions(Asked(tool, input, CWD), policy(**given), partial(resolve_path, home=HOME))
     return [*_lines(verdict), *[f"offered {one.rule}: {one.covers}" for one in offered]]
 
 

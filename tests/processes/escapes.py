@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from mainspring.processes.child import Job
+from mainspring.processes.child import ProcessSpec
 from mainspring.processes.marks import first_words, new_mark
 
 ENV = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
@@ -39,8 +39,8 @@ ESCAPES: dict[str, str] = {
 }
 
 
-def bash(command: str, cwd: object = "/", **more: Any) -> Job:
+def bash(command: str, cwd: object = "/", **more: Any) -> ProcessSpec:
     """As the tool starts it, with both marks."""
     mark = new_mark()
     argv = ("/bin/bash", "--noprofile", "--norc", "-c", first_words(mark) + command)
-    return Job(argv, str(cwd), ENV, merged=True, mark=mark)._replace(**more)
+    return ProcessSpec(argv, str(cwd), ENV, merged=True, mark=mark)._replace(**more)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from mainspring.processes import atomic
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 from processes.steps import Steps, left_over
 
 
@@ -24,7 +24,7 @@ def one_round(folder: Path, target: str, at: int) -> dict[str, object]:
         else:
             path.unlink(missing_ok=True)
     (folder / "f").write_text("old")
-    path_ = resolve(target, str(folder))
+    path_ = resolve_path(target, str(folder))
     digest = atomic.digest(b"old")  # in any case: it loads what would count as system calls otherwise
     before = digest if target == "f" else None
     child = os.fork()

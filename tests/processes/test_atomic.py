@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from mainspring.processes import atomic
 from mainspring.processes.atomic import MOST_REMEMBERED, FileChanged, ReadSet, digest, write_atomically
-from mainspring.processes.opening import Moved, read
-from mainspring.processes.paths import PathRefused, Resolved, resolve
+from mainspring.processes.opening import FileMovedError, read_resolved_file
+from mainspring.processes.paths import PathRefused, Resolved, resolve_path
 from processes.steps import Steps, left_over, names_in, open_descriptors
 
 
@@ -32,8 +32,8 @@ def manner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 def put(folder: Path, name: str, data: bytes) -> None:
     """As a tool does it: over whatever is there."""
-    path = resolve(name, str(folder))
-    before = digest(read(path, limit=1 << 30)) if path.kind == "file" else None
+    path = resolve_path(name, str(folder))
+    before = digest(read_resolved_file(path, limit=1 << 30)) if path.kind == "file" else None
     write_atomically(path, data, before=before)
 
 
@@ -47,7 +47,7 @@ def test_new_and_replaced(tmp_path: Path, manner: str) -> None:
     for content in (b"first", data, b""):
         put(tmp_path, "a/b/f", content)
         assert (tmp_path / "a/b/f").read_bytes() == content
-        path = resolve("a/b/f", str(tmp_path))
+        path = resolve_path("a/b/f", str(tmp_path))
         assert write_atomically(path, content, before=digest(content)) == digest(content)
     assert names_in(tmp_path / "a/b") == ["f"]
     assert open_descriptors() == before
@@ -58,12 +58,12 @@ def test_every_byte_that_is_written_is_read(contents: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for content in contents:
             put(Path(folder), "f", content)
-            assert read(resolve("f", folder), limit=100) == content
+            assert read_resolved_file(resolve_path("f", folder), limit=100) == content
         assert len(names_in(folder)) == bool(contents)
 
 
 def test_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, manner: str) -> None:
-    path = resolve("f", str(tmp_path))
+    path = resolve_path("f", str(tmp_path))
     with Steps() as new:
         write_atomically(path, b"1", before=None)
     with Steps() as replaced:
@@ -85,9 +85,9 @@ def test_the_mode_is_kept_and_a_new_file_obeys_the_umask(tmp_path: Path, manner:
     file.chmod(0o4755)
     put(tmp_path, "f", b"set-uid")
     assert mode_of(file) == 0o755
-    write_atomically(resolve("g", str(tmp_path)), b"", before=None, mode=0o600)
+    write_atomically(resolve_path("g", str(tmp_path)), b"", before=None, mode=0o600)
     assert mode_of(tmp_path / "g") == 0o600
-    write_atomically(resolve("f", str(tmp_path)), b"", before=digest(b"set-uid"), mode=0o600)
+    write_atomically(resolve_path("f", str(tmp_path)), b"", before=digest(b"set-uid"), mode=0o600)
     assert mode_of(file) == 0o600
 
 
@@ -129,7 +129,7 @@ def test_a_link_stays_a_link_and_other_names_keep_the_old_bytes(tmp_path: Path) 
 def test_what_was_not_read_is_not_written(tmp_path: Path, manner: str) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"mine")
-    path = resolve("f", str(tmp_path))
+    path = resolve_path("f", str(tmp_path))
     for before, why in ((None, "there already"), (digest(b"other"), "changed since")):
         with pytest.raises(FileChanged, match=why):
             write_atomically(path, b"new", before=before)
@@ -146,7 +146,7 @@ def test_a_change_at_any_system_call_is_noticed_or_came_too_late(tmp_path: Path,
     outcomes: list[str] = []
     for at in range(1_000):
         file.write_bytes(b"read")
-        path, before = resolve("f", str(tmp_path)), digest(b"read")
+        path, before = resolve_path("f", str(tmp_path)), digest(b"read")
         changed = Steps(at, lambda: file.write_bytes(b"theirs"))
         with changed:
             try:
@@ -170,7 +170,7 @@ def test_a_file_that_appears_meanwhile_is_not_written_over(tmp_path: Path, manne
     seen: set[bytes] = set()
     for at in range(1_000):
         file.unlink(missing_ok=True)
-        path = resolve("f", str(tmp_path))
+        path = resolve_path("f", str(tmp_path))
 
         def appear() -> None:
             if not file.exists():
@@ -192,8 +192,8 @@ def test_a_folder_that_is_moved_away_gets_nothing(tmp_path: Path, manner: str) -
     for name, before in (("f", digest(b"old")), ("new", None)):
         (tmp_path / "a").mkdir()
         (tmp_path / "a/f").write_bytes(b"old")
-        path, away = resolve(f"a/{name}", str(tmp_path)), tmp_path / f"away-{name}"
-        with Steps("fsync", partial(os.rename, tmp_path / "a", away)), pytest.raises(Moved):
+        path, away = resolve_path(f"a/{name}", str(tmp_path)), tmp_path / f"away-{name}"
+        with Steps("fsync", partial(os.rename, tmp_path / "a", away)), pytest.raises(FileMovedError):
             write_atomically(path, b"new", before=before)
         assert names_in(away) == ["f"]
         assert (away / "f").read_bytes() == b"old"
@@ -204,8 +204,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for asked in ("folder", "folder/", "new/", "pipe", "/dev/null", "/proc/self/comm", "/proc/x"):
         with Steps() as steps, pytest.raises(PathRefused):
-            write_atomically(resolve(asked, str(tmp_path)), b"", before=None)
-        assert steps.count > 0  # of `resolve`
+            write_atomically(resolve_path(asked, str(tmp_path)), b"", before=None)
+        assert steps.count > 0  # of `resolve_path`
     for name in ("folder", "pipe"):  # and when they came later
         with pytest.raises(PathRefused):
             write_atomically(Resolved(name, f"{tmp_path}/{name}", (), "file"), b"", before=None)
@@ -218,7 +218,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, manner: str) -> None:
 
     file = tmp_path / "f"
     file.write_bytes(b"old")
-    path = resolve("f", str(tmp_path))
+    path = resolve_path("f", str(tmp_path))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
@@ -264,7 +264,7 @@ def test_kill_at_every_system_call(tmp_path: Path, target: str, named: bool) -> 
 
 def test_the_read_set_forgets_the_oldest(tmp_path: Path) -> None:
     seen = ReadSet()
-    path = resolve("f", str(tmp_path))
+    path = resolve_path("f", str(tmp_path))
     assert seen.of(path) is None
     seen.remember(path, b"one")
     assert seen.of(path) == digest(b"one")

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import pytest
 
-from mainspring.processes.child import Job, Limits, Walls
-from mainspring.processes.children import Children, Ended
-from mainspring.processes.output import Sizes
+from mainspring.processes.child import ProcessLimits, ProcessSpec, SandboxAccess
+from mainspring.processes.children import Children, ProcessResult
+from mainspring.processes.output import OutputSizes
 from processes.escapes import ENV, bash
 from processes.traces import descriptors, new_nap, until, with_word, zombies
 
@@ -32,7 +32,7 @@ def with_children(play: Callable[[Children], Awaitable[Result]]) -> Result:
     return asyncio.run(main())
 
 
-def run(job: Job) -> Ended:
+def run(job: ProcessSpec) -> ProcessResult:
     return with_children(lambda children: children.run(job))
 
 
@@ -44,11 +44,11 @@ def test_both_outputs_the_code_and_the_signal() -> None:
 
 
 def test_input_is_given_or_empty() -> None:
-    assert run(Job(("/bin/cat",), "/", ENV)).stdout.text == ""
+    assert run(ProcessSpec(("/bin/cat",), "/", ENV)).stdout.text == ""
     large = b"x" * 3_000_000
-    ended = run(Job(("/usr/bin/wc", "-c"), "/", ENV, stdin=large))
+    ended = run(ProcessSpec(("/usr/bin/wc", "-c"), "/", ENV, stdin=large))
     assert ended.stdout.text.strip() == "3000000"
-    assert run(Job(("/bin/true",), "/", ENV, stdin=large)).code == 0  # nobody reads it
+    assert run(ProcessSpec(("/bin/true",), "/", ENV, stdin=large)).code == 0  # nobody reads it
 
 
 def test_a_program_starts_clean(tmp_path: Path) -> None:
@@ -57,7 +57,9 @@ def test_a_program_starts_clean(tmp_path: Path) -> None:
     os.set_inheritable(holder, True)
     try:
         ended = run(
-            Job(("/bin/sh", "-c", "env; pwd; ls /proc/$$/fd; cut -d' ' -f1,5,6 /proc/$$/stat"), str(tmp_path), ENV)
+            ProcessSpec(
+                ("/bin/sh", "-c", "env; pwd; ls /proc/$$/fd; cut -d' ' -f1,5,6 /proc/$$/stat"), str(tmp_path), ENV
+            )
         )
     finally:
         os.close(holder)
@@ -74,20 +76,20 @@ def test_a_program_can_be_put_in_front_and_is_taken_away_when_it_has_ended() -> 
     held: list[str] = []
 
     @contextmanager
-    def in_front(job: Job) -> Iterator[Job]:
+    def in_front(job: ProcessSpec) -> Iterator[ProcessSpec]:
         held.append("taken")
         try:
             yield job._replace(argv=("/usr/bin/env", "-i", "X=1", *job.argv))
         finally:
             held.append("let go")
 
-    async def main(job: Job) -> str:
+    async def main(job: ProcessSpec) -> str:
         return (await Children(around=in_front).run(job)).stdout.text
 
-    job = Job(("/usr/bin/env",), "/", ENV, walls=Walls.USUAL)
+    job = ProcessSpec(("/usr/bin/env",), "/", ENV, walls=SandboxAccess.USUAL)
     assert asyncio.run(main(job)) == "X=1\n"
     assert held == ["taken", "let go"]
-    assert asyncio.run(main(job._replace(walls=Walls.NONE))) != "X=1\n"
+    assert asyncio.run(main(job._replace(walls=SandboxAccess.NONE))) != "X=1\n"
     with pytest.raises(FileNotFoundError):
         asyncio.run(main(job._replace(cwd="/no/such/folder")))
     assert held == ["taken", "let go"] * 2
@@ -96,14 +98,14 @@ def test_a_program_can_be_put_in_front_and_is_taken_away_when_it_has_ended() -> 
 @pytest.mark.parametrize(
     ("job", "error"),
     [
-        (Job(("/no/such/program",), "/", ENV), FileNotFoundError),
-        (Job(("/bin/true",), "/no/such/folder", ENV), FileNotFoundError),
-        (Job(("/etc/passwd",), "/", ENV), PermissionError),
-        (Job(("/bin/echo", "a\0b"), "/", ENV), ValueError),
-        (Job(("/bin/echo", "x" * 200_000), "/", ENV), OSError),
+        (ProcessSpec(("/no/such/program",), "/", ENV), FileNotFoundError),
+        (ProcessSpec(("/bin/true",), "/no/such/folder", ENV), FileNotFoundError),
+        (ProcessSpec(("/etc/passwd",), "/", ENV), PermissionError),
+        (ProcessSpec(("/bin/echo", "a\0b"), "/", ENV), ValueError),
+        (ProcessSpec(("/bin/echo", "x" * 200_000), "/", ENV), OSError),
     ],
 )
-def test_a_start_that_fails_leaves_nothing_open(job: Job, error: type[Exception]) -> None:
+def test_a_start_that_fails_leaves_nothing_open(job: ProcessSpec, error: type[Exception]) -> None:
     async def play(children: Children) -> None:
         before = descriptors()
         with pytest.raises(error):
@@ -116,14 +118,14 @@ def test_a_start_that_fails_leaves_nothing_open(job: Job, error: type[Exception]
 def test_time_is_limited() -> None:
     nap = new_nap()
     start = time.monotonic()
-    ended = run(bash(f"echo before; sleep {nap}", limits=Limits(seconds=0.2)))
+    ended = run(bash(f"echo before; sleep {nap}", limits=ProcessLimits(seconds=0.2)))
     assert (ended.timed_out, ended.stdout.text, ended.code) == (True, "before\n", -15)
     assert time.monotonic() - start < 20  # it would sleep for 100
     assert with_word(nap) == []
 
 
 def test_file_size_is_limited(tmp_path: Path) -> None:
-    ended = run(bash("sleep 0.1; head -c 100000 /dev/zero > big", tmp_path, limits=Limits(file_size=10_000)))
+    ended = run(bash("sleep 0.1; head -c 100000 /dev/zero > big", tmp_path, limits=ProcessLimits(file_size=10_000)))
     assert ended.code != 0
     assert (tmp_path / "big").stat().st_size == 10_000
 
@@ -147,7 +149,7 @@ def test_a_moment_is_left_for_what_reads_the_last_lines() -> None:
 def test_a_stranger_who_holds_the_pipe_holds_up_nobody(tmp_path: Path) -> None:
     """Not one of its descendants: it cannot be found, and it is not waited for."""
 
-    async def play(children: Children) -> Ended:
+    async def play(children: Children) -> ProcessResult:
         task = asyncio.get_running_loop().create_task(
             children.run(bash("echo $$; until test -e go; do sleep 0.01; done", tmp_path))
         )
@@ -194,8 +196,8 @@ def test_a_hundred_at_once() -> None:
 
 
 def test_a_flood_is_read_within_its_limits(tmp_path: Path) -> None:
-    sizes = Sizes(1_000, 1_000, str(tmp_path), 1_000_000)
-    ended = run(bash("head -c 50000000 /dev/zero", limits=Limits(output=sizes)))
+    sizes = OutputSizes(1_000, 1_000, str(tmp_path), 1_000_000)
+    ended = run(bash("head -c 50000000 /dev/zero", limits=ProcessLimits(output=sizes)))
     assert ended.stdout.size == 50_000_000
     assert [path.stat().st_size for path in tmp_path.iterdir()] == [1_000_000]
     assert len(ended.stdout.data) <= 3_000

@@ -9,17 +9,19 @@ from pathlib import Path
 import pytest
 
 from mainspring.processes import landlock_helper
-from mainspring.processes.confined import LIBRARIES, can_be_confined, held, start_confined
+from mainspring.processes.confined import LIBRARIES, can_be_confined, hold_descriptors, start_confined
 from processes.walls import LINUX
 
 pytestmark = [
     LINUX,
-    pytest.mark.skipif(sys.platform == "linux" and not landlock_helper.version(), reason="this kernel has no landlock"),
+    pytest.mark.skipif(
+        sys.platform == "linux" and not landlock_helper.landlock_version(), reason="this kernel has no landlock"
+    ),
 ]
 
 
 def cat(readable: tuple[int, ...], *files: Path) -> subprocess.CompletedProcess[str]:
-    with held(("/bin/cat", *LIBRARIES)) as system:
+    with hold_descriptors(("/bin/cat", *LIBRARIES)) as system:
         child = start_confined(
             lambda: subprocess.Popen(
                 ["/bin/cat", *files], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -35,7 +37,7 @@ def test_it_reads_below_the_folder_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "in/deep/f").write_text("inside\n")
     (tmp_path / "out").write_text("outside\n")
     (tmp_path / "in/link").symlink_to("../out")
-    with held([str(tmp_path / "in")]) as folder:
+    with hold_descriptors([str(tmp_path / "in")]) as folder:
         (tmp_path / "in").rename(tmp_path / "moved")  # it is about the folder, not about its name
         done = cat(folder, tmp_path / "moved/deep/f", tmp_path / "out", tmp_path / "moved/link", Path("/etc/passwd"))
     assert done.stdout == "inside\n"

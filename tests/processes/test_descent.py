@@ -186,20 +186,20 @@ def test_either_mark_is_enough() -> None:
         child = children.start(bash(f"setsid sleep {nap} & env -i setsid sleep {nap} & wait"))
         await until(lambda: len(asleep(nap)) == 2)
         pids = asleep(nap)
-        by_variable = descent.Lineage(0, child.mark._replace(limit=0))
-        by_limit = descent.Lineage(0, marks.Mark("none", child.mark.limit))
+        by_variable = descent.ProcessTree(0, child.mark._replace(limit=0))
+        by_limit = descent.ProcessTree(0, marks.ProcessTag("none", child.mark.limit))
         assert len([pid for pid in pids if belongs(pid, by_variable)]) == 1
         assert len([pid for pid in pids if belongs(pid, by_limit)]) == 1  # the variable of another call beats a limit
-        both = [pid for pid in pids if belongs(pid, descent.Lineage(0, child.mark))]
+        both = [pid for pid in pids if belongs(pid, descent.ProcessTree(0, child.mark))]
         assert both == pids
         await children.close()
 
     asyncio.run(main())
 
 
-def belongs(pid: int, line: descent.Lineage) -> bool:
-    found = descent.look(pid)
-    return found is not None and descent.belongs(found, line)
+def belongs(pid: int, line: descent.ProcessTree) -> bool:
+    found = descent.read_process(pid)
+    return found is not None and descent.belongs_to_tree(found, line)
 
 
 def test_an_agent_within_an_agent_bears_both_marks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +254,7 @@ def test_a_child_that_cannot_be_watched_does_not_run(monkeypatch: pytest.MonkeyP
 
     async def main() -> None:
         before = descriptors()
-        monkeypatch.setattr("mainspring.processes.child.watch", refuse)
+        monkeypatch.setattr("mainspring.processes.child.watch_process", refuse)
         with pytest.raises(RuntimeError), contextlib.suppress(OSError):
             Child(bash(f"sleep {nap}"))
         assert (descriptors(), with_word(nap), zombies()) == (before, [], [])

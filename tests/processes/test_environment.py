@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.processes.environment import ADDED, NAMES, OURS, SECRET, for_programs, passes, sounds_secret
+from mainspring.processes.environment import ADDED, NAMES, OURS, SECRET, child_environment, may_pass, sounds_secret
 
 PASSING = [name for names in NAMES.values() for name in names.split()]
 SECRETS = (
@@ -21,13 +21,13 @@ SECRETS = (
 
 @pytest.mark.parametrize("name", SECRETS)
 def test_it_does_not_pass(name: str) -> None:
-    assert name not in for_programs({name: "value"})
+    assert name not in child_environment({name: "value"})
 
 
 @pytest.mark.parametrize("name", [*PASSING, "LC_ALL", "XDG_RUNTIME_DIR", "CONDA_PREFIX", "NVM_DIR"])
 def test_it_passes(name: str) -> None:
     """No row of the table is made void by the words that sound like secrets."""
-    assert for_programs({name: "value"})[name] == ADDED.get(name, "value")
+    assert child_environment({name: "value"})[name] == ADDED.get(name, "value")
 
 
 NAME = st.builds(
@@ -38,10 +38,10 @@ NAME = st.builds(
 
 @given(st.dictionaries(NAME | st.text(max_size=8), st.text(max_size=8)))
 def test_whatever_there_is_only_names_of_the_table_pass_and_no_secret(environ: dict[str, str]) -> None:
-    found = for_programs(environ)
+    found = child_environment(environ)
     assert {name: found[name] for name in ADDED} == ADDED
     for name in found.keys() - ADDED.keys():
-        assert passes(name)
+        assert may_pass(name)
         assert not sounds_secret(name)
         assert not name.upper().startswith(OURS)
         assert name in environ
@@ -50,7 +50,7 @@ def test_whatever_there_is_only_names_of_the_table_pass_and_no_secret(environ: d
 @given(st.dictionaries(NAME, st.text(max_size=8)), st.sets(NAME))
 def test_a_person_may_add_anything_but_what_is_ours(settings: dict[str, str], names: set[str]) -> None:
     environ = dict.fromkeys(names, "there")
-    found = for_programs(environ, settings=settings, names=names)
+    found = child_environment(environ, settings=settings, names=names)
     for name in {*settings, *names} - ADDED.keys():
         assert (name in found) == (not name.upper().startswith(OURS))
         if name in found:
@@ -69,7 +69,7 @@ def test_a_person_may_add_anything_but_what_is_ours(settings: dict[str, str], na
     ],
 )
 def test_addresses_pass_without_their_passwords(value: str, passed: str) -> None:
-    assert for_programs({"HTTPS_PROXY": value})["HTTPS_PROXY"] == passed
+    assert child_environment({"HTTPS_PROXY": value})["HTTPS_PROXY"] == passed
 
 
 @given(
@@ -78,10 +78,10 @@ def test_addresses_pass_without_their_passwords(value: str, passed: str) -> None
     )
 )
 def test_no_name_or_password_is_left_before_a_host(addresses: list[str]) -> None:
-    passed = for_programs({"PIP_EXTRA_INDEX_URL": " ".join(addresses)})["PIP_EXTRA_INDEX_URL"]
+    passed = child_environment({"PIP_EXTRA_INDEX_URL": " ".join(addresses)})["PIP_EXTRA_INDEX_URL"]
     assert "@" not in passed
     assert passed.count("://h") == len(addresses)
 
 
 def test_scripts_can_know_that_an_agent_runs_them() -> None:
-    assert for_programs({})["CLAUDECODE"] == "1"
+    assert child_environment({})["CLAUDECODE"] == "1"

@@ -17,18 +17,37 @@ import pytest
 
 from mainspring.processes import landlock_helper, sandbox_probe
 from mainspring.processes.bubblewrap import SandboxError
-from mainspring.processes.child import Job, Walls
-from mainspring.processes.children import Children, Ended
-from mainspring.processes.landlock import CHANGE, HANDLED, HELPER, READ, TREE, Landlocked, Right, Rule, packed
-from mainspring.processes.probe_field import Who, run_one
+from mainspring.processes.child import ProcessSpec, SandboxAccess
+from mainspring.processes.children import Children, ProcessResult
+from mainspring.processes.landlock import (
+    CHANGE,
+    HANDLED,
+    HELPER,
+    READ,
+    TREE,
+    LandlockRule,
+    LandlockSandbox,
+    Right,
+    pack_rules,
+)
+from mainspring.processes.probe_field import ProbeRunner, run_one
 from mainspring.processes.probes import PROBES, Probe
-from mainspring.processes.sandbox import Answer, Kind, Level, Rooms, build, settle
+from mainspring.processes.sandbox import (
+    ProbeResult,
+    SandboxBackend,
+    SandboxLayout,
+    SandboxLevel,
+    build_sandbox,
+    decide_status,
+)
 from processes.traces import descriptors, new_nap, until, with_word
 from processes.walls import ENV, LINUX, NOBODY, python_for, seen_folder
 
 pytestmark = [
     LINUX,
-    pytest.mark.skipif(sys.platform == "linux" and not landlock_helper.version(), reason="this kernel has no landlock"),
+    pytest.mark.skipif(
+        sys.platform == "linux" and not landlock_helper.landlock_version(), reason="this kernel has no landlock"
+    ),
 ]
 USERS = [None, NOBODY] if os.getuid() == 0 else [None]
 OPEN = ("change a mode outside", "change times outside", "set an attribute outside", "list a denied folder",
@@ -53,14 +72,14 @@ class Yard:
         self.base, self.work = base, base / "work"
         for name in ("work", "temp", "state", "out"):
             (base / name).mkdir(exist_ok=True)
-        rooms = Rooms((str(self.work),), str(base / "temp"), str(base / "state"), denied=denied)
-        self.walls = build(Answer(sys.executable, kind=Kind.LANDLOCK), rooms)
+        rooms = SandboxLayout((str(self.work),), str(base / "temp"), str(base / "state"), denied=denied)
+        self.walls = build_sandbox(ProbeResult(sys.executable, kind=SandboxBackend.LANDLOCK), rooms)
         self.notes: tuple[str, ...] = ()  # of the last command
 
-    def job(self, command: str, walls: Walls = Walls.USUAL) -> Job:
-        return Job(("/bin/bash", "-c", command), str(self.work), ENV, merged=True, walls=walls)
+    def job(self, command: str, walls: SandboxAccess = SandboxAccess.USUAL) -> ProcessSpec:
+        return ProcessSpec(("/bin/bash", "-c", command), str(self.work), ENV, merged=True, walls=walls)
 
-    def run(self, command: str, walls: Walls = Walls.USUAL) -> Ended:
+    def run(self, command: str, walls: SandboxAccess = SandboxAccess.USUAL) -> ProcessResult:
         ended = asyncio.run(Children(around=self.walls.around).run(self.job(command, walls)))
         self.notes = ended.notes
         return ended
@@ -83,8 +102,8 @@ def yard() -> Iterator[Yard]:
 def test_which_get_out(probe: Probe, user: int | None, field: Path, pythons: dict[int | None, str]) -> None:
     """Those that landlock cannot stop do get out: the table says so, and no others."""
     python = pythons[user]
-    outcome = run_one(probe, str(field), program=python, who=Who(python, user, kind=Kind.LANDLOCK))
-    if probe.name == "end another process" and landlock_helper.version() < landlock_helper.VERSION_SCOPES:
+    outcome = run_one(probe, str(field), program=python, who=ProbeRunner(python, user, kind=SandboxBackend.LANDLOCK))
+    if probe.name == "end another process" and landlock_helper.landlock_version() < landlock_helper.VERSION_SCOPES:
         return  # older ones do not look at signals
     if probe.landlock or probe.able != "depends":
         assert outcome.escaped is not probe.landlock, outcome.said
@@ -114,7 +133,7 @@ def test_codes_output_signals_and_descriptors_are_as_without(yard: Yard) -> None
     ended = yard.run("echo out > /dev/stderr; yes | head -1; ls /proc/self/fd; exit 7")
     assert (ended.code, ended.stdout.text.split()) == (7, ["out", "y", "0", "1", "2", "3"])
     ask = "grep SigIgn /proc/self/status"
-    outside = asyncio.run(Children().run(yard.job(ask)._replace(walls=Walls.NONE))).stdout.text
+    outside = asyncio.run(Children().run(yard.job(ask)._replace(walls=SandboxAccess.NONE))).stdout.text
     assert yard.run(ask).stdout.text == outside  # Python ignores two, and whoever started us may ignore others
     assert descriptors() == before
     plain = yard.job("env | sort")._replace(env={"PATH": "/usr/bin:/bin"})
@@ -173,7 +192,7 @@ def test_denied_places_cannot_be_read_and_all_others_can(yard: Yard) -> None:
 
 def test_git_is_not_let_in(yard: Yard) -> None:
     subprocess.run(["git", "init", "-q", "."], cwd=yard.work, check=True)
-    assert yard.run("touch x; git add .", Walls.GIT).code != 0
+    assert yard.run("touch x; git add .", SandboxAccess.GIT).code != 0
     assert yard.notes == ("landlock cannot open '.git' for git alone: install the package 'bubblewrap'",)
 
 
@@ -197,13 +216,14 @@ def test_it_hears_term_and_all_ends_with_it(yard: Yard) -> None:
 
 AGENT = """
 import asyncio, sys
-from mainspring.processes.child import Job, Walls
+from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children
-from mainspring.processes.landlock import Landlocked
-from mainspring.processes.sandbox import Rooms
+from mainspring.processes.landlock import LandlockSandbox
+from mainspring.processes.sandbox import SandboxLayout
 base, nap = sys.argv[1:]
-walls = Landlocked(sys.executable, Rooms((f"{base}/work",), f"{base}/temp", f"{base}/state"))
-job = Job(("/bin/bash", "-c", f"touch started; exec sleep {nap}"), f"{base}/work", {"PATH": "/bin"}, walls=Walls.USUAL)
+walls = LandlockSandbox(sys.executable, SandboxLayout((f"{base}/work",), f"{base}/temp", f"{base}/state"))
+job = ProcessSpec(("/bin/bash", "-c", f"touch started; exec sleep {nap}"), f"{base}/work", {"PATH": "/bin"},
+    walls=SandboxAccess.USUAL)
 asyncio.run(Children(around=walls.around).run(job))
 """
 
@@ -229,7 +249,7 @@ def test_killing_the_agent_ends_the_command_itself(yard: Yard) -> None:
 
 def test_each_version_gets_what_it_knows() -> None:
     """The kernel takes what an older one took, so all of them can be tried on a young one."""
-    newest = landlock_helper.version()
+    newest = landlock_helper.landlock_version()
     sizes = {1: 8, 2: 8, 3: 8, 4: 16, 5: 16, 6: 24, 7: 24, 8: 24}
     for version, size in sizes.items():
         attributes = landlock_helper.ruleset_of(HANDLED, version)
@@ -246,8 +266,8 @@ def test_each_version_gets_what_it_knows() -> None:
 
 
 def test_what_is_packed_is_read_again() -> None:
-    rules = [Rule(TREE, "/a b"), Rule(CHANGE, "/c\nd")]
-    handled, program, read = landlock_helper.parse(packed(rules, b"\0\1filter", reading=True))
+    rules = [LandlockRule(TREE, "/a b"), LandlockRule(CHANGE, "/c\nd")]
+    handled, program, read = landlock_helper.parse_rules_file(pack_rules(rules, b"\0\1filter", reading=True))
     assert (handled, program) == (HANDLED | READ, b"\0\1filter")
     assert read == [tuple(rule) for rule in rules]
     assert not HANDLED & (Right.EXECUTE | Right.READ_FILE | Right.READ_FOLDER)
@@ -272,7 +292,8 @@ def test_without_landlock_nothing_runs_and_it_is_said(yard: Yard) -> None:
     assert (ended.returncode, ended.stderr) == (125, "mainspring-landlock: this kernel has no landlock\n")
     assert yard.names() == []
     asks = (
-        "import sys; from mainspring.processes.sandbox_probe import *; print(probe(sys.argv[1], kinds=tuple(Kind)[1:]))"
+        "import sys; from mainspring.processes.sandbox_probe import *; print(probe_sandbox(sys.argv[1], "
+        "kinds=tuple(SandboxBackend)[1:]))"
     )
     asked = subprocess.run(
         [sys.executable, "-c", OLD, sys.executable, "-c", asks, str(yard.base)],
@@ -287,14 +308,14 @@ def test_without_landlock_nothing_runs_and_it_is_said(yard: Yard) -> None:
 
 @pytest.mark.needs("bwrap")
 def test_it_is_taken_only_where_there_is_no_bubblewrap_and_said(yard: Yard) -> None:
-    both = (Kind.BUBBLEWRAP, Kind.LANDLOCK)
+    both = (SandboxBackend.BUBBLEWRAP, SandboxBackend.LANDLOCK)
     home = str(yard.base)
-    assert sandbox_probe.probe(home, kinds=both).kind is Kind.BUBBLEWRAP
-    answer = sandbox_probe.probe(home, kinds=both, outside=("/bin", "/usr/bin"))
+    assert sandbox_probe.probe_sandbox(home, kinds=both).kind is SandboxBackend.BUBBLEWRAP
+    answer = sandbox_probe.probe_sandbox(home, kinds=both, outside=("/bin", "/usr/bin"))
     reason = "bubblewrap is not installed: install the package 'bubblewrap'"
-    assert answer == Answer(sys.executable, reason, Kind.LANDLOCK)
-    standing = settle(Level.REQUIRED, answer)
+    assert answer == ProbeResult(sys.executable, reason, SandboxBackend.LANDLOCK)
+    standing = decide_status(SandboxLevel.REQUIRED, answer)
     assert (standing.level, standing.words) == ("landlock", f"sandbox: on (landlock; {reason})")
-    assert isinstance(build(standing, Rooms((), home, home)), Landlocked)
+    assert isinstance(build_sandbox(standing, SandboxLayout((), home, home)), LandlockSandbox)
     with pytest.raises(SandboxError, match="there is no sandbox: switched off"):
-        build(settle(Level.OFF, answer), Rooms((), home, home))
+        build_sandbox(decide_status(SandboxLevel.OFF, answer), SandboxLayout((), home, home))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tiers import parametrize_few
 
-from mainspring.processes.child import Walls
-from mainspring.processes.probe_field import Who, run_one
+from mainspring.processes.child import SandboxAccess
+from mainspring.processes.probe_field import ProbeRunner, run_one
 from mainspring.processes.probes import PROBES, Probe
 from processes.more_probes import MORE
 from processes.test_probes import AS, USERS
@@ -36,15 +36,15 @@ def test_they_are_others() -> None:
     assert len(MORE) >= 30
 
 
-WALLS = [(Walls.USUAL, user) for user in USERS] + [(Walls.GIT, None)]
+WALLS = [(SandboxAccess.USUAL, user) for user in USERS] + [(SandboxAccess.GIT, None)]
 
 
 @FEW
 @pytest.mark.parametrize(("walls", "user"), WALLS, ids=[f"{walls} {user or ''}" for walls, user in WALLS])
 def test_none_gets_out(
-    probe: Probe, walls: Walls, user: int | None, base: Path, pythons: dict[int | None, str]
+    probe: Probe, walls: SandboxAccess, user: int | None, base: Path, pythons: dict[int | None, str]
 ) -> None:
-    outcome = run_one(probe, str(base), program=bubblewrap(base), who=Who(pythons[user], user, walls))
+    outcome = run_one(probe, str(base), program=bubblewrap(base), who=ProbeRunner(pythons[user], user, walls))
     assert not outcome.escaped, outcome.said
     assert "Error" in outcome.said
     assert "bwrap:" not in outcome.said
@@ -56,5 +56,5 @@ def test_without_walls_it_would(probe: Probe, user: int | None, base: Path, pyth
     is_root = user is None and os.getuid() == 0
     if probe.able == "depends" or (probe.able == "root" and not is_root):
         return  # whether it gets through is the system's choice
-    outcome = run_one(probe, str(base), program=None, who=Who(pythons[user], user))
+    outcome = run_one(probe, str(base), program=None, who=ProbeRunner(pythons[user], user))
     assert outcome.escaped, outcome.said

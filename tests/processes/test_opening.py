@@ -12,45 +12,45 @@ from pathlib import Path
 import pytest
 
 from mainspring.processes.opening import (
-    Moved,
+    FileMovedError,
     open_child,
     open_folder,
     open_read,
-    read,
+    read_resolved_file,
     refuse_if_moved,
     refuse_unless_regular,
 )
-from mainspring.processes.paths import PathRefused, Resolved, resolve
+from mainspring.processes.paths import PathRefused, Resolved, resolve_path
 from processes.steps import Steps, open_descriptors
 
 
 def test_bytes_are_read_as_they_are(tmp_path: Path) -> None:
     data = b"\xef\xbb\xbfone\r\ntwo\rthree\n\xff\0no newline at the end"
     (tmp_path / "f").write_bytes(data)
-    assert read(resolve("f", str(tmp_path)), limit=len(data)) == data
+    assert read_resolved_file(resolve_path("f", str(tmp_path)), limit=len(data)) == data
     with pytest.raises(PathRefused, match="more than 10 bytes"):
-        read(resolve("f", str(tmp_path)), limit=10)
+        read_resolved_file(resolve_path("f", str(tmp_path)), limit=10)
 
 
 def test_a_link_is_read_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("there")
     (tmp_path / "l").symlink_to("f")
-    assert read(resolve("l", str(tmp_path)), limit=100) == b"there"
+    assert read_resolved_file(resolve_path("l", str(tmp_path)), limit=100) == b"there"
 
 
 def test_what_is_refused_without_being_touched(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for asked, why in (("pipe", "regular"), (".", "folder"), ("/dev/zero", "regular"), ("/proc/kmsg", "regular")):
-        path = resolve(asked, str(tmp_path))
+        path = resolve_path(asked, str(tmp_path))
         with Steps() as steps, pytest.raises(PathRefused, match=why):
             open_read(path)
         assert steps.count == 0
     with pytest.raises(FileNotFoundError):
-        open_read(resolve("nothing", str(tmp_path)))
+        open_read(resolve_path("nothing", str(tmp_path)))
 
 
 def test_nothing_blocks_even_if_it_was_a_file_a_moment_ago(tmp_path: Path) -> None:
-    """What `resolve` saw is out of date: the open itself must refuse each of these, at once."""
+    """What `resolve_path` saw is out of date: the open itself must refuse each of these, at once."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("/etc/passwd")
@@ -97,7 +97,7 @@ def test_a_file_that_was_moved_is_noticed(tmp_path: Path) -> None:
     try:
         refuse_if_moved(fd, f"{tmp_path}/f")
         (tmp_path / "f").rename(tmp_path / "g")
-        with pytest.raises(Moved, match=r"'.*/g'"):
+        with pytest.raises(FileMovedError, match=r"'.*/g'"):
             refuse_if_moved(fd, f"{tmp_path}/f")
     finally:
         os.close(fd)
@@ -107,7 +107,7 @@ def test_a_save_by_an_editor_in_between_is_no_trouble(tmp_path: Path) -> None:
     """The file is replaced right before the descriptor is checked: the second attempt reads the new one."""
     file = tmp_path / "f"
     file.write_text("old")
-    path = resolve("f", str(tmp_path))
+    path = resolve_path("f", str(tmp_path))
 
     def save() -> None:
         (tmp_path / "new").write_text("new")
@@ -115,23 +115,23 @@ def test_a_save_by_an_editor_in_between_is_no_trouble(tmp_path: Path) -> None:
 
     seen: set[bytes] = set()
     with Steps() as plain:
-        assert read(path, limit=10) == b"old"
+        assert read_resolved_file(path, limit=10) == b"old"
     for at in range(plain.count):
         file.write_text("old")
         with Steps(at, save):
-            seen.add(read(path, limit=10))
+            seen.add(read_resolved_file(path, limit=10))
     assert seen == {b"old", b"new"}
 
 
 def test_a_file_that_is_always_replaced_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
-    path, before = resolve("f", str(tmp_path)), open_descriptors()
+    path, before = resolve_path("f", str(tmp_path)), open_descriptors()
 
     def save() -> None:
         (tmp_path / "new").write_text("new")
         (tmp_path / "new").rename(tmp_path / "f")
 
-    with Steps("readlink", save), pytest.raises(Moved, match="deleted"):
+    with Steps("readlink", save), pytest.raises(FileMovedError, match="deleted"):
         open_read(path)
     assert open_descriptors() == before
 

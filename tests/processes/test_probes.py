@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tiers import parametrize_few
 
-from mainspring.processes.child import Walls
-from mainspring.processes.probe_field import Who, run_one
+from mainspring.processes.child import SandboxAccess
+from mainspring.processes.probe_field import ProbeRunner, run_one
 from mainspring.processes.probes import FILES, PROBES, PROTECTED, Probe
 from processes.walls import LINUX, NOBODY, bubblewrap, python_for, seen_folder
 
@@ -44,7 +44,7 @@ def test_there_are_as_many_kinds_as_promised() -> None:
 @AS_EITHER
 @EACH
 def test_none_gets_out(probe: Probe, user: int | None, base: Path, pythons: dict[int | None, str]) -> None:
-    outcome = run_one(probe, str(base), program=bubblewrap(base), who=Who(pythons[user], user))
+    outcome = run_one(probe, str(base), program=bubblewrap(base), who=ProbeRunner(pythons[user], user))
     assert not outcome.escaped, outcome.said
     assert "Error" in outcome.said or probe.name == "outlive the command"  # it was refused; it did not fail to start
     assert "bwrap:" not in outcome.said
@@ -55,7 +55,9 @@ def test_none_gets_out(probe: Probe, user: int | None, base: Path, pythons: dict
 def test_none_gets_out_of_the_git_room(
     probe: Probe, user: int | None, base: Path, pythons: dict[int | None, str]
 ) -> None:
-    outcome = run_one(probe, str(base), program=bubblewrap(base), who=Who(pythons[user], user, Walls.GIT))
+    outcome = run_one(
+        probe, str(base), program=bubblewrap(base), who=ProbeRunner(pythons[user], user, SandboxAccess.GIT)
+    )
     assert not outcome.escaped, outcome.said
     assert "Error" in outcome.said or probe.name == "outlive the command"
     assert "bwrap:" not in outcome.said
@@ -63,12 +65,12 @@ def test_none_gets_out_of_the_git_room(
 
 @AS
 @FEW_OF_FILES
-@pytest.mark.parametrize("walls", [Walls.USUAL, Walls.GIT])
+@pytest.mark.parametrize("walls", [SandboxAccess.USUAL, SandboxAccess.GIT])
 def test_none_gets_out_below_the_top_of_a_repository(
-    probe: Probe, walls: Walls, user: int | None, base: Path, pythons: dict[int | None, str]
+    probe: Probe, walls: SandboxAccess, user: int | None, base: Path, pythons: dict[int | None, str]
 ) -> None:
     """The repository that the git room opens lies outside of the working folder then."""
-    who = Who(pythons[user], user, walls, below=True)
+    who = ProbeRunner(pythons[user], user, walls, below=True)
     outcome = run_one(probe, str(base), program=bubblewrap(base), who=who)
     assert not outcome.escaped, outcome.said
     assert "Error" in outcome.said
@@ -77,7 +79,7 @@ def test_none_gets_out_below_the_top_of_a_repository(
 
 @FEW_OF_FILES
 def test_without_walls_it_would_from_below(probe: Probe, base: Path) -> None:
-    assert probe.able == "depends" or run_one(probe, str(base), program=None, who=Who(below=True)).escaped
+    assert probe.able == "depends" or run_one(probe, str(base), program=None, who=ProbeRunner(below=True)).escaped
 
 
 @AS
@@ -86,4 +88,4 @@ def test_without_walls_it_would(probe: Probe, user: int | None, base: Path, pyth
     is_root = user is None and os.getuid() == 0
     if probe.able == "depends" or (probe.able == "root" and not is_root):
         return  # whether it gets through is the system's choice
-    assert run_one(probe, str(base), program=None, who=Who(pythons[user], user)).escaped
+    assert run_one(probe, str(base), program=None, who=ProbeRunner(pythons[user], user)).escaped

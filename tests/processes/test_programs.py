@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from mainspring.processes import programs
-from mainspring.processes.programs import find
+from mainspring.processes.programs import find_program
 
 
 def test_the_system_s_own_comes_first(tmp_path: Path) -> None:
     (tmp_path / "ls").write_text("#!/bin/sh\n")
     (tmp_path / "ls").chmod(0o755)
-    assert find("ls", path=str(tmp_path)) in ("/bin/ls", "/usr/bin/ls")
-    assert find("no-such-program", path=str(tmp_path)) is None
+    assert find_program("ls", path=str(tmp_path)) in ("/bin/ls", "/usr/bin/ls")
+    assert find_program("no-such-program", path=str(tmp_path)) is None
 
 
 @pytest.mark.parametrize("way", ["folder", "link", "relative", "not executable"])
@@ -34,9 +34,9 @@ def test_a_project_s_own_is_not_taken(tmp_path: Path, monkeypatch: pytest.Monkey
     if way == "not executable":
         (elsewhere / "tool").write_text("")
     monkeypatch.chdir(tmp_path)
-    assert find("tool", path=path, outside=(str(project),)) is None
-    assert find("tool", path=str(project), outside=(str(elsewhere),)) == str(tool)
+    assert find_program("tool", path=path, outside=(str(project),)) is None
+    assert find_program("tool", path=str(project), outside=(str(elsewhere),)) == str(tool)
 
 
 def test_who_works_in_the_root_folder_still_finds_programs() -> None:
-    assert find("ls", outside=("/",)) is not None
+    assert find_program("ls", outside=("/",)) is not None

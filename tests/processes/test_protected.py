@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.processes.paths import Resolved, resolve
+from mainspring.processes.paths import Resolved, resolve_path
 from mainspring.processes.protected import SYSTEM, SYSTEM_REASON, TABLE, is_protected
 
 PROTECTED = """
@@ -68,10 +68,10 @@ def test_a_link_does_not_hide_it(tmp_path: Path) -> None:
     (tmp_path / "notes").symlink_to(".git")
     (tmp_path / ".vscode").symlink_to("plain")
     (tmp_path / "plain").mkdir()
-    assert is_protected(resolve("notes/new", str(tmp_path)))
-    assert is_protected(resolve(".vscode/tasks.json", str(tmp_path)))  # the editor looks under this name
-    assert is_protected(resolve("plain/../.git/config", str(tmp_path)))
-    assert is_protected(resolve("plain/tasks.json", str(tmp_path))) is None
+    assert is_protected(resolve_path("notes/new", str(tmp_path)))
+    assert is_protected(resolve_path(".vscode/tasks.json", str(tmp_path)))  # the editor looks under this name
+    assert is_protected(resolve_path("plain/../.git/config", str(tmp_path)))
+    assert is_protected(resolve_path("plain/tasks.json", str(tmp_path))) is None
 
 
 @given(

@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mainspring.core.errors import UsageError
-from mainspring.processes.paths import MOST_LINKS, PathRefused, Resolved, inside, resolve, within
+from mainspring.processes.paths import MOST_LINKS, PathRefused, Resolved, is_inside_all, is_within, resolve_path
 
 # Look-alikes, spaces, what a shell would expand, what a decoder would decode. All are names like any other.
 NAMES = ("a", "b", "A", "\u0430", "e\u0301", "\u00e9", "x y", " ", "~", "$HOME", "%2e%2e", "*", "a\\b", "...", "n\nl")
@@ -67,19 +67,19 @@ def same_as_the_kernel(asked: str, base: Path) -> None:
     except OSError as error:
         if error.errno in (errno.ENOTDIR, errno.ELOOP):
             with pytest.raises(PathRefused):
-                resolve(asked, str(base))
+                resolve_path(asked, str(base))
             return
         if error.errno != errno.ENOENT:
             raise
         try:
-            resolved = resolve(asked, str(base))
+            resolved = resolve_path(asked, str(base))
         except PathRefused:  # the kernel stops at the first thing that is wrong
             return
         # Behind a missing name `..` may lead back to something: then that is what would be opened, nothing else.
         assert resolved.kind == "missing" or ".." in spelled or any(".." in os.readlink(p) for p in links(base))
         no_links_left(resolved)
         return
-    resolved = resolve(asked, str(base))
+    resolved = resolve_path(asked, str(base))
     there = os.lstat(resolved.real)
     assert (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino)
     assert resolved.kind == kind_of(found)
@@ -118,7 +118,7 @@ def test_a_path_leads_where_the_kernel_says(drawn: list[tuple[list[str], str]], 
 @given(st.text(max_size=300), st.sampled_from(("/", "/tmp", "/no/such/folder")))
 def test_any_text_is_resolved_or_refused(asked: str, cwd: str) -> None:
     try:
-        resolved = resolve(asked, cwd)
+        resolved = resolve_path(asked, cwd)
     except PathRefused:
         return
     no_links_left(resolved)
@@ -138,17 +138,17 @@ def test_any_text_is_resolved_or_refused(asked: str, cwd: str) -> None:
 )
 def test_no_file_name(asked: str, why: str) -> None:
     with pytest.raises(PathRefused, match=why):
-        resolve(asked, "/")
+        resolve_path(asked, "/")
 
 
 def test_the_longest_path_is_taken() -> None:
-    assert resolve("a/" * 2_048, "/nowhere").kind == "missing"
+    assert resolve_path("a/" * 2_048, "/nowhere").kind == "missing"
 
 
 def test_bytes_that_are_no_utf8_are_a_name(tmp_path: Path) -> None:
     name = os.fsdecode(b"\xff\xfe")
     (tmp_path / name).write_text("")
-    assert resolve(name, str(tmp_path)) == Resolved(name, f"{tmp_path}/{name}", (), "file")
+    assert resolve_path(name, str(tmp_path)) == Resolved(name, f"{tmp_path}/{name}", (), "file")
 
 
 def test_every_name_on_the_way_is_kept(tmp_path: Path) -> None:
@@ -158,29 +158,29 @@ def test_every_name_on_the_way_is_kept(tmp_path: Path) -> None:
     (tmp_path / "two").symlink_to(tmp_path / "deep")
     (tmp_path / "deep/g").symlink_to("f")
     base = str(tmp_path)
-    assert resolve("one/g", base) == Resolved(
+    assert resolve_path("one/g", base) == Resolved(
         "one/g", f"{base}/deep/f", (f"{base}/one/g", f"{base}/two/g", f"{base}/deep/g"), "file"
     )
     # Behind a link `..` is the parent of where it leads; the name before it says nothing about the file.
-    assert resolve("one/../deep/f", base).via == (f"{base}/one", f"{base}/two")
-    assert resolve("one/../deep/f", base).names[-1] == f"{base}/deep/f"
+    assert resolve_path("one/../deep/f", base).via == (f"{base}/one", f"{base}/two")
+    assert resolve_path("one/../deep/f", base).names[-1] == f"{base}/deep/f"
 
 
 def test_only_a_leading_tilde_and_slash_is_the_home() -> None:
-    assert resolve("~/x", "/w", home="/home/me").real == "/home/me/x"
-    assert resolve("~", "/w", home="/home/me").real == "/w/~"
-    assert resolve("~root/x", "/w", home="/home/me").real == "/w/~root/x"
-    assert resolve("a/~/x", "/w", home="/home/me").real == "/w/a/~/x"
-    assert resolve("$HOME/x", "/w").real == "/w/$HOME/x"
-    assert resolve("%2e%2e/x", "/w").real == "/w/%2e%2e/x"
-    assert resolve("~/x", "/").real == os.path.realpath(os.path.expanduser("~/x"))
+    assert resolve_path("~/x", "/w", home="/home/me").real == "/home/me/x"
+    assert resolve_path("~", "/w", home="/home/me").real == "/w/~"
+    assert resolve_path("~root/x", "/w", home="/home/me").real == "/w/~root/x"
+    assert resolve_path("a/~/x", "/w", home="/home/me").real == "/w/a/~/x"
+    assert resolve_path("$HOME/x", "/w").real == "/w/$HOME/x"
+    assert resolve_path("%2e%2e/x", "/w").real == "/w/%2e%2e/x"
+    assert resolve_path("~/x", "/").real == os.path.realpath(os.path.expanduser("~/x"))
     with pytest.raises(PathRefused, match="home"):
-        resolve("~/x", "/w", home="")
+        resolve_path("~/x", "/w", home="")
 
 
 def test_the_working_folder_is_absolute() -> None:
     with pytest.raises(UsageError, match="absolute"):
-        resolve("x", "w")
+        resolve_path("x", "w")
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
@@ -189,12 +189,12 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         one.bind(str(tmp_path / "socket"))
     (tmp_path / "stdin").symlink_to("/proc/self/fd/0")
     for asked in ("pipe", "socket", "stdin", "/dev/null", "/dev/stdin", "/proc/self/environ", "/proc", "/sys/kernel"):
-        assert resolve(asked, str(tmp_path)).kind == "special", asked
+        assert resolve_path(asked, str(tmp_path)).kind == "special", asked
     # Through /proc to a file outside of it: still refused, and a rule about that file sees its name.
-    assert resolve("/proc/self/root/etc/passwd", "/") == Resolved(
+    assert resolve_path("/proc/self/root/etc/passwd", "/") == Resolved(
         "/proc/self/root/etc/passwd",
         "/etc/passwd",
-        resolve("/proc/self/root/etc/passwd", "/").via,
+        resolve_path("/proc/self/root/etc/passwd", "/").via,
         "special",
     )
 
@@ -203,9 +203,9 @@ def test_links_that_never_end(tmp_path: Path) -> None:
     for number in range(MOST_LINKS + 1):
         (tmp_path / f"l{number}").symlink_to(f"l{number + 1}")
     (tmp_path / f"l{MOST_LINKS + 1}").write_text("")
-    assert resolve("l1", str(tmp_path)).kind == "file"
+    assert resolve_path("l1", str(tmp_path)).kind == "file"
     with pytest.raises(PathRefused, match="links"):
-        resolve("l0", str(tmp_path))
+        resolve_path("l0", str(tmp_path))
 
 
 def test_a_folder_that_may_not_be_entered_is_named() -> None:
@@ -214,14 +214,14 @@ def test_a_folder_that_may_not_be_entered_is_named() -> None:
         if child == 0:
             os.setuid(65_534)
             try:
-                resolve("/root/x/y", "/")
+                resolve_path("/root/x/y", "/")
             except PathRefused as error:
                 os._exit(0 if "Permission denied" in str(error) else 1)
             os._exit(2)
         assert os.waitpid(child, 0)[1] == 0
     else:
         with pytest.raises(PathRefused, match="Permission denied"):
-            resolve("/root/x/y", "/")
+            resolve_path("/root/x/y", "/")
 
 
 @pytest.mark.parametrize(
@@ -240,12 +240,12 @@ def test_a_folder_that_may_not_be_entered_is_named() -> None:
     ],
 )
 def test_containment_is_by_components(path: str, folder: str, expected: bool) -> None:
-    assert within(path, folder) is expected
+    assert is_within(path, folder) is expected
 
 
 @given(st.lists(names, max_size=5), st.lists(names, max_size=5))
 def test_containment_is_a_prefix_of_components(path: list[str], folder: list[str]) -> None:
-    assert within("/" + "/".join(path), "/" + "/".join(folder)) == (path[: len(folder)] == folder)
+    assert is_within("/" + "/".join(path), "/" + "/".join(folder)) == (path[: len(folder)] == folder)
 
 
 def test_every_name_must_be_inside(tmp_path: Path) -> None:
@@ -255,11 +255,11 @@ def test_every_name_must_be_inside(tmp_path: Path) -> None:
     (tmp_path / "ws/leads-out").symlink_to("../out/f")
     (tmp_path / "out/leads-in").symlink_to("../ws/f")
     (tmp_path / "also-ws").symlink_to("ws")
-    workspace = resolve("ws", str(tmp_path))
-    other_name = resolve("also-ws", str(tmp_path))
+    workspace = resolve_path("ws", str(tmp_path))
+    other_name = resolve_path("also-ws", str(tmp_path))
 
     def judge(asked: str, folder: Resolved) -> bool:
-        return inside(resolve(asked, str(tmp_path)), [folder])
+        return is_inside_all(resolve_path(asked, str(tmp_path)), [folder])
 
     assert judge("ws/f", workspace)
     assert judge("ws/new/file", workspace)
@@ -270,4 +270,4 @@ def test_every_name_must_be_inside(tmp_path: Path) -> None:
     assert judge("also-ws/f", other_name)
     assert judge("ws/f", other_name)
     assert not judge("also-ws/f", workspace)  # a name that nobody has agreed to
-    assert not inside(workspace, [])
+    assert not is_inside_all(workspace, [])

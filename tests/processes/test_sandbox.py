@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from mainspring.processes import sandbox_probe
-from mainspring.processes.bubblewrap import Access, SandboxError
-from mainspring.processes.child import Job, Limits
+from mainspring.processes.bubblewrap import SandboxError, SandboxPathAccess
+from mainspring.processes.child import ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children
-from mainspring.processes.sandbox import Answer, Level, Rooms, Sandbox, settle
+from mainspring.processes.sandbox import ProbeResult, Sandbox, SandboxLayout, SandboxLevel, decide_status
 from mainspring.processes.sandbox_held import MODE, is_ours
-from mainspring.processes.sandbox_places import BARE, HELD, SETTLED, Seen, look
+from mainspring.processes.sandbox_places import BARE, HELD, SETTLED, Seen, scan_workspace
 from processes.traces import descriptors, new_nap, until, with_word
 from processes.walls import ENV, LINUX, Box, seen_folder
 
@@ -160,8 +160,8 @@ def test_a_repository_that_comes_later_is_found(box: Box) -> None:
     seen: Seen = {}
 
     def found() -> list[str]:
-        places = look(str(box.work), (str(box.work),), seen).places
-        return [place.path for place in places if place.access is Access.READ]
+        places = scan_workspace(str(box.work), (str(box.work),), seen).places
+        return [place.path for place in places if place.access is SandboxPathAccess.READ]
 
     assert found() == []
     time.sleep(2 * SETTLED / 1e9)  # until then nothing is remembered: there is no other state to wait for
@@ -251,7 +251,7 @@ def test_all_ends_with_the_command_and_with_a_limit(box: Box) -> None:
     assert box.run(f"setsid sleep {nap} >/dev/null 2>&1 & (setsid env -i sleep {nap} &) ; exit 3").code == 3
 
     async def main() -> bool:
-        job = box.job(f"setsid sleep {nap} & sleep {nap}")._replace(limits=Limits(0.3))
+        job = box.job(f"setsid sleep {nap} & sleep {nap}")._replace(limits=ProcessLimits(0.3))
         with box.sandbox.around(job) as inner:
             return (await Children().run(inner)).timed_out
 
@@ -263,14 +263,14 @@ def test_all_ends_with_the_command_and_with_a_limit(box: Box) -> None:
 
 AGENT = """
 import asyncio, sys
-from mainspring.processes.child import Job
+from mainspring.processes.child import ProcessSpec
 from mainspring.processes.children import Children
-from mainspring.processes.sandbox import Rooms, Sandbox
+from mainspring.processes.sandbox import SandboxLayout, Sandbox
 program, base, nap = sys.argv[1:]
 async def main():
-    sandbox = Sandbox(program, Rooms((f"{base}/work",), f"{base}/temp", f"{base}/state"))
+    sandbox = Sandbox(program, SandboxLayout((f"{base}/work",), f"{base}/temp", f"{base}/state"))
     command = f"setsid sleep {nap} & (setsid env -i sleep {nap} &) ; touch started; trap '' TERM; sleep {nap}"
-    with sandbox.around(Job(("/bin/bash", "-c", command), f"{base}/work", {"PATH": "/usr/bin:/bin"})) as job:
+    with sandbox.around(ProcessSpec(("/bin/bash", "-c", command), f"{base}/work", {"PATH": "/usr/bin:/bin"})) as job:
         await Children().run(job)
 asyncio.run(main())
 """
@@ -299,31 +299,34 @@ def test_killing_the_agent_ends_all_and_leaves_nothing(box: Box) -> None:
 
 
 def test_levels_are_never_lowered_in_silence() -> None:
-    no = Answer(None, "bubblewrap is not installed: install the package 'bubblewrap'")
+    no = ProbeResult(None, "bubblewrap is not installed: install the package 'bubblewrap'")
     with pytest.raises(SandboxError, match="required, but bubblewrap is not installed"):
-        settle(Level.REQUIRED, no)
-    assert settle(Level.ON, no).words == f"sandbox: off ({no.reason})"
-    assert settle(Level.OFF, Answer("/usr/bin/bwrap")).words == "sandbox: off (switched off by the user's settings)"
-    assert settle(Level.REQUIRED, Answer("/usr/bin/bwrap")).words == "sandbox: on (bubblewrap)"
+        decide_status(SandboxLevel.REQUIRED, no)
+    assert decide_status(SandboxLevel.ON, no).words == f"sandbox: off ({no.reason})"
+    assert (
+        decide_status(SandboxLevel.OFF, ProbeResult("/usr/bin/bwrap")).words
+        == "sandbox: off (switched off by the user's settings)"
+    )
+    assert decide_status(SandboxLevel.REQUIRED, ProbeResult("/usr/bin/bwrap")).words == "sandbox: on (bubblewrap)"
 
 
 def test_the_probe_asks_once(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     home = box.base / "home"
     home.mkdir()
-    first = sandbox_probe.probe(str(home))
+    first = sandbox_probe.probe_sandbox(str(home))
     kept = home / sandbox_probe.FILE
     assert kept.stat().st_mode & 0o777 == 0o600
     assert sorted([path.name for path in home.iterdir()]) == [sandbox_probe.FILE]
     stamp = kept.stat().st_ino
-    assert sandbox_probe.probe(str(home)) == first
+    assert sandbox_probe.probe_sandbox(str(home)) == first
     assert kept.stat().st_ino == stamp  # not written again, so not asked again
     kept.write_text('{"program": 1}')
-    assert sandbox_probe.probe(str(home)) == first
+    assert sandbox_probe.probe_sandbox(str(home)) == first
     assert kept.stat().st_ino != stamp
-    outside = sandbox_probe.probe(str(home), outside=("/bin", "/usr/bin"))
-    assert outside == Answer(None, "bubblewrap is not installed: install the package 'bubblewrap'")
+    outside = sandbox_probe.probe_sandbox(str(home), outside=("/bin", "/usr/bin"))
+    assert outside == ProbeResult(None, "bubblewrap is not installed: install the package 'bubblewrap'")
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert "it needs Linux" in sandbox_probe.probe(str(home)).reason
+    assert "it needs Linux" in sandbox_probe.probe_sandbox(str(home)).reason
 
 
 @pytest.mark.parametrize(
@@ -347,7 +350,7 @@ def test_without_user_namespaces_it_says_so(box: Box) -> None:
     """As in a container that has none: really switched off, in a namespace of its own."""
     home = box.base / "home"
     home.mkdir()
-    asks = "import sys; from mainspring.processes.sandbox_probe import probe; print(probe(sys.argv[1]))"
+    asks = "import sys; from mainspring.processes.sandbox_probe import probe_sandbox; print(probe_sandbox(sys.argv[1]))"
     script = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     ended = subprocess.run(
         ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh", sys.executable, "-c", asks, str(home)],
@@ -360,10 +363,10 @@ def test_without_user_namespaces_it_says_so(box: Box) -> None:
 
 def test_a_command_without_its_walls_does_not_run(box: Box) -> None:
     """A folder that is gone, say: bubblewrap fails, and nothing runs instead."""
-    broken = Sandbox(box.program, Rooms((str(box.work),), str(box.base / "no-temp"), str(box.base / "state")))
+    broken = Sandbox(box.program, SandboxLayout((str(box.work),), str(box.base / "no-temp"), str(box.base / "state")))
 
     async def main() -> int:
-        with broken.around(Job(("/usr/bin/touch", f"{box.work}/ran"), str(box.work), ENV)) as job:
+        with broken.around(ProcessSpec(("/usr/bin/touch", f"{box.work}/ran"), str(box.work), ENV)) as job:
             return (await Children().run(job)).code
 
     assert asyncio.run(main()) == 1

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from mainspring.processes.child import Limits, Walls
+from mainspring.processes.child import ProcessLimits, SandboxAccess
 from mainspring.processes.children import Children
 from mainspring.processes.ending import GRACE
 from processes.traces import descriptors, new_nap, until, with_word
 from processes.walls import LINUX, Box, seen_folder
 
 pytestmark = LINUX
-BOTH = pytest.mark.parametrize("walls", [Walls.USUAL, Walls.GIT])
+BOTH = pytest.mark.parametrize("walls", [SandboxAccess.USUAL, SandboxAccess.GIT])
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def box() -> Iterator[Box]:
 
 
 @BOTH
-def test_term_reaches_the_command_inside(box: Box, walls: Walls) -> None:
+def test_term_reaches_the_command_inside(box: Box, walls: SandboxAccess) -> None:
     """It does what it wanted to do at its end, and its own code gets through."""
     nap = new_nap()
 
@@ -69,7 +69,7 @@ def test_a_deaf_command_is_ended_after_its_grace(box: Box) -> None:
 
 def test_a_limit_asks_first(box: Box) -> None:
     async def main() -> tuple[bool, str]:
-        job = box.job("trap 'echo late; exit' TERM; sleep 100 & wait")._replace(limits=Limits(1.0))
+        job = box.job("trap 'echo late; exit' TERM; sleep 100 & wait")._replace(limits=ProcessLimits(1.0))
         ended = await Children(around=box.sandbox.around).run(job)
         return ended.timed_out, ended.stdout.text
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.processes.child import Walls
-from mainspring.processes.sandbox_git import FILES, FOLDERS, environment, open_room
-from mainspring.processes.sandbox_gitlinks import nested
+from mainspring.processes.child import SandboxAccess
+from mainspring.processes.sandbox_git import FILES, FOLDERS, git_environment, open_room
+from mainspring.processes.sandbox_gitlinks import find_nested_repositories
 from mainspring.processes.sandbox_held import is_our_file
 from processes.traces import until, with_word
 from processes.walls import ENV, LINUX, NOBODY, Box, seen_folder
@@ -58,7 +58,7 @@ def renaming(path: Path) -> str:
 
 
 def in_room(box: Box, command: str) -> str:
-    ended = box.run(command, Walls.GIT)
+    ended = box.run(command, SandboxAccess.GIT)
     assert ended.code == 0, ended.stdout.text
     return ended.stdout.text
 
@@ -141,7 +141,7 @@ def test_git_works_for_an_ordinary_user(box: Box) -> None:
     command = (
         "echo two >> file; git add . && git commit -qm second && git gc -q; git log --format=%s; echo x > .git/config"
     )
-    with box.sandbox.around(box.job(command, Walls.GIT)) as job:
+    with box.sandbox.around(box.job(command, SandboxAccess.GIT)) as job:
         subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", str(box.base)], check=True)
         user = ["/usr/bin/setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
         ended = subprocess.run(
@@ -175,9 +175,9 @@ def test_the_hooks_of_the_repository_run_within_the_walls(box: Box) -> None:
 
 
 def test_our_settings_come_after_those_that_are_there() -> None:
-    added = environment({"GIT_CONFIG_COUNT": "2"})
+    added = git_environment({"GIT_CONFIG_COUNT": "2"})
     assert (added["GIT_CONFIG_COUNT"], added["GIT_CONFIG_KEY_2"]) == ("5", "branch.autoSetupMerge")
-    assert environment({})["GIT_CONFIG_KEY_0"] == "branch.autoSetupMerge"
+    assert git_environment({})["GIT_CONFIG_KEY_0"] == "branch.autoSetupMerge"
 
 
 # --- what does not ------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_what_leads_to_code_stays_as_it_was(box: Box, command: str, bare_minimum
     if bare_minimum:
         subprocess.run(["rm", "-rf", *[str(repository / name) for name in FOLDERS]], check=True)
     before = code_of(repository)
-    assert box.run(f"set -e; {command}", Walls.GIT).code != 0
+    assert box.run(f"set -e; {command}", SandboxAccess.GIT).code != 0
     assert code_of(repository) == before
     assert not any((repository / name).is_symlink() for name in ("hooks", "config", *FILES))
     # Without the walls it would have come through: the try is able to.
@@ -248,13 +248,13 @@ def test_what_stands_in_is_gone_afterwards_also_if_we_are_killed(box: Box) -> No
 
 AGENT = """
 import asyncio, sys
-from mainspring.processes.child import Job, Walls
+from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children
-from mainspring.processes.sandbox import Rooms, Sandbox
+from mainspring.processes.sandbox import SandboxLayout, Sandbox
 program, base = sys.argv[1:]
-sandbox = Sandbox(program, Rooms((f"{base}/work",), f"{base}/temp", f"{base}/state"))
+sandbox = Sandbox(program, SandboxLayout((f"{base}/work",), f"{base}/temp", f"{base}/state"))
 argv = ("/bin/bash", "-c", "touch started; sleep 100")
-job = Job(argv, f"{base}/work", {"PATH": "/usr/bin:/bin"}, walls=Walls.GIT)
+job = ProcessSpec(argv, f"{base}/work", {"PATH": "/usr/bin:/bin"}, walls=SandboxAccess.GIT)
 asyncio.run(Children(around=sandbox.around).run(job))
 """
 
@@ -265,7 +265,9 @@ def test_a_file_that_the_configuration_includes_stays_as_it_was(box: Box) -> Non
     git(box.work, "config", "--add", "include.path", "later.inc")
     (repository / "extra").write_text("[user]\n")
     (repository / "program").write_text("#!/bin/sh\n")
-    box.run("echo x > .git/extra; rm .git/extra; echo x > .git/program; echo '[core]' > .git/later.inc", Walls.GIT)
+    box.run(
+        "echo x > .git/extra; rm .git/extra; echo x > .git/program; echo '[core]' > .git/later.inc", SandboxAccess.GIT
+    )
     assert ((repository / "extra").read_text(), (repository / "program").read_text()) == ("[user]\n", "#!/bin/sh\n")
     assert not (repository / "later.inc").exists()  # it came, and was taken away
     assert "the configuration of the repository includes it" in box.notes[0]
@@ -341,7 +343,7 @@ def test_submodules_and_worktrees(box: Box) -> None:
         "echo 'gitdir: x' > tree/.git", "rm libs/lib/.git",
     ]  # fmt: skip
     for command in tries:
-        assert box.run(command, Walls.GIT).code != 0, command
+        assert box.run(command, SandboxAccess.GIT).code != 0, command
     assert code_of(module) == before
     assert (tree_ / "commondir").read_text() == "../..\n"
     assert not (tree_ / "config.worktree").exists()
@@ -357,7 +359,8 @@ def test_a_submodule_that_is_not_whole_or_linked_is_closed(box: Box) -> None:
     (modules / "linked/hooks").symlink_to("../../../hooks")
     before = tree(modules)
     said = box.run(
-        "rm -rf .git/modules/*; echo x >> .git/modules/part/config; ln -sfn x .git/modules/linked/hooks", Walls.GIT
+        "rm -rf .git/modules/*; echo x >> .git/modules/part/config; ln -sfn x .git/modules/linked/hooks",
+        SandboxAccess.GIT,
     )
     assert "Read-only file system" in said.stdout.text
     assert tree(modules) == before
@@ -420,7 +423,7 @@ def test_a_repository_behind_a_file_is_found(box: Box) -> None:
     config = box.work / "sub/.bare/config"
     before = config.read_text()
     assert box.run("echo x >> sub/.bare/config").code != 0
-    assert box.run("echo x >> sub/.bare/config", Walls.GIT).code != 0
+    assert box.run("echo x >> sub/.bare/config", SandboxAccess.GIT).code != 0
     assert config.read_text() == before
     in_room(box, "cd sub/main; echo x > x; git add x; git commit -qm x")
     assert git(box.work / "sub/main", "log", "-1", "--format=%s") == "x\n"
@@ -431,7 +434,7 @@ def test_links_are_not_opened(box: Box) -> None:
     subprocess.run(["rm", "-rf", str(hooks)], check=True)
     (box.work / "shared").mkdir()
     hooks.symlink_to("../shared")
-    said = box.run("echo x > x; git add x", Walls.GIT)
+    said = box.run("echo x > x; git add x", SandboxAccess.GIT)
     assert "Read-only file system" in said.stdout.text
     assert "its 'hooks' is a link" in box.notes[0]
 
@@ -442,7 +445,7 @@ def test_too_many_worktrees_are_closed(box: Box) -> None:
         (repository / f"worktrees/{number}").mkdir(parents=True)
     room = open_room([str(repository)])
     assert room.notes == (f"'{repository}/worktrees' can only be read: there are more than 12 in it",)
-    assert box.run("mkdir .git/worktrees/x", Walls.GIT).code != 0
+    assert box.run("mkdir .git/worktrees/x", SandboxAccess.GIT).code != 0
     assert in_room(box, "git commit -q --allow-empty -m x; git log -1 --format=%s") == "x\n"
 
 
@@ -456,7 +459,7 @@ def empty(box: Box) -> Box:
 
 
 def test_without_a_repository_it_is_said(empty: Box) -> None:
-    assert empty.run("git add file", Walls.GIT).code != 0
+    assert empty.run("git add file", SandboxAccess.GIT).code != 0
     assert empty.notes == (f"no repository lies in '{empty.work}' or above it, so none could be written",)
     assert empty.names() == ["file"]
 
@@ -468,7 +471,7 @@ def test_git_makes_a_repository_in_its_room_only(empty: Box) -> None:
     assert empty.notes == ()
     assert empty.names() == [".git", "file"]
     in_room(empty, "git commit -q --allow-empty -m second")  # from now on it is one like any other
-    assert empty.run("git config core.fsmonitor x", Walls.GIT).code != 0
+    assert empty.run("git config core.fsmonitor x", SandboxAccess.GIT).code != 0
     assert git(empty.work, "log", "--format=%s") == "second\nfirst\n"
 
 
@@ -565,4 +568,4 @@ def test_whatever_bytes_stand_in_an_index_only_names_are_names(
     repository.mkdir()
     (repository / "config").write_text("")
     (repository / "index").write_bytes(b"DIRC" + (3).to_bytes(4, "big") + (6).to_bytes(4, "big") + b"".join(entries))
-    assert nested(str(repository)) == [f"{tmp_path}/{name.decode()}" for name in links]
+    assert find_nested_repositories(str(repository)) == [f"{tmp_path}/{name.decode()}" for name in links]

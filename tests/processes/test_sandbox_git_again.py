@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.processes.child import Walls
-from mainspring.processes.children import Children, Ended
-from mainspring.processes.sandbox_git_again import path_of, settings
+from mainspring.processes.child import SandboxAccess
+from mainspring.processes.children import Children, ProcessResult
+from mainspring.processes.sandbox_git_again import parse_guarded_settings, path_of
 from mainspring.tools.shell_walls import Excluded, walls_of
 from processes.test_sandbox_git import NAMES, code_of, git, in_room, names
 from processes.traces import until
@@ -47,7 +47,7 @@ def repository(folder: Path) -> None:
     git(folder, "commit", "-qm", "first")
 
 
-def line(box: Box, command: str) -> Ended:
+def line(box: Box, command: str) -> ProcessResult:
     """Behind the walls that the command gets by itself."""
     return box.run(command, walls_of(Excluded())(command, False))
 
@@ -109,7 +109,7 @@ EVIL = [
 def test_what_leads_to_code_is_put_back(box: Box, command: str, told: str) -> None:
     """No such line gets these walls; if one did, this stands behind them."""
     before = code_of(box.work / ".git")
-    box.run(command, Walls.INIT)
+    box.run(command, SandboxAccess.INIT)
     (note,) = box.notes
     assert told in note
     assert code_of(box.work / ".git") == before
@@ -147,19 +147,19 @@ def test_nobody_works_beside_it(box: Box) -> None:
     before = code_of(box.work / ".git")
     work = box.work
 
-    async def main() -> tuple[Ended, Ended, Ended, Ended]:
+    async def main() -> tuple[ProcessResult, ProcessResult, ProcessResult, ProcessResult]:
         children = Children(around=box.sandbox.around)
         waits = "touch {0}; until [ -e go-{0} ]; do sleep 0.01; done; "
-        one = asyncio.create_task(children.run(box.job(waits.format("a") + "echo x >> .git/config", Walls.GIT)))
+        one = asyncio.create_task(children.run(box.job(waits.format("a") + "echo x >> .git/config", SandboxAccess.GIT)))
         await until((work / "a").exists)
-        late = await children.run(box.job("git init", Walls.INIT))
+        late = await children.run(box.job("git init", SandboxAccess.INIT))
         stranger = box.another()
-        other = await Children(around=stranger.around).run(box.job("git init", Walls.INIT))
+        other = await Children(around=stranger.around).run(box.job("git init", SandboxAccess.INIT))
         (work / "go-a").touch()
         first = await one
-        two = asyncio.create_task(children.run(box.job(waits.format("b") + "git init -q", Walls.INIT)))
+        two = asyncio.create_task(children.run(box.job(waits.format("b") + "git init -q", SandboxAccess.INIT)))
         await until((work / "b").exists)
-        beside = await children.run(box.job("git commit -q --allow-empty -m x", Walls.GIT))
+        beside = await children.run(box.job("git commit -q --allow-empty -m x", SandboxAccess.GIT))
         (work / "go-b").touch()
         assert (await two).code == 0
         stranger.close()
@@ -179,11 +179,11 @@ def test_nobody_works_beside_it(box: Box) -> None:
 
 def test_which_settings_are_free() -> None:
     first = b'[core]\n\tbare = false\n[alias]\n\tx = y\n[remote "o"]\n\turl = u\n'
-    assert settings(first) == [(b"[alias]", b"[alias]"), (b"[alias]", b"\tx = y")] + [
+    assert parse_guarded_settings(first) == [(b"[alias]", b"[alias]"), (b"[alias]", b"\tx = y")] + [
         (b'[remote "o"]', line) for line in (b'[remote "o"]', b"\turl = u")
     ]
     same = first.replace(b"false", b"true") + b"[user]\n\tname = A\n"
-    assert settings(same) == settings(first)
+    assert parse_guarded_settings(same) == parse_guarded_settings(first)
     for other in (
         first + b"[alias]\n\tname = A\n",
         first + b"[core]\n\tfsmonitor = x\n",
@@ -194,7 +194,7 @@ def test_which_settings_are_free() -> None:
         first.replace(b"[core]", b"[include]"),
         b"",
     ):
-        assert settings(other) != settings(first), other
+        assert parse_guarded_settings(other) != parse_guarded_settings(first), other
 
 
 # --- git clone URL . ----------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_git_clones_into_the_working_folder(empty: Box, url: str) -> None:
     assert (said.code, said.stdout.text, said.notes) == (0, "first\n", ())
     assert empty.names() == [".git", "file"]
     assert in_room(empty, "git commit -q --allow-empty -m second; git log -1 --format=%s") == "second\n"
-    assert empty.run("git config core.fsmonitor x", Walls.GIT).code != 0
+    assert empty.run("git config core.fsmonitor x", SandboxAccess.GIT).code != 0
     git(empty.work, "fsck", "--strict")
 
 
@@ -260,7 +260,7 @@ def test_stash_and_clean_do_not_fail_at_what_is_held(box: Box, info: bool) -> No
         " M file\n?? new\n" if info else " M file\n?? a.log\n?? new\n"
     )
     assert in_room(box, "mkdir e && git clean -qfd && ls") == ("a.log\nfile\n" if info else "file\n")
-    assert box.run("echo x >> .git/info/exclude", Walls.GIT).code != 0
+    assert box.run("echo x >> .git/info/exclude", SandboxAccess.GIT).code != 0
     assert (exclude.read_text() if exclude.exists() else "") == ("*.log\n" if info else "")
 
 
@@ -304,7 +304,7 @@ def test_a_rebase_that_would_run_something_later_is_told(box: Box) -> None:
     in_room(box, THREE)
     todo = box.work / "todo"
     todo.write_text("break\nexec evil\n")
-    box.run(f"GIT_SEQUENCE_EDITOR='cp {todo}' git rebase -i HEAD~2", Walls.GIT)
+    box.run(f"GIT_SEQUENCE_EDITOR='cp {todo}' git rebase -i HEAD~2", SandboxAccess.GIT)
     (note,) = box.notes
     assert "git-rebase-todo' holds commands that git would run" in note
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.processes.child import Walls
+from mainspring.processes.child import SandboxAccess
 from mainspring.tools.shell_walls import Excluded, walls_of
 
 SED = "GIT_SEQUENCE_EDITOR="
 LINES = {
-    Walls.INIT: [
+    SandboxAccess.INIT: [
         "git init",
         "git init -q -b main x && cd x",
         "cd a && git init && echo ok",
         "git config user.name A",
         "git init && git config --local user.email a@b",
     ],
-    Walls.GIT: [
+    SandboxAccess.GIT: [
         "git init --bare x",
         "git init && git status",
         "git init; cat x",
@@ -31,7 +31,7 @@ LINES = {
         "git bisect start HEAD HEAD~3",
         "git bisect good && git bisect reset",
     ],
-    Walls.USUAL: [
+    SandboxAccess.USUAL: [
         "git init --template=x",
         "git init --separate-git-dir=x; make",
         "PATH=x git init",
@@ -74,5 +74,5 @@ EACH = [(walls, line) for walls, lines in LINES.items() for line in lines]
 
 
 @pytest.mark.parametrize(("walls", "line"), EACH, ids=[line for _, line in EACH])
-def test_which_walls(walls: Walls, line: str) -> None:
+def test_which_walls(walls: SandboxAccess, line: str) -> None:
     assert walls_of(Excluded())(line, False) is walls

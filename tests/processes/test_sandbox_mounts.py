@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mainspring.processes import sandbox_held
-from mainspring.processes.bubblewrap import Access, Place, Profile, arguments
-from mainspring.processes.children import Children, Ended
+from mainspring.processes.bubblewrap import BubblewrapProfile, SandboxPath, SandboxPathAccess, bubblewrap_arguments
+from mainspring.processes.children import Children, ProcessResult
 from mainspring.processes.sandbox_git_left import move_aside
-from mainspring.processes.sandbox_mounts import REFUSED, Mount, check_before, sources, spell
+from mainspring.processes.sandbox_mounts import REFUSED, Mount, check_before, escape_mount_path, find_mount_sources
 from processes.steps import snapshot
 from processes.walls import ENV, LINUX, Box, seen_folder
 
@@ -46,7 +46,7 @@ def test_nothing_from_outside_is_mounted_where_it_could_be_written(base: Path) -
     (box.work / "swapper.py").write_text(SWAPPER)
     before = snapshot(base / "out")
 
-    async def main() -> list[Ended]:
+    async def main() -> list[ProcessResult]:
         children = Children(around=box.sandbox.around)
         sub = os.open(box.work / "d/sub", os.O_PATH | os.O_CLOEXEC)  # soon its name may be any of two
         swapper = asyncio.create_task(children.run(box.job("/usr/bin/python3 -I swapper.py")))
@@ -73,9 +73,12 @@ def test_a_mount_from_elsewhere_is_noticed_before_the_command_runs(base: Path, s
     (box.work / "other").mkdir()
     nothing = base / "nothing"
     nothing.touch()
-    places = (Place(str(box.work), Access.WRITE), Place(str(box.work / "d"), Access.WRITE, str(base / source)))
-    profile = Profile(box.program, str(base / "temp"), str(nothing), places)
-    words = [word for word in arguments(profile, cwd="/", seccomp=0) if word not in ("--seccomp", "0")]
+    places = (
+        SandboxPath(str(box.work), SandboxPathAccess.WRITE),
+        SandboxPath(str(box.work / "d"), SandboxPathAccess.WRITE, str(base / source)),
+    )
+    profile = BubblewrapProfile(box.program, str(base / "temp"), str(nothing), places)
+    words = [word for word in bubblewrap_arguments(profile, cwd="/", seccomp=0) if word not in ("--seccomp", "0")]
     check = check_before("/bin/sh", [str(box.work)], Path("/proc/self/mountinfo").read_text())
     command = [*words, *check, "/bin/sh", "-c", f"touch {box.work}/d/here; echo \"$0\" '*'", "a  b"]
     done = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=30, check=False)
@@ -90,12 +93,12 @@ def test_a_mount_from_elsewhere_is_noticed_before_the_command_runs(base: Path, s
 
 def test_where_a_folder_comes_from() -> None:
     mounts = [Mount("8:1", "/", "/"), Mount("8:2", "/@home", "/home"), Mount("8:3", "/", "/home/me/w/data")]
-    assert sources("/home/me/w", mounts) == [Mount("8:2", "/@home/me/w", "/home"), mounts[2]]
-    assert sources("/srv", mounts) == [Mount("8:1", "/srv", "/")]
+    assert find_mount_sources("/home/me/w", mounts) == [Mount("8:2", "/@home/me/w", "/home"), mounts[2]]
+    assert find_mount_sources("/srv", mounts) == [Mount("8:1", "/srv", "/")]
     over = Mount("8:4", "/x", "/home")
-    assert sources("/home/me", [*mounts[:2], over]) == [Mount("8:4", "/x/me", "/home")]
-    assert sources("/home", []) == []
-    assert spell("/a b\\c\td\n") == "/a\\040b\\134c\\011d\\012"
+    assert find_mount_sources("/home/me", [*mounts[:2], over]) == [Mount("8:4", "/x/me", "/home")]
+    assert find_mount_sources("/home", []) == []
+    assert escape_mount_path("/a b\\c\td\n") == "/a\\040b\\134c\\011d\\012"
 
 
 def test_names_with_odd_characters_are_compared_as_the_kernel_spells_them(base: Path) -> None:
@@ -114,7 +117,7 @@ def test_what_is_moved_aside_or_held_is_not_reached_through_a_link(base: Path) -
     (base / "out/.git").mkdir()
     (base / "work/d").symlink_to(base / "out")
     assert "could not be moved away" in move_aside(f"{base}/work/d/.git", "it", f"{base}/aside")
-    held = sandbox_held.Held(f"{base}/work", str(base))
+    held = sandbox_held.Placeholders(f"{base}/work", str(base))
     assert held.hold([f"{base}/work/d/.mcp.json"]) == set()
     held.release()
     held.close()

@@ -11,7 +11,7 @@ import pytest
 
 from mainspring.agent.sandbox import Ground, Sandboxing
 from mainspring.engine.shared import Policy
-from mainspring.processes.child import Job, Walls
+from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children
 from mainspring.settings.values import SandboxOptions as Wanted
 from mainspring.tools.gate import Gate
@@ -37,7 +37,7 @@ def test_notes_of_commands_that_run_beside_each_other(box: Box) -> None:
     async def main() -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
         children = Children(around=box.sandbox.around)
         quiet = asyncio.create_task(children.run(box.job(WAITS.format("quiet"))))
-        loud = asyncio.create_task(children.run(box.job(WAITS.format("loud") + EVIL, Walls.GIT)))
+        loud = asyncio.create_task(children.run(box.job(WAITS.format("loud") + EVIL, SandboxAccess.GIT)))
         for name in ("quiet", "loud"):
             await until((box.work / name).exists)
         (box.work / "go-loud").touch()
@@ -65,17 +65,17 @@ def test_a_session_tells_each_call_its_own(box: Box) -> None:
         )
     )
 
-    async def call(children: Children, name: str, command: str, walls: Walls) -> tuple[str, ...]:
+    async def call(children: Children, name: str, command: str, walls: SandboxAccess) -> tuple[str, ...]:
         argv = ("/bin/bash", "-c", WAITS.format(name) + command)
-        ended = await children.run(Job(argv, str(box.work), ENV | NAMES, walls=walls))
+        ended = await children.run(ProcessSpec(argv, str(box.work), ENV | NAMES, walls=walls))
         return sandboxing.notes(ended.notes)
 
     async def main() -> list[tuple[str, ...]]:
         children = Children(around=sandboxing.around)
         calls = [
-            asyncio.create_task(call(children, "quiet", "true", Walls.USUAL)),
-            asyncio.create_task(call(children, "loud", EVIL, Walls.GIT)),
-            asyncio.create_task(call(children, "last", "true", Walls.USUAL)),
+            asyncio.create_task(call(children, "quiet", "true", SandboxAccess.USUAL)),
+            asyncio.create_task(call(children, "loud", EVIL, SandboxAccess.GIT)),
+            asyncio.create_task(call(children, "last", "true", SandboxAccess.USUAL)),
         ]
         found: list[tuple[str, ...]] = []
         for name in ("quiet", "loud", "last"):
@@ -102,9 +102,11 @@ def replace(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "walls"), [(".mcp.json", Walls.USUAL), (".git/config", Walls.GIT)], ids=["a file", "a configuration"]
+    ("place", "walls"),
+    [(".mcp.json", SandboxAccess.USUAL), (".git/config", SandboxAccess.GIT)],
+    ids=["a file", "a configuration"],
 )
-def test_what_is_replaced_from_outside_is_told(box: Box, place: str, walls: Walls) -> None:
+def test_what_is_replaced_from_outside_is_told(box: Box, place: str, walls: SandboxAccess) -> None:
     """The kernel takes a mount away, in all namespaces, with the file that it is on."""
     path = box.work / place
     path.write_text("[core]\n\trepositoryformatversion = 0\n")

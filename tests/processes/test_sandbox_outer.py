@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.processes.child import Walls
+from mainspring.processes.child import SandboxAccess
 from mainspring.processes.sandbox import Sandbox
-from mainspring.processes.sandbox_outer import Outer, outer
+from mainspring.processes.sandbox_outer import OuterRepository, find_outer_repository
 from processes.test_sandbox_git import NAMES, TRIES, code_of, git, in_room, renaming, tree
 from processes.walls import LINUX, NOBODY, Box, seen_folder
 
@@ -77,12 +77,12 @@ def test_the_rest_of_the_repository_can_only_be_read(box: Box) -> None:
         "echo x > ../../new",
         renaming(top / ".git"),
     ):
-        assert box.run(command, Walls.GIT).code != 0, command
+        assert box.run(command, SandboxAccess.GIT).code != 0, command
     assert tree(top) == before
     git(top, "branch", "other")
     git(top, "rm", "-q", "top")
     git(top, "commit", "-qm", "without")
-    said = box.run("git checkout -q other", Walls.GIT)  # it would have to write outside
+    said = box.run("git checkout -q other", SandboxAccess.GIT)  # it would have to write outside
     assert said.code != 0 or not (top / "top").exists()
     git(top, "fsck", "--strict")
 
@@ -91,7 +91,7 @@ def test_the_rest_of_the_repository_can_only_be_read(box: Box) -> None:
 def test_what_leads_to_code_stays_as_it_was(box: Box, command: str) -> None:
     top = box.base / "repo"
     before = code_of(top / ".git")
-    box.run(f"cd ../..; {command}", Walls.GIT)
+    box.run(f"cd ../..; {command}", SandboxAccess.GIT)
     assert code_of(top / ".git") == before
     assert not Path("/ran").exists()
 
@@ -109,7 +109,7 @@ def test_a_nested_repository_that_the_outer_index_names_can_only_be_read(box: Bo
     git(deep, "init", "-q", ".")
     git(deep, "commit", "-q", "--allow-empty", "-m", "x")
     git(box.base / "repo", "add", "packages/a/1")
-    for walls in (Walls.USUAL, Walls.GIT):
+    for walls in (SandboxAccess.USUAL, SandboxAccess.GIT):
         assert box.run("echo x >> 1/2/3/4/5/.git/config", walls).code != 0
         assert box.run("mv 1/2/3 x", walls).code != 0
 
@@ -157,7 +157,7 @@ def test_the_top_and_a_folder_of_it(base: Path) -> None:
     repository(base / "repo")
     box = Box(base, folders=("repo/packages/a", "repo"), env=NAMES)
     in_room(box, "echo two >> ../../top; git commit -qam second")
-    assert box.run("echo x >> ../../.git/config", Walls.GIT).code != 0
+    assert box.run("echo x >> ../../.git/config", SandboxAccess.GIT).code != 0
     assert box.notes == ()
     box.sandbox.close()
 
@@ -166,7 +166,7 @@ def test_two_sessions_in_one_repository_hold_together(box: Box) -> None:
     """Each from a folder of its own: what stands in stays until the last has ended."""
     other = Sandbox(box.program, box.rooms._replace(folders=(str(box.base / "repo/packages/b"),)))
     place = box.base / "repo/.git/commondir"
-    with other.around(box.job("true", Walls.GIT)):
+    with other.around(box.job("true", SandboxAccess.GIT)):
         in_room(box, "git status")
         assert place.exists()
     assert not place.exists()
@@ -185,8 +185,8 @@ def test_a_worktree_whose_repository_lies_elsewhere(base: Path) -> None:
     assert git(base / "repo", "log", "-1", "--format=%s", "tree") == "second\n"
     assert code_of(base / "repo/.git") == before
     for name in ("config", "hooks/pre-commit", "worktrees/tree/commondir", "worktrees/tree/gitdir"):
-        assert box.run(f"echo x > ../repo/.git/{name}", Walls.GIT).code != 0, name
-    assert box.run("echo x > ../repo/top", Walls.GIT).code != 0
+        assert box.run(f"echo x > ../repo/.git/{name}", SandboxAccess.GIT).code != 0, name
+    assert box.run("echo x > ../repo/top", SandboxAccess.GIT).code != 0
     assert box.notes == ()
     box.sandbox.close()
 
@@ -199,8 +199,8 @@ def test_a_submodule_whose_repository_lies_in_the_outer_one(base: Path) -> None:
     in_room(box, "echo two >> top; git commit -qam second")
     assert box.notes == ()
     assert git(base / "repo/lib", "log", "-1", "--format=%s") == "second\n"
-    assert box.run("echo x >> ../.git/config", Walls.GIT).code != 0  # that is another one's
-    assert box.run("echo x > ../.git/refs/heads/x", Walls.GIT).code != 0
+    assert box.run("echo x >> ../.git/config", SandboxAccess.GIT).code != 0  # that is another one's
+    assert box.run("echo x > ../.git/refs/heads/x", SandboxAccess.GIT).code != 0
     box.sandbox.close()
 
 
@@ -212,7 +212,7 @@ def test_a_file_that_an_archive_brings_opens_nothing(base: Path) -> None:
     before = tree(top)
     for leads in (top / ".git", top / ".git/worktrees/tree"):
         (box.work / ".git").write_text(f"gitdir: {leads}\n")
-        assert box.run(f"git update-ref refs/heads/x HEAD; echo x > {leads}/x", Walls.GIT).code != 0
+        assert box.run(f"git update-ref refs/heads/x HEAD; echo x > {leads}/x", SandboxAccess.GIT).code != 0
         (note,) = box.notes
         assert "does not name" in note
         assert "in return" in note
@@ -225,33 +225,37 @@ def test_a_file_that_an_archive_brings_opens_nothing(base: Path) -> None:
 
 def test_which_repository_a_folder_belongs_to(base: Path) -> None:
     top = repository(base / "repo")
-    found = Outer(f"{top}/.git", str(top))
-    assert outer(f"{top}/packages/a") == found
-    assert outer(str(top)) is None  # it lies in the folder
+    found = OuterRepository(f"{top}/.git", str(top))
+    assert find_outer_repository(f"{top}/packages/a") == found
+    assert find_outer_repository(str(top)) is None  # it lies in the folder
     (top / "packages/a/.git").mkdir()
-    assert outer(f"{top}/packages/a") is None  # git passes it over, but it is somebody's
+    assert find_outer_repository(f"{top}/packages/a") is None  # git passes it over, but it is somebody's
     (top / "packages/.git").mkdir()
-    assert outer(f"{top}/packages/b") == found  # the same, on the way
-    assert outer(f"{top}/packages/b", (f"{top}/.git",)) == found._replace(why="it lies in a place that is denied")
+    assert find_outer_repository(f"{top}/packages/b") == found  # the same, on the way
+    assert find_outer_repository(f"{top}/packages/b", (f"{top}/.git",)) == found._replace(
+        why="it lies in a place that is denied"
+    )
     git(base, "init", "-q", "--bare", "repo/bare")
     (top / "bare/inner").mkdir()
-    assert outer(f"{top}/bare/inner") is None
+    assert find_outer_repository(f"{top}/bare/inner") is None
     linked = base / "linked"
     (linked / "inner").mkdir(parents=True)
     (linked / ".git").symlink_to(top / ".git")
-    assert outer(f"{linked}/inner") == Outer(f"{linked}/.git", str(linked), "its '.git' is a link")
+    assert find_outer_repository(f"{linked}/inner") == OuterRepository(
+        f"{linked}/.git", str(linked), "its '.git' is a link"
+    )
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
 def test_another_users_repository_stays_closed(box: Box) -> None:
     subprocess.run(["chown", "-R", str(NOBODY), str(box.base / "repo/.git")], check=True)
-    assert box.run("echo x > ../../.git/x", Walls.GIT).code != 0
+    assert box.run("echo x > ../../.git/x", SandboxAccess.GIT).code != 0
     assert "it belongs to another user" in box.notes[0]
 
 
 def test_where_its_files_are_hidden_it_stays_closed(tmp_path: Path, base: Path) -> None:
     """Git would take them for removed, and commit that."""
     top = repository(tmp_path / "repo")
-    found = outer(str(top.resolve() / "packages/a"))
+    found = find_outer_repository(str(top.resolve() / "packages/a"))
     assert found is not None
     assert "hidden in the sandbox" in found.why or not str(top.resolve()).startswith("/tmp")

@@ -12,10 +12,17 @@ import pytest
 from tiers import parametrize_few
 
 from mainspring.processes.bubblewrap import SandboxError
-from mainspring.processes.child import Walls
-from mainspring.processes.probe_field import Who, run_one
+from mainspring.processes.child import SandboxAccess
+from mainspring.processes.probe_field import ProbeRunner, run_one
 from mainspring.processes.probes import PROBES, Probe
-from mainspring.processes.sandbox import Answer, Kind, Rooms, Sandbox, Walled, build
+from mainspring.processes.sandbox import (
+    ProbeResult,
+    Sandbox,
+    SandboxBackend,
+    SandboxLayout,
+    SandboxRunner,
+    build_sandbox,
+)
 from processes.walls import LINUX, Box, bubblewrap, seen_folder
 
 pytestmark = LINUX
@@ -29,7 +36,7 @@ def box() -> Iterator[Box]:
         box.sandbox.close()
 
 
-def behind(box: Box, walls: Walled) -> None:
+def behind(box: Box, walls: SandboxRunner) -> None:
     box.sandbox.close()
     box.sandbox = walls  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # of either kind
 
@@ -46,15 +53,15 @@ def real() -> Iterator[Path]:
 def test_what_is_written_there_stays(box: Box, temp: str) -> None:
     folder = Path(tempfile.mkdtemp(prefix="own-test-", dir=temp))
     try:
-        assert box.run(f"echo logged > {folder}/log && cat {folder}/log", Walls.OWN).stdout.text == "logged\n"
+        assert box.run(f"echo logged > {folder}/log && cat {folder}/log", SandboxAccess.OWN).stdout.text == "logged\n"
         assert (folder / "log").read_text() == "logged\n"
-        assert box.run(f"test -e {folder}", Walls.USUAL).code == 1  # commands of the model have their own
+        assert box.run(f"test -e {folder}", SandboxAccess.USUAL).code == 1  # commands of the model have their own
     finally:
         shutil.rmtree(folder)
 
 
 def test_mktemp_goes_there(box: Box) -> None:
-    made = Path(box.run("mktemp", Walls.OWN).stdout.text.strip())
+    made = Path(box.run("mktemp", SandboxAccess.OWN).stdout.text.strip())
     assert made.is_file()
     made.unlink()
 
@@ -63,13 +70,13 @@ def test_mktemp_goes_there(box: Box) -> None:
 def test_a_folder_of_ones_own_among_them_is_used(real: Path, said: str, found: str) -> None:
     with seen_folder() as folder:
         box = Box(folder, env={"TMPDIR": said.format(real=real)})
-        assert box.run("echo $TMPDIR", Walls.OWN).stdout.text.strip() == found.format(real=real)
+        assert box.run("echo $TMPDIR", SandboxAccess.OWN).stdout.text.strip() == found.format(real=real)
         box.sandbox.close()
 
 
 def test_nothing_else_is_opened(box: Box) -> None:
     ended = box.run(
-        f"touch {box.base}/out/x; touch /etc/x; touch .git/x; curl -s http://127.0.0.1:1 || exit 7", Walls.OWN
+        f"touch {box.base}/out/x; touch /etc/x; touch .git/x; curl -s http://127.0.0.1:1 || exit 7", SandboxAccess.OWN
     )
     assert ended.code == 7
     assert not (box.base / "out/x").exists()
@@ -85,7 +92,10 @@ def test_folders_of_sessions_cannot_be_exchanged(box: Box, real: Path) -> None:
     rename = 'python3 -c "import os, sys; os.rename(*sys.argv[1:])"'
     for name in ("", "/mine", "/mine/tmp", "/other", "/other/tmp"):
         path = f"{shared}{name}"
-        box.run(f"{rename} {path} {real}/gone; {rename} {path} {path}.gone; rm -rf {path}; touch {path}/x", Walls.OWN)
+        box.run(
+            f"{rename} {path} {real}/gone; {rename} {path} {path}.gone; rm -rf {path}; touch {path}/x",
+            SandboxAccess.OWN,
+        )
     assert sorted([str(path.relative_to(real)) for path in real.rglob("*")]) == [
         "mainspring-0", "mainspring-0/mine", "mainspring-0/mine/tmp", "mainspring-0/other", "mainspring-0/other/tmp",
     ]  # fmt: skip
@@ -103,7 +113,7 @@ def test_our_home_and_denied_places_in_there_stay_shut(box: Box, real: Path) -> 
     for name in ("home/.mainspring", "secret", "work"):
         (real / name).mkdir(parents=True)
     (real / "secret/key").write_text("k")
-    rooms = Rooms(
+    rooms = SandboxLayout(
         (str(real / "work"),), str(box.base / "temp"), str(box.base / "state"),
         denied=(str(real / "secret"),), kept=(str(real / "home/.mainspring"),),
     )  # fmt: skip
@@ -112,7 +122,7 @@ def test_our_home_and_denied_places_in_there_stay_shut(box: Box, real: Path) -> 
         f"cat {real}/secret/key; echo x > {real}/home/.mainspring/settings.json; mv {real}/home {real}/other; "
         f"mv {real}/secret {real}/open; mkdir {real}/work/.claude; touch {real}/work/fine"
     )
-    assert "k\n" not in box.run(tries, Walls.OWN).stdout.text
+    assert "k\n" not in box.run(tries, SandboxAccess.OWN).stdout.text
     assert sorted([str(path.relative_to(real)) for path in real.rglob("*")]) == [
         "home", "home/.mainspring", "secret", "secret/key", "work", "work/fine",
     ]  # fmt: skip
@@ -121,16 +131,16 @@ def test_our_home_and_denied_places_in_there_stay_shut(box: Box, real: Path) -> 
 @parametrize_few("probe", PROBES, keep=5, ids=[probe.name for probe in PROBES])
 def test_no_probe_gets_out(probe: Probe) -> None:
     with seen_folder() as base:
-        outcome = run_one(probe, str(base), program=bubblewrap(base), who=Who(walls=Walls.OWN))
+        outcome = run_one(probe, str(base), program=bubblewrap(base), who=ProbeRunner(walls=SandboxAccess.OWN))
         assert not outcome.escaped, outcome.said
         assert "bwrap:" not in outcome.said
 
 
 def test_behind_the_lower_walls_too(box: Box, real: Path) -> None:
-    behind(box, build(Answer(sys.executable, kind=Kind.LANDLOCK), box.rooms))
-    assert box.run(f"echo logged > {real}/log", Walls.OWN).code == 0
+    behind(box, build_sandbox(ProbeResult(sys.executable, kind=SandboxBackend.LANDLOCK), box.rooms))
+    assert box.run(f"echo logged > {real}/log", SandboxAccess.OWN).code == 0
     assert (real / "log").read_text() == "logged\n"
     assert box.run(f"echo logged > {real}/more").code != 0
     kept = box.rooms._replace(kept=(str(real),))  # landlock cannot keep a part: then all of it stays closed
-    behind(box, build(Answer(sys.executable, kind=Kind.LANDLOCK), kept))
-    assert box.run(f"echo logged > {real}/more", Walls.OWN).code != 0
+    behind(box, build_sandbox(ProbeResult(sys.executable, kind=SandboxBackend.LANDLOCK), kept))
+    assert box.run(f"echo logged > {real}/more", SandboxAccess.OWN).code != 0

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mainspring.processes.children import Children
-from mainspring.processes.proxy_connect import HEAD, Gate, Pass, Proxy, Refusal
-from mainspring.processes.proxy_namespace import Network
+from mainspring.processes.proxy_connect import HEAD, AllowedHost, Gate, HostRefusedError, SandboxProxy
+from mainspring.processes.proxy_namespace import ProxyNetwork
 from mainspring.processes.sandbox import Sandbox
 from processes.traces import descriptors, until, with_word
 from processes.walls import LINUX, Box, seen_folder
@@ -31,14 +31,14 @@ def box() -> Iterator[Box]:
         yield Box(folder)
 
 
-def gate(authority: str) -> Pass:
+def gate(authority: str) -> AllowedHost:
     """`near.test` is named by a rule and leads to this machine; `localhost` is allowed, but by a wildcard."""
     host = authority.rpartition(":")[0] or authority
     if host in ("127.0.0.1", "near.test"):
-        return Pass("127.0.0.1", local=True)
+        return AllowedHost("127.0.0.1", local=True)
     if host in ("localhost", "[::ffff:127.0.0.1]", "0.0.0.0"):
-        return Pass(host)
-    raise Refusal(f"no rule allows '{host}'")
+        return AllowedHost(host)
+    raise HostRefusedError(f"no rule allows '{host}'")
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ async def far() -> AsyncIterator[tuple[int, list[bytes]]]:
 
 async def slow_reader(port: int) -> int:
     """Bytes that arrive at one who begins to read when the other side has said all and gone."""
-    proxy = Proxy(gate)
+    proxy = SandboxProxy(gate)
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)  # those that it accepts have it from here
     client = socket.socket()
@@ -123,8 +123,8 @@ def test_allowed_hosts_are_reached_and_others_are_not(box: Box) -> None:
     refused: list[tuple[str, str]] = []
 
     async def main() -> list[str]:
-        proxy = Proxy(gate, on_refusal=lambda host, why: refused.append((host, why)))
-        async with far() as (port, heard), Network(proxy) as way:
+        proxy = SandboxProxy(gate, on_refusal=lambda host, why: refused.append((host, why)))
+        async with far() as (port, heard), ProxyNetwork(proxy) as way:
             sandbox = box.another(way)
             said = [
                 await inside(sandbox, box, FETCH, f"http://near.test:{port}/path?x"),
@@ -152,7 +152,7 @@ def test_allowed_hosts_are_reached_and_others_are_not(box: Box) -> None:
 
 def test_what_one_command_serves_the_next_can_ask(box: Box) -> None:
     async def main() -> str:
-        async with Network(Proxy(gate)) as way:
+        async with ProxyNetwork(SandboxProxy(gate)) as way:
             sandbox, children = box.another(way), Children()
             serve = (
                 "import socket; s = socket.create_server(('127.0.0.1', 8123)); open('up', 'w'); s.accept()[0].recv(1)"
@@ -175,7 +175,7 @@ def net_of(pid: int) -> str:
 
 def test_the_namespace_goes_with_us(box: Box) -> None:
     async def main() -> tuple[str, list[str]]:
-        async with Network(Proxy(gate)) as way:
+        async with ProxyNetwork(SandboxProxy(gate)) as way:
             target = next(word for word in way.words if word.startswith("--target="))
             pid = int(target.partition("=")[2])
             await until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n")
@@ -197,7 +197,7 @@ def test_the_namespace_goes_with_us(box: Box) -> None:
 
 def ask(request: bytes, decide: Gate = gate) -> bytes:
     async def main() -> bytes:
-        proxy = Proxy(decide)
+        proxy = SandboxProxy(decide)
         listening = socket.create_server(("127.0.0.1", 0))
         port = listening.getsockname()[1]
         await proxy.start(listening)

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import pytest
 
 from mainspring.processes.bubblewrap import SandboxError
-from mainspring.processes.child import Walls
+from mainspring.processes.child import SandboxAccess
 from mainspring.processes.children import Children
-from mainspring.processes.sandbox_git_links import links
+from mainspring.processes.sandbox_git_links import find_git_links
 from processes.test_sandbox_git import NAMES, git
 from processes.traces import until
 from processes.walls import ENV, LINUX, Box, seen_folder
@@ -52,7 +52,7 @@ def test_git_writes_nowhere_else_later(box: Box, name: str, inside: bool) -> Non
         f"mkdir -p .git/refs/notes; cp -r .git/{name}/. {box.base}/out; rm -rf .git/{name}; ln -s {end} .git/{name}"
     )
     if inside:
-        box.run(command, Walls.GIT)
+        box.run(command, SandboxAccess.GIT)
         assert [note.partition(", through")[0] for note in box.notes] == [f"'{path}' is a new link"]
     else:
         subprocess.run(command, shell=True, cwd=box.work, check=True, capture_output=True)
@@ -69,13 +69,13 @@ def _out(box: Box) -> dict[str, bytes]:
 def test_links_that_were_there_or_are_of_gits_own_kind_stay(box: Box) -> None:
     repository = box.work / ".git"
     (repository / "rr-cache").symlink_to(box.base / "out")
-    box.run("ln -sf refs/heads/main .git/HEAD", Walls.GIT)
+    box.run("ln -sf refs/heads/main .git/HEAD", SandboxAccess.GIT)
     assert box.notes == ()
     assert (repository / "HEAD").is_symlink()
-    assert links(str(repository)) == {(f"{repository}/rr-cache", str(box.base / "out"))}
-    box.run("rm .git/rr-cache; ln -s ../../state .git/rr-cache", Walls.GIT)
+    assert find_git_links(str(repository)) == {(f"{repository}/rr-cache", str(box.base / "out"))}
+    box.run("rm .git/rr-cache; ln -s ../../state .git/rr-cache", SandboxAccess.GIT)
     assert "is a new link" in " ".join(box.notes)
-    box.run("ln -sf refs/../config .git/HEAD", Walls.GIT)
+    box.run("ln -sf refs/../config .git/HEAD", SandboxAccess.GIT)
     assert "is a new link" in " ".join(box.notes)
 
 
@@ -119,7 +119,7 @@ def test_a_denied_place_in_another_opens_nothing() -> None:
 
 def test_a_command_cannot_make_us_wait(box: Box) -> None:
     """Whoever can open a lock's file can have the lock, and we would stand still for it."""
-    box.run("true", Walls.GIT)
+    box.run("true", SandboxAccess.GIT)
     assert list((box.base / "state").glob("held-*"))
     lock = f"flock -x {box.base}/state/held-*"
     assert box.run(f"for f in {box.base}/state/held-*; do exec 9<$f && flock -x 9; done").code != 0

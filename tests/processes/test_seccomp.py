@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from mainspring.processes.seccomp import DENIED, MACHINES, NONE, Machine, filter_for, lines
+from mainspring.processes.seccomp import DENIED, MACHINES, NONE, MachineType, build_filter_lines, filter_for
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 EPERM, ENOSYS = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
@@ -16,7 +16,7 @@ NEW_USER, NEW_NET, THREAD = 0x10000000, 0x40000000, 0x3D0F00  # the last is what
 
 
 def verdict(
-    machine: Machine, number: int, *arguments: int, audit: int | None = None, program: bytes | None = None
+    machine: MachineType, number: int, *arguments: int, audit: int | None = None, program: bytes | None = None
 ) -> int:
     """What the filter says, from its bytes."""
     padded = (*arguments, *[0] * 6)[:6]
@@ -39,7 +39,7 @@ def verdict(
 
 
 @BOTH
-def test_every_call_of_the_table_is_refused(machine: Machine) -> None:
+def test_every_call_of_the_table_is_refused(machine: MachineType) -> None:
     numbers = [number[machine.column] for number in DENIED.values() if number[machine.column] != NONE]
     assert len(numbers) > 40
     assert {verdict(machine, number) for number in numbers} == {EPERM}
@@ -49,7 +49,7 @@ def test_every_call_of_the_table_is_refused(machine: Machine) -> None:
 
 
 @BOTH
-def test_sockets_of_the_internet_only(machine: Machine) -> None:
+def test_sockets_of_the_internet_only(machine: MachineType) -> None:
     families = {number: verdict(machine, machine.calls["socket"], number) for number in range(50)}
     assert {number for number, said in families.items() if said == ALLOW} == {2, 10, 16}
     assert {said for number, said in families.items() if number not in (2, 10, 16)} == {EPERM}
@@ -57,7 +57,7 @@ def test_sockets_of_the_internet_only(machine: Machine) -> None:
 
 
 @BOTH
-def test_no_sockets_at_all(machine: Machine) -> None:
+def test_no_sockets_at_all(machine: MachineType) -> None:
     """For landlock, which knows TCP only."""
     program = filter_for(machine, families=())
     assert {verdict(machine, machine.calls["socket"], number, program=program) for number in range(50)} == {EPERM}
@@ -65,14 +65,14 @@ def test_no_sockets_at_all(machine: Machine) -> None:
 
 
 @BOTH
-def test_nothing_is_typed_into_a_terminal(machine: Machine) -> None:
+def test_nothing_is_typed_into_a_terminal(machine: MachineType) -> None:
     ioctl = machine.calls["ioctl"]
     assert {verdict(machine, ioctl, 0, request) for request in (0x5412, 0x541C, 0x5412 | 1 << 32)} == {EPERM}
     assert {verdict(machine, ioctl, 0, request) for request in (0x5401, 0x5413, 0x8914)} == {ALLOW}
 
 
 @BOTH
-def test_threads_and_forks_but_no_namespaces(machine: Machine) -> None:
+def test_threads_and_forks_but_no_namespaces(machine: MachineType) -> None:
     clone, unshare, clone3 = (machine.calls[name] for name in ("clone", "unshare", "clone3"))
     assert [verdict(machine, clone, flags) for flags in (17, THREAD, NEW_USER | 17, NEW_NET)] == [
         ALLOW,
@@ -85,15 +85,15 @@ def test_threads_and_forks_but_no_namespaces(machine: Machine) -> None:
 
 
 @BOTH
-def test_a_foreign_architecture_ends_the_process(machine: Machine) -> None:
+def test_a_foreign_architecture_ends_the_process(machine: MachineType) -> None:
     assert verdict(machine, 0, audit=0x40000003) == KILL  # 32 bits
     if machine.x32:
         assert verdict(machine, 0x40000000 + 101) == KILL
 
 
 @BOTH
-def test_the_kernel_would_take_it(machine: Machine) -> None:
-    program = lines(machine)
+def test_the_kernel_would_take_it(machine: MachineType) -> None:
+    program = build_filter_lines(machine)
     assert len(program) < 4_096  # BPF_MAXINSNS
     assert len(filter_for(machine)) == 8 * len(program)
     for at, line in enumerate(program):

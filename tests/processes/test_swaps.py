@@ -19,8 +19,8 @@ from tiers import long
 
 from mainspring.processes import atomic
 from mainspring.processes.atomic import digest, write_atomically
-from mainspring.processes.opening import read
-from mainspring.processes.paths import PathRefused, inside, resolve
+from mainspring.processes.opening import read_resolved_file
+from mainspring.processes.paths import PathRefused, is_inside_all, resolve_path
 from processes.steps import Steps, left_over, open_descriptors, snapshot
 
 SECRET, INSIDE = b"secret", b"inside"
@@ -130,10 +130,10 @@ SWAPS = [
 
 def decide(world: World, asked: str) -> tuple[bytes | None, Callable[[bytes], object]]:
     """What can be read there, and a way to write it. Raises if it is outside."""
-    path = resolve(asked, str(world.ws))
-    if not inside(path, [ROOT]):
+    path = resolve_path(asked, str(world.ws))
+    if not is_inside_all(path, [ROOT]):
         raise PathRefused("outside")
-    found = read(path, limit=100) if path.kind == "file" else None
+    found = read_resolved_file(path, limit=100) if path.kind == "file" else None
     before = None if found is None else digest(found)
     return found, lambda data: write_atomically(path, data, before=before)
 
@@ -154,7 +154,7 @@ ACTS = [(act, asked) for act in (read_it, write_it) for asked in ("a/b/f", "l", 
     (write_it, "a/x/b/new"),
     (write_it, "d/b/new"),
 ]
-ROOT = resolve("/", "/")  # set for each test
+ROOT = resolve_path("/", "/")  # set for each test
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     place = Path(os.path.realpath(tempfile.mkdtemp(dir=memory)))
     (place / "ws").mkdir()
-    monkeypatch.setitem(globals(), "ROOT", resolve("ws", str(place)))  # what was agreed to does not change later
+    monkeypatch.setitem(globals(), "ROOT", resolve_path("ws", str(place)))  # what was agreed to does not change later
     yield place
     shutil.rmtree(place)
 

@@ -16,11 +16,11 @@ import pytest
 from programs import lacks
 
 from mainspring.processes.bubblewrap import TEMPORARY
-from mainspring.processes.child import Job, Walls
-from mainspring.processes.children import Children, Ended
-from mainspring.processes.paths import within
-from mainspring.processes.sandbox import Kind, Rooms, Sandbox, Way
-from mainspring.processes.sandbox_probe import probe
+from mainspring.processes.child import ProcessSpec, SandboxAccess
+from mainspring.processes.children import Children, ProcessResult
+from mainspring.processes.paths import is_within
+from mainspring.processes.sandbox import NetworkAccess, Sandbox, SandboxBackend, SandboxLayout
+from mainspring.processes.sandbox_probe import probe_sandbox
 
 NOBODY = 65534
 CHECKOUT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 def seen_folder() -> Iterator[Path]:
     """One that the sandbox does not hide, as it does all temporary ones: what is tried there must be stopped."""
     homes = [folder for folder in ("/srv", "/opt", str(Path.home()), str(CHECKOUT)) if os.access(folder, os.W_OK)]
-    seen = [folder for folder in homes if not any(within(folder, hidden) for hidden in TEMPORARY)]
+    seen = [folder for folder in homes if not any(is_within(folder, hidden) for hidden in TEMPORARY)]
     if not seen:
         pytest.skip("needs a folder that can be written and is no temporary one")
     (base, *_) = seen
@@ -45,8 +45,8 @@ def seen_folder() -> Iterator[Path]:
 
 
 def bubblewrap(home: Path) -> str:
-    answer = probe(str(home))
-    if answer.program is None or answer.kind is not Kind.BUBBLEWRAP:
+    answer = probe_sandbox(str(home))
+    if answer.program is None or answer.kind is not SandboxBackend.BUBBLEWRAP:
         lacks("bwrap", answer.reason)
     return answer.program
 
@@ -66,20 +66,20 @@ class Box:
         for name in ("temp", "state", "out", *folders):
             (base / name).mkdir(exist_ok=True)
         self.program = bubblewrap(base / "state")
-        self.rooms = Rooms(
+        self.rooms = SandboxLayout(
             tuple([str(base / name) for name in folders]), str(base / "temp"), str(base / "state"), denied=denied
         )
         self.sandbox = Sandbox(self.program, self.rooms)
         self.notes: tuple[str, ...] = ()  # of the last command that `run` ran
 
-    def another(self, way: Way | None = None) -> Sandbox:
+    def another(self, way: NetworkAccess | None = None) -> Sandbox:
         return Sandbox(self.program, self.rooms, way=way)
 
-    def job(self, command: str, walls: Walls = Walls.USUAL) -> Job:
-        return Job(("/bin/bash", "-c", command), str(self.work), self.env, merged=True, walls=walls)
+    def job(self, command: str, walls: SandboxAccess = SandboxAccess.USUAL) -> ProcessSpec:
+        return ProcessSpec(("/bin/bash", "-c", command), str(self.work), self.env, merged=True, walls=walls)
 
-    def run(self, command: str, walls: Walls = Walls.USUAL) -> Ended:
-        async def main() -> Ended:
+    def run(self, command: str, walls: SandboxAccess = SandboxAccess.USUAL) -> ProcessResult:
+        async def main() -> ProcessResult:
             return await Children(around=self.sandbox.around).run(self.job(command, walls))
 
         ended = asyncio.run(main())

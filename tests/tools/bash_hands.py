@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mainspring.processes.children import Children
-from mainspring.processes.environment import for_programs
+from mainspring.processes.environment import child_environment
 from mainspring.testing.calling import Called
 from mainspring.tools.background import Background, Running, kill_tool, output_tool
 from mainspring.tools.base import Answer, Tool
@@ -25,7 +25,7 @@ class Hands(Called):
         self.changes: list[tuple[str, str]] = []
         self.children = Children()
         self.background = Background(self.children, changed=self._note)
-        self.tool: Tool = bash_tool(self.children, self.background, for_programs(os.environ), **settings)
+        self.tool: Tool = bash_tool(self.children, self.background, child_environment(os.environ), **settings)
         self.output_tool = output_tool(self.background, self.children)
         self.kill_tool = kill_tool(self.background)
 

@@ -22,7 +22,7 @@ from mainspring.agent.rewinding import Limits, Rewinding
 from mainspring.core.messages import Text, User
 from mainspring.engine.shared import Policy
 from mainspring.processes.atomic import digest
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.records import SaidRecord
@@ -71,7 +71,7 @@ class Bench:
 
     async def replace(self, file: Path, old: bytes, new: bytes) -> None:
         """As a tool does it that somebody has allowed to."""
-        place, path = self.desk.hands.place, resolve(str(file), "/")
+        place, path = self.desk.hands.place, resolve_path(str(file), "/")
         await asyncio.to_thread(lambda: place.put(path, new, before=digest(old)))
 
     async def back(self, prompt: str) -> dict[str, Any]:

@@ -33,9 +33,9 @@ from mainspring.core.updates import Update
 from mainspring.engine.equipped import Equipped
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
-from mainspring.processes.child import Walls
-from mainspring.processes.environment import for_programs
-from mainspring.processes.sandbox import Answer, Kind, Rooms, build
+from mainspring.processes.child import SandboxAccess
+from mainspring.processes.environment import child_environment
+from mainspring.processes.sandbox import ProbeResult, SandboxBackend, SandboxLayout, build_sandbox
 from mainspring.providers.scripted import Scripted
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate, Written
@@ -124,14 +124,16 @@ class Play:
     def __init__(self, field: Field, python: str, walls: str) -> None:
         self.field, self.python = field, python
         work, base = str(field.work), field.base
-        rooms = Rooms((work,), str(base / "temp"), str(base / "state"), denied=(f"{work}/closed",))
+        rooms = SandboxLayout((work,), str(base / "temp"), str(base / "state"), denied=(f"{work}/closed",))
         program = python if walls == "landlock" else bubblewrap(base / "state")
-        self.sandbox = build(Answer(program, kind=Kind(walls)), rooms)
+        self.sandbox = build_sandbox(ProbeResult(program, kind=SandboxBackend(walls)), rooms)
         place = Place(work, home=str(base / "user"), spill=str(base / "spill"))
         self.swapper = f"{shlex.quote(python)} -I swapper.py {field.at}"
         rules = (Written("deny", "Read(./closed/**)", "project"), Written("allow", f"Bash({self.swapper})", "user"))
         self.gate = Gate(rules, folders=(work,), home=place.home)
-        self.kit = Kit(place, for_programs(os.environ), around=self.sandbox.around, walls=lambda *_: Walls.USUAL)
+        self.kit = Kit(
+            place, child_environment(os.environ), around=self.sandbox.around, walls=lambda *_: SandboxAccess.USUAL
+        )
         self.hands = Hands(self.kit.offers(NAMES), place=place, gate=self.gate)
         self.policy = Policy("acceptEdits")
         self.session = Session(Equipped(Scripted([]), self.hands), Config())
@@ -192,12 +194,12 @@ class Play:
     async def changed(self) -> tuple[str, bool]:
         """A file that was read is not what it was."""
         from mainspring.context.changed import Changes
-        from mainspring.processes.paths import PathRefused, resolve
+        from mainspring.processes.paths import PathRefused, resolve_path
 
         await self.call("Read", file_path="d/f1")
         changes = Changes(self.kit.place.read)
         try:
-            changes.saw(resolve("d/f1", str(self.field.work)))
+            changes.saw(resolve_path("d/f1", str(self.field.work)))
         except PathRefused:
             return "", True
         news = changes.news()

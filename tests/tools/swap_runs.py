@@ -24,7 +24,7 @@ Search = Literal["ripgrep", "script", "python"]  # as it is; not to be confined 
 
 Walls = Literal["bubblewrap", "landlock"]
 LANDLOCK = pytest.mark.skipif(
-    sys.platform == "linux" and not landlock_helper.version(), reason="this kernel has no landlock"
+    sys.platform == "linux" and not landlock_helper.landlock_version(), reason="this kernel has no landlock"
 )
 
 

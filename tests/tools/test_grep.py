@@ -12,7 +12,7 @@ import pytest
 from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 from mainspring.testing.calling import Called
 from mainspring.tools.aside import Halt
 from mainspring.tools.base import MOST_SHOWN
@@ -161,7 +161,7 @@ def test_the_search_stays_where_it_was_decided(tmp_path: Path, manner: str) -> N
         (tmp_path / root / "f").write_text(text)
     calling = Called(str(tmp_path))
     for name in ("ws", "ws/f"):
-        with begun(resolve(name, str(tmp_path)), calling) as where:
+        with begun(resolve_path(name, str(tmp_path)), calling) as where:
             (tmp_path / "ws").rename(tmp_path / "aside")
             (tmp_path / "ws").symlink_to("out")
             output = answered(Request("content", "one"), where, calling.place, Halt(20))

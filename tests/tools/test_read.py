@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Document, Image, Text
 from mainspring.processes.atomic import digest
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 from mainspring.testing.calling import Called
 from mainspring.tools import lines
 from mainspring.tools.aside import Halt
@@ -158,14 +158,14 @@ def test_what_was_read_is_remembered_whole_even_from_a_window(tmp_path: Path) ->
     (tmp_path / "f").write_text("a\nb\nc\n")
     calling = Called(str(tmp_path))
     calling.now(READ, file_path="f", offset=2, limit=1)
-    assert calling.place.read.of(resolve("f", str(tmp_path))) == digest(b"a\nb\nc\n")
+    assert calling.place.read.of(resolve_path("f", str(tmp_path))) == digest(b"a\nb\nc\n")
 
 
 def test_what_is_too_big_to_be_edited_is_not_remembered(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x" * 99 + b"\n" * (WHOLE - 98))
     calling = Called(str(tmp_path))
     calling.now(READ, file_path="f")
-    assert calling.place.read.of(resolve("f", str(tmp_path))) is None
+    assert calling.place.read.of(resolve_path("f", str(tmp_path))) is None
 
 
 # --- big files --------------------------------------------------------------------------------------

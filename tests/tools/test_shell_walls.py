@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mainspring.core.errors import ToolError
-from mainspring.processes.child import Walls
+from mainspring.processes.child import SandboxAccess
 from mainspring.tools.shell_walls import Excluded, walls_of
 
 GIT = [
@@ -64,33 +64,33 @@ USUAL = [
 
 @pytest.mark.parametrize("command", GIT)
 def test_nothing_but_git(command: str) -> None:
-    assert walls_of(Excluded())(command, False) is Walls.GIT
+    assert walls_of(Excluded())(command, False) is SandboxAccess.GIT
 
 
 @pytest.mark.parametrize("command", USUAL)
 def test_anything_else(command: str) -> None:
-    assert walls_of(Excluded())(command, False) is Walls.USUAL
+    assert walls_of(Excluded())(command, False) is SandboxAccess.USUAL
 
 
 @pytest.mark.parametrize(
     ("command", "walls"),
     [
-        ("docker run x", Walls.NONE),
-        ("docker ps; docker images", Walls.NONE),
-        ("npm test", Walls.NONE),
-        ("npm install", Walls.USUAL),
-        ("docker ps; evil", Walls.USUAL),
-        ("docker $(evil)", Walls.USUAL),
-        ("dockerd", Walls.USUAL),
-        ("", Walls.USUAL),
-        ("if", Walls.USUAL),
+        ("docker run x", SandboxAccess.NONE),
+        ("docker ps; docker images", SandboxAccess.NONE),
+        ("npm test", SandboxAccess.NONE),
+        ("npm install", SandboxAccess.USUAL),
+        ("docker ps; evil", SandboxAccess.USUAL),
+        ("docker $(evil)", SandboxAccess.USUAL),
+        ("dockerd", SandboxAccess.USUAL),
+        ("", SandboxAccess.USUAL),
+        ("if", SandboxAccess.USUAL),
     ],
 )
-def test_what_the_user_excluded(command: str, walls: Walls) -> None:
+def test_what_the_user_excluded(command: str, walls: SandboxAccess) -> None:
     assert walls_of(Excluded(("docker:*", "npm test")))(command, False) is walls
 
 
 def test_on_request() -> None:
-    assert walls_of(Excluded())("make", True) is Walls.NONE
+    assert walls_of(Excluded())("make", True) is SandboxAccess.NONE
     with pytest.raises(ToolError, match="cannot be left"):
         walls_of(Excluded(on_request=False))("make", True)

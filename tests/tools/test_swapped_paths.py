@@ -25,9 +25,9 @@ from mainspring.core.errors import ToolError
 from mainspring.engine.shared import Policy
 from mainspring.permissions.policy import Asked
 from mainspring.processes.atomic import ReadSet
-from mainspring.processes.output import create
-from mainspring.processes.paths import PathRefused, resolve
-from mainspring.processes.spill import Shelf
+from mainspring.processes.output import create_spill_file
+from mainspring.processes.paths import PathRefused, resolve_path
+from mainspring.processes.spill import SpillFolder
 from mainspring.tools import putting_back
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate
@@ -207,7 +207,7 @@ def agent(work: Path) -> object:
 
 
 def changed(work: Path) -> object:
-    known, path = ReadSet(), resolve("d/f", str(work))
+    known, path = ReadSet(), resolve_path("d/f", str(work))
     known.remember(path, b"before")
     changes = Changes(known)
     changes.saw(path)
@@ -223,11 +223,11 @@ def put_back(work: Path) -> object:
 
 
 def spill(work: Path) -> object:
-    return Shelf(f"{work}/d/results").put("call-1", "a result")
+    return SpillFolder(f"{work}/d/results").put("call-1", "a result")
 
 
 def background_output(work: Path) -> object:
-    path, fd = create(f"{work}/d")
+    path, fd = create_spill_file(f"{work}/d")
     os.close(fd)
     return path
 

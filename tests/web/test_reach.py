@@ -15,8 +15,8 @@ from mainspring.core.errors import MainspringError
 from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import Asked, Mode, Policy
 from mainspring.permissions.rules import parse
-from mainspring.processes.paths import resolve
-from mainspring.processes.proxy_connect import Gate, Pass, Proxy
+from mainspring.processes.paths import resolve_path
+from mainspring.processes.proxy_connect import AllowedHost, Gate, SandboxProxy
 from mainspring.web.reach import names_host, proxy_gate
 from web.test_target import READ, REFUSED
 
@@ -61,7 +61,7 @@ def test_neither_deny_nor_ask_rules_name_it() -> None:
 WIDE = rules("WebFetch(domain:*.site.test)", "WebFetch(domain:near.test)", deny=["WebFetch(domain:bad.site.test)"])
 
 
-def passed(gate: Gate, authority: str) -> Pass | str:
+def passed(gate: Gate, authority: str) -> AllowedHost | str:
     try:
         return gate(authority)
     except MainspringError as error:
@@ -70,11 +70,11 @@ def passed(gate: Gate, authority: str) -> Pass | str:
 
 def test_the_gate_says_what_the_rules_say() -> None:
     gate = proxy_gate(lambda: WIDE, ["Extra.test", "*.more.test"])
-    assert passed(gate, "a.site.test:443") == Pass("a.site.test")
-    assert passed(gate, "A.Site.Test.:8080") == Pass("a.site.test")
-    assert passed(gate, "near.test") == Pass("near.test", local=True)
-    assert passed(gate, "extra.test:443") == Pass("extra.test", local=True)
-    assert passed(gate, "x.more.test:443") == Pass("x.more.test")
+    assert passed(gate, "a.site.test:443") == AllowedHost("a.site.test")
+    assert passed(gate, "A.Site.Test.:8080") == AllowedHost("a.site.test")
+    assert passed(gate, "near.test") == AllowedHost("near.test", local=True)
+    assert passed(gate, "extra.test:443") == AllowedHost("extra.test", local=True)
+    assert passed(gate, "x.more.test:443") == AllowedHost("x.more.test")
     assert "a deny rule" in str(passed(gate, "bad.site.test:443"))
     assert passed(gate, "site.test:443") == "'site.test' is not allowed: no rule covers the host 'site.test'"
     assert "read in more than one way" in str(passed(gate, "user@a.site.test:443:443"))
@@ -84,7 +84,7 @@ def test_what_would_be_asked_is_refused_and_no_mode_widens_it() -> None:
     policy = rules("WebFetch", ask=["WebFetch(domain:site.test)"])
     gate = proxy_gate(lambda: policy)
     assert "an ask rule" in str(passed(gate, "site.test"))
-    assert passed(gate, "other.test") == Pass("other.test")
+    assert passed(gate, "other.test") == AllowedHost("other.test")
     nothing = Policy(mode=Mode.BYPASS)
     assert "is not allowed" in str(passed(proxy_gate(lambda: nothing), "site.test"))
 
@@ -94,7 +94,7 @@ def test_the_rules_are_those_of_that_moment() -> None:
     gate = proxy_gate(lambda: policy)
     assert isinstance(passed(gate, "site.test"), str)
     policy = rules("WebFetch(domain:site.test)")
-    assert passed(gate, "site.test") == Pass("site.test", local=True)
+    assert passed(gate, "site.test") == AllowedHost("site.test", local=True)
 
 
 urls = st.sampled_from([url for url, _, _ in READ] + [url for url in REFUSED if url.startswith("https://")])
@@ -110,15 +110,15 @@ def test_the_proxy_lets_through_what_webfetch_would(
 ) -> None:
     policy = rules(*allow, deny=deny, ask=ask)
     authority = url.partition("://")[2].partition("/")[0].partition("?")[0].partition("#")[0]
-    verdict = decide(Asked("WebFetch", {"url": f"https://{authority}/"}, "/"), policy, resolve)
-    assert isinstance(passed(proxy_gate(lambda: policy), authority), Pass) is (verdict.decision == "allow")
+    verdict = decide(Asked("WebFetch", {"url": f"https://{authority}/"}, "/"), policy, resolve_path)
+    assert isinstance(passed(proxy_gate(lambda: policy), authority), AllowedHost) is (verdict.decision == "allow")
 
 
 def test_through_the_proxy_itself() -> None:
     """A name that is allowed by a wildcard and leads near is refused; one that a rule names gets through."""
 
     async def ask(gate: Gate, authority: str) -> bytes:
-        proxy, listening = Proxy(gate), socket.create_server(("127.0.0.1", 0))
+        proxy, listening = SandboxProxy(gate), socket.create_server(("127.0.0.1", 0))
         await proxy.start(listening)
         reader, writer = await asyncio.open_connection(*listening.getsockname())
         writer.write(f"CONNECT {authority} HTTP/1.1\r\n\r\n".encode())

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from mainspring.context.slash import Entry
     from mainspring.context.surroundings import Surroundings
     from mainspring.core.messages import User
-    from mainspring.processes.child import Walls
+    from mainspring.processes.child import SandboxAccess
     from mainspring.processes.children import Children
     from mainspring.sessions.loaded import LoadedSession
     from mainspring.settings.values import Settings
@@ -249,7 +249,7 @@ def new_kit(config: ResolvedConfig, place: Place, links: ToolLinks, walls: Walls
         return gate.only_reads(command, place.cwd, Policy())
 
     def env() -> dict[str, str]:
-        from mainspring.processes.environment import for_programs, sounds_secret
+        from mainspring.processes.environment import child_environment, sounds_secret
         from mainspring.secrets.held import find_secrets_in
 
         keys = {entry.key_env for entry in settings.models}
@@ -259,7 +259,7 @@ def new_kit(config: ResolvedConfig, place: Place, links: ToolLinks, walls: Walls
 
         # A program that drives us has chosen what we find there, and for its tools (stream-json 1.3).
         named = [name for name, value in environment.items() if not is_secret(name, value)] if options.driven else ()
-        found = for_programs(environment, settings=settings.env, names=named)
+        found = child_environment(environment, settings=settings.env, names=named)
         if "PATH" in found:  # a relative folder on it is the project's own, in every project (security P6)
             found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
         return found
@@ -284,7 +284,7 @@ def noting(config: ResolvedConfig, built: Built) -> WallsOf:
         deps = built().session.deps
         await deps.journal.append(NoteRecord("sandbox", config.sandboxing.words, deps.now()))
 
-    def walls(command: str, leave: bool) -> Walls:  # as it is asked
+    def walls(command: str, leave: bool) -> SandboxAccess:  # as it is asked
         if not noted:
             noted.append(asyncio.ensure_future(note()))
         return config.sandboxing.walls(command, leave)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.processes.paths import within
+from mainspring.processes.paths import is_within
 from mainspring.settings.home import expand_tilde, users_folder
 from mainspring.settings.values import SettingEntry, Settings, SettingsSource
 from mainspring.tools.gate import Gate, Written
@@ -154,7 +154,7 @@ def leading_out(paths: Iterable[str], tops: tuple[str, ...]) -> dict[str, str]:
     out: dict[str, str] = {}
     for path in sorted(paths):  # a folder before what is in it
         name, found = os.path.normpath(path), os.path.realpath(path)
-        if any(within(name, top) for top in known) and not any(within(found, top) for top in known):
+        if any(is_within(name, top) for top in known) and not any(is_within(found, top) for top in known):
             out[path] = found
         else:
             known += [name, found]

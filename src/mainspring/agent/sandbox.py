@@ -19,9 +19,9 @@ from mainspring.settings.values import SandboxOptions as Wanted
 
 if TYPE_CHECKING:
     from mainspring.permissions.policy import Policy
-    from mainspring.processes.child import Job, Walls
-    from mainspring.processes.proxy_namespace import Network
-    from mainspring.processes.sandbox import Level, Standing, Walled, Way
+    from mainspring.processes.child import ProcessSpec, SandboxAccess
+    from mainspring.processes.proxy_namespace import ProxyNetwork
+    from mainspring.processes.sandbox import NetworkAccess, SandboxLevel, SandboxRunner, SandboxStatus
 
 TOLD = "sandbox-told"  # in our home: why there is no sandbox was said
 # Of the command that this task runs, or ran last: others may run beside it, each in a task of its own.
@@ -45,10 +45,10 @@ class Ground(Bundle):
 class Sandboxing:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
-        self._standing: Standing | None = None
-        self._sandbox: Walled | None = None
-        self._network: Network | None = None
-        self._way: Way | None = None
+        self._standing: SandboxStatus | None = None
+        self._sandbox: SandboxRunner | None = None
+        self._network: ProxyNetwork | None = None
+        self._way: NetworkAccess | None = None
         self._temp = ""
         self._told = False
         self._noted: set[str] = set()
@@ -59,25 +59,25 @@ class Sandboxing:
             _ = self.standing  # or nothing is begun
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> SandboxStatus:
         """What is in force. Asked for the first time, it may take a moment."""
         if self._standing is None:
-            from mainspring.processes.sandbox import Answer, Kind, Level, settle
-            from mainspring.processes.sandbox_probe import probe
+            from mainspring.processes.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status
+            from mainspring.processes.sandbox_probe import probe_sandbox
             from mainspring.sessions.places import make_folder
 
             ground, wanted = self._ground, self._ground.wanted
             level = level_of(wanted)
-            answer = Answer(None)
-            if level is not Level.OFF:
+            answer = ProbeResult(None)
+            if level is not SandboxLevel.OFF:
                 home = ground.home or "/"  # where nobody can write, another folder is taken
                 with suppress(OSError):
                     make_folder(home)  # on a fresh machine nobody has made it yet
                 # Landlock keeps files at the top of a repository from being made: better than nothing, if asked for.
-                kinds = tuple(Kind) if level is Level.REQUIRED else (Kind.BUBBLEWRAP,)
-                answer = probe(home, path=ground.path, outside=ground.folders, kinds=kinds)
+                kinds = tuple(SandboxBackend) if level is SandboxLevel.REQUIRED else (SandboxBackend.BUBBLEWRAP,)
+                answer = probe_sandbox(home, path=ground.path, outside=ground.folders, kinds=kinds)
             try:
-                self._standing = settle(level, answer)
+                self._standing = decide_status(level, answer)
             except UsageError as error:
                 raise StartError(str(error)) from None
         return self._standing
@@ -98,23 +98,23 @@ class Sandboxing:
         """The way to the network, for those who listed domains; the others have none in there."""
         if not self._ground.wanted.domains or self.standing.level != "bubblewrap":  # landlock has no way to a proxy
             return
-        from mainspring.processes.proxy_connect import Proxy
-        from mainspring.processes.proxy_namespace import Network
+        from mainspring.processes.proxy_connect import SandboxProxy
+        from mainspring.processes.proxy_namespace import ProxyNetwork
         from mainspring.web.reach import proxy_gate
 
         gate = proxy_gate(self.policy, self._ground.wanted.domains)
-        self._network = Network(Proxy(gate), outside=self._ground.folders)
+        self._network = ProxyNetwork(SandboxProxy(gate), outside=self._ground.folders)
         self._way = await self._network.__aenter__()
 
-    def walls(self, command: str, leave: bool) -> Walls:  # a callback
+    def walls(self, command: str, leave: bool) -> SandboxAccess:  # a callback
         """What a command may reach; `leave`: it asks for everything."""
-        from mainspring.processes.child import Walls
+        from mainspring.processes.child import SandboxAccess
 
         if self.standing.level != "bubblewrap":
             self._tell()
-        return self._walls(command, leave) if self.in_force else Walls.NONE
+        return self._walls(command, leave) if self.in_force else SandboxAccess.NONE
 
-    def _walls(self, command: str, leave: bool) -> Walls:  # as it is asked
+    def _walls(self, command: str, leave: bool) -> SandboxAccess:  # as it is asked
         from mainspring.tools.shell_walls import Excluded, walls_of
 
         wanted = self._ground.wanted
@@ -124,13 +124,13 @@ class Sandboxing:
         """Whether a command finds none of the files that rules keep from being read."""
         if leave or not self.in_force:
             return False
-        from mainspring.processes.child import Walls
+        from mainspring.processes.child import SandboxAccess
 
         # A rule that came later is not among those that the sandbox was made with.
         complete = self._unreadable()[1] and self._hidden_rules == _reading_rules(self.policy())
-        return complete and self._walls(command, leave) is not Walls.NONE
+        return complete and self._walls(command, leave) is not SandboxAccess.NONE
 
-    def around(self, job: Job) -> AbstractContextManager[Job]:
+    def around(self, job: ProcessSpec) -> AbstractContextManager[ProcessSpec]:
         if not self.in_force:
             return nullcontext(job)
         if self._sandbox is None:
@@ -158,8 +158,8 @@ class Sandboxing:
             with suppress(OSError):  # other sessions are in there, or it is the system's
                 os.rmdir(os.path.dirname(self._temp))  # noqa: PTH106, PTH120  # pathlib takes 8 ms to load
 
-    def _build(self) -> Walled:
-        from mainspring.processes.sandbox import Rooms, build
+    def _build(self) -> SandboxRunner:
+        from mainspring.processes.sandbox import SandboxLayout, build_sandbox
 
         ground = self._ground
         state = self._state_folder()
@@ -168,7 +168,7 @@ class Sandboxing:
         denied = (*ground.masked, *self._unreadable()[0])
         shared = os.path.dirname(self._own_folder())  # noqa: PTH120  # as above
         kept = tuple([path for path in (ground.home, os.environ.get("HOME"), shared) if path])
-        rooms = Rooms(
+        rooms = SandboxLayout(
             ground.folders,
             temp,
             state,
@@ -177,7 +177,7 @@ class Sandboxing:
             kept=kept,
             read_only=ground.read_only,
         )
-        return build(self.standing, rooms, way=self._way)
+        return build_sandbox(self.standing, rooms, way=self._way)
 
     def _state_folder(self) -> str:
         """In our home; where that cannot be written (read-only, full), in the system's temporary folder, which is told.
@@ -267,12 +267,12 @@ def is_required(wanted: Wanted) -> bool:
     return wanted.required or (wanted.enabled is not False and bool(wanted.unreadable or wanted.read_only))
 
 
-def level_of(wanted: Wanted) -> Level:
-    from mainspring.processes.sandbox import Level
+def level_of(wanted: Wanted) -> SandboxLevel:
+    from mainspring.processes.sandbox import SandboxLevel
 
     if is_required(wanted):
-        return Level.REQUIRED
-    return Level.OFF if wanted.enabled is False else Level.ON
+        return SandboxLevel.REQUIRED
+    return SandboxLevel.OFF if wanted.enabled is False else SandboxLevel.ON
 
 
 def _reading_rules(policy: Policy) -> tuple[str, ...]:

@@ -205,7 +205,7 @@ def no_conversation(name: str) -> str:
 
 
 def taken_up(options: SessionOptions, place: Place, file: str, new_id: str, settings: JournalOptions) -> Opened:
-    from mainspring.processes.read_log import copy
+    from mainspring.processes.read_log import copy_read_log
     from mainspring.sessions.places import id_of, read_log
     from mainspring.sessions.resume import fork_session_state, load_session
 
@@ -215,7 +215,7 @@ def taken_up(options: SessionOptions, place: Place, file: str, new_id: str, sett
             loaded = load_session(file, at=at, drops=drops)
             forked = fork_session_state(loaded, file_of(place.folder, new_id))
             journal = FileJournal.fork(forked, place.envelope(new_id), settings)
-            copy(read_log(file), read_log(forked.file))
+            copy_read_log(read_log(file), read_log(forked.file))
             warn(loaded, options)
             return Opened(new_id, journal, forked)
         session_id = id_of(file)

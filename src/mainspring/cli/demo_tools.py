@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-from mainspring.processes.child import Job, Limits
-from mainspring.processes.programs import find
+from mainspring.processes.child import ProcessLimits, ProcessSpec
+from mainspring.processes.programs import find_program
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Gate
 from mainspring.tools.hands import Hands
@@ -39,6 +39,6 @@ def demo_hands(kit: Kit) -> Hands:
 
 async def succeeds(command: str, kit: Kit) -> bool:
     """Outside of the loop."""
-    shell = find("bash", path=os.environ.get("PATH", "")) or "/bin/sh"
-    ended = await kit.children.run(Job((shell, "-c", command), kit.place.root, kit.env, Limits(SECONDS)))
+    shell = find_program("bash", path=os.environ.get("PATH", "")) or "/bin/sh"
+    ended = await kit.children.run(ProcessSpec((shell, "-c", command), kit.place.root, kit.env, ProcessLimits(SECONDS)))
     return ended.code == 0 and not ended.timed_out

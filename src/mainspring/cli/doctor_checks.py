@@ -25,10 +25,10 @@ from mainspring.agent.slips import slips_in_rules
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.processes.bubblewrap import TEMPORARY
-from mainspring.processes.paths import within
+from mainspring.processes.paths import is_within
 from mainspring.processes.probes import PROBES
-from mainspring.processes.programs import find
-from mainspring.processes.sandbox import Answer, Kind, Level, settle
+from mainspring.processes.programs import find_program
+from mainspring.processes.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status
 from mainspring.secrets.hardening import harden_process
 from mainspring.secrets.sources import HELPER, NONE, KeyRequest, find_key, list_present_keys
 from mainspring.sessions.places import make_folder
@@ -144,7 +144,7 @@ def disk(here: Here) -> Findings:
 
 def ripgrep(here: Here) -> Findings:
     beside = f"{sys.executable.rpartition('/')[0]}/rg"
-    found = find("rg", path=here.path, outside=(here.cwd,)) or (beside if os.access(beside, os.X_OK) else None)
+    found = find_program("rg", path=here.path, outside=(here.cwd,)) or (beside if os.access(beside, os.X_OK) else None)
     if found:
         yield Finding("ripgrep", State.OK, f"'{found}'")
     else:
@@ -153,7 +153,7 @@ def ripgrep(here: Here) -> Findings:
 
 
 def git(here: Here) -> Findings:
-    found = find("git", path=here.path, outside=(here.cwd,))
+    found = find_program("git", path=here.path, outside=(here.cwd,))
     if found:
         yield Finding("git", State.OK, f"'{found}'")
     else:
@@ -244,45 +244,49 @@ def is_asked_here(here: Here) -> bool:
 
 def sandbox(here: Here) -> Findings:
     """Its level, and every way out of it that we know, tried."""
-    from mainspring.processes.sandbox_probe import probe
+    from mainspring.processes.sandbox_probe import probe_sandbox
 
     wanted = level_of(here.settings.sandbox)
     if here.home is None or not os.path.isdir(here.home):  # noqa: PTH112
-        answer = Answer(None, "there is no folder of ours to try it in: set MAINSPRING_HOME")
+        answer = ProbeResult(None, "there is no folder of ours to try it in: set MAINSPRING_HOME")
     else:
-        kinds = tuple(Kind) if wanted is Level.REQUIRED else (Kind.BUBBLEWRAP,)
-        answer = probe(here.home, path=here.path, outside=(here.cwd,), kinds=kinds)
+        kinds = tuple(SandboxBackend) if wanted is SandboxLevel.REQUIRED else (SandboxBackend.BUBBLEWRAP,)
+        answer = probe_sandbox(here.home, path=here.path, outside=(here.cwd,), kinds=kinds)
     try:
-        standing = settle(wanted, answer)
+        standing = decide_status(wanted, answer)
     except UsageError as error:
         yield Finding("sandbox", State.PROBLEM, str(error), "mend that, or do not require it")
         return
     if standing.program is None:
         words = f"off: {standing.reason}"
-        way_out = "set 'sandbox.enabled' to true" if wanted is Level.OFF else "until then, only permissions protect you"
+        way_out = (
+            "set 'sandbox.enabled' to true"
+            if wanted is SandboxLevel.OFF
+            else "until then, only permissions protect you"
+        )
         yield Finding("sandbox", State.NOTE, words, way_out)
         return
     words = f"on ({standing.kind}, '{standing.program}'), level '{wanted}'"
-    if standing.kind is Kind.LANDLOCK:
+    if standing.kind is SandboxBackend.LANDLOCK:
         yield Finding("sandbox", State.NOTE, f"{words}: {standing.reason}", "see 'Landlock' in docs/sandbox.md")
     else:
         yield Finding("sandbox", State.OK, words)
     yield from probes(standing.program, here.home or "", standing.kind)
 
 
-def probes(program: str, home: str, kind: Kind) -> Findings:
+def probes(program: str, home: str, kind: SandboxBackend) -> Findings:
     """In a folder of ours: the sandbox hides temporary ones, and what is hidden cannot be tried."""
-    if any(within(os.path.realpath(home), hidden) for hidden in TEMPORARY):
+    if any(is_within(os.path.realpath(home), hidden) for hidden in TEMPORARY):
         way_out = "set MAINSPRING_HOME to a folder that is not temporary"
         yield Finding("probes", State.NOTE, f"not run: '{home}' is in a temporary folder", way_out)
         return
-    from mainspring.processes.probe_field import Outcome, Who, run_one
+    from mainspring.processes.probe_field import ProbeOutcome, ProbeRunner, run_one
 
-    tried = [probe for probe in PROBES if probe.landlock or kind is not Kind.LANDLOCK]
+    tried = [probe for probe in PROBES if probe.landlock or kind is not SandboxBackend.LANDLOCK]
     with tempfile.TemporaryDirectory(dir=home, prefix="doctor-") as base, ThreadPoolExecutor(AT_ONCE) as pool:
         try:
-            outcomes: list[Outcome] = list(
-                pool.map(partial(run_one, base=base, program=program, who=Who(kind=kind)), tried)
+            outcomes: list[ProbeOutcome] = list(
+                pool.map(partial(run_one, base=base, program=program, who=ProbeRunner(kind=kind)), tried)
             )
         except Exception as error:  # noqa: BLE001  # whatever it is: nothing was shown
             yield Finding("probes", State.PROBLEM, f"could not be run: {error}", "see docs/sandbox.md, and report it")

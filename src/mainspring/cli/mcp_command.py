@@ -60,9 +60,9 @@ def redacted(value: object) -> object:
 async def look(
     found: Found, options: SessionOptions, settings: Settings, environ: dict[str, str], cwd: str
 ) -> list[dict[str, Any]]:
-    from mainspring.processes.environment import for_programs
+    from mainspring.processes.environment import child_environment
 
-    kit = Kit(Site(cwd), for_programs(environ, settings=settings.env), adopt=True)
+    kit = Kit(Site(cwd), child_environment(environ, settings=settings.env), adopt=True)
     said: list[str] = []
     is_away = taken_away(rights.taken_away(options, settings))
     servers = new_servers(found, kit, environ, window=200_000, is_away=is_away, warn=said.append)

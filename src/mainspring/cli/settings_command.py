@@ -13,7 +13,7 @@ from mainspring.agent.slips import slips_in_matchers, slips_in_rules
 from mainspring.cli import trusting
 from mainspring.cli.subcommands import Namespace
 from mainspring.engine.shared import Policy
-from mainspring.processes.paths import resolve
+from mainspring.processes.paths import resolve_path
 from mainspring.secrets.redaction import redact
 from mainspring.settings import trust as trusted
 from mainspring.settings.home import home_folder
@@ -78,6 +78,6 @@ def permissions(args: Namespace) -> int:
         ["--batch"] if args.batch else words,
         policy,
         cwd=cwd,
-        paths=lambda path, at: resolve(path, at, home=home),
+        paths=lambda path, at: resolve_path(path, at, home=home),
         pipes=(sys.stdin, sys.stdout),
     )

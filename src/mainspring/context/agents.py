@@ -21,7 +21,7 @@ from mainspring.core.config import Effort
 from mainspring.core.errors import UsageError
 from mainspring.core.meant import did_you_mean
 from mainspring.core.value import Value
-from mainspring.processes.paths import PathRefused, Resolved, resolve
+from mainspring.processes.paths import PathRefused, Resolved, resolve_path
 
 MOST = 100  # kinds
 LONGEST_ABOUT = 500  # characters that the model is told of each
@@ -92,7 +92,7 @@ def find(
     for folder, project in places.folders():
         for path in _files(folder):
             try:
-                found_at = resolve(path, "/")
+                found_at = resolve_path(path, "/")
                 places.check(found_at, project=project)
                 kind, odd = read_kind(found_at, project=project)
                 problems += [f"the agent '{path}': {LEFT_OUT.format(name)}" for name in kind.patterns]

@@ -12,7 +12,7 @@ from mainspring.context.attachments import Attachment, Kind
 from mainspring.context.texts import Mark, look, steady
 from mainspring.core.value import Bundle
 from mainspring.processes.atomic import ReadSet, digest
-from mainspring.processes.opening import read
+from mainspring.processes.opening import read_resolved_file
 from mainspring.processes.paths import PathRefused, Resolved
 
 MOST_FILES = 200  # that are watched, those read last
@@ -80,7 +80,7 @@ class Changes:
         if mark.size > READ:
             return Seen(steady(mark), None, None)
         try:
-            data = read(_plain(real), limit=READ)
+            data = read_resolved_file(_plain(real), limit=READ)
         except (OSError, PathRefused):
             return None
         return Seen(steady(mark), digest(data), _lines(data) if len(data) <= LARGEST else None)

@@ -11,13 +11,13 @@ from mainspring.context.groups import Item, Scene
 from mainspring.context.layers import Aim, Limits
 from mainspring.core.messages import Text, ToolResult
 from mainspring.core.view import Edit, Replace
-from mainspring.processes.spill import Shelf
+from mainspring.processes.spill import SpillFolder
 
 CLEARED = "[Old tool result cleared]"  # D-11
 
 
 class Clearing:
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: SpillFolder) -> None:
         self._shelf = shelf
 
     def __call__(self, scene: Scene, aim: Aim) -> tuple[Edit, ...]:

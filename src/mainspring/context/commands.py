@@ -21,7 +21,7 @@ from mainspring.context.shelf import (
     with_arguments,
 )
 from mainspring.core.value import Value
-from mainspring.processes.paths import PathRefused, resolve
+from mainspring.processes.paths import PathRefused, resolve_path
 
 DEEPEST = 5  # folders within each other
 SUFFIX = ".md"
@@ -80,7 +80,7 @@ class Commands(Shelf[Command]):
     def _folder(self, path: str, project: bool) -> str:
         """Where it is; empty: it is no folder, or one that it should not lead to."""
         try:
-            place = resolve(path, "/")
+            place = resolve_path(path, "/")
             self.places.check(place, project=project)
         except PathRefused:
             return ""

@@ -33,7 +33,7 @@ from mainspring.core.models import Model
 from mainspring.core.reasons import Trouble
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Edit, Fold, Replace
-from mainspring.processes.spill import Shelf
+from mainspring.processes.spill import SpillFolder
 from mainspring.secrets.held import mask_secrets
 
 # Once something must go, a quarter of the room goes: to free only what is missing would break the prefix every turn.
@@ -66,7 +66,7 @@ class Context:
         self._rent = Rent()
         self._broken = ""  # the message behind which the next request differs from the last, where we know it
         self._collapses = Collapses(new_id)
-        shelf = Shelf(folder, mask_secrets)
+        shelf = SpillFolder(folder, mask_secrets)
         self._budget: Layer = Results(shelf)  # 0
         self._layers: tuple[tuple[str, Layer], ...] = (
             ("snip", snip),  # 1

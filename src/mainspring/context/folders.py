@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from mainspring.core.value import Bundle
-from mainspring.processes.paths import PathRefused, Resolved, within
+from mainspring.processes.paths import PathRefused, Resolved, is_within
 
 DEEPEST = 40  # folders that are looked at above the working folder
 
@@ -27,7 +27,7 @@ def project_of(cwd: str, user: str) -> Project:
     for count, folder in enumerate(upwards, 1):
         if is_repository(folder, cwd):
             return Project(folder, tuple(upwards[:count][::-1]), git=True)
-    below_home = [folder for folder in upwards if user.strip("/") and folder != user and within(folder, user)]
+    below_home = [folder for folder in upwards if user.strip("/") and folder != user and is_within(folder, user)]
     return Project(cwd, tuple((below_home or [cwd])[::-1]), git=False)
 
 
@@ -76,7 +76,7 @@ class Places(Bundle):
 
     def check(self, path: Resolved, *, project: bool) -> None:
         """Raises `PathRefused` for what leads where it should not (security T1)."""
-        if project and self.bounds and not within(path.real, self.bounds):
+        if project and self.bounds and not is_within(path.real, self.bounds):
             raise PathRefused(f"it leads to '{path.real}': 'mainspring trust' lets this folder lead out of itself")
         if path.via and self.may_read is not None and not all(self.may_read(name) for name in path.names):
             raise PathRefused(f"a rule denies to read '{path.real}'")

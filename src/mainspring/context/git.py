@@ -25,13 +25,13 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 
 from mainspring.core.value import Bundle, Value
-from mainspring.processes.child import Job, Limits
+from mainspring.processes.child import ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children
-from mainspring.processes.confined import LIBRARIES, can_be_confined, held
-from mainspring.processes.opening import open_below, open_folder, open_folder_below, where
-from mainspring.processes.output import Sizes
-from mainspring.processes.paths import PathRefused, resolve, within
-from mainspring.processes.programs import USUAL, find
+from mainspring.processes.confined import LIBRARIES, can_be_confined, hold_descriptors
+from mainspring.processes.opening import descriptor_path, open_below, open_folder, open_folder_below
+from mainspring.processes.output import OutputSizes
+from mainspring.processes.paths import PathRefused, is_within, resolve_path
+from mainspring.processes.programs import USUAL, find_program
 
 SECONDS = 2.0  # for each call; they run beside each other
 MOST_STATUS = 40  # lines
@@ -39,7 +39,7 @@ MOST_COMMITS = 5
 WIDTH = 120  # characters of a line
 MOST_INDEXES = 10  # parts of one that is split
 SMALL = 64 * 1024  # bytes of the files that we read ourselves
-OUTPUT = Sizes(head=32 * 1024, tail=0)
+OUTPUT = OutputSizes(head=32 * 1024, tail=0)
 
 # Of the git folder of a worktree, and of the one that all worktrees share.
 OWN = ("index",)
@@ -83,7 +83,7 @@ async def snapshot(root: str, *, environ: Mapping[str, str], children: Children 
         with contextlib.ExitStack() as held_by:
             repository = open_repository(root, held_by)
             branch, head = read_head(repository)
-            program = find("git", path=environ.get("PATH", ""), outside=(root,))
+            program = find_program("git", path=environ.get("PATH", ""), outside=(root,))
             if program is None:
                 return Snapshot(branch, head, problem="there is no git outside of the project")
             folder = held_by.enter_context(_folder_for(repository, environ.get("TMPDIR") or "/tmp"))  # noqa: S108  # made new, for us only
@@ -121,8 +121,13 @@ class _Asking(Bundle):
         """What it printed; None: it failed, or took too long."""
         argv = [self.program, "--no-pager", "--no-optional-locks", "--no-replace-objects", *SAFE, *words]
         passed = tuple(self.repository.parts.values())
-        job = Job(
-            argv, self.repository.root, self._env(), Limits(SECONDS, OUTPUT), passed=passed, readable=self.readable
+        job = ProcessSpec(
+            argv,
+            self.repository.root,
+            self._env(),
+            ProcessLimits(SECONDS, OUTPUT),
+            passed=passed,
+            readable=self.readable,
         )
         try:
             ended = await self.children.run(job)
@@ -171,8 +176,10 @@ async def _readable(
     if not await asyncio.to_thread(can_be_confined, program):
         return None
     settings = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
-    users = [path for name in ("ignore", "attributes") if not within(path := f"{settings}/git/{name}", repository.root)]
-    ours = held_by.enter_context(held((program, folder, os.devnull, *LIBRARIES, *users)))
+    users = [
+        path for name in ("ignore", "attributes") if not is_within(path := f"{settings}/git/{name}", repository.root)
+    ]
+    ours = held_by.enter_context(hold_descriptors((program, folder, os.devnull, *LIBRARIES, *users)))
     return (repository.tree, *repository.parts.values(), *ours)
 
 
@@ -224,13 +231,13 @@ def _pointed_to(root: str, said: str, hold: _Hold) -> tuple[int, int]:
     """The two folders that a file in the project points to. They must point back, or they may be anybody's."""
     if not said.startswith("gitdir: "):
         raise PathRefused(f"'{root}/.git' is no git folder")
-    name = resolve(said.removeprefix("gitdir: ").strip(), root).real
+    name = resolve_path(said.removeprefix("gitdir: ").strip(), root).real
     own = hold(open_folder(name))
     if common := _read_line(own, "commondir"):
-        back, shared = resolve(_read_line(own, "gitdir"), name).real, resolve(common, name).real
+        back, shared = resolve_path(_read_line(own, "gitdir"), name).real, resolve_path(common, name).real
         if back == f"{root}/.git" and name.rpartition("/")[0] == f"{shared}/worktrees":
             return own, hold(open_folder(shared))
-    elif (found := _WORKTREE.search(_read(own, "config"))) and resolve(found[1].strip(), name).real == root:
+    elif (found := _WORKTREE.search(_read(own, "config"))) and resolve_path(found[1].strip(), name).real == root:
         return own, own
     raise PathRefused(f"'{root}/.git' points to '{name}', which does not belong to it")
 
@@ -335,7 +342,7 @@ def _fill(folder: str, repository: Repository) -> None:
 
 def _name_of(descriptor: int) -> str:
     """For a program that gets the descriptor: the object itself, where the system has such names."""
-    name = where(descriptor)
+    name = descriptor_path(descriptor)
     if name is None:
         raise PathRefused("there is no /proc here, so git cannot be shown what was looked at")
     return f"/proc/self/fd/{descriptor}" if sys.platform == "linux" else name

@@ -22,7 +22,7 @@ from mainspring.context.attachments import MANNERS, Attachment, Kind, cut
 from mainspring.context.folders import Places, Project, project_of
 from mainspring.context.texts import Mark, Text, look, read_text
 from mainspring.core.value import Bundle
-from mainspring.processes.paths import PathRefused, Resolved, resolve, within
+from mainspring.processes.paths import PathRefused, Resolved, is_within, resolve_path
 
 NAMES = ("AGENTS.md", ".claude/CLAUDE.md", "CLAUDE.md")  # of each folder, the later ones count for more
 LOCAL = "CLAUDE.local.md"  # of one person, in a project
@@ -134,7 +134,7 @@ class Memory:
                 for name in ("AGENTS.md", "CLAUDE.md"):
                     self._take(f"{folder}/{name}", Scope.USER, "/")
         for folder in project.folders:
-            bounds = project.root if within(folder, project.root) else folder
+            bounds = project.root if is_within(folder, project.root) else folder
             if sources is None or "project" in sources:
                 for name in NAMES:
                     self._take(f"{folder}/{name}", Scope.PROJECT, bounds)
@@ -151,7 +151,7 @@ class Memory:
         root = self.project.root
         found: list[str] = []
         folder = path
-        while within(folder, root) and folder != root and folder not in self._looked:
+        while is_within(folder, root) and folder != root and folder not in self._looked:
             self._looked.add(folder)
             found.append(folder)
             folder = os.path.dirname(folder)
@@ -165,15 +165,15 @@ class Memory:
         except OSError:  # as with most of them
             return
         try:
-            path = resolve(name, "/")
+            path = resolve_path(name, "/")
             is_named_so = not path.via  # else it is a link, which could lead to anything
             if self._is_allowed(path, name, bounds) and (is_named_so or self._may_read(path, name)):
-                self._add(path, scope, bounds, "", 0, anybodys=within(name, self.where.cwd) or bounds == "/")
+                self._add(path, scope, bounds, "", 0, anybodys=is_within(name, self.where.cwd) or bounds == "/")
         except (PathRefused, OSError) as error:
             self._complain(name, error)
 
     def _is_allowed(self, path: Resolved, name: str, bounds: str) -> bool:
-        if not self.where.trusted and not within(path.real, bounds):
+        if not self.where.trusted and not is_within(path.real, bounds):
             self.problems.append(f"'{name}' is left out: it leads to '{path.real}'. {TRUST}")
             return False
         return True
@@ -219,17 +219,17 @@ class Memory:
         if depth > DEEPEST and names:
             self.problems.append(f"'@{names[0]}' in '{by}' is left out: {DEEPEST} files within each other are the most")
             return
-        if within(by, self.project.root):
+        if is_within(by, self.project.root):
             bounds = self.project.root  # whoever led here, what the project says is the project's
         for name in names:
             self._include_one(name, by, scope, bounds, depth)
 
     def _include_one(self, name: str, by: str, scope: Scope, bounds: str, depth: int) -> None:
         try:
-            path = resolve(name, os.path.dirname(by), home=self.where.user or None)
+            path = resolve_path(name, os.path.dirname(by), home=self.where.user or None)
             if path.kind != "file":  # most are no files: people's names, packages, addresses
                 return
-            if not self.where.trusted and not within(path.real, bounds):
+            if not self.where.trusted and not is_within(path.real, bounds):
                 self.problems.append(f"'@{name}' in '{by}' is left out: it leads to '{path.real}'. {TRUST}")
             elif self._may_read(path, f"@{name}"):
                 self._add(path, scope, bounds, by, depth)

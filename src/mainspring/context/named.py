@@ -18,7 +18,7 @@ from mainspring.core.messages import Content, Text
 from mainspring.core.value import Bundle
 from mainspring.processes.atomic import ReadSet
 from mainspring.processes.opening import open_listing, open_read, read_all
-from mainspring.processes.paths import PathRefused, Resolved, resolve
+from mainspring.processes.paths import PathRefused, Resolved, resolve_path
 from mainspring.providers.media import FEWER_BYTES
 
 MOST = 20  # files and folders of one prompt
@@ -134,7 +134,7 @@ def look_up(name: str, reach: Reach) -> Found | None:
     """None: there is nothing of this name."""
     for path, span in ((name, Span()), lines_of(name)):
         try:
-            found = resolve(path, reach.cwd, home=reach.home)
+            found = resolve_path(path, reach.cwd, home=reach.home)
         except PathRefused:
             continue
         if found.kind != "missing":

@@ -16,7 +16,7 @@ from mainspring.context.frontmatter import split
 from mainspring.context.texts import Mark, look, read_text
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
-from mainspring.processes.paths import PathRefused, resolve
+from mainspring.processes.paths import PathRefused, resolve_path
 
 INDEX = "MEMORY.md"
 INDEX_LINES, INDEX_SIZE = 200, 25_000  # as Claude Code has them
@@ -62,7 +62,7 @@ class Notes:
     def index(self) -> Attachment | None:
         """None: there is none."""
         try:
-            found = read_text(resolve(f"{self.folder}/{INDEX}", "/"), INDEX_SIZE)
+            found = read_text(resolve_path(f"{self.folder}/{INDEX}", "/"), INDEX_SIZE)
         except (OSError, PathRefused):
             return None
         lines = found.text.rstrip().split("\n")
@@ -100,7 +100,7 @@ class Notes:
         if known is not None and known.mark == mark:
             return known
         try:
-            found = read_text(resolve(path, "/"), HEAD)
+            found = read_text(resolve_path(path, "/"), HEAD)
         except (OSError, PathRefused):
             return None
         name = path.rpartition("/")[2].removesuffix(".md")
@@ -125,7 +125,7 @@ def _about(text: str) -> str:
 
 def _attached(path: str) -> Attachment | None:
     try:
-        found = read_text(resolve(path, "/"), LARGEST)
+        found = read_text(resolve_path(path, "/"), LARGEST)
     except (OSError, PathRefused):
         return None
     more = f"\n[Cut: the note has {found.size:,} bytes. Read it for the rest.]" if found.cut else ""

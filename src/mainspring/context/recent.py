@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mainspring.processes.atomic import ReadSet
-from mainspring.processes.opening import read
+from mainspring.processes.opening import read_resolved_file
 from mainspring.processes.paths import PathRefused, Resolved
 
 LOOKED_AT = 30  # files, at most: most of them are too large, or gone
@@ -16,7 +16,9 @@ def recent(known: ReadSet) -> Iterator[tuple[str, str]]:
     """Path and text, what was read last first. What is no text, or too large, is left out."""
     for real in known.newest()[:LOOKED_AT]:
         try:
-            data = read(Resolved(real, real, kind="file"), limit=LARGEST)  # a link that is there now is not followed
+            data = read_resolved_file(
+                Resolved(real, real, kind="file"), limit=LARGEST
+            )  # a link that is there now is not followed
             text = data.decode()
         except (OSError, PathRefused, UnicodeDecodeError):
             continue

@@ -10,13 +10,13 @@ from mainspring.context.groups import Item, Scene
 from mainspring.context.layers import Aim, Limits
 from mainspring.core.messages import Content, Text, ToolResult
 from mainspring.core.view import Edit, Replace
-from mainspring.processes.spill import Shelf, both_ends
+from mainspring.processes.spill import SpillFolder, both_ends
 
 
 class Results:
     """The layer, with the folder that it stores in."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: SpillFolder) -> None:
         self._shelf = shelf
 
     def __call__(self, scene: Scene, aim: Aim) -> tuple[Edit, ...]:

@@ -14,7 +14,7 @@ from mainspring.context.folders import Places
 from mainspring.context.frontmatter import split
 from mainspring.context.texts import Mark, look, read_text, steady
 from mainspring.core.errors import ToolError, UsageError
-from mainspring.processes.paths import PathRefused, resolve
+from mainspring.processes.paths import PathRefused, resolve_path
 
 MOST = 200  # of a sort
 MOST_ENTRIES = 1_000  # of a folder that are looked at
@@ -126,7 +126,7 @@ class Shelf(Generic[Kept]):
             raise ToolError(f"The {self.noun} '{one.name}' cannot be read: {error.strerror}.") from None
 
     def _text(self, path: str, project: bool) -> str:
-        found = resolve(path, "/")
+        found = resolve_path(path, "/")
         self.places.check(found, project=project)
         return read_text(found).text
 

@@ -19,7 +19,7 @@ from mainspring.core.messages import Assistant, Message, Origin, ToolCall, User
 from mainspring.core.state import State
 from mainspring.core.value import Bundle
 from mainspring.core.view import Edit, replaced_since, view
-from mainspring.processes.paths import PathRefused, resolve
+from mainspring.processes.paths import PathRefused, resolve_path
 
 if TYPE_CHECKING:
     from mainspring.context.changed import Changes
@@ -194,7 +194,7 @@ class Surroundings:
 
     def _touched(self, name: str) -> bool:
         try:
-            path = resolve(name, self.memory.where.cwd, home=self.memory.where.user or None)
+            path = resolve_path(name, self.memory.where.cwd, home=self.memory.where.user or None)
         except PathRefused:
             return False
         if path.kind == "file" and self._around.read is not None:
@@ -244,7 +244,7 @@ class Surroundings:
     def _is_read(self, path: str) -> bool:
         if self._around.read is None:
             return False
-        return self._around.read().of(resolve(path, os.sep)) is not None
+        return self._around.read().of(resolve_path(path, os.sep)) is not None
 
 
 def _path_of(call: ToolCall) -> str:

@@ -193,8 +193,8 @@ def names_in(folder: str) -> list[str]:
 
 
 def put(folder: str, name: str, text: str) -> None:
-    from mainspring.processes.spill import write
+    from mainspring.processes.spill import write_new_file
     from mainspring.sessions.places import make_folder
 
     make_folder(folder)
-    write(f"{os.path.realpath(folder)}/{name}.md", text.encode())
+    write_new_file(f"{os.path.realpath(folder)}/{name}.md", text.encode())

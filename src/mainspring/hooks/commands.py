@@ -22,11 +22,11 @@ from mainspring.hooks.answers import LONGEST_TEXT, WrongAnswer, blocked, opinion
 from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, Opinion, Point
 from mainspring.hooks.runner import SECONDS, Hook
 from mainspring.hooks.waiting import GoesOn, Spoken, Unasked, over
-from mainspring.processes.child import Job, Limits, Walls
-from mainspring.processes.children import Children, Ended
+from mainspring.processes.child import ProcessLimits, ProcessSpec, SandboxAccess
+from mainspring.processes.children import Children, ProcessResult
 from mainspring.processes.marks import first_words, new_mark
-from mainspring.processes.output import Output, Sizes
-from mainspring.processes.programs import find
+from mainspring.processes.output import OutputSizes, ProcessOutput
+from mainspring.processes.programs import find_program
 
 NO, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
 KILLED = range(129, 193)  # what a shell says of a command that a signal ended: 128 and its number
@@ -76,17 +76,19 @@ class Shell:
             raise Unasked(f"cannot be started: {error}") from None
         return spoken(ended, point)
 
-    def job(self, command: str, facts: dict[str, Any]) -> Job:
+    def job(self, command: str, facts: dict[str, Any]) -> ProcessSpec:
         """Raises `Unasked` where there is no shell."""
         path, mark = self._env.get("PATH", ""), new_mark()
-        sizes = Limits(output=Sizes(head=MOST_PRINTED))
+        sizes = ProcessLimits(output=OutputSizes(head=MOST_PRINTED))
         given = as_line(facts)
-        bash = find("bash", path=path, outside=self._outside)
-        shell = bash or find("sh", path=path, outside=self._outside)
+        bash = find_program("bash", path=path, outside=self._outside)
+        shell = bash or find_program("sh", path=path, outside=self._outside)
         if shell is None:
             raise Unasked("cannot be started: there is no 'bash' and no 'sh' outside of the working folders")
         script = f"{first_words(mark)}{command}" if bash else command  # other shells have no such word
-        return Job((shell, "-c", script), self._cwd, self._env, sizes, given, mark=mark, walls=Walls.OWN)
+        return ProcessSpec(
+            (shell, "-c", script), self._cwd, self._env, sizes, given, mark=mark, walls=SandboxAccess.OWN
+        )
 
 
 def made(point: Point, matcher: str | None, entry: Mapping[str, object], ask: Any, name: str) -> Hook:
@@ -157,11 +159,11 @@ class _Async(msgspec.Struct):
 # --- what came back -----------------------------------------------------------------------------------------------
 
 
-def spoken(ended: Ended, point: Point) -> Spoken:
+def spoken(ended: ProcessResult, point: Point) -> Spoken:
     return Spoken(readable(ended.stdout), readable(ended.stderr), ended.code, partial(understood, ended, point))
 
 
-def understood(ended: Ended, point: Point) -> Opinion:
+def understood(ended: ProcessResult, point: Point) -> Opinion:
     told = readable(ended.stderr)[:MOST_SHOWN]
     because = f": {told}" if told else ""
     if ended.code == NO and (point in GUARDS or point in CAN_BLOCK):
@@ -175,7 +177,7 @@ def understood(ended: Ended, point: Point) -> Opinion:
     return answered(ended.stdout, point)
 
 
-def answered(stdout: Output, point: Point) -> Opinion:
+def answered(stdout: ProcessOutput, point: Point) -> Opinion:
     printed = stdout.data.strip()
     if printed.startswith(b"{"):
         if stdout.cut:
@@ -186,6 +188,6 @@ def answered(stdout: Output, point: Point) -> Opinion:
     return NOTHING
 
 
-def readable(output: Output) -> str:
+def readable(output: ProcessOutput) -> str:
     """NUL is no character for many who read this later."""
     return output.text.strip().replace("\0", "\N{SYMBOL FOR NULL}")

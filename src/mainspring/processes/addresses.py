@@ -35,11 +35,11 @@ _HIDING = (
 )
 
 
-class NearError(MainspringError):
+class LocalAddressError(MainspringError):
     """A host that is not to be reached. The message says why, and what would allow it."""
 
 
-def fit(host: str, addresses: Iterable[str], *, near: bool = False) -> list[str]:
+def check_addresses(host: str, addresses: Iterable[str], *, near: bool = False) -> list[str]:
     """The addresses of the host, if all may be connected to. `near`: a rule names this host, so it may be anywhere,
     but for where cloud machines keep their keys: there a rule must name the address itself.
 
@@ -52,9 +52,9 @@ def fit(host: str, addresses: Iterable[str], *, near: bool = False) -> list[str]
         named = wrong if near else host
         rule = "no rule can name it" if ":" in named else f"the rule 'WebFetch(domain:{named})' would allow it"
         leads = "" if wrong == bare else f" leads to '{wrong}', which"
-        raise NearError(f"'{host}'{leads} is not on the public internet: {rule}")
+        raise LocalAddressError(f"'{host}'{leads} is not on the public internet: {rule}")
     if not found:
-        raise NearError(f"'{host}' has no address")
+        raise LocalAddressError(f"'{host}' has no address")
     return found
 
 

@@ -19,7 +19,7 @@ import stat
 from typing import NamedTuple
 
 from mainspring.processes import read_log
-from mainspring.processes.opening import open_child, open_folder, open_read, read_all, refuse_if_moved, where
+from mainspring.processes.opening import descriptor_path, open_child, open_folder, open_read, read_all, refuse_if_moved
 from mainspring.processes.paths import PathRefused, Resolved
 
 MOST_REMEMBERED = 10_000  # files; the oldest is forgotten, and must then be read again before it is written
@@ -45,7 +45,7 @@ class ReadSet:
     def __init__(self, log: str = "") -> None:
         """`log`: where it is kept for a later process, and what an earlier one has kept."""
         self._log = log
-        self._seen: dict[str, str] = read_log.load(log) if log else {}
+        self._seen: dict[str, str] = read_log.load_read_log(log) if log else {}
         self._shown: dict[str, int] = {}
 
     def remember(self, path: Resolved, data: bytes) -> None:
@@ -53,7 +53,7 @@ class ReadSet:
 
     def keep(self, path: Resolved, written: str) -> None:
         if self._log and self._seen.get(path.real) != written:
-            read_log.append(self._log, path.real, written)
+            read_log.append_to_read_log(self._log, path.real, written)
         self._put(path.real, written)
 
     def _put(self, real: str, written: str) -> None:
@@ -109,13 +109,13 @@ def write_atomically(path: Resolved, data: bytes, *, before: str | None, mode: i
     folder_name, _, name = path.real.rpartition("/")
     folder = open_folder(folder_name, make=True)
     try:
-        _write(_Place(folder, folder_name, name), data, before, mode)
+        _write(_OpenTarget(folder, folder_name, name), data, before, mode)
     finally:
         os.close(folder)
     return digest(data)
 
 
-class _Place(NamedTuple):
+class _OpenTarget(NamedTuple):
     folder: int  # a descriptor
     folder_name: str
     name: str
@@ -125,7 +125,7 @@ class _Place(NamedTuple):
         return f"{self.folder_name}/{self.name}"
 
 
-class _Old(NamedTuple):
+class _ComparedFile(NamedTuple):
     """The file as it was when its bytes were compared."""
 
     digest: str
@@ -146,7 +146,7 @@ def _refuse_unless_writable(path: Resolved) -> None:
         raise PathRefused(f"'{path.asked}' is a folder, or spelled like one")
 
 
-def _write(place: _Place, data: bytes, before: str | None, mode: int | None) -> None:
+def _write(place: _OpenTarget, data: bytes, before: str | None, mode: int | None) -> None:
     old = _old(place)
     if before != (old.digest if old else None):
         raise FileChanged(_why(place, before, old))
@@ -171,14 +171,14 @@ def _write(place: _Place, data: bytes, before: str | None, mode: int | None) -> 
                 os.unlink(name, dir_fd=place.folder)
 
 
-def _old(place: _Place) -> _Old | None:
+def _old(place: _OpenTarget) -> _ComparedFile | None:
     try:
         fd = open_child(place.folder, place.name, place.real)
     except FileNotFoundError:
         return None
     try:
         found = os.fstat(fd)
-        return _Old(_digest_of(fd), found)
+        return _ComparedFile(_digest_of(fd), found)
     finally:
         os.close(fd)
 
@@ -192,7 +192,7 @@ def _digest_of(fd: int) -> str:
     return so_far.hexdigest()
 
 
-def _why(place: _Place, before: str | None, old: _Old | None) -> str:
+def _why(place: _OpenTarget, before: str | None, old: _ComparedFile | None) -> str:
     if old is None:
         return f"'{place.real}' is gone since it was read"
     if before is None:
@@ -203,7 +203,7 @@ def _why(place: _Place, before: str | None, old: _Old | None) -> str:
 def _new_file(folder: int, mode: int) -> tuple[int, str]:
     """A descriptor for writing, and the file's name: empty if it has none yet."""
     flags = os.O_WRONLY | os.O_CLOEXEC
-    if _NAMELESS and where(folder) is not None:  # it gets its name through /proc
+    if _NAMELESS and descriptor_path(folder) is not None:  # it gets its name through /proc
         try:
             return os.open(".", flags | _NAMELESS, mode, dir_fd=folder), ""
         except OSError as error:
@@ -223,7 +223,7 @@ def _named(fd: int, folder: int) -> str:
     return name
 
 
-def _appear(fd: int, name: str, place: _Place) -> str:
+def _appear(fd: int, name: str, place: _OpenTarget) -> str:
     """Gives a new file its name, unless somebody else has it by now. Returns what is left to remove."""
     try:
         if name:
@@ -246,7 +246,7 @@ def _write_all(fd: int, data: bytes) -> None:
         rest = rest[os.write(fd, rest) :]
 
 
-def _dress(fd: int, old: _Old | None, mode: int | None) -> None:
+def _dress(fd: int, old: _ComparedFile | None, mode: int | None) -> None:
     """Owner, group and mode, as far as we may. Whom the file was closed to, it stays closed to."""
     if old is None:
         if mode is not None:
@@ -271,7 +271,7 @@ def _give(fd: int, user: int, group: int) -> bool:
     return now.st_gid == group
 
 
-def _stat(place: _Place) -> os.stat_result | None:
+def _stat(place: _OpenTarget) -> os.stat_result | None:
     try:
         return os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from mainspring.core.errors import UsageError
-from mainspring.processes.paths import within
+from mainspring.processes.paths import is_within
 
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  # in there these are private
 KERNEL = ("/dev", "/proc", "/sys")  # no place for a project
@@ -21,7 +21,7 @@ class SandboxError(UsageError):
     """The sandbox cannot be had, or not like this. The message says why and what to do."""
 
 
-class Access(StrEnum):
+class SandboxPathAccess(StrEnum):
     """How a place is seen inside. Of two for one place, the later one in this list is in force."""
 
     WRITE = "write"
@@ -31,17 +31,17 @@ class Access(StrEnum):
     NO_FOLDER = "no folder"  # the same
 
 
-class Place(NamedTuple):
+class SandboxPath(NamedTuple):
     path: str  # absolute and real
-    access: Access
+    access: SandboxPathAccess
     source: str = ""  # what is seen there; empty: itself
 
 
-class Profile(NamedTuple):
+class BubblewrapProfile(NamedTuple):
     program: str  # bubblewrap
     temp: str  # a folder that is ours alone
     nothing: str  # an empty file without any rights
-    places: tuple[Place, ...] = ()
+    places: tuple[SandboxPath, ...] = ()
     net: bool = False  # whether it is started in a network namespace of the sandbox, and stays there
 
 
@@ -59,7 +59,7 @@ SYSTEM = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--perms", 
 SETTINGS = ("--ro-bind", "/proc/sys", "/proc/sys")
 
 
-def arguments(profile: Profile, *, cwd: str, seccomp: int) -> list[str]:
+def bubblewrap_arguments(profile: BubblewrapProfile, *, cwd: str, seccomp: int) -> list[str]:
     """What stands before the command. `seccomp`: the descriptor from which the filter is read."""
     words = [profile.program, *NAMESPACES]
     if not profile.net:
@@ -71,42 +71,46 @@ def arguments(profile: Profile, *, cwd: str, seccomp: int) -> list[str]:
 
 
 def check_workspace(path: str) -> None:
-    if path == "/" or any(within(path, folder) for folder in KERNEL):
+    if path == "/" or any(is_within(path, folder) for folder in KERNEL):
         raise SandboxError(
             f"'{path}' cannot be a working folder in the sandbox: start in a project's folder, or switch the sandbox "
             "off in your own settings"
         )
 
 
-def _downwards(profile: Profile) -> list[tuple[Place, str]]:
+def _downwards(profile: BubblewrapProfile) -> list[tuple[SandboxPath, str]]:
     """Each with what is mounted there. One mount for each path: the strictest."""
-    order = list(Access)
-    strictest: dict[str, Place] = {}
+    order = list(SandboxPathAccess)
+    strictest: dict[str, SandboxPath] = {}
     for place in profile.places:
         known = strictest.get(place.path)
         if known is None or order.index(place.access) > order.index(known.access):
             strictest[place.path] = place
     wanted = [(place, place.source or path) for path, place in strictest.items() if _seen(path, profile)]
     temps = [folder for folder in TEMPORARY if folder not in strictest]
-    wanted += [(Place(folder, Access.WRITE), profile.temp) for folder in temps]
+    wanted += [(SandboxPath(folder, SandboxPathAccess.WRITE), profile.temp) for folder in temps]
     return sorted(wanted, key=lambda one: (one[0].path.count("/"), one[0].path))
 
 
-def _seen(path: str, profile: Profile) -> bool:
+def _seen(path: str, profile: BubblewrapProfile) -> bool:
     """What is hidden by our own temporary folders needs no mask: it would only be made there."""
-    hidden = any(within(path, folder) for folder in (*TEMPORARY, "/run"))
-    return not hidden or any(within(path, place.path) for place in profile.places if place.access is Access.WRITE)
+    hidden = any(is_within(path, folder) for folder in (*TEMPORARY, "/run"))
+    return not hidden or any(
+        is_within(path, place.path) for place in profile.places if place.access is SandboxPathAccess.WRITE
+    )
 
 
-def _mount(place: Place, source: str, nothing: str) -> list[str]:
+def _mount(place: SandboxPath, source: str, nothing: str) -> list[str]:
     match place.access:
-        case Access.WRITE:
+        case SandboxPathAccess.WRITE:
             return ["--bind", source, place.path]
-        case Access.READ:
+        case SandboxPathAccess.READ:
             return ["--ro-bind", source, place.path]
-        case Access.EMPTY:  # cheaper than to mount it on itself; who opens it up writes into what is gone at the end
+        case (
+            SandboxPathAccess.EMPTY
+        ):  # cheaper than to mount it on itself; who opens it up writes into what is gone at the end
             return ["--perms", "0555", "--tmpfs", place.path]
-        case Access.NO_FILE:
+        case SandboxPathAccess.NO_FILE:
             return ["--ro-bind", nothing, place.path]
-        case Access.NO_FOLDER:
+        case SandboxPathAccess.NO_FOLDER:
             return ["--perms", "0000", "--tmpfs", place.path]

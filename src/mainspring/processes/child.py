@@ -19,23 +19,23 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from mainspring.processes.descent import Lineage
-from mainspring.processes.marks import NAME, Mark, new_mark, put_limit
-from mainspring.processes.output import Output, Sizes
-from mainspring.processes.pipes import Reader, input_of
-from mainspring.processes.watching import watch
+from mainspring.processes.descent import ProcessTree
+from mainspring.processes.marks import NAME, ProcessTag, new_mark, put_limit
+from mainspring.processes.output import OutputSizes, ProcessOutput
+from mainspring.processes.pipes import PipeReader, input_of
+from mainspring.processes.watching import watch_process
 
 
-class Limits(NamedTuple):
+class ProcessLimits(NamedTuple):
     """None: there is no such limit. The last two are the system's own, and hold for all that descends from it."""
 
     seconds: float | None = None
-    output: Sizes = Sizes()
+    output: OutputSizes = OutputSizes()
     file_size: int | None = None  # bytes
     processes: int | None = None  # of this user, as the system counts them
 
 
-class Walls(StrEnum):
+class SandboxAccess(StrEnum):
     """What a job may reach (`sandbox.py`), where there is a sandbox."""
 
     NONE = "none"  # all that we may: our own programs, and what a person has let out
@@ -45,21 +45,21 @@ class Walls(StrEnum):
     INIT = "init"  # and its configuration, too: for those that run nothing but `git init` and set a name
 
 
-class Job(NamedTuple):
+class ProcessSpec(NamedTuple):
     """What is to be started, and how."""
 
     argv: Sequence[str]  # an absolute program first
     cwd: str
     env: Mapping[str, str]  # all of it: nothing of ours is added but a mark
-    limits: Limits = Limits()
+    limits: ProcessLimits = ProcessLimits()
     stdin: bytes = b""
     merged: bool = False  # both outputs in one, in the order in which they came
     store_all: bool = False  # the output's file begins with its first byte
     on_output: Callable[[bytes], object] | None = None
     passed: tuple[int, ...] = ()  # descriptors that it gets under their own numbers
     readable: tuple[int, ...] | None = None  # descriptors of all that it can read; None: it is not confined
-    mark: Mark | None = None  # None: a new one
-    walls: Walls = Walls.NONE
+    mark: ProcessTag | None = None  # None: a new one
+    walls: SandboxAccess = SandboxAccess.NONE
     keeper: bool = False  # its first process only keeps the walls, and takes all inside along: TERM is not for it
     notes: list[str] | None = None  # what a person should know of it; the sandbox adds to it, also at the end
 
@@ -67,23 +67,23 @@ class Job(NamedTuple):
 class Child:
     """Use `Children`, which ends it."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ProcessSpec) -> None:
         """Raises `OSError` if it cannot be started, and `ValueError` for a NUL in a word."""
         self.job = job
         self.exited = asyncio.Event()  # itself; what it started may go on
         self.closed = False  # ended, reaped, and nothing of it is open any more
         self.mark = job.mark or new_mark()
-        self.stdout = Output(job.limits.output, store_all=job.store_all)
-        self.stderr = self.stdout if job.merged else Output(job.limits.output, store_all=job.store_all)
+        self.stdout = ProcessOutput(job.limits.output, store_all=job.store_all)
+        self.stderr = self.stdout if job.merged else ProcessOutput(job.limits.output, store_all=job.store_all)
         self.started = time.monotonic()
-        self._readers: list[Reader] = []
+        self._readers: list[PipeReader] = []
         self._popen = self._start()
         self.pid = self._popen.pid
-        self.line = Lineage(self.pid, self.mark)
+        self.line = ProcessTree(self.pid, self.mark)
         try:
             _limit(self.pid, job.limits)
             put_limit(self.pid, self.mark)
-            self._stop_watch = watch(self._popen, self.exited.set)
+            self._stop_watch = watch_process(self._popen, self.exited.set)
         except BaseException:  # no thread, no memory: what nobody watches must not run
             self._popen.kill()
             self._popen.wait()
@@ -113,7 +113,7 @@ class Child:
         for reader in self._readers:
             await reader.closed.wait()
 
-    def reaped(self) -> bool:
+    def is_reaped(self) -> bool:
         """Whether it is gone for good. Its number may be another's from then on."""
         return self._popen.poll() is not None
 
@@ -163,18 +163,18 @@ class Child:
 
         return start_confined(start, job.readable)
 
-    def _pipe(self, output: Output, stack: contextlib.ExitStack) -> int:
+    def _pipe(self, output: ProcessOutput, stack: contextlib.ExitStack) -> int:
         """The end for the child, which `stack` closes here once the child has it."""
         ours, its = os.pipe()
         stack.callback(os.close, its)
-        self._readers.append(Reader(ours, self._feed(output)))
+        self._readers.append(PipeReader(ours, self._feed(output)))
         return its
 
     def _silence_now(self) -> None:
         for reader in self._readers:
             reader.finish()
 
-    def _feed(self, output: Output) -> Callable[[bytes], object]:
+    def _feed(self, output: ProcessOutput) -> Callable[[bytes], object]:
         on_output = self.job.on_output
         if on_output is None:
             return output.feed
@@ -186,7 +186,7 @@ class Child:
         return feed
 
 
-def _limit(pid: int, limits: Limits) -> None:
+def _limit(pid: int, limits: ProcessLimits) -> None:
     """From outside, right after the start: doing it in between would need a slow `fork`."""
     wanted = ((resource.RLIMIT_FSIZE, limits.file_size), (resource.RLIMIT_NPROC, limits.processes))
     if sys.platform == "linux":

@@ -12,19 +12,19 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import NamedTuple
 
 from mainspring.processes import descent, subreaper
-from mainspring.processes.child import Child, Job, Walls
-from mainspring.processes.ending import end, finish, linger
-from mainspring.processes.output import Output
+from mainspring.processes.child import Child, ProcessSpec, SandboxAccess
+from mainspring.processes.ending import end_child, kill_child_now, wait_for_leftovers
+from mainspring.processes.output import ProcessOutput
 
 SWEEP = 5.0  # seconds between two looks for the dead who came to us while their child still runs
 
-Around = Callable[[Job], AbstractContextManager[Job]]  # the same job behind walls, until it has ended
+Around = Callable[[ProcessSpec], AbstractContextManager[ProcessSpec]]  # the same job behind walls, until it has ended
 
 
-class Ended(NamedTuple):
+class ProcessResult(NamedTuple):
     code: int  # negative: the number of the signal that ended it
-    stdout: Output
-    stderr: Output  # the same one if they were merged
+    stdout: ProcessOutput
+    stderr: ProcessOutput  # the same one if they were merged
     timed_out: bool
     seconds: float
     notes: tuple[str, ...] = ()  # of this one: what a person should know
@@ -39,26 +39,26 @@ class Children:
         self._alive: dict[Child, ExitStack] = {}  # with what is held for each
         self._sweeping: asyncio.TimerHandle | None = None
 
-    async def run(self, job: Job) -> Ended:
+    async def run(self, job: ProcessSpec) -> ProcessResult:
         """To its end, and that of everything it started. Raises `OSError` if it cannot be started."""
         child = self.start(job)
         timed_out = False
         try:
             async with asyncio.timeout(job.limits.seconds):
                 await child.exited.wait()
-            await linger(child)
+            await wait_for_leftovers(child)
         except TimeoutError:
             timed_out = True
         finally:  # also if we were cancelled
             await self.end(child)
         assert child.code is not None  # it is closed
-        return Ended(child.code, child.stdout, child.stderr, timed_out, child.age, child.notes)
+        return ProcessResult(child.code, child.stdout, child.stderr, timed_out, child.age, child.notes)
 
-    def start(self, job: Job) -> Child:
+    def start(self, job: ProcessSpec) -> Child:
         """Whoever starts it, ends it."""
         self._prepare()
         with ExitStack() as held:
-            if self.around is not None and job.walls is not Walls.NONE:
+            if self.around is not None and job.walls is not SandboxAccess.NONE:
                 job = held.enter_context(self.around(job))
             child = Child(job)
             self._alive[child] = held.pop_all()
@@ -68,7 +68,7 @@ class Children:
 
     async def end(self, child: Child) -> None:
         try:
-            await end(child)
+            await end_child(child)
         finally:
             self._forget(child)
 
@@ -82,14 +82,14 @@ class Children:
             self.kill_one(child)
 
     def kill_one(self, child: Child) -> None:
-        finish(child)
+        kill_child_now(child)
         self._forget(child)
 
     def sweep(self) -> None:
         """Bury the dead who came to us, and whom nobody else waits for."""
         lines = [child.line for child in self._alive]
-        dead = [found for found in descent.children() if found.zombie]
-        descent.reap([found for found in dead if any(descent.belongs(found, line) for line in lines)])
+        dead = [found for found in descent.list_own_children() if found.zombie]
+        descent.reap_orphans([found for found in dead if any(descent.belongs_to_tree(found, line) for line in lines)])
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self.sweep)
 
     def _forget(self, child: Child) -> None:
@@ -102,7 +102,7 @@ class Children:
     def _prepare(self) -> None:
         if self._hide:
             self._hide = False
-            subreaper.hide()
+            subreaper.hide_process()
         if self._adopt:
             self._adopt = False
-            self._adopting = subreaper.adopt()
+            self._adopting = subreaper.become_subreaper()

@@ -54,19 +54,19 @@ def _restrict_thread(readable: Iterable[int]) -> None:
     from mainspring.processes import landlock_helper as landlock
 
     try:
-        ruleset = landlock.new_ruleset(READ, landlock.version())
+        ruleset = landlock.new_ruleset(READ, landlock.landlock_version())
         try:
             for descriptor in readable:
-                landlock.allow(ruleset, READ, descriptor, str(descriptor))
-            landlock.enforce(ruleset)
+                landlock.allow_descriptor(ruleset, READ, descriptor, str(descriptor))
+            landlock.enforce_ruleset(ruleset)
         finally:
             os.close(ruleset)
-    except landlock.Wall as error:
+    except landlock.LandlockError as error:
         raise OSError(0, str(error)) from None
 
 
 @contextlib.contextmanager
-def held(paths: Iterable[str]) -> Generator[tuple[int, ...]]:
+def hold_descriptors(paths: Iterable[str]) -> Generator[tuple[int, ...]]:
     """Descriptors of those that are there; of a link, of what it leads to. For names that nobody swaps."""
     found: list[int] = []
     try:
@@ -89,10 +89,10 @@ def can_be_confined(program: str) -> bool:
 
     from mainspring.processes import landlock_helper as landlock
 
-    if not landlock.version():
+    if not landlock.landlock_version():
         return False
     try:
-        with held((program, *LIBRARIES)) as readable, open(os.devnull, "r+b") as null:  # noqa: PTH123
+        with hold_descriptors((program, *LIBRARIES)) as readable, open(os.devnull, "r+b") as null:  # noqa: PTH123
             child = start_confined(
                 lambda: subprocess.Popen([program, "--version"], stdin=null, stdout=null, stderr=null, env={}),  # noqa: S603
                 readable,

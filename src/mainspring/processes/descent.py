@@ -17,7 +17,7 @@ import signal
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mainspring.processes.marks import NAME, Mark
+from mainspring.processes.marks import NAME, ProcessTag
 
 SHORT = 1.0  # seconds in which the numbers of processes cannot have gone round
 FEW = 200  # numbers that are tried one by one; reading the whole table costs as much
@@ -26,7 +26,7 @@ _VARIABLE = f"{NAME}=".encode()
 _ZOMBIE, _DEAD = b"Z", b"X"
 
 
-class Found(NamedTuple):
+class ProcessInfo(NamedTuple):
     pid: int
     parent: int
     group: int
@@ -40,18 +40,18 @@ class Found(NamedTuple):
         return self.pid, self.started, _read(self.pid, "cmdline")
 
 
-class Lineage(NamedTuple):
+class ProcessTree(NamedTuple):
     """What descends from one child: its number is also that of its group and its session."""
 
     pid: int
-    mark: Mark
+    mark: ProcessTag
 
 
-def left_of(line: Lineage, seconds: float) -> list[Found]:
+def left_of(line: ProcessTree, seconds: float) -> list[ProcessInfo]:
     """Everything that belongs to a child which was started so long ago, except the child itself."""
-    first = look(line.pid)
+    first = read_process(line.pid)
     since = first.started if first is not None else 0  # whoever is older, is no descendant
-    seen = [look(pid) for pid in _younger(line.pid, seconds) if pid != line.pid]
+    seen = [read_process(pid) for pid in _younger(line.pid, seconds) if pid != line.pid]
     others = [found for found in seen if found is not None and found.started >= since]
     mine = {found.pid: found for found in others if _belongs(found, line)}
     if mine:  # whoever lost both marks may still be the child of one that did not
@@ -62,7 +62,7 @@ def left_of(line: Lineage, seconds: float) -> list[Found]:
     return list(mine.values())
 
 
-def look(pid: int) -> Found | None:
+def read_process(pid: int) -> ProcessInfo | None:
     """None: there is no such process, or no `/proc`."""
     text = _read(pid, "stat")
     _, _, rest = text.rpartition(b") ")  # a program's name may hold anything
@@ -70,15 +70,15 @@ def look(pid: int) -> Found | None:
     if len(fields) < 20 or fields[0] == _DEAD:
         return None
     parent, group, session = map(int, fields[1:4])
-    return Found(pid, parent, group, session, int(fields[19]), fields[0] == _ZOMBIE)
+    return ProcessInfo(pid, parent, group, session, int(fields[19]), fields[0] == _ZOMBIE)
 
 
-def alive(found: Found) -> bool:
-    now = look(found.pid)
+def is_alive(found: ProcessInfo) -> bool:
+    now = read_process(found.pid)
     return now is not None and now.started == found.started and not now.zombie
 
 
-def send(founds: Iterable[Found], number: signal.Signals) -> list[Found]:
+def send_signal(founds: Iterable[ProcessInfo], number: signal.Signals) -> list[ProcessInfo]:
     """To each, if it still is who it was: numbers are given anew. Without zombies and another user's."""
     return [found for found in founds if not found.zombie and _send(found, number)]
 
@@ -88,18 +88,18 @@ def send_group(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-def kill(line: Lineage, seconds: float) -> list[Found]:
+def kill_tree(line: ProcessTree, seconds: float) -> list[ProcessInfo]:
     """KILL to the group and to whatever else belongs to it. What was still there; call it until that is nothing.
 
     A process needs a moment to die, and one that starts others may be quicker than we are, but not often.
     """
     send_group(line.pid, signal.SIGKILL)
     left = left_of(line, seconds)
-    reap(left)
-    return send(left, signal.SIGKILL)
+    reap_orphans(left)
+    return send_signal(left, signal.SIGKILL)
 
 
-def reap(founds: Iterable[Found]) -> None:
+def reap_orphans(founds: Iterable[ProcessInfo]) -> None:
     """Those that came to us because their parents are gone (`subreaper.py`)."""
     me = os.getpid()
     for found in founds:
@@ -107,20 +107,20 @@ def reap(founds: Iterable[Found]) -> None:
             _reap(found.pid)
 
 
-def children() -> list[Found]:
+def list_own_children() -> list[ProcessInfo]:
     """Our own ones, whoever started them."""
-    found: list[Found] = []
+    found: list[ProcessInfo] = []
     for task in _names("/proc/self/task"):
         pids = _read_file(f"/proc/self/task/{task}/children").split()
-        found += [seen for pid in pids if (seen := look(int(pid))) is not None]
+        found += [seen for pid in pids if (seen := read_process(int(pid))) is not None]
     return found
 
 
-def belongs(found: Found, line: Lineage) -> bool:
+def belongs_to_tree(found: ProcessInfo, line: ProcessTree) -> bool:
     return found.pid != line.pid and _belongs(found, line)
 
 
-def _belongs(found: Found, line: Lineage) -> bool:
+def _belongs(found: ProcessInfo, line: ProcessTree) -> bool:
     if line.pid in (found.group, found.session):
         return True
     environment = _read(found.pid, "environ")
@@ -154,7 +154,7 @@ def _youngest() -> int:
     return int(number) if number.isdigit() else 0
 
 
-def _send(found: Found, number: signal.Signals) -> bool:
+def _send(found: ProcessInfo, number: signal.Signals) -> bool:
     """Whether it may hear us. One that went away meanwhile counts: it may have left a zombie, so one looks again."""
     try:
         _send_safely(found, number)
@@ -165,7 +165,7 @@ def _send(found: Found, number: signal.Signals) -> bool:
     return True
 
 
-def _send_safely(found: Found, number: signal.Signals) -> None:
+def _send_safely(found: ProcessInfo, number: signal.Signals) -> None:
     """While the descriptor is open, the number is nobody else's."""
     try:
         fd = os.pidfd_open(found.pid)
@@ -174,7 +174,7 @@ def _send_safely(found: Found, number: signal.Signals) -> None:
     except (OSError, AttributeError):  # no such call here, or no descriptor left: by number then
         fd = -1
     try:
-        if not alive(found):
+        if not is_alive(found):
             raise ProcessLookupError
         if fd >= 0:
             signal.pidfd_send_signal(fd, number)

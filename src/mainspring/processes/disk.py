@@ -24,7 +24,7 @@ PLAIN_VERSIONS = (2, 3)  # in version 4 a name is stored by its difference to th
 IGNORE_FILES = ("/.gitignore", "/.ignore", "/.rgignore")
 
 
-class Entry(NamedTuple):
+class DiskEntry(NamedTuple):
     path: str
     is_link: bool
     is_folder: bool
@@ -37,16 +37,16 @@ class TooManyError(Exception):
 class Disk:
     """The real one. Tests need no other: they make files."""
 
-    def list_folder(self, folder: str) -> list[Entry]:
+    def list_folder(self, folder: str) -> list[DiskEntry]:
         """Empty if it is no folder, or cannot be read: then a command cannot read it, either."""
-        found: list[Entry] = []
+        found: list[DiskEntry] = []
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 with suppress(OSError):
-                    found.append(Entry(entry.path, entry.is_symlink(), entry.is_dir(follow_symlinks=False)))
+                    found.append(DiskEntry(entry.path, entry.is_symlink(), entry.is_dir(follow_symlinks=False)))
         return found
 
-    def walk(self, folder: str, most: int = MOST_ENTRIES, skipped: str = "") -> Iterator[Entry]:
+    def walk(self, folder: str, most: int = MOST_ENTRIES, skipped: str = "") -> Iterator[DiskEntry]:
         """Everything below a folder, without following links, and without what is in a folder named `skipped`."""
         left = most
         folders = [folder]

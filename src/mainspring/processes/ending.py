@@ -20,13 +20,13 @@ ROUNDS, LAST_ROUNDS = 500, 100  # looks after KILL, and when nobody can wait; wh
 PAUSE = 0.002  # seconds between these
 
 
-async def end(child: Child) -> None:
+async def end_child(child: Child) -> None:
     """However often this is cancelled, the child is over when it returns or raises."""
     if child.closed:
         return
     if child.exited.is_set() and not _left(child):
         descent.send_group(child.pid, signal.SIGKILL)  # where nothing can be found (macOS), that is all there is
-        child.reaped()  # not before: from now on its number may be another's
+        child.is_reaped()  # not before: from now on its number may be another's
         child.close()
         return
     ending = asyncio.get_running_loop().create_task(_end(child))
@@ -40,7 +40,7 @@ async def end(child: Child) -> None:
         raise asyncio.CancelledError
 
 
-async def linger(child: Child) -> None:
+async def wait_for_leftovers(child: Child) -> None:
     """After its own end: what it started may be about to finish."""
     if not child.silent and _left(child):
         with contextlib.suppress(TimeoutError):
@@ -48,20 +48,20 @@ async def linger(child: Child) -> None:
                 await child.silence()
 
 
-async def outlast(child: Child) -> None:
+async def wait_for_descendants(child: Child) -> None:
     """Until nothing of it runs any more, for a command that may leave others running."""
     await child.exited.wait()
     while left := _left(child):
-        while any(descent.alive(found) for found in left):  # noqa: ASYNC110  # nobody tells us of their end
+        while any(descent.is_alive(found) for found in left):  # noqa: ASYNC110  # nobody tells us of their end
             await asyncio.sleep(SELDOM)
 
 
-def finish(child: Child) -> None:
+def kill_child_now(child: Child) -> None:
     """At once, without an event loop: for the last moment, and for signal handlers."""
     if child.closed:
         return
     for _ in range(LAST_ROUNDS):
-        if not descent.kill(child.line, child.age) and child.reaped():
+        if not descent.kill_tree(child.line, child.age) and child.is_reaped():
             break
         time.sleep(PAUSE)
     child.close()
@@ -72,7 +72,7 @@ async def _end(child: Child) -> None:
         await _ask(child)
         await _insist(child)
     finally:  # if the loop itself is closing, there is no grace
-        finish(child)
+        kill_child_now(child)
 
 
 async def _ask(child: Child) -> None:
@@ -97,8 +97,8 @@ async def _ask(child: Child) -> None:
             return
         due = {named: one for one in left if (named := one.named) not in told}
         new = {n: one for n, one in due.items() if n[:2] in there or now - since.setdefault(n[:2], now) >= MOMENT}
-        descent.send(list(new.values()), signal.SIGTERM)
-        descent.send(list(new.values()), signal.SIGCONT)
+        descent.send_signal(list(new.values()), signal.SIGTERM)
+        descent.send_signal(list(new.values()), signal.SIGCONT)
         told.update(new)
         await _moment(child, max(delay, 4 * (time.monotonic() - now)))  # looking takes a fifth of the time at most
         delay = min(2 * delay, TICK)
@@ -115,13 +115,13 @@ async def _moment(child: Child, seconds: float) -> None:
 
 async def _insist(child: Child) -> None:
     for _ in range(ROUNDS):
-        if not descent.kill(child.line, child.age) and child.exited.is_set():
+        if not descent.kill_tree(child.line, child.age) and child.exited.is_set():
             return
         await asyncio.sleep(PAUSE)
 
 
-def _left(child: Child) -> list[descent.Found]:
+def _left(child: Child) -> list[descent.ProcessInfo]:
     """What still runs of it. Those that are dead and came to us are buried on the way."""
     found = descent.left_of(child.line, child.age)
-    descent.reap(found)
+    descent.reap_orphans(found)
     return [one for one in found if not one.zombie]

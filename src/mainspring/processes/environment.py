@@ -86,19 +86,19 @@ ADDED: dict[str, str] = {
 _PASSING = frozenset(" ".join(NAMES.values()).split())
 
 
-def for_programs(
+def child_environment(
     environ: Mapping[str, str], *, settings: Mapping[str, str] | None = None, names: Iterable[str] = ()
 ) -> dict[str, str]:
     """`settings` are set as they are, `names` pass beyond the table: a person asked for both. Ours pass in no case."""
     wanted = frozenset(names)
-    found = {name: _public(value) for name, value in environ.items() if passes(name)}
+    found = {name: _public(value) for name, value in environ.items() if may_pass(name)}
     found |= {name: _public(value) for name, value in environ.items() if name in wanted}
     found |= ADDED | dict(settings or {})
-    return {name: value for name, value in found.items() if not ours(name) or name in ADDED}
+    return {name: value for name, value in found.items() if not is_own_variable(name) or name in ADDED}
 
 
-def passes(name: str) -> bool:
-    return (name in _PASSING or name.startswith(STARTS)) and not sounds_secret(name) and not ours(name)
+def may_pass(name: str) -> bool:
+    return (name in _PASSING or name.startswith(STARTS)) and not sounds_secret(name) and not is_own_variable(name)
 
 
 def sounds_secret(name: str) -> bool:
@@ -106,7 +106,7 @@ def sounds_secret(name: str) -> bool:
     return upper.endswith(SECRET_ENDS) or any(word in upper for word in SECRET)
 
 
-def ours(name: str) -> bool:
+def is_own_variable(name: str) -> bool:
     return name.upper().startswith(OURS)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 
-from mainspring.processes.sandbox_gitlinks import nested
+from mainspring.processes.sandbox_gitlinks import find_nested_repositories
 
 LARGEST = 256_000  # bytes of a configuration
 DEEPEST = 64  # folders above
@@ -60,7 +60,7 @@ def is_harmless(folder: str) -> bool:
     hooks = [f"{common}/hooks/{name}" for name in HOOKS]
     if any(os.path.lexists(path) for path in hooks):
         return False
-    if any(True for _ in nested(common)):
+    if any(True for _ in find_nested_repositories(common)):
         return False  # git goes into each, and obeys its configuration
     return _is_safe(_text(f"{common}/config")) and not os.path.lexists(f"{own}/config.worktree")
 

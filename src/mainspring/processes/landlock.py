@@ -24,11 +24,11 @@ from typing import NamedTuple
 
 from mainspring.processes import seccomp
 from mainspring.processes.bubblewrap import SandboxError, check_workspace
-from mainspring.processes.child import Job, Walls
-from mainspring.processes.paths import within
-from mainspring.processes.sandbox import Rooms, real_temps, scratch, temp_env
+from mainspring.processes.child import ProcessSpec, SandboxAccess
+from mainspring.processes.paths import is_within
+from mainspring.processes.sandbox import SandboxLayout, make_scratch_folders, real_temps, temp_env
 from mainspring.processes.sandbox_git_left import move_aside
-from mainspring.processes.sandbox_places import Seen, Workspace, look
+from mainspring.processes.sandbox_places import Seen, WorkspacePaths, scan_workspace
 
 HELPER = os.path.join(os.path.dirname(__file__), "landlock_helper.py")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
@@ -66,16 +66,16 @@ TREE = (
 HANDLED = TREE | Right.MAKE_CHARACTER_DEVICE | Right.MAKE_BLOCK_DEVICE | Right.DEVICE_REQUESTS
 
 
-class Rule(NamedTuple):
+class LandlockRule(NamedTuple):
     rights: Right
     path: str  # and all that is in it; a link is not followed
 
 
-class Landlocked:
+class LandlockSandbox:
     """As `Sandbox`: one for a session. `program` is a Python."""
 
-    def __init__(self, program: str, rooms: Rooms) -> None:
-        machine = seccomp.machine()
+    def __init__(self, program: str, rooms: SandboxLayout) -> None:
+        machine = seccomp.detect_machine()
         if machine is None:
             raise SandboxError("there is no filter of system calls for this kind of machine: switch the sandbox off")
         self._filter = seccomp.filter_for(machine, families=())  # landlock knows TCP only; there is more
@@ -93,16 +93,16 @@ class Landlocked:
         self._seen: Seen = {}
 
     @contextmanager
-    def around(self, job: Job) -> Generator[Job]:
+    def around(self, job: ProcessSpec) -> Generator[ProcessSpec]:
         """The same job behind walls. To be left when it has ended."""
         rooms = self._rooms
         notes = [] if job.notes is None else job.notes
-        if job.walls in (Walls.GIT, Walls.INIT):
+        if job.walls in (SandboxAccess.GIT, SandboxAccess.INIT):
             notes.append("landlock cannot open '.git' for git alone: install the package 'bubblewrap'")
         writable = (*rooms.folders, *rooms.writable)
-        found = {folder: look(folder, writable, self._seen) for folder in rooms.folders}
+        found = {folder: scan_workspace(folder, writable, self._seen) for folder in rooms.folders}
         rules = [*_always(rooms), *_of_workspaces(found, (*rooms.denied, *rooms.read_only)), *_readable(rooms.denied)]
-        rules += [Rule(TREE, folder) for folder in self._temps(job)]
+        rules += [LandlockRule(TREE, folder) for folder in self._temps(job)]
         if len(rules) > MOST_RULES:
             raise SandboxError(f"landlock would need {len(rules):,} rules: deny fewer paths, or install bubblewrap")
         with ExitStack() as stack:
@@ -111,7 +111,7 @@ class Landlocked:
             descriptor = os.memfd_create("mainspring-landlock")
             stack.callback(os.close, descriptor)
             with open(os.dup(descriptor), "wb") as file:  # noqa: PTH123
-                file.write(packed(rules, self._filter, reading=bool(rooms.denied)))
+                file.write(pack_rules(rules, self._filter, reading=bool(rooms.denied)))
             os.lseek(descriptor, 0, os.SEEK_SET)
             language = job.env.get("LC_CTYPE", "")
             words = (self._program, "-I", "-S", HELPER, str(descriptor), str(os.getpid()), language)
@@ -122,54 +122,54 @@ class Landlocked:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _temps(self, job: Job) -> list[str]:
+    def _temps(self, job: ProcessSpec) -> list[str]:
         """Landlock cannot keep a part of a folder, so one with something of ours in it stays closed."""
         rooms = self._rooms
         kept = (*rooms.kept, *rooms.folders, *rooms.denied, rooms.state)
-        real = real_temps() if job.walls is Walls.OWN else ()
-        return [folder for folder in real if not any(within(os.path.realpath(path), folder) for path in kept)]
+        real = real_temps() if job.walls is SandboxAccess.OWN else ()
+        return [folder for folder in real if not any(is_within(os.path.realpath(path), folder) for path in kept)]
 
-    def _look_after(self, folder: str, found: Workspace, notes: list[str]) -> None:
+    def _look_after(self, folder: str, found: WorkspacePaths, notes: list[str]) -> None:
         for path in found.missing:
-            if within(path, folder) and os.path.lexists(path):
+            if is_within(path, folder) and os.path.lexists(path):
                 words = f"'{path}' was made by a command, and is obeyed by programs that are started here"
                 notes.append(move_aside(path, words, self._aside))
 
 
-def packed(rules: Iterable[Rule], program: bytes, *, reading: bool) -> bytes:
+def pack_rules(rules: Iterable[LandlockRule], program: bytes, *, reading: bool) -> bytes:
     """As the helper reads it."""
     handled = HANDLED | READ if reading else HANDLED
     lines = [b"%d %s" % (rule.rights, os.fsencode(rule.path)) for rule in rules]
     return struct.pack("=QI", handled, len(program)) + program + b"\0".join(lines)
 
 
-def _always(rooms: Rooms) -> Iterator[Rule]:
-    yield Rule(TREE, rooms.temp)
+def _always(rooms: SandboxLayout) -> Iterator[LandlockRule]:
+    yield LandlockRule(TREE, rooms.temp)
     kept = {*rooms.denied, *rooms.read_only}
     for folder in rooms.writable:
         closed = {parent for path in kept for parent in _around(path, folder)}
         for path in _open_parts(folder, kept, closed):
-            yield Rule(TREE if os.path.isdir(path) else CHANGE, path)  # noqa: PTH112
+            yield LandlockRule(TREE if os.path.isdir(path) else CHANGE, path)  # noqa: PTH112
     for device in DEVICES:
-        yield Rule(Right.WRITE_FILE | Right.DEVICE_REQUESTS, device)
+        yield LandlockRule(Right.WRITE_FILE | Right.DEVICE_REQUESTS, device)
 
 
-def _of_workspaces(found: dict[str, Workspace], denied: tuple[str, ...]) -> Iterator[Rule]:
+def _of_workspaces(found: dict[str, WorkspacePaths], denied: tuple[str, ...]) -> Iterator[LandlockRule]:
     """A workspace may lie in another one, so what is kept in one is kept in all."""
     kept = {path for workspace in found.values() for path in workspace.protected} | set(denied)
     closed = {folder for workspace in found.values() for folder in workspace.frozen}
     closed |= {parent for path in kept for top in found for parent in _around(path, top)}
     for folder in found:
         for path in _open_parts(folder, kept, closed):
-            yield Rule(TREE if os.path.isdir(path) else CHANGE, path)  # noqa: PTH112
+            yield LandlockRule(TREE if os.path.isdir(path) else CHANGE, path)  # noqa: PTH112
 
 
-def _readable(denied: tuple[str, ...]) -> Iterator[Rule]:
+def _readable(denied: tuple[str, ...]) -> Iterator[LandlockRule]:
     """All but the denied."""
     kept = set(denied)
     closed = {parent for path in denied for parent in _around(path, "/")}
     for path in _open_parts("/", kept, closed) if denied else ():
-        yield Rule(READ, path)
+        yield LandlockRule(READ, path)
 
 
 def _open_parts(path: str, kept: set[str], closed: set[str]) -> Iterator[str]:
@@ -189,24 +189,24 @@ def _open_parts(path: str, kept: set[str], closed: set[str]) -> Iterator[str]:
 
 def _around(path: str, top: str) -> Iterator[str]:
     """The folders around it, up to `top`, if it is in there."""
-    while path != top and within(path, top):
+    while path != top and is_within(path, top):
         path = os.path.dirname(path)
         yield path
 
 
-def trouble(home: str) -> str:
+def find_landlock_problem(home: str) -> str:
     """What is wrong with landlock here, if something is: it is tried around `true`."""
     import subprocess
 
-    from mainspring.processes.programs import find
+    from mainspring.processes.programs import find_program
 
-    true = find("true")
+    true = find_program("true")
     if true is None:
         return "there is no 'true' to try it with: install the package 'coreutils'"
     try:
-        with scratch(home) as (temp, state):
-            walls = Landlocked(sys.executable, Rooms((), temp, state))
-            with walls.around(Job((true,), "/", {})) as job:
+        with make_scratch_folders(home) as (temp, state):
+            walls = LandlockSandbox(sys.executable, SandboxLayout((), temp, state))
+            with walls.around(ProcessSpec((true,), "/", {})) as job:
                 ended = subprocess.run(  # noqa: S603  # our own words
                     list(job.argv), pass_fds=job.passed, env={}, stdin=subprocess.DEVNULL, capture_output=True,
                     timeout=10, check=False, start_new_session=True,

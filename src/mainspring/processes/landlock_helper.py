@@ -32,11 +32,11 @@ VERSION_TCP, VERSION_SCOPES = 4, 6
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Wall(Exception):  # noqa: N818  # it reads as what it says
+class LandlockError(Exception):
     """One that could not be put up."""
 
 
-def version() -> int:
+def landlock_version() -> int:
     """0: there is no landlock."""
     found: int = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), VERSION)
     return max(0, found)
@@ -44,18 +44,18 @@ def version() -> int:
 
 def ruleset_of(handled: int, found: int) -> bytes:
     """What the kernel of this version takes: what it does not know is left out."""
-    rights = handled & known(found)
+    rights = handled & known_rights(found)
     parts = [rights, TCP] if found >= VERSION_TCP else [rights]
     if found >= VERSION_SCOPES:
         parts.append(SCOPES)
     return struct.pack(f"={len(parts)}Q", *parts)
 
 
-def known(found: int) -> int:
+def known_rights(found: int) -> int:
     return (1 << KNOWN.get(found, KNOWN_NOW)) - 1
 
 
-def parse(data: bytes) -> tuple[int, bytes, list[tuple[int, str]]]:
+def parse_rules_file(data: bytes) -> tuple[int, bytes, list[tuple[int, str]]]:
     """What is handled, the filter, and the rights on each path."""
     handled, size = struct.unpack_from("=QI", data)
     start = struct.calcsize("=QI")
@@ -64,40 +64,40 @@ def parse(data: bytes) -> tuple[int, bytes, list[tuple[int, str]]]:
     return handled, data[start : start + size], [(int(rights), os.fsdecode(path)) for rights, _, path in rules]
 
 
-def restrict(handled: int, rules: list[tuple[int, str]]) -> None:
-    found = version()
+def restrict_process(handled: int, rules: list[tuple[int, str]]) -> None:
+    found = landlock_version()
     ruleset = new_ruleset(handled, found)
     for rights, path in rules:
-        add(ruleset, rights & handled & known(found), path)
+        add_path_rule(ruleset, rights & handled & known_rights(found), path)
     drop_capabilities()
-    enforce(ruleset)
+    enforce_ruleset(ruleset)
     os.close(ruleset)
 
 
 def new_ruleset(handled: int, found: int) -> int:
     """A descriptor."""
     if not found:
-        raise Wall("this kernel has no landlock")
+        raise LandlockError("this kernel has no landlock")
     attributes = ruleset_of(handled, found)
-    return called("landlock", libc.syscall(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0))
+    return check_result("landlock", libc.syscall(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0))
 
 
-def enforce(ruleset: int) -> None:
+def enforce_ruleset(ruleset: int) -> None:
     """For the thread that calls it, and all that it starts from now on."""
-    called("no new privileges", libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    called("landlock", libc.syscall(RESTRICT_SELF, ruleset, 0))
+    check_result("no new privileges", libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    check_result("landlock", libc.syscall(RESTRICT_SELF, ruleset, 0))
 
 
-def add(ruleset: int, rights: int, path: str) -> None:
+def add_path_rule(ruleset: int, rights: int, path: str) -> None:
     try:
-        descriptor = opened(path)
+        descriptor = open_without_links(path)
     except OSError:  # it is gone, or there is a link on the way now, which leads elsewhere
         return
-    allow(ruleset, rights, descriptor, path)
+    allow_descriptor(ruleset, rights, descriptor, path)
     os.close(descriptor)
 
 
-def opened(path: str) -> int:
+def open_without_links(path: str) -> int:
     """By a walk that follows no link."""
     flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open("/", flags)
@@ -111,12 +111,12 @@ def opened(path: str) -> int:
     return descriptor
 
 
-def allow(ruleset: int, rights: int, descriptor: int, name: str) -> None:
+def allow_descriptor(ruleset: int, rights: int, descriptor: int, name: str) -> None:
     """What is below a folder, or a file."""
     is_folder = os.fstat(descriptor).st_mode & 0o170000 == 0o040000
     if rights := rights if is_folder else rights & OF_FILES:
         rule = struct.pack("=Qi", rights, descriptor)
-        called(f"landlock for '{name}'", libc.syscall(ADD_RULE, ruleset, PATH_BENEATH, rule, 0))
+        check_result(f"landlock for '{name}'", libc.syscall(ADD_RULE, ruleset, PATH_BENEATH, rule, 0))
 
 
 def drop_capabilities() -> None:
@@ -124,28 +124,28 @@ def drop_capabilities() -> None:
     for number in range(LAST_CAPABILITY + 1):
         libc.prctl(DROP_BOUNDING, number, 0, 0, 0)  # who may not do this has none to drop
     libc.prctl(AMBIENT, CLEAR_ALL, 0, 0, 0)
-    called("capabilities", libc.capset(struct.pack("=Ii", CAPABILITIES_3, 0), bytes(24)))
+    check_result("capabilities", libc.capset(struct.pack("=Ii", CAPABILITIES_3, 0), bytes(24)))
 
 
 def filter_calls(program: bytes) -> None:
     code = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
-    called("the filter of system calls", libc.prctl(SET_SECCOMP, FILTER, head, 0, 0))
+    check_result("the filter of system calls", libc.prctl(SET_SECCOMP, FILTER, head, 0, 0))
 
 
 def end_with(parent: int) -> None:
     libc.prctl(SET_DEATH_SIGNAL, KILL, 0, 0, 0)
     if os.getppid() != parent:
-        raise Wall("who started it is gone")
+        raise LandlockError("who started it is gone")
 
 
-def called(what: str, answer: int) -> int:
+def check_result(what: str, answer: int) -> int:
     if answer < 0:
-        raise Wall(f"{what}: {os.strerror(ctypes.get_errno())}")
+        raise LandlockError(f"{what}: {os.strerror(ctypes.get_errno())}")
     return answer
 
 
-def whole(descriptor: int) -> bytes:
+def read_descriptor(descriptor: int) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
 
@@ -153,8 +153,8 @@ def whole(descriptor: int) -> bytes:
 def main(descriptor: str, parent: str, language: str, *command: str) -> None:
     if not language:
         os.environ.pop("LC_CTYPE", None)  # Python sets it, where nobody did
-    handled, program, rules = parse(whole(int(descriptor)))
-    restrict(handled, rules)
+    handled, program, rules = parse_rules_file(read_descriptor(int(descriptor)))
+    restrict_process(handled, rules)
     end_with(int(parent))
     for number in (BROKEN_PIPE, FILE_TOO_LARGE):  # Python ignores them, and the command would, too
         libc.signal(number, None)
@@ -165,6 +165,6 @@ def main(descriptor: str, parent: str, language: str, *command: str) -> None:
 if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
-    except (OSError, Wall) as error:
+    except (OSError, LandlockError) as error:
         sys.stderr.write(f"mainspring-landlock: {error}\n")
         os._exit(FAILED)

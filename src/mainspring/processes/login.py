@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from mainspring.processes.child import Job, Limits
+from mainspring.processes.child import ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children
-from mainspring.processes.environment import for_programs
-from mainspring.processes.output import Sizes
-from mainspring.processes.programs import find
+from mainspring.processes.environment import child_environment
+from mainspring.processes.output import OutputSizes
+from mainspring.processes.programs import find_program
 
 SECONDS = 10.0  # start-up files may do anything, also wait for a key
 SHELLS = ("bash", "zsh")  # whose options are known
@@ -33,16 +33,18 @@ async def login_environment(
         return {}
     mark = os.urandom(16).hex()  # start-up files may print, too
     argv = (shell, "-l", "-i", "-c", f"printf '%s\\0' {mark}; env -0")
-    before = for_programs(environ)
+    before = child_environment(environ)
     try:
-        ended = await children.run(Job(argv, home, before, Limits(seconds, Sizes(head=0, tail=ROOM))))
+        ended = await children.run(
+            ProcessSpec(argv, home, before, ProcessLimits(seconds, OutputSizes(head=0, tail=ROOM)))
+        )
     except OSError:
         return {}
     _, found, rest = ended.stdout.data.partition(mark.encode() + b"\0")
     if not found or ended.timed_out:
         return {}
     pairs = [os.fsdecode(line).partition("=") for line in rest.split(b"\0") if b"=" in line]
-    after = for_programs({name: value for name, _, value in pairs})
+    after = child_environment({name: value for name, _, value in pairs})
     added = {name: value for name, value in after.items() if name not in before}
     return added | {"PATH": _joined(before.get("PATH", ""), after.get("PATH", ""))}
 
@@ -56,4 +58,4 @@ def _joined(ours: str, its: str) -> str:
 def _shell(named: str) -> str | None:
     if named.startswith("/") and named.rpartition("/")[2] in SHELLS and os.access(named, os.X_OK):
         return named
-    return find("bash")
+    return find_program("bash")

@@ -21,7 +21,7 @@ _SPREAD = 8  # the mark takes away an eighth of the limit at most: enough room f
 _LEAST = 8_000  # below, there is no room for marks
 
 
-class Mark(NamedTuple):
+class ProcessTag(NamedTuple):
     text: str
     limit: int  # 0: this system has none
 
@@ -30,21 +30,21 @@ class Mark(NamedTuple):
         return self.text.rpartition("/")[2].encode()
 
 
-def new_mark() -> Mark:
+def new_mark() -> ProcessTag:
     """The text of one who was marked himself, as an agent's agent is, begins with his own."""
     mine = os.urandom(8).hex()
     outer = os.environ.get(NAME, "")
-    return Mark(f"{outer}/{mine}" if outer else mine, _odd_limit())
+    return ProcessTag(f"{outer}/{mine}" if outer else mine, _odd_limit())
 
 
-def put_limit(pid: int, mark: Mark) -> None:
+def put_limit(pid: int, mark: ProcessTag) -> None:
     """On a process that was just started, and may have started others already: so it is only the second net."""
     if mark.limit and sys.platform == "linux":
         with contextlib.suppress(OSError, ValueError):  # it is gone, or another user's by now
             resource.prlimit(pid, resource.RLIMIT_MSGQUEUE, (mark.limit, mark.limit))
 
 
-def first_words(mark: Mark) -> str:
+def first_words(mark: ProcessTag) -> str:
     """The same, for a script of bash: there it is in force before anything else can be started."""
     return f"ulimit -q {mark.limit} 2>/dev/null; " if mark.limit else ""
 

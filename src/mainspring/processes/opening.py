@@ -30,7 +30,7 @@ _SWAPPED = (errno.ELOOP, errno.ENOTDIR)
 _BLOCK = 1 << 20
 
 
-class Moved(PathRefused):
+class FileMovedError(PathRefused):
     """What was opened has another name by now."""
 
 
@@ -38,12 +38,12 @@ def open_read(path: Resolved) -> int:
     """A descriptor of a regular file, for reading. The caller closes it."""
     refuse_unless_file(path)
     for _ in range(TRIES - 1):
-        with contextlib.suppress(Moved):
+        with contextlib.suppress(FileMovedError):
             return _open_once(path.real)
     return _open_once(path.real)
 
 
-def read(path: Resolved, *, limit: int) -> bytes:
+def read_resolved_file(path: Resolved, *, limit: int) -> bytes:
     """The bytes of a file, every one of them as it is."""
     fd = open_read(path)
     try:
@@ -160,12 +160,12 @@ def refuse_unless_regular(fd: int, real: str) -> None:
 
 def refuse_if_moved(fd: int, real: str) -> None:
     """Names that are spelled in another way fail here, too, where a file system does not tell them apart."""
-    place = where(fd)
+    place = descriptor_path(fd)
     if place not in (None, real):
-        raise Moved(f"'{real}' is at '{place}': it was moved or replaced meanwhile, or that is its name")
+        raise FileMovedError(f"'{real}' is at '{place}': it was moved or replaced meanwhile, or that is its name")
 
 
-def where(fd: int) -> str | None:
+def descriptor_path(fd: int) -> str | None:
     """The name under which the kernel knows a descriptor now; None where it does not tell."""
     if sys.platform == "darwin":
         return os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))

@@ -22,7 +22,7 @@ _CONTINUED = range(0x80, 0xC0)  # bytes within a character
 _LONGEST = 4  # bytes of a character
 
 
-class Cover(Protocol):
+class OutputFilter(Protocol):
     """Bytes in, as many bytes out, though some of them only with the next piece."""
 
     def feed(self, data: bytes) -> bytes: ...
@@ -30,21 +30,21 @@ class Cover(Protocol):
     def finish(self) -> bytes: ...
 
 
-class Sizes(NamedTuple):
+class OutputSizes(NamedTuple):
     """How much of an output is kept, and where. No folder: nothing is stored."""
 
     head: int = HEAD
     tail: int = TAIL
     folder: str = ""
     disk: int = DISK
-    cover: Callable[[], Cover] | None = None  # makes what takes our keys out of what is stored
+    cover: Callable[[], OutputFilter] | None = None  # makes what takes our keys out of what is stored
 
 
-class Output:
-    def __init__(self, sizes: Sizes, *, store_all: bool = False) -> None:
+class ProcessOutput:
+    def __init__(self, sizes: OutputSizes, *, store_all: bool = False) -> None:
         """`store_all`: the file begins with the first byte; otherwise there is none unless something is left out."""
         self._sizes = sizes
-        self._file = Spill(sizes.folder, sizes.disk, sizes.cover() if sizes.cover is not None else None)
+        self._file = SpillFile(sizes.folder, sizes.disk, sizes.cover() if sizes.cover is not None else None)
         self._storing = store_all
         self._head, self._tail = bytearray(), bytearray()
         self.size = self.lines = 0  # since the beginning, or since `take`
@@ -123,10 +123,10 @@ class Output:
         return f"[... {amount} left out here. {self._file.told} ...]"
 
 
-class Spill:
+class SpillFile:
     """A file for what is too long to be shown. It never fails: a full disk is told in the note."""
 
-    def __init__(self, folder: str, most: int, cover: Cover | None = None) -> None:
+    def __init__(self, folder: str, most: int, cover: OutputFilter | None = None) -> None:
         self.path = ""
         self._cover = cover
         self._folder, self._most = folder, most
@@ -139,7 +139,7 @@ class Spill:
             return
         try:
             if self._fd < 0:
-                self.path, self._fd = create(self._folder)
+                self.path, self._fd = create_spill_file(self._folder)
             data = self._cover.feed(data) if self._cover is not None else data
             room = self._most - self.written
             self.written += _write_all(self._fd, data[:room])
@@ -166,7 +166,7 @@ class Spill:
             self._fd = -1
 
 
-def create(folder: str) -> tuple[str, int]:
+def create_spill_file(folder: str) -> tuple[str, int]:
     """A new file that only we can read, whatever the umask is, and whatever lies there already."""
     name = f"output-{os.urandom(8).hex()}.txt"
     fd = create_private(folder, name)
@@ -216,14 +216,14 @@ def _from_character(data: bytes) -> bytes:
 TOTAL = 4 * DISK  # bytes of stored outputs that a session keeps
 
 
-class Stored:
+class StoredOutputs:
     """The files of a session, so that many large outputs do not fill the disk: the oldest are removed."""
 
     def __init__(self, most: int = TOTAL) -> None:
         self._most = most
         self._files: dict[str, int] = {}
 
-    def keep(self, output: Output) -> None:
+    def keep(self, output: ProcessOutput) -> None:
         """An output that is complete."""
         if output.path:
             self._files[output.path] = output.stored

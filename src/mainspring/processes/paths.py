@@ -1,6 +1,6 @@
 """Where a path leads (security F1, F2, F3). Nothing is opened here.
 
-`resolve` follows every link by itself and keeps each name that the file has on the way, so that a rule can be held
+`resolve_path` follows every link by itself and keeps each name that the file has on the way, so that a rule can be held
 against all of them: deny if any matches, allow only if all do. What is opened later is `real`, which has no links and
 no `..` left, and whoever opens it follows none (`opening.py`): there is no second resolution that could end elsewhere.
 
@@ -46,7 +46,7 @@ class Resolved(Value):
         return (*self.via, self.real)
 
 
-def resolve(path: str, cwd: str, *, home: str | None = None) -> Resolved:
+def resolve_path(path: str, cwd: str, *, home: str | None = None) -> Resolved:
     """`home` is what a leading `~/` stands for; None: this user's."""
     if not cwd.startswith("/"):
         raise UsageError(f"the working folder '{cwd}' is no absolute path")
@@ -57,10 +57,10 @@ def resolve(path: str, cwd: str, *, home: str | None = None) -> Resolved:
     return Resolved(path, walk.here, tuple(dict.fromkeys(walk.via)), walk.kind())
 
 
-def names(path: str) -> tuple[str, ...]:
+def names_of_path(path: str) -> tuple[str, ...]:
     """Every name of an absolute path; none if it leads nowhere."""
     try:
-        return resolve(path, "/").names
+        return resolve_path(path, "/").names
     except PathRefused:
         return ()
 
@@ -76,14 +76,14 @@ class Resolutions:
         key = path if path.startswith(("/", "~/")) or not path else f"{cwd}/{path}"
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = resolve(path, cwd, home=self._home)
+            found = self._known[key] = resolve_path(path, cwd, home=self._home)
         return found
 
 
 def look_again(path: Resolved) -> Resolved:
     """What is there now, under the name that was decided on. Hooks and people may take hours to decide, so a file may
     have come or gone since. A link that has come since is refused: nobody decided on where it leads."""
-    now = resolve(path.real, "/")
+    now = resolve_path(path.real, "/")
     if now.real != path.real:
         raise PathRefused(
             f"'{path.asked}' changed after the permission check: it led to '{path.real}', and leads to '{now.real}' "
@@ -92,16 +92,16 @@ def look_again(path: Resolved) -> Resolved:
     return replace(path, kind=now.kind)
 
 
-def within(path: str, folder: str) -> bool:
+def is_within(path: str, folder: str) -> bool:
     """Whether `path` is `folder` or in it. Both are absolute; what still has a `..` is in nothing."""
     parts, outer = _parts(path), _parts(folder)
     return ".." not in parts and ".." not in outer and parts[: len(outer)] == outer
 
 
-def inside(path: Resolved, folders: Iterable[Resolved]) -> bool:
+def is_inside_all(path: Resolved, folders: Iterable[Resolved]) -> bool:
     """Whether every name of `path` is in one of the folders, each of which may have several names, too."""
     outer = [name for folder in folders for name in folder.names]
-    return all(any(within(name, folder) for folder in outer) for name in path.names)
+    return all(any(is_within(name, folder) for folder in outer) for name in path.names)
 
 
 def _parts(path: str) -> list[str]:

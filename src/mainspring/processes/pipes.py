@@ -11,7 +11,7 @@ SLICE = 65_536  # bytes at a time: what a pipe holds. Everybody else has a turn 
 LAST = 64  # slices that are read at the end, should a stranger still be writing
 
 
-class Reader:
+class PipeReader:
     def __init__(self, fd: int, feed: Callable[[bytes], object]) -> None:
         self.closed = asyncio.Event()
         self._fd, self._feed = fd, feed

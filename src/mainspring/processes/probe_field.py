@@ -17,51 +17,51 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import NamedTuple
 
-from mainspring.processes.child import Job, Walls
+from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.probes import HEAD, Probe
-from mainspring.processes.sandbox import Answer, Kind, Rooms, build
+from mainspring.processes.sandbox import ProbeResult, SandboxBackend, SandboxLayout, build_sandbox
 from mainspring.processes.sandbox_held import is_our_file, is_ours
 
 SECONDS = 20.0  # for one probe; it takes some 50 ms
 ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 
-Around = Callable[[Job], AbstractContextManager[Job]]
+Around = Callable[[ProcessSpec], AbstractContextManager[ProcessSpec]]
 Snapshot = dict[str, tuple[int, float, str]]
 
 
-class Outcome(NamedTuple):
+class ProbeOutcome(NamedTuple):
     probe: Probe
     escaped: bool
     said: str  # the last line that it printed, or what changed outside
 
 
-class Who(NamedTuple):
+class ProbeRunner(NamedTuple):
     """Who tries, and behind which walls."""
 
     python: str = os.path.realpath(sys.executable)  # an environment may lie in a folder that is hidden in there
     user: int | None = None  # another one, if we are root
-    walls: Walls = Walls.USUAL
-    kind: Kind = Kind.BUBBLEWRAP
+    walls: SandboxAccess = SandboxAccess.USUAL
+    kind: SandboxBackend = SandboxBackend.BUBBLEWRAP
     below: bool = False  # the working folder lies below the top of its repository
 
 
-def run_one(probe: Probe, base: str, *, program: str | None, who: Who | None = None) -> Outcome:
+def run_one(probe: Probe, base: str, *, program: str | None, who: ProbeRunner | None = None) -> ProbeOutcome:
     """`base`: an existing folder of ours, which must not lie in a temporary folder. `program`: what makes the walls;
     None: without any."""
-    who = who or Who()
-    with Field(base, who) as field, field.walls(program) as around:
+    who = who or ProbeRunner()
+    with ProbeField(base, who) as field, field.walls(program) as around:
         before = field.snapshot()
         code, said = field.run([who.python, "-I", "-c", HEAD + probe.script, json.dumps(field.places)], around)
         changes = field.changes(before)
     if code == 0:
-        return Outcome(probe, True, "it got what it wanted")
+        return ProbeOutcome(probe, True, "it got what it wanted")
     if changes:
-        return Outcome(probe, True, f"it changed {changes[0]}")
-    return Outcome(probe, False, said)
+        return ProbeOutcome(probe, True, f"it changed {changes[0]}")
+    return ProbeOutcome(probe, False, said)
 
 
-class Field:
-    def __init__(self, base: str, who: Who) -> None:
+class ProbeField:
+    def __init__(self, base: str, who: ProbeRunner) -> None:
         self.root = Path(base) / f"probes-{os.urandom(6).hex()}"
         self.who, self.user = who, who.user
         self.places: dict[str, str | int] = {}
@@ -69,7 +69,7 @@ class Field:
         self._victim: subprocess.Popen[bytes] | None = None
         self._udp: socket.socket | None = None
 
-    def __enter__(self) -> Field:
+    def __enter__(self) -> ProbeField:
         with ExitStack() as stack:
             self._plant(stack)
             self._stack = stack.pop_all()
@@ -84,13 +84,13 @@ class Field:
             yield nullcontext
             return
         root = self.root
-        rooms = Rooms(
+        rooms = SandboxLayout(
             folders=(f"{root}/work", f"{root}/linked"),
             temp=f"{root}/temp",
             state=f"{root}/state",
             denied=(f"{root}/denied_file", f"{root}/work/denied"),
         )
-        sandbox = build(Answer(program, kind=self.who.kind), rooms)
+        sandbox = build_sandbox(ProbeResult(program, kind=self.who.kind), rooms)
         self._own()
         try:
             yield sandbox.around
@@ -98,7 +98,7 @@ class Field:
             sandbox.close()
 
     def run(self, argv: Sequence[str], around: Around) -> tuple[int, str]:
-        with around(Job(argv, f"{self.root}/work", ENV, walls=self.who.walls)) as job:
+        with around(ProcessSpec(argv, f"{self.root}/work", ENV, walls=self.who.walls)) as job:
             self._own()  # what the sandbox made is the user's, as it would be if we were that user
             ended = subprocess.run(  # noqa: S603  # our own words
                 [*self._as_user(), *job.argv], pass_fds=job.passed, cwd=job.cwd, env=dict(job.env), check=False,
@@ -124,7 +124,7 @@ class Field:
             names.append("a process outside")
         if self._udp is not None and _heard(self._udp):
             names.append("a server outside")
-        if survivors(str(self.places["word"])):
+        if find_survivors(str(self.places["word"])):
             names.append("what runs after the command")
         return names
 
@@ -183,7 +183,7 @@ class Field:
                 os.chown(path, self.user, self.user, follow_symlinks=False)
 
 
-def survivors(word: str, patience: float = 1.0) -> list[int]:
+def find_survivors(word: str, patience: float = 1.0) -> list[int]:
     """Those that still run after the time that the kernel may need to end them."""
     deadline = time.monotonic() + patience
     while (found := _with_word(word)) and time.monotonic() < deadline:

@@ -12,34 +12,34 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from mainspring.processes.paths import Resolved, within
+from mainspring.processes.paths import Resolved, is_within
 
 
-class Row(NamedTuple):
+class ProtectedPathRule(NamedTuple):
     reason: str
     names: str = ""  # files
     folders: str = ""  # and everything in them
     ends: str = ""  # several components; what is in them, too
 
 
-TABLE: tuple[Row, ...] = (
-    Row(
+TABLE: tuple[ProtectedPathRule, ...] = (
+    ProtectedPathRule(
         "version control runs and trusts what is in it",
         names="HEAD .gitconfig .gitmodules .hgrc",  # with a HEAD any folder can pose as a repository
         folders=".git git~1 .hg .svn .jj .bzr .sl CVS _darcs .fossil",
         ends=".config/git .config/hg .config/jj",
     ),
-    Row(
+    ProtectedPathRule(
         "it is the configuration of mainspring or of Claude Code",
         names=".claude.json managed-settings.json managed-settings.toml",
         folders=".mainspring .claude",
         ends="etc/mainspring etc/claude-code",
     ),
-    Row(
+    ProtectedPathRule(
         "it says which MCP servers are started",
         names=".mcp.json mcp.json mcp_config.json claude_desktop_config.json",
     ),
-    Row(
+    ProtectedPathRule(
         "shells run it when they start",
         names=(
             ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin "
@@ -48,21 +48,21 @@ TABLE: tuple[Row, ...] = (
         ),
         ends=".config/fish .config/zsh .config/direnv .config/tmux .config/environment.d etc/profile.d",
     ),
-    Row(
+    ProtectedPathRule(
         "editors run or obey it when they open the folder",
         names=".vimrc .gvimrc .exrc .nvimrc .nvim.lua .vimrc.local .lvimrc .emacs .dir-locals.el "
         "*.code-workspace *.sublime-project .devcontainer.json .ripgreprc",
         folders=".vscode .idea .vim .nvim .emacs.d .zed .fleet .cursor .windsurf .devcontainer .vs",
         ends=".config/nvim .config/emacs .config/Code .config/zed .config/ripgrep",
     ),
-    Row(
+    ProtectedPathRule(
         "a hook manager runs what it names",
         names=".pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml lefthook.* .lefthook.* "
         "lefthook-local.* .overcommit.yml captainhook.json .huskyrc .huskyrc.* .lintstagedrc .lintstagedrc.* "
         "lint-staged.config.* .simple-git-hooks.*",
         folders=".husky .githooks .git-hooks .lefthook .pre-commit",
     ),
-    Row(
+    ProtectedPathRule(
         "a package manager obeys it, and may run or fetch what it names",
         names=".npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnpmfile.js bunfig.toml .bunfig.toml pip.conf pip.ini .pypirc "
         ".pydistutils.cfg uv.toml .condarc .gemrc .netrc _netrc .curlrc .wgetrc NuGet.config .mise.toml mise.toml "
@@ -70,7 +70,7 @@ TABLE: tuple[Row, ...] = (
         folders=".yarn .bundle .mvn .cargo .m2 .gradle",
         ends=".config/pip .config/uv .config/mise .config/yarn",
     ),
-    Row(
+    ProtectedPathRule(
         "a build service runs it",
         names=".gitlab-ci.yml .gitlab-ci.yaml Jenkinsfile Jenkinsfile.* azure-pipelines.yml azure-pipelines.yaml "
         ".travis.yml .drone.yml .woodpecker.yml .woodpecker.yaml bitbucket-pipelines.yml appveyor.yml .appveyor.yml "
@@ -79,11 +79,11 @@ TABLE: tuple[Row, ...] = (
         ends=".github/workflows .github/actions .gitlab/ci .gitea/workflows .gitea/actions .forgejo/workflows "
         ".forgejo/actions",
     ),
-    Row(
+    ProtectedPathRule(
         "Python runs it when it starts",
         names="*.pth sitecustomize.py usercustomize.py .pythonrc .pythonrc.py pyvenv.cfg",
     ),
-    Row(
+    ProtectedPathRule(
         "the system runs or obeys it",
         names=".crontab",
         folders=".ssh .gnupg LaunchAgents LaunchDaemons",
@@ -99,7 +99,7 @@ SYSTEM_REASON = "it belongs to the system"
 def is_protected(path: Resolved, *, homes: tuple[str, ...] = ()) -> str | None:
     """Why writing here must be asked, if it must. `homes`: our folders in the user's home, wherever they are."""
     for name in path.names:
-        if any(within(name, home) for home in homes):
+        if any(is_within(name, home) for home in homes):
             return TABLE[1].reason
         if reason := _by_table(name):
             return reason

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mainspring.core.errors import MainspringError
-from mainspring.processes.addresses import fit
+from mainspring.processes.addresses import check_addresses
 
 HEAD = 16_384  # bytes of a request's head
 HEAD_SECONDS, DIAL_SECONDS = 10.0, 15.0
@@ -30,26 +30,26 @@ _PLAIN = re.compile(rb"([A-Z]{1,20}) http://([^\s/?#@\\]{1,260})([/?][^\s\\]*)? 
 _DROPPED = (b"host", b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"upgrade", b"te")
 
 
-class Pass(NamedTuple):
+class AllowedHost(NamedTuple):
     host: str  # as it is to be resolved: in lower case, without port
     local: bool = False  # a rule names this host, so it may be near
 
 
-class Refusal(MainspringError):  # noqa: N818  # it reads as what it says
+class HostRefusedError(MainspringError):
     """The host is not to be reached. The message says why, for whoever reads the command's output."""
 
 
-Gate = Callable[[str], Pass]  # from "host:port" or "host"; raises `Refusal`, or another of our errors
+Gate = Callable[[str], AllowedHost]  # from "host:port" or "host"; raises `HostRefusedError`, or another of our errors
 
 
-class Asked(NamedTuple):
+class ProxyRequest(NamedTuple):
     authority: str
     port: int
     first: bytes  # what is sent on before anything else
     answer: bytes  # what is said to the client before anything else
 
 
-class Proxy:
+class SandboxProxy:
     def __init__(self, gate: Gate, *, on_refusal: Callable[[str, str], object] | None = None) -> None:
         """`on_refusal` gets the host as it was asked for, and the reason."""
         self._gate, self._on_refusal = gate, on_refusal
@@ -82,7 +82,7 @@ class Proxy:
             writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked: Asked | None = None
+        asked: ProxyRequest | None = None
         try:
             asked = _parse(await _head(reader))
             far_reader, far_writer = await self._dial(asked)
@@ -101,7 +101,7 @@ class Proxy:
         finally:
             far_writer.transport.abort()
 
-    async def _dial(self, asked: Asked) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _dial(self, asked: ProxyRequest) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         passed = self._gate(asked.authority)
         async with asyncio.timeout(DIAL_SECONDS):
             address = await _resolve(passed, asked.port)
@@ -113,22 +113,22 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
         async with asyncio.timeout(HEAD_SECONDS):
             return await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
-        raise Refusal(f"the head of the request is longer than {HEAD:,} bytes") from None
+        raise HostRefusedError(f"the head of the request is longer than {HEAD:,} bytes") from None
 
 
-def _parse(head: bytes) -> Asked:
+def _parse(head: bytes) -> ProxyRequest:
     line, *fields = head[:-4].split(b"\r\n")
     if found := _CONNECT.match(line):
         authority = _text(found[1])
-        return Asked(authority, _port(authority, 443), b"", b"HTTP/1.1 200 Connection established\r\n\r\n")
+        return ProxyRequest(authority, _port(authority, 443), b"", b"HTTP/1.1 200 Connection established\r\n\r\n")
     found = _PLAIN.match(line)
     if found is None:
-        raise Refusal("the sandbox's proxy takes CONNECT and absolute http addresses only")
+        raise HostRefusedError("the sandbox's proxy takes CONNECT and absolute http addresses only")
     method, host, path, version = found.groups()
     kept = [field for field in fields if field.partition(b":")[0].strip().lower() not in _DROPPED]
     # The address is what was decided about, so its host is the one that the server is told.
     first = [method + b" " + _origin(path) + b" " + version, b"Host: " + host, b"Connection: close", *kept, b"", b""]
-    return Asked(_text(host), _port(_text(host), 80), b"\r\n".join(first), b"")
+    return ProxyRequest(_text(host), _port(_text(host), 80), b"\r\n".join(first), b"")
 
 
 def _origin(path: bytes | None) -> bytes:
@@ -139,7 +139,7 @@ def _origin(path: bytes | None) -> bytes:
 
 def _text(host: bytes) -> str:
     if not host.isascii():
-        raise Refusal("the host holds characters that programs read differently: write it in ASCII")
+        raise HostRefusedError("the host holds characters that programs read differently: write it in ASCII")
     return host.decode("ascii")
 
 
@@ -147,15 +147,15 @@ def _port(authority: str, usual: int) -> int:
     found = re.search(r":([0-9]{1,5})\Z", authority)
     port = int(found[1]) if found and not authority.endswith("]") else usual
     if not 0 < port < 65_536:
-        raise Refusal(f"'{authority}' has no port that can be")
+        raise HostRefusedError(f"'{authority}' has no port that can be")
     return port
 
 
-async def _resolve(passed: Pass, port: int) -> str:
+async def _resolve(passed: AllowedHost, port: int) -> str:
     """One address, checked."""
     host = passed.host.removeprefix("[").removesuffix("]")
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return fit(passed.host, [str(one[4][0]) for one in found], near=passed.local)[0]
+    return check_addresses(passed.host, [str(one[4][0]) for one in found], near=passed.local)[0]
 
 
 async def _join(

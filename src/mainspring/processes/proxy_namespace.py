@@ -17,9 +17,9 @@ import sys
 from types import TracebackType
 
 from mainspring.processes.bubblewrap import SandboxError
-from mainspring.processes.programs import find
-from mainspring.processes.proxy_connect import Proxy
-from mainspring.processes.sandbox import Way
+from mainspring.processes.programs import find_program
+from mainspring.processes.proxy_connect import SandboxProxy
+from mainspring.processes.sandbox import NetworkAccess
 
 SECONDS = 10.0  # for something that takes 30 ms
 NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
@@ -52,16 +52,16 @@ os.execv(sys.argv[2], ['sleep', 'infinity'])
 """
 
 
-class Network:
-    """`async with Network(proxy) as way`: and the way is given to the sandbox."""
+class ProxyNetwork:
+    """`async with ProxyNetwork(proxy) as way`: and the way is given to the sandbox."""
 
-    def __init__(self, proxy: Proxy, *, outside: tuple[str, ...] = ()) -> None:
+    def __init__(self, proxy: SandboxProxy, *, outside: tuple[str, ...] = ()) -> None:
         self._proxy, self._outside = proxy, outside
         self._keeper: subprocess.Popen[bytes] | None = None
 
-    async def __aenter__(self) -> Way:
+    async def __aenter__(self) -> NetworkAccess:
         """Raises `SandboxError`. From a thread that lives on: what keeps the namespace ends with it."""
-        enter, sleep = (find(name, outside=self._outside) for name in ("nsenter", "sleep"))
+        enter, sleep = (find_program(name, outside=self._outside) for name in ("nsenter", "sleep"))
         if enter is None or sleep is None:
             raise SandboxError(
                 "a network in the sandbox needs 'nsenter' and 'sleep': install 'util-linux', 'coreutils'"
@@ -86,7 +86,7 @@ class Network:
         address = f"http://127.0.0.1:{port}"
         env = dict.fromkeys(NAMES, address) | {"NO_PROXY": NEAR, "no_proxy": NEAR}
         words = (enter, "--preserve-credentials", f"--target={self._keeper.pid}", "--user", "--net", "--")
-        return Way(words, env)
+        return NetworkAccess(words, env)
 
     async def __aexit__(
         self, _kind: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None

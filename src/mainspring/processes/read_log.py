@@ -15,7 +15,7 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _MODE = 0o600
 
 
-def load(log: str) -> dict[str, str]:
+def load_read_log(log: str) -> dict[str, str]:
     """Digests by path, what was read last at the end."""
     with suppress(OSError):
         fd = os.open(log, _READ)
@@ -44,7 +44,7 @@ def _entries(data: bytes) -> dict[str, str]:
     return found
 
 
-def append(log: str, path: str, digest: str) -> None:
+def append_to_read_log(log: str, path: str, digest: str) -> None:
     if "\n" in path:
         return
     with suppress(OSError, ValueError):
@@ -56,10 +56,10 @@ def append(log: str, path: str, digest: str) -> None:
             os.close(fd)
 
 
-def copy(log: str, to: str) -> None:
+def copy_read_log(log: str, to: str) -> None:
     """For a fork: its model sees what this one has seen."""
-    for path, digest in load(log).items():
-        append(to, path, digest)
+    for path, digest in load_read_log(log).items():
+        append_to_read_log(to, path, digest)
 
 
 def _line(path: str, digest: str) -> bytes:

@@ -3,9 +3,9 @@
     with sandbox.around(job) as inner:
         ended = await children.run(inner)
 
-Whether there is one is settled at the start (`settle`), said, and not changed behind anybody's back: a command that
-cannot get its walls is not run. Permissions are not decided here; the sandbox does not replace them. What the walls are
-is in `bubblewrap.py`, what is read-only in `sandbox_places.py`, what is done for one command and after it in
+Whether there is one is settled at the start (`decide_status`), said, and not changed behind anybody's back: a command
+that cannot get its walls is not run. Permissions are not decided here; the sandbox does not replace them. What the
+walls are is in `bubblewrap.py`, what is read-only in `sandbox_places.py`, what is done for one command and after it in
 `sandbox_visit.py`, whether the walls stand in `sandbox_probe.py`.
 """
 
@@ -20,22 +20,22 @@ from typing import Literal, NamedTuple, Protocol
 from mainspring.processes import sandbox_mounts, seccomp
 from mainspring.processes.bubblewrap import (
     TEMPORARY,
-    Access,
-    Place,
-    Profile,
+    BubblewrapProfile,
     SandboxError,
-    arguments,
+    SandboxPath,
+    SandboxPathAccess,
+    bubblewrap_arguments,
     check_workspace,
 )
-from mainspring.processes.child import Job, Walls
-from mainspring.processes.paths import within
-from mainspring.processes.programs import find
-from mainspring.processes.sandbox_visit import Shared, Visit
+from mainspring.processes.child import ProcessSpec, SandboxAccess
+from mainspring.processes.paths import is_within
+from mainspring.processes.programs import find_program
+from mainspring.processes.sandbox_visit import SandboxRun, SandboxRunState
 
 TEMP_NAMES = ("TMPDIR", "TMP", "TEMP")
 
 
-class Level(StrEnum):
+class SandboxLevel(StrEnum):
     """What a person wants."""
 
     REQUIRED = "required"  # or nothing is started
@@ -43,28 +43,28 @@ class Level(StrEnum):
     OFF = "off"
 
 
-class Kind(StrEnum):
+class SandboxBackend(StrEnum):
     """Who makes the walls."""
 
     BUBBLEWRAP = "bubblewrap"
     LANDLOCK = "landlock"  # lower ones: see `landlock.py`
 
 
-class Answer(NamedTuple):
+class ProbeResult(NamedTuple):
     """Of the probe: whether the walls stand on this machine."""
 
     program: str | None  # what makes them, if they do
     reason: str = ""  # if not, or if they are lower than they could be: why, and what to do
-    kind: Kind = Kind.BUBBLEWRAP
+    kind: SandboxBackend = SandboxBackend.BUBBLEWRAP
 
 
-class Standing(NamedTuple):
+class SandboxStatus(NamedTuple):
     """What is in force: for the status, the first frame and the journal."""
 
-    wanted: Level
+    wanted: SandboxLevel
     program: str | None  # None: commands run without a sandbox
     reason: str = ""  # why not, or why only that
-    kind: Kind = Kind.BUBBLEWRAP
+    kind: SandboxBackend = SandboxBackend.BUBBLEWRAP
 
     @property
     def level(self) -> Literal["bubblewrap", "landlock", "none"]:
@@ -77,17 +77,17 @@ class Standing(NamedTuple):
         return f"sandbox: off ({self.reason})"
 
 
-def settle(wanted: Level, answer: Answer) -> Standing:
+def decide_status(wanted: SandboxLevel, answer: ProbeResult) -> SandboxStatus:
     """Raises if it is required and cannot be had."""
-    if wanted is Level.OFF:
-        return Standing(wanted, None, "switched off by the user's settings")
-    if answer.program is None and wanted is Level.REQUIRED:
+    if wanted is SandboxLevel.OFF:
+        return SandboxStatus(wanted, None, "switched off by the user's settings")
+    if answer.program is None and wanted is SandboxLevel.REQUIRED:
         raise SandboxError(f"a sandbox is required, but {answer.reason}")
-    return Standing(wanted, answer.program, answer.reason, answer.kind)
+    return SandboxStatus(wanted, answer.program, answer.reason, answer.kind)
 
 
 @contextmanager
-def scratch(home: str) -> Generator[tuple[str, str]]:
+def make_scratch_folders(home: str) -> Generator[tuple[str, str]]:
     """Two new folders to try walls with: in our home or, if it cannot be written, in the system's temporary folder.
     Raises `OSError` if neither can be."""
     import tempfile
@@ -106,7 +106,7 @@ def scratch(home: str) -> Generator[tuple[str, str]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class Rooms(NamedTuple):
+class SandboxLayout(NamedTuple):
     """What a command finds inside. All are absolute; links on the way to them are followed."""
 
     folders: tuple[str, ...]  # the workspace: writable, without its protected places
@@ -119,38 +119,40 @@ class Rooms(NamedTuple):
     read_only: tuple[str, ...] = ()  # not written, nor made where they are missing
 
 
-class Way(NamedTuple):
+class NetworkAccess(NamedTuple):
     """To the network: through our proxy (`proxy_namespace.py`)."""
 
     words: tuple[str, ...] = ()  # they put what follows into the sandbox's network namespace
     env: Mapping[str, str] = {}  # nobody changes it
 
 
-class Walled(Protocol):
+class SandboxRunner(Protocol):
     """Both kinds."""
 
-    def around(self, job: Job) -> AbstractContextManager[Job]: ...
+    def around(self, job: ProcessSpec) -> AbstractContextManager[ProcessSpec]: ...
 
     def close(self) -> None: ...
 
 
-def build(standing: Standing | Answer, rooms: Rooms, *, way: Way | None = None) -> Walled:
+def build_sandbox(
+    standing: SandboxStatus | ProbeResult, rooms: SandboxLayout, *, way: NetworkAccess | None = None
+) -> SandboxRunner:
     """With landlock there is no way to the network, so none is taken."""
     if standing.program is None:
         raise SandboxError(f"there is no sandbox: {standing.reason}")
-    if standing.kind is Kind.BUBBLEWRAP:
+    if standing.kind is SandboxBackend.BUBBLEWRAP:
         return Sandbox(standing.program, rooms, way=way)
-    from mainspring.processes.landlock import Landlocked
+    from mainspring.processes.landlock import LandlockSandbox
 
-    return Landlocked(standing.program, rooms)
+    return LandlockSandbox(standing.program, rooms)
 
 
 class Sandbox:
     """One for a session. Start programs from a thread that lives on: they end with the thread that started them."""
 
-    def __init__(self, program: str, rooms: Rooms, *, way: Way | None = None) -> None:
+    def __init__(self, program: str, rooms: SandboxLayout, *, way: NetworkAccess | None = None) -> None:
         """`way`: None: nothing can be reached."""
-        machine = seccomp.machine()
+        machine = seccomp.detect_machine()
         if machine is None:
             raise SandboxError("there is no filter of system calls for this kind of machine: switch the sandbox off")
         self._filter = seccomp.filter_for(machine)
@@ -164,18 +166,18 @@ class Sandbox:
         # Our own folder, too: its locks are files that could be locked from inside, and then we would wait.
         self._denied = tuple([os.path.realpath(path) for path in (*rooms.denied, rooms.state)])
         self._read_only = tuple([os.path.realpath(path) for path in rooms.read_only])
-        self._shared = Shared(rooms.folders, rooms.writable, rooms.denied, rooms.state)
-        self._profile = Profile(program, rooms.temp, _nothing_in(rooms.state), net=way is not None)
-        self._way = way or Way()
+        self._shared = SandboxRunState(rooms.folders, rooms.writable, rooms.denied, rooms.state)
+        self._profile = BubblewrapProfile(program, rooms.temp, _nothing_in(rooms.state), net=way is not None)
+        self._way = way or NetworkAccess()
         self._temp = _identity(rooms.temp)
         self._kept = (os.path.dirname(rooms.temp), *[os.path.realpath(path) for path in rooms.kept])  # noqa: PTH120
-        shell = find("sh", outside=rooms.folders)
+        shell = find_program("sh", outside=rooms.folders)
         if shell is None:
             raise SandboxError("there is no 'sh' on this machine outside of the working folders: install one")
         self._shell = shell
 
     @contextmanager
-    def around(self, job: Job) -> Generator[Job]:
+    def around(self, job: ProcessSpec) -> Generator[ProcessSpec]:
         """The same job behind walls. To be left when it has ended: what is held for it is let go then.
 
         What a person should know is added to its `notes`; they are whole when this is left."""
@@ -183,9 +185,9 @@ class Sandbox:
         if self._temp is not None and _identity(self._profile.temp) != self._temp:
             raise SandboxError(f"'{self._profile.temp}', the sandbox's own '/tmp', was replaced: start again")
         with ExitStack() as stack:
-            visit = Visit(self._shared, job.walls, stack, notes)
-            real = real_temps() if job.walls is Walls.OWN else ()
-            found = [*visit.places(), *[Place(folder, Access.WRITE) for folder in real]]
+            visit = SandboxRun(self._shared, job.walls, stack, notes)
+            real = real_temps() if job.walls is SandboxAccess.OWN else ()
+            found = [*visit.places(), *[SandboxPath(folder, SandboxPathAccess.WRITE) for folder in real]]
             masks = [*_masks(self._denied), *visit.read_only(self._read_only), *_kept_in(real, self._kept)]
             places = (*found, *masks, *_on_the_way(masks, found))
             # One for each start, since it is read to its end.
@@ -194,17 +196,19 @@ class Sandbox:
             os.write(descriptor, self._filter)
             os.lseek(descriptor, 0, os.SEEK_SET)
             profile = self._profile._replace(places=places)
-            words = (*self._way.words, *arguments(profile, cwd=job.cwd, seccomp=descriptor))
+            words = (*self._way.words, *bubblewrap_arguments(profile, cwd=job.cwd, seccomp=descriptor))
             env = {**job.env, **self._way.env, **temp_env(job, "/tmp"), **visit.environment(job.env)}  # noqa: S108
             passed = (*job.passed, descriptor)
             argv = (*words, *self._check(places), *job.argv)
             yield job._replace(argv=argv, passed=passed, env=env, keeper=True, notes=notes)
 
-    def _check(self, places: Iterable[Place]) -> tuple[str, ...]:
+    def _check(self, places: Iterable[SandboxPath]) -> tuple[str, ...]:
         """Where something in a working folder is mounted by its name, and can be written: who could swap that name?"""
         folders = self._shared.folders
-        inner = [place.path for place in places if place.access is Access.WRITE and place.path not in folders]
-        if not any(within(path, folder) for path in inner for folder in folders):
+        inner = [
+            place.path for place in places if place.access is SandboxPathAccess.WRITE and place.path not in folders
+        ]
+        if not any(is_within(path, folder) for path in inner for folder in folders):
             return ()
         with open(sandbox_mounts.TABLE, encoding="utf-8", errors="surrogateescape") as table:  # noqa: PTH123
             return sandbox_mounts.check_before(self._shell, folders, table.read())
@@ -219,19 +223,19 @@ def real_temps() -> tuple[str, ...]:
     return tuple([folder for folder in TEMPORARY if os.path.isdir(folder) and not os.path.islink(folder)])  # noqa: PTH112, PTH114
 
 
-def temp_env(job: Job, private: str) -> dict[str, str]:
+def temp_env(job: ProcessSpec, private: str) -> dict[str, str]:
     """Where a job puts its temporary files. With the real folders its own choice holds, if it is one of them."""
-    named = {name: job.env[name] for name in TEMP_NAMES if name in job.env} if job.walls is Walls.OWN else {}
-    good = {name: path for name, path in named.items() if any(within(path, folder) for folder in real_temps())}
-    return {**dict.fromkeys(TEMP_NAMES, TEMPORARY[0] if job.walls is Walls.OWN else private), **good}
+    named = {name: job.env[name] for name in TEMP_NAMES if name in job.env} if job.walls is SandboxAccess.OWN else {}
+    good = {name: path for name, path in named.items() if any(is_within(path, folder) for folder in real_temps())}
+    return {**dict.fromkeys(TEMP_NAMES, TEMPORARY[0] if job.walls is SandboxAccess.OWN else private), **good}
 
 
-def _kept_in(real: tuple[str, ...], kept: Iterable[str]) -> Generator[Place]:
+def _kept_in(real: tuple[str, ...], kept: Iterable[str]) -> Generator[SandboxPath]:
     """What in a real temporary folder must stay as it is: renamed, another could be put where we look for it."""
     for folder in real:
         for path in dict.fromkeys(kept):
-            if within(path, folder) and path != folder and os.path.isdir(path):  # noqa: PTH112  # as above
-                yield Place(path, Access.READ)
+            if is_within(path, folder) and path != folder and os.path.isdir(path):  # noqa: PTH112  # as above
+                yield SandboxPath(path, SandboxPathAccess.READ)
 
 
 def _identity(folder: str) -> tuple[int, int] | None:
@@ -241,27 +245,27 @@ def _identity(folder: str) -> tuple[int, int] | None:
     return None
 
 
-def _masks(denied: Iterable[str]) -> Generator[Place]:
+def _masks(denied: Iterable[str]) -> Generator[SandboxPath]:
     """For what is there now: what is not cannot be read."""
     for path in denied:
         if os.path.isdir(path):  # noqa: PTH112  # pathlib takes 8 ms to load
-            yield Place(path, Access.NO_FOLDER)
+            yield SandboxPath(path, SandboxPathAccess.NO_FOLDER)
         elif os.path.lexists(path):
-            yield Place(path, Access.NO_FILE)
+            yield SandboxPath(path, SandboxPathAccess.NO_FILE)
 
 
-def _on_the_way(masks: list[Place], places: list[Place]) -> Generator[Place]:
+def _on_the_way(masks: list[SandboxPath], places: list[SandboxPath]) -> Generator[SandboxPath]:
     """The folders around what is denied, where they can be written: renamed, they would take it to another path, where
     the next command finds it."""
-    known = sorted([*places, *masks], key=lambda place: (len(place.path), place.access is not Access.WRITE))
+    known = sorted([*places, *masks], key=lambda place: (len(place.path), place.access is not SandboxPathAccess.WRITE))
     done = {"/"}
     for mask in masks:
         parent = os.path.dirname(mask.path)  # noqa: PTH120  # pathlib takes 8 ms to load
         while parent not in done:
             done.add(parent)
-            around = [place for place in known if within(parent, place.path)]  # the innermost is the last
-            if around and around[-1].access is Access.WRITE and around[-1].path != parent:
-                yield Place(parent, Access.WRITE)
+            around = [place for place in known if is_within(parent, place.path)]  # the innermost is the last
+            if around and around[-1].access is SandboxPathAccess.WRITE and around[-1].path != parent:
+                yield SandboxPath(parent, SandboxPathAccess.WRITE)
             parent = os.path.dirname(parent)  # noqa: PTH120
 
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from mainspring.processes.bubblewrap import Access, Place
+from mainspring.processes.bubblewrap import SandboxPath, SandboxPathAccess
 from mainspring.processes.sandbox_held import is_our_file, is_ours
 
 # What leads to code in the folder of a repository, and what stands in for it when it is missing.
@@ -45,19 +45,19 @@ NAMED = re.compile(rb"^[ \t]*(?:path|hookspath)[ \t]*=[ \t]*\"?([^\"\r\n#;]+)", 
 SETTINGS = {"branch.autoSetupMerge": "false", "gc.autoDetach": "false", "maintenance.autoDetach": "false"}
 
 
-class Room(NamedTuple):
-    """`places` hold for what exists and for what is made: see `Held`."""
+class GitProfile(NamedTuple):
+    """`places` hold for what exists and for what is made: see `Placeholders`."""
 
     opened: tuple[str, ...] = ()  # folders of repositories, submodules included
-    places: tuple[Place, ...] = ()
+    places: tuple[SandboxPath, ...] = ()
     folders: tuple[str, ...] = ()  # missing; to be made before the mounts
     files: Mapping[str, bytes] = {}  # the same; nobody changes it
     notes: tuple[str, ...] = ()
 
 
-def open_room(repositories: Iterable[str]) -> Room:
+def open_room(repositories: Iterable[str]) -> GitProfile:
     """`repositories`: real paths of their folders, `.git` mostly."""
-    room = Room()
+    room = GitProfile()
     for folder in tuple(repositories)[:MOST_REPOSITORIES]:
         if why := _closed(folder):
             room = room._replace(notes=(*room.notes, f"'{folder}' can only be read: {why}"))
@@ -66,18 +66,18 @@ def open_room(repositories: Iterable[str]) -> Room:
     return room
 
 
-def open_whole(repositories: Iterable[str]) -> Room:
+def open_whole(repositories: Iterable[str]) -> GitProfile:
     """All of them, with what leads to code: see `sandbox_git_again.py` for whom."""
     reasons = {folder: _closed(folder) for folder in repositories}
     opened = tuple([folder for folder, why in reasons.items() if not why])
-    return Room(
+    return GitProfile(
         opened,
-        tuple([Place(folder, Access.WRITE) for folder in opened]),
+        tuple([SandboxPath(folder, SandboxPathAccess.WRITE) for folder in opened]),
         notes=tuple([f"'{folder}' can only be read: {why}" for folder, why in reasons.items() if why]),
     )
 
 
-def environment(env: Mapping[str, str]) -> dict[str, str]:
+def git_environment(env: Mapping[str, str]) -> dict[str, str]:
     """With our settings after those that are given in the same way."""
     text = env.get("GIT_CONFIG_COUNT", "0")
     first = int(text) if text.isdigit() else 0
@@ -92,21 +92,21 @@ def is_repository(folder: str) -> bool:
     return all(os.path.lexists(f"{folder}/{name}") for name in ("HEAD", "objects", "refs"))
 
 
-def pointed(path: str) -> str | None:
+def resolve_git_file(path: str) -> str | None:
     """Where a `.git` that is a file leads to: the folder that all of the repository's worktrees share."""
-    folder = followed(path, POINTER)
+    folder = read_git_pointer(path, POINTER)
     if folder is None:
         return None
-    common = followed(f"{folder}/commondir", b"")
+    common = read_git_pointer(f"{folder}/commondir", b"")
     return common or folder
 
 
-def submodules(folder: str) -> list[str]:
+def find_submodules(folder: str) -> list[str]:
     """Their folders in `modules`, also those in others."""
     return list(_modules(f"{folder}/modules", DEPTH))
 
 
-def worktrees(folder: str) -> list[str]:
+def find_worktrees(folder: str) -> list[str]:
     return [path for path in _entries(f"{folder}/worktrees") if os.path.isdir(path) and not os.path.islink(path)]
 
 
@@ -130,26 +130,26 @@ def _linked(folder: str, names: Iterable[str]) -> str:
     return ""
 
 
-def _with(room: Room, folder: str) -> Room:
+def _with(room: GitProfile, folder: str) -> GitProfile:
     room = _one(room, folder)
-    inner, trees = submodules(folder), worktrees(folder)
+    inner, trees = find_submodules(folder), find_worktrees(folder)
     for name, found, add in (("modules", inner, _submodule), ("worktrees", trees, _worktree)):
         if len(found) > MOST_INNER:
             room = _shut(room, f"{folder}/{name}", f"there are more than {MOST_INNER} in it")
             continue
-        between = [Place(path, Access.WRITE) for path in _between(folder, found)]
+        between = [SandboxPath(path, SandboxPathAccess.WRITE) for path in _between(folder, found)]
         room = room._replace(places=(*room.places, *between))
         for path in found:
             room = add(room, path)
     return room
 
 
-def _shut(room: Room, path: str, why: str) -> Room:
+def _shut(room: GitProfile, path: str, why: str) -> GitProfile:
     note = f"'{path}' can only be read: {why}"
-    return room._replace(places=(*room.places, Place(path, Access.READ)), notes=(*room.notes, note))
+    return room._replace(places=(*room.places, SandboxPath(path, SandboxPathAccess.READ)), notes=(*room.notes, note))
 
 
-def _one(room: Room, folder: str) -> Room:
+def _one(room: GitProfile, folder: str) -> GitProfile:
     folders = [f"{folder}/{name}" for name in FOLDERS]
     files = {f"{folder}/{name}": data for name, data in FILES.items()}
     no_folders = tuple([path for path in folders if not os.path.lexists(path) or is_ours(path)])
@@ -159,28 +159,35 @@ def _one(room: Room, folder: str) -> Room:
         opened=(*room.opened, folder),
         places=(
             *room.places,
-            *[Place(path, Access.WRITE) for path in (folder, f"{folder}/objects", f"{folder}/objects/info")],
-            *[Place(path, Access.READ) for path in read],
-            *[Place(path, Access.EMPTY) for path in no_folders],
+            *[
+                SandboxPath(path, SandboxPathAccess.WRITE)
+                for path in (folder, f"{folder}/objects", f"{folder}/objects/info")
+            ],
+            *[SandboxPath(path, SandboxPathAccess.READ) for path in read],
+            *[SandboxPath(path, SandboxPathAccess.EMPTY) for path in no_folders],
         ),
         folders=(*room.folders, *no_folders),
         files={**room.files, **no_files},
     )
 
 
-def _submodule(room: Room, folder: str) -> Room:
+def _submodule(room: GitProfile, folder: str) -> GitProfile:
     why = _closed(folder)
     return _shut(room, folder, why) if why else _one(room, folder)
 
 
-def _worktree(room: Room, tree: str) -> Room:
+def _worktree(room: GitProfile, tree: str) -> GitProfile:
     if why := _linked(tree, (*NEEDED_OF_WORKTREE, *OF_WORKTREE)):
         return _shut(room, tree, why)
     files = {f"{tree}/{name}": data for name, data in OF_WORKTREE.items()}
     missing = {path: data for path, data in files.items() if not os.path.lexists(path) or is_our_file(path)}
     there = [path for name in NEEDED_OF_WORKTREE if os.path.lexists(path := f"{tree}/{name}")]
     return room._replace(
-        places=(*room.places, Place(tree, Access.WRITE), *[Place(path, Access.READ) for path in (*there, *files)]),
+        places=(
+            *room.places,
+            SandboxPath(tree, SandboxPathAccess.WRITE),
+            *[SandboxPath(path, SandboxPathAccess.READ) for path in (*there, *files)],
+        ),
         files={**room.files, **missing},
     )
 
@@ -198,7 +205,7 @@ def _unknown(folder: str) -> list[str]:
 
 def named_in(folder: str) -> list[str]:
     """Paths within it that its configuration includes or takes hooks from."""
-    data = read(f"{folder}/config")
+    data = read_small_file(f"{folder}/config")
     texts = [os.fsdecode(found.strip()) for found in NAMED.findall(data)]
     around = (folder, os.path.dirname(folder))
     paths = {os.path.normpath(os.path.join(start, text)) for text in texts for start in around}
@@ -227,16 +234,16 @@ def _between(folder: str, paths: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def followed(path: str, start: bytes) -> str | None:
+def read_git_pointer(path: str, start: bytes) -> str | None:
     """The folder that a file names after `start`, if there is one."""
-    text = read(path)
+    text = read_small_file(path)
     if not text.startswith(start) or not (rest := text[len(start) :].strip()):
         return None
     folder = os.path.realpath(os.path.join(os.path.dirname(path), os.fsdecode(rest)))
     return folder if os.path.isdir(folder) else None
 
 
-def read(path: str, most: int = LONGEST) -> bytes:
+def read_small_file(path: str, most: int = LONGEST) -> bytes:
     """Empty for what is no file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from mainspring.processes.paths import within
-from mainspring.processes.sandbox_git import FILES, FOLDERS, read
+from mainspring.processes.paths import is_within
+from mainspring.processes.sandbox_git import FILES, FOLDERS, read_small_file
 from mainspring.processes.sandbox_git_left import move_aside
 
 # What `git init` and `git config` of a name may change.
@@ -30,7 +30,7 @@ KEY = re.compile(rb"[ \t]*([A-Za-z][A-Za-z0-9-]*)[ \t]*=")
 MODE = 0o644
 
 
-class Was(NamedTuple):
+class RepositoryConfig(NamedTuple):
     """One repository, before."""
 
     config: bytes
@@ -43,30 +43,34 @@ def path_of(env: Mapping[str, str], writable: Iterable[str]) -> str:
     folders = [folder for folder in env.get("PATH", "").split(":") if folder.startswith("/")]
     kept_out = tuple(writable)
     real = [(folder, os.path.realpath(folder)) for folder in folders]
-    return ":".join([folder for folder, end in real if not any(within(end, out) for out in kept_out)])
+    return ":".join([folder for folder, end in real if not any(is_within(end, out) for out in kept_out)])
 
 
-def before(repositories: Iterable[str]) -> dict[str, Was]:
-    found: dict[str, Was] = {}
+def snapshot_configs(repositories: Iterable[str]) -> dict[str, RepositoryConfig]:
+    found: dict[str, RepositoryConfig] = {}
     for folder in repositories:
         path = f"{folder}/config"
-        found[folder] = Was(read(path), os.stat(path).st_mode & 0o777, frozenset(_code(folder)))  # noqa: PTH116
+        found[folder] = RepositoryConfig(read_small_file(path), os.stat(path).st_mode & 0o777, frozenset(_code(folder)))  # noqa: PTH116
     return found
 
 
-def compare(was: Mapping[str, Was], aside: str) -> list[str]:
+def restore_changed_configs(was: Mapping[str, RepositoryConfig], aside: str) -> list[str]:
     """What was put back or taken away, in words."""
     notes: list[str] = []
     for folder, one in was.items():
         path = f"{folder}/config"
-        if not os.path.isfile(path) or os.path.islink(path) or settings(read(path)) != settings(one.config):
+        if (
+            not os.path.isfile(path)
+            or os.path.islink(path)
+            or parse_guarded_settings(read_small_file(path)) != parse_guarded_settings(one.config)
+        ):
             notes.append(f"'{path}' is as it was before: {_put_back(path, one)}")
         added = sorted(set(_code(folder)) - one.code)
         notes += [move_aside(new, f"'{new}' is new, and git runs it or obeys it", aside) for new in added]
     return notes
 
 
-def settings(config: bytes) -> list[tuple[bytes, bytes]]:
+def parse_guarded_settings(config: bytes) -> list[tuple[bytes, bytes]]:
     """Those that may not change, each with its section; a line that goes on in the next is none of the free ones."""
     found: list[tuple[bytes, bytes]] = []
     section, goes_on = b"", False
@@ -96,7 +100,7 @@ def _code(folder: str) -> Iterator[str]:
             yield from [os.path.join(top, one) for one in names if not one.endswith(".sample")]
 
 
-def _put_back(path: str, was: Was) -> str:
+def _put_back(path: str, was: RepositoryConfig) -> str:
     new = f"{path}.{os.urandom(4).hex()}"
     try:
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, was.mode or MODE)

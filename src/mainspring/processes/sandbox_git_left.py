@@ -14,10 +14,18 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mainspring.processes.paths import within
-from mainspring.processes.sandbox_git import FILES, Room, named_in, pointed, read, submodules, worktrees
-from mainspring.processes.sandbox_git_links import links
-from mainspring.processes.sandbox_gitlinks import nested
+from mainspring.processes.paths import is_within
+from mainspring.processes.sandbox_git import (
+    FILES,
+    GitProfile,
+    find_submodules,
+    find_worktrees,
+    named_in,
+    read_small_file,
+    resolve_git_file,
+)
+from mainspring.processes.sandbox_git_links import find_git_links
+from mainspring.processes.sandbox_gitlinks import find_nested_repositories
 from mainspring.processes.sandbox_held import is_ours, open_parent
 
 EXEC = re.compile(rb"^[ \t]*(?:x|exec)(?:[ \t].*|\r?)$", re.MULTILINE)
@@ -35,7 +43,7 @@ PLAIN = re.compile(
 CONFIGS = ("config", "config.worktree")  # the second for `--sparse`
 
 
-class Before(NamedTuple):
+class RepositoryBefore(NamedTuple):
     """How it was, for what may be there already by a person's own doing."""
 
     submodules: frozenset[str]
@@ -46,10 +54,10 @@ class Before(NamedTuple):
     links: frozenset[tuple[str, str]] = frozenset()
 
 
-def before(room: Room) -> Before:
-    return Before(
-        frozenset([path for folder in room.opened for path in submodules(folder)]),
-        frozenset([path for folder in room.opened for path in worktrees(folder)]),
+def snapshot_repositories(room: GitProfile) -> RepositoryBefore:
+    return RepositoryBefore(
+        frozenset([path for folder in room.opened for path in find_submodules(folder)]),
+        frozenset([path for folder in room.opened for path in find_worktrees(folder)]),
         frozenset([line for folder in _states(room) for line in _orders(folder)]),
         frozenset([path for folder in room.opened for path in named_in(folder) if not os.path.lexists(path)]),
         frozenset(_nested(room)),
@@ -57,14 +65,14 @@ def before(room: Room) -> Before:
     )
 
 
-def take_away(room: Room, was: Before, aside: str, writable: tuple[str, ...]) -> list[str]:
+def take_away(room: GitProfile, was: RepositoryBefore, aside: str, writable: tuple[str, ...]) -> list[str]:
     """What was taken away, in words. `aside`: a folder of ours; it is made when it is needed.
 
     An index may name any place. What lies where the command could not write is not its work, and is only told.
     """
     notes: list[str] = []
     for path, reason in list(_wrong(room, was)):
-        if not any(within(path, folder) for folder in (*writable, *room.opened)):
+        if not any(is_within(path, folder) for folder in (*writable, *room.opened)):
             notes.append(f"'{path}' {reason}; it was there before: look at it before you run git there")
         elif os.path.lexists(path):  # it may lie in another one
             notes.append(move_aside(path, f"'{path}' {reason}", aside))
@@ -80,19 +88,21 @@ def look_at_new(path: str, aside: str, writable: tuple[str, ...]) -> list[str] |
     if why := _led(path):
         return [move_aside(path, f"'{path}' is a new repository with {why}", aside)]
     nothing: frozenset[str] = frozenset()
-    return take_away(Room(opened=(path,)), Before(nothing, nothing, frozenset(), nothing, nothing), aside, writable)
+    return take_away(
+        GitProfile(opened=(path,)), RepositoryBefore(nothing, nothing, frozenset(), nothing, nothing), aside, writable
+    )
 
 
-def _wrong(room: Room, was: Before) -> Iterator[tuple[str, str]]:
+def _wrong(room: GitProfile, was: RepositoryBefore) -> Iterator[tuple[str, str]]:
     for folder in room.opened:
-        for path in worktrees(folder):
+        for path in find_worktrees(folder):
             if path not in was.worktrees and not _is_plain_worktree(path, folder):
                 yield path, "is a new worktree that is configured by something else than its repository"
-        for path in submodules(folder):
+        for path in find_submodules(folder):
             if path not in was.submodules and (why := _led(path)):
                 yield path, f"is a new submodule's repository with {why}"
     for path in _nested(room):
-        repository = path if os.path.isdir(path) else pointed(path)
+        repository = path if os.path.isdir(path) else resolve_git_file(path)
         if path not in was.nested and repository and (why := _led(repository)):
             yield path, f"is what git obeys when it looks into this folder, with {why}"
     for path, end in sorted(_links(room) - was.links):
@@ -104,7 +114,7 @@ def _wrong(room: Room, was: Before) -> Iterator[tuple[str, str]]:
         yield from _unfinished(folder, was)
 
 
-def _unfinished(folder: str, was: Before) -> Iterator[tuple[str, str]]:
+def _unfinished(folder: str, was: RepositoryBefore) -> Iterator[tuple[str, str]]:
     if any(line not in was.orders for line in _orders(folder)):
         yield f"{folder}/rebase-merge/git-rebase-todo", "holds commands that git would run"
     for path, strategy in _strategies(folder):
@@ -112,50 +122,53 @@ def _unfinished(folder: str, was: Before) -> Iterator[tuple[str, str]]:
             yield path, f"names a merge strategy that is not git's own ('{os.fsdecode(strategy)}')"
 
 
-def _nested(room: Room) -> list[str]:
-    found = [f"{path}/.git" for folder in room.opened for path in nested(folder)]
+def _nested(room: GitProfile) -> list[str]:
+    found = [f"{path}/.git" for folder in room.opened for path in find_nested_repositories(folder)]
     return [path for path in found if os.path.lexists(path)]
 
 
-def _links(room: Room) -> frozenset[tuple[str, str]]:
-    tops = [path for path in room.opened if not any(within(path, one) and path != one for one in room.opened)]
-    return frozenset([link for path in tops for link in links(path)])
+def _links(room: GitProfile) -> frozenset[tuple[str, str]]:
+    tops = [path for path in room.opened if not any(is_within(path, one) and path != one for one in room.opened)]
+    return frozenset([link for path in tops for link in find_git_links(path)])
 
 
-def _states(room: Room) -> list[str]:
+def _states(room: GitProfile) -> list[str]:
     """Where git keeps what it is in the middle of: in repositories and in worktrees, also in new ones."""
-    return [path for folder in room.opened for path in (folder, *worktrees(folder))]
+    return [path for folder in room.opened for path in (folder, *find_worktrees(folder))]
 
 
 def _orders(folder: str) -> list[bytes]:
-    return EXEC.findall(read(f"{folder}/rebase-merge/git-rebase-todo"))
+    return EXEC.findall(read_small_file(f"{folder}/rebase-merge/git-rebase-todo"))
 
 
 def _strategies(folder: str) -> Iterator[tuple[str, bytes]]:
-    yield (path := f"{folder}/rebase-merge/strategy"), read(path).strip()
-    for found in STRATEGY.findall(read(path := f"{folder}/sequencer/opts")):
+    yield (path := f"{folder}/rebase-merge/strategy"), read_small_file(path).strip()
+    for found in STRATEGY.findall(read_small_file(path := f"{folder}/sequencer/opts")):
         yield path, found
 
 
 def _is_plain_worktree(path: str, repository: str) -> bool:
     if any(os.path.islink(f"{path}/{name}") for name in ("commondir", "config.worktree")):
         return False
-    said = os.fsdecode(read(f"{path}/commondir").strip())
-    return os.path.realpath(os.path.join(path, said)) == repository and not read(f"{path}/config.worktree").strip()
+    said = os.fsdecode(read_small_file(f"{path}/commondir").strip())
+    return (
+        os.path.realpath(os.path.join(path, said)) == repository
+        and not read_small_file(f"{path}/config.worktree").strip()
+    )
 
 
 def _led(repository: str) -> str:
     """What in it leads to code, if something does."""
     for name in (*[name for name in FILES if name not in CONFIGS], "branches", "remotes"):
         path = f"{repository}/{name}"
-        if os.path.islink(path) or (os.path.isdir(path) and os.listdir(path)) or read(path).strip():
+        if os.path.islink(path) or (os.path.isdir(path) and os.listdir(path)) or read_small_file(path).strip():
             return f"'{name}'"
     hooks = f"{repository}/hooks"
     if os.path.islink(hooks) or (os.path.isdir(hooks) and any(not n.endswith(".sample") for n in os.listdir(hooks))):
         return "hooks"
     if any(os.path.islink(f"{repository}/{name}") for name in CONFIGS):
         return "a configuration elsewhere"
-    lines = [line for name in CONFIGS for line in read(f"{repository}/{name}").split(b"\n")]
+    lines = [line for name in CONFIGS for line in read_small_file(f"{repository}/{name}").split(b"\n")]
     strange = next((line for line in lines if not PLAIN.fullmatch(line)), None)
     return "" if strange is None else f"the setting '{strange.decode(errors='replace').strip()[:80]}'"
 

@@ -14,7 +14,7 @@ import os
 MOST = 20_000  # entries that are looked at: all but the objects, some 400 in most repositories
 
 
-def links(repository: str) -> frozenset[tuple[str, str]]:
+def find_git_links(repository: str) -> frozenset[tuple[str, str]]:
     """Each with where it leads."""
     found: list[tuple[str, str]] = []
     folders, left = [repository], MOST

@@ -13,14 +13,14 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 
-from mainspring.processes.sandbox_git import read
+from mainspring.processes.sandbox_git import read_small_file
 
 HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
 LONGEST = 4_096  # bytes of a `HEAD`
 OWNER = 0o700
 
 
-def heads(repositories: Iterable[str]) -> dict[str, bytes]:
+def read_heads(repositories: Iterable[str]) -> dict[str, bytes]:
     """Of each that is whole."""
     return {folder: found for folder in repositories if HEAD.match(found := _head(folder))}
 
@@ -65,7 +65,7 @@ def _head(folder: str) -> bytes:
     path = f"{folder}/HEAD"
     if os.path.islink(path):
         return b"ref: " + os.fsencode(os.readlink(path)) + b"\n"
-    return read(path, LONGEST)
+    return read_small_file(path, LONGEST)
 
 
 def _write(path: str, data: bytes) -> None:

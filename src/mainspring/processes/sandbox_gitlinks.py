@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from mainspring.processes.sandbox_git import read, worktrees
+from mainspring.processes.sandbox_git import find_worktrees, read_small_file
 
 MODE = b"\0\0\xe0\0"  # 160000, as the index holds it
 FIRST = 12  # where the first entry begins
@@ -27,21 +27,21 @@ LARGEST = 200_000_000  # bytes of an index
 WORKTREE = re.compile(rb"^[ \t]*worktree[ \t]*=[ \t]*\"?([^\"\r\n]+)", re.IGNORECASE | re.MULTILINE)
 
 
-def nested(repository: str) -> list[str]:
+def find_nested_repositories(repository: str) -> list[str]:
     """Where they lie or should lie. `repository` is the folder of one: `.git`, say."""
-    found = [os.path.join(top, name) for top, index in trees(repository) for name in _links(index)]
+    found = [os.path.join(top, name) for top, index in iter_working_trees(repository) for name in _links(index)]
     return list(dict.fromkeys([os.path.normpath(path) for path in found]))
 
 
-def trees(repository: str) -> Iterator[tuple[str, str]]:
+def iter_working_trees(repository: str) -> Iterator[tuple[str, str]]:
     """Each working tree with its index."""
-    named = WORKTREE.search(read(f"{repository}/config"))
+    named = WORKTREE.search(read_small_file(f"{repository}/config"))
     if named:
         yield os.path.normpath(os.path.join(repository, os.fsdecode(named[1].strip()))), f"{repository}/index"
     elif os.path.basename(repository) == ".git":
         yield os.path.dirname(repository), f"{repository}/index"
-    for tree in worktrees(repository):
-        if pointer := read(f"{tree}/gitdir").strip():
+    for tree in find_worktrees(repository):
+        if pointer := read_small_file(f"{tree}/gitdir").strip():
             yield os.path.dirname(os.path.join(tree, os.fsdecode(pointer))), f"{tree}/index"
 
 
@@ -55,7 +55,7 @@ def _links(index: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _links_of(index: str, _looks: tuple[int, ...]) -> tuple[str, ...]:
-    data = read(index, LARGEST)
+    data = read_small_file(index, LARGEST)
     if not data.startswith(b"DIRC") or MODE not in data:
         return ()
     names = _compressed(data) if data[7] == COMPRESSED else _plain(data)

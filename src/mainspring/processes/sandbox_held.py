@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping
 from mainspring.processes.bubblewrap import SandboxError
 from mainspring.processes.opening import open_folder
 from mainspring.processes.paths import PathRefused
-from mainspring.processes.programs import find
+from mainspring.processes.programs import find_program
 
 # The odd bit tells ours from a person's, also after a power cut. We and they can write in it: only the sandbox cannot.
 MODE = 0o1755
@@ -56,7 +56,7 @@ CLOSED = frozenset((
 ))  # fmt: skip  # why a place cannot be made, by anybody
 
 
-class Held:
+class Placeholders:
     """Of one workspace, or of one repository: others may be at work in it from another workspace.
 
     `state` is a folder of ours. `outside`: where no program may lie that is to be trusted.
@@ -178,10 +178,10 @@ class Held:
         self._told.add(path)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        shell = find("sh", outside=self._outside)
+        shell = find_program("sh", outside=self._outside)
         if shell is None:
             raise SandboxError("there is no 'sh' on this machine outside of the working folders: install one")
-        flock = find("flock", outside=self._outside) or ""
+        flock = find_program("flock", outside=self._outside) or ""
         self._lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         return subprocess.Popen(  # noqa: S603  # our own script
             [shell, "-c", SCRIPT, "mainspring-held", self._lock_path, flock, shell, REMOVE],

@@ -14,24 +14,29 @@ import os
 import re
 from collections.abc import Iterable
 
-from mainspring.processes.bubblewrap import Access, Place
-from mainspring.processes.paths import within
-from mainspring.processes.sandbox_git import read
-from mainspring.processes.sandbox_gitlinks import trees
+from mainspring.processes.bubblewrap import SandboxPath, SandboxPathAccess
+from mainspring.processes.paths import is_within
+from mainspring.processes.sandbox_git import read_small_file
+from mainspring.processes.sandbox_gitlinks import iter_working_trees
 
 NAME = "info/exclude"
 SPECIAL = re.compile(rb"([\\*?\[\]!# ])")
 
 
-def ignored(repository: str, held: Iterable[str], state: str) -> Place | None:
+def hide_placeholders_from_git(repository: str, held: Iterable[str], state: str) -> SandboxPath | None:
     """`state`: a folder of ours. None: nothing of it lies in the repository, or nothing can be shown there."""
     path = f"{repository}/{NAME}"
     paths = sorted(held)
-    found = {_line(top, one) for top, _ in trees(repository) for one in paths if within(one, top) and one != top}
+    found = {
+        _line(top, one)
+        for top, _ in iter_working_trees(repository)
+        for one in paths
+        if is_within(one, top) and one != top
+    }
     if not found or os.path.islink(path) or os.path.islink(f"{repository}/info") or not os.path.isfile(path):  # noqa: PTH113
         return None
-    text = b"\n".join([read(path).rstrip(b"\n"), *sorted(found), b""])
-    return Place(path, Access.READ, _stored(text, state))
+    text = b"\n".join([read_small_file(path).rstrip(b"\n"), *sorted(found), b""])
+    return SandboxPath(path, SandboxPathAccess.READ, _stored(text, state))
 
 
 def _line(top: str, path: str) -> bytes:
@@ -41,7 +46,7 @@ def _line(top: str, path: str) -> bytes:
 def _stored(text: bytes, state: str) -> str:
     """By its content: it is there already, mostly, and commands beside this one may see another."""
     path = f"{state}/ignored-{hashlib.sha256(text).hexdigest()[:16]}"
-    if read(path) != text:
+    if read_small_file(path) != text:
         new = f"{path}.{os.urandom(4).hex()}"
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with contextlib.closing(os.fdopen(descriptor, "wb")) as file:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mainspring.processes.paths import within
+from mainspring.processes.paths import is_within
 
 TABLE = "/proc/self/mountinfo"
 REFUSED = 126  # the exit code, as for a command that cannot be run
@@ -53,8 +53,8 @@ class Mount(NamedTuple):
 def check_before(shell: str, folders: Iterable[str], table: str) -> tuple[str, ...]:
     """What stands before the command, inside. `table`: the mounts outside."""
     mounts = read_table(table)
-    spelled = [spell(folder) for folder in folders]
-    allowed = [f"{one.device} {one.root}" for folder in spelled for one in sources(folder, mounts)]
+    spelled = [escape_mount_path(folder) for folder in folders]
+    allowed = [f"{one.device} {one.root}" for folder in spelled for one in find_mount_sources(folder, mounts)]
     known = dict.fromkeys([mount.device for mount in mounts])
     return shell, "-c", SCRIPT, "mainspring", "\n".join(allowed), " ".join(known), "\n".join(spelled)
 
@@ -64,10 +64,10 @@ def read_table(table: str) -> list[Mount]:
     return [Mount(row[2], row[3], row[4]) for row in rows if len(row) > 5]
 
 
-def sources(folder: str, mounts: list[Mount]) -> list[Mount]:
+def find_mount_sources(folder: str, mounts: list[Mount]) -> list[Mount]:
     """What a working folder is of, and what is mounted in it."""
-    around = [mount for mount in mounts if within(folder, mount.point)]
-    inner = [mount for mount in mounts if within(mount.point, folder) and mount.point != folder]
+    around = [mount for mount in mounts if is_within(folder, mount.point)]
+    inner = [mount for mount in mounts if is_within(mount.point, folder) and mount.point != folder]
     if not around:
         return inner
     last = max(around, key=lambda mount: len(mount.point.rstrip("/")))  # of two on one place, the later one
@@ -76,7 +76,7 @@ def sources(folder: str, mounts: list[Mount]) -> list[Mount]:
     return [last._replace(root=last.root.rstrip("/") + rest), *inner]
 
 
-def spell(path: str) -> str:
+def escape_mount_path(path: str) -> str:
     """As the table does."""
     for letter in "\\ \t\n":
         path = path.replace(letter, f"\\{ord(letter):03o}")

@@ -15,15 +15,15 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from mainspring.processes.bubblewrap import TEMPORARY
-from mainspring.processes.paths import within
-from mainspring.processes.sandbox_git import POINTER, followed, is_repository, read
+from mainspring.processes.paths import is_within
+from mainspring.processes.sandbox_git import POINTER, is_repository, read_git_pointer, read_small_file
 from mainspring.processes.sandbox_gitlinks import WORKTREE
 from mainspring.processes.sandbox_held import is_ours
 
 DEEPEST = 64  # folders above
 
 
-class Outer(NamedTuple):
+class OuterRepository(NamedTuple):
     """`why`: it stays closed."""
 
     repository: str  # the folder that all of its worktrees share
@@ -31,7 +31,7 @@ class Outer(NamedTuple):
     why: str = ""
 
 
-def outer(folder: str, denied: Iterable[str] = ()) -> Outer | None:
+def find_outer_repository(folder: str, denied: Iterable[str] = ()) -> OuterRepository | None:
     """None: there is none, or it lies in the folder itself. All paths are real ones."""
     top = folder
     for _ in range(DEEPEST):
@@ -42,9 +42,9 @@ def outer(folder: str, denied: Iterable[str] = ()) -> Outer | None:
             if top == folder:
                 return None
             if os.path.islink(entry):
-                return Outer(entry, top, "its '.git' is a link")
+                return OuterRepository(entry, top, "its '.git' is a link")
             if is_repository(entry):
-                return Outer(entry, top, _closed(entry, top, folder, denied))
+                return OuterRepository(entry, top, _closed(entry, top, folder, denied))
         elif is_repository(top):
             return None  # bare, in git's eyes: there is no working folder
         if top == "/":
@@ -53,31 +53,31 @@ def outer(folder: str, denied: Iterable[str] = ()) -> Outer | None:
     return None
 
 
-def _behind(entry: str, folder: str, denied: Iterable[str]) -> Outer | None:
+def _behind(entry: str, folder: str, denied: Iterable[str]) -> OuterRepository | None:
     """Where a file leads."""
-    own, top = followed(entry, POINTER), os.path.dirname(entry)
+    own, top = read_git_pointer(entry, POINTER), os.path.dirname(entry)
     if own is None:
         return None
-    common = followed(f"{own}/commondir", b"") or own
-    if within(common, folder):
+    common = read_git_pointer(f"{own}/commondir", b"") or own
+    if is_within(common, folder):
         return None
     if not _names_it(own, entry):
-        return Outer(common, top, f"it does not name '{entry}', which leads to it, in return")
-    return Outer(common, top, _closed(common, top, folder, denied))
+        return OuterRepository(common, top, f"it does not name '{entry}', which leads to it, in return")
+    return OuterRepository(common, top, _closed(common, top, folder, denied))
 
 
 def _names_it(own: str, entry: str) -> bool:
     """A worktree's folder holds the path of its `.git`; a submodule's configuration that of its working folder."""
     if os.path.lexists(f"{own}/commondir"):
-        return os.path.realpath(os.path.join(own, os.fsdecode(read(f"{own}/gitdir").strip()))) == entry
-    named = WORKTREE.search(read(f"{own}/config"))
+        return os.path.realpath(os.path.join(own, os.fsdecode(read_small_file(f"{own}/gitdir").strip()))) == entry
+    named = WORKTREE.search(read_small_file(f"{own}/config"))
     return named is not None and f"{os.path.realpath(os.path.join(own, os.fsdecode(named[1].strip())))}/.git" == entry
 
 
 def _closed(repository: str, top: str, folder: str, denied: Iterable[str]) -> str:
-    if any(within(repository, os.path.realpath(path)) for path in denied):
+    if any(is_within(repository, os.path.realpath(path)) for path in denied):
         return "it lies in a place that is denied"
-    if top != folder and any(within(top, hidden) for hidden in (*TEMPORARY, "/run")):
+    if top != folder and any(is_within(top, hidden) for hidden in (*TEMPORARY, "/run")):
         return "its other files are hidden in the sandbox, and git would take them for removed"
     with contextlib.suppress(OSError):
         if os.stat(repository).st_uid == os.geteuid():

@@ -16,13 +16,13 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mainspring.processes.bubblewrap import Access, Place
-from mainspring.processes.paths import Resolved, within
+from mainspring.processes.bubblewrap import SandboxPath, SandboxPathAccess
+from mainspring.processes.paths import Resolved, is_within
 from mainspring.processes.protected import TABLE, is_protected
-from mainspring.processes.sandbox_git import pointed
-from mainspring.processes.sandbox_gitlinks import nested
+from mainspring.processes.sandbox_git import resolve_git_file
+from mainspring.processes.sandbox_gitlinks import find_nested_repositories
 from mainspring.processes.sandbox_held import is_ours
-from mainspring.processes.sandbox_outer import Outer, outer
+from mainspring.processes.sandbox_outer import OuterRepository, find_outer_repository
 
 # Missing at the top of a workspace, these are kept from being made: the next tool that is started there obeys them.
 # Not all of the table: an empty folder in the place of `uv.toml` or `.npmrc` stops the programs that read it.
@@ -40,19 +40,19 @@ MOST_NESTED = 40  # repositories that an index names
 MOST_PIECES = 200  # of a folder that is mounted piece by piece
 
 
-class Workspace(NamedTuple):
-    places: tuple[Place, ...]
+class WorkspacePaths(NamedTuple):
+    places: tuple[SandboxPath, ...]
     missing: tuple[str, ...]  # to be made before the mounts
     notes: tuple[str, ...]  # what a person should know
     repositories: tuple[str, ...] = ()  # their folders, `.git` mostly; read-only, unless git is let in
     unborn: tuple[str, ...] = ()  # where a repository in one of these would be obeyed: to be made, but not for git
     protected: tuple[str, ...] = ()  # what exists of it
     frozen: tuple[str, ...] = ()  # folders in which a link must not be replaced
-    outer: Outer | None = None  # the repository around it
+    outer: OuterRepository | None = None  # the repository around it
     no_repository: bool = False  # neither here nor above: git may make one
 
 
-class Listed(NamedTuple):
+class DirectoryListing(NamedTuple):
     """A folder, as it was at some time."""
 
     changed: int  # nanoseconds
@@ -60,10 +60,10 @@ class Listed(NamedTuple):
     folders: tuple[str, ...]
 
 
-Seen = dict[tuple[str, str], Listed]  # by workspace and folder; bounded by what one search looks into
+Seen = dict[tuple[str, str], DirectoryListing]  # by workspace and folder; bounded by what one search looks into
 
 
-def look(folder: str, writable: tuple[str, ...], seen: Seen, denied: tuple[str, ...] = ()) -> Workspace:
+def scan_workspace(folder: str, writable: tuple[str, ...], seen: Seen, denied: tuple[str, ...] = ()) -> WorkspacePaths:
     """`folder` and all of `writable` are real paths. `seen` is kept from one search to the next."""
     if len(seen) > 10 * MOST_FOLDERS:
         seen.clear()
@@ -77,20 +77,20 @@ def look(folder: str, writable: tuple[str, ...], seen: Seen, denied: tuple[str, 
     missing += [path for path, there in filter(None, ends) if not there]
     reached = [path for path, there in filter(None, ends) if there]
     protected = [path for path in protected[:MOST_PLACES] if path not in missing] + reached
-    around = outer(folder, denied)
+    around = find_outer_repository(folder, denied)
     known = [*_repositories(protected, folder), *([around.repository] if around is not None else [])]
     inner, unborn = _nested(known, folder)
     protected += [path for path in inner if path not in protected]
     repositories = _repositories(protected, folder)
     protected += [path for path in repositories if path not in protected]
-    places = [Place(folder, Access.WRITE)]
+    places = [SandboxPath(folder, SandboxPathAccess.WRITE)]
     for path in (*protected, *missing, *unborn, *frozen):
-        places += [Place(on_the_way, Access.WRITE) for on_the_way in _between(folder, path)]
+        places += [SandboxPath(on_the_way, SandboxPathAccess.WRITE) for on_the_way in _between(folder, path)]
     places += [piece for path in frozen for piece in _pieces(path)]
-    places += [Place(path, Access.READ) for path in protected]
-    places += [Place(path, Access.EMPTY) for path in (*missing, *unborn)]
+    places += [SandboxPath(path, SandboxPathAccess.READ) for path in protected]
+    places += [SandboxPath(path, SandboxPathAccess.EMPTY) for path in (*missing, *unborn)]
     notes = [f"'{path}' is a link, so nothing new can be made beside it" for path in linked]
-    return Workspace(
+    return WorkspacePaths(
         tuple(places), tuple(missing), tuple(notes), tuple(repositories), tuple(unborn), tuple(protected), frozen,
         around, not _in_repository(folder),
     )  # fmt: skip
@@ -101,8 +101,8 @@ def _repositories(protected: list[str], folder: str) -> list[str]:
     found: list[str] = []
     for path in protected:
         if path.endswith("/.git"):
-            real = path if os.path.isdir(path) else pointed(path)  # noqa: PTH112
-            if real and within(real, folder) and real != folder and not any(within(real, one) for one in found):
+            real = path if os.path.isdir(path) else resolve_git_file(path)  # noqa: PTH112
+            if real and is_within(real, folder) and real != folder and not any(is_within(real, one) for one in found):
                 found.append(real)
     return found
 
@@ -111,8 +111,8 @@ def _nested(repositories: list[str], folder: str) -> tuple[list[str], list[str]]
     """What `git status` goes into, however deep: each one's `.git`, or the first thing that is missing on the way."""
     there: list[str] = []
     unborn: list[str] = []
-    paths = [path for repository in repositories for path in nested(repository)]
-    for path in [path for path in paths if within(path, folder) and path != folder][:MOST_NESTED]:
+    paths = [path for repository in repositories for path in find_nested_repositories(repository)]
+    for path in [path for path in paths if is_within(path, folder) and path != folder][:MOST_NESTED]:
         if os.path.realpath(path) == path and not os.path.islink(f"{path}/.git"):  # noqa: PTH114  # git follows none
             place, exists = first_missing(f"{path}/.git")
             (there if exists and not is_ours(place) else unborn).append(place)
@@ -131,7 +131,7 @@ def _found(top: str, seen: Seen) -> Iterator[tuple[str, bool]]:
             folders += [(inner, depth + 1) for inner in listed.folders]
 
 
-def _listed(folder: str, top: str, depth: int, seen: Seen) -> Listed:
+def _listed(folder: str, top: str, depth: int, seen: Seen) -> DirectoryListing:
     """From the last time, if nothing was made, removed or renamed in it since: nobody can set this time back."""
     try:
         changed = os.stat(folder, follow_symlinks=False).st_ctime_ns  # noqa: PTH116
@@ -140,7 +140,7 @@ def _listed(folder: str, top: str, depth: int, seen: Seen) -> Listed:
             return known
         entries = list(os.scandir(folder))
     except OSError:
-        return Listed(0, (), ())
+        return DirectoryListing(0, (), ())
     protected = [(entry.path, entry.is_symlink()) for entry in entries if _counts(entry.path, top, depth)]
     names = {path for path, _ in protected}
     inner = [
@@ -148,7 +148,7 @@ def _listed(folder: str, top: str, depth: int, seen: Seen) -> Listed:
         for entry in entries
         if entry.path not in names and entry.name not in SKIPPED and entry.is_dir(follow_symlinks=False)
     ]
-    listed = Listed(changed, tuple(protected), tuple(inner))
+    listed = DirectoryListing(changed, tuple(protected), tuple(inner))
     if time.time_ns() - changed > SETTLED:
         seen[top, folder] = listed
     return listed
@@ -184,7 +184,7 @@ def _missing(folder: str) -> list[str]:
 def _end(link: str, writable: tuple[str, ...]) -> tuple[str, bool] | None:
     """Where a link leads, if a command could write there, and whether that exists. If not: its first missing folder."""
     path = os.path.realpath(link)
-    if not any(within(path, folder) and path != folder for folder in writable):
+    if not any(is_within(path, folder) and path != folder for folder in writable):
         return None
     return first_missing(path)
 
@@ -199,14 +199,17 @@ def first_missing(path: str) -> tuple[str, bool]:
 
 def _between(folder: str, path: str) -> list[str]:
     """The folders on the way, without both ends; none if it is elsewhere."""
-    if not within(path, folder):
+    if not is_within(path, folder):
         return []
     parts = path[len(folder) :].strip("/").split("/")[:-1]
     return ["/".join([folder, *parts[: at + 1]]) for at in range(len(parts))]
 
 
-def _pieces(folder: str) -> list[Place]:
+def _pieces(folder: str) -> list[SandboxPath]:
     """A folder in which nothing can be made or removed, though all that is in it can be changed."""
     entries = [entry for entry in os.scandir(folder) if not entry.is_symlink()]
     entries.sort(key=lambda entry: not entry.is_dir(follow_symlinks=False))  # if they are too many: folders first
-    return [Place(folder, Access.READ), *[Place(entry.path, Access.WRITE) for entry in entries[:MOST_PIECES]]]
+    return [
+        SandboxPath(folder, SandboxPathAccess.READ),
+        *[SandboxPath(entry.path, SandboxPathAccess.WRITE) for entry in entries[:MOST_PIECES]],
+    ]

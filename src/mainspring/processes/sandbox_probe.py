@@ -17,19 +17,19 @@ from collections.abc import Iterable
 import msgspec
 
 from mainspring.processes import bubblewrap
-from mainspring.processes.child import Job
-from mainspring.processes.programs import find
-from mainspring.processes.sandbox import Answer, Kind, Rooms, Sandbox, scratch
+from mainspring.processes.child import ProcessSpec
+from mainspring.processes.programs import find_program
+from mainspring.processes.sandbox import ProbeResult, Sandbox, SandboxBackend, SandboxLayout, make_scratch_folders
 
 FILE = "sandbox.json"
 SECONDS = 10.0  # for something that takes 10 ms
 
 
-class NotTried(Exception):  # noqa: N818  # it reads as what it says
+class ProbeNotRunError(Exception):
     """No folder can be written, so nothing is known. Whoever builds the walls then fails as well, and runs nothing."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class ProbeCacheEntry(msgspec.Struct, frozen=True):
     """For what a yes holds."""
 
     program: str
@@ -39,53 +39,61 @@ class Kept(msgspec.Struct, frozen=True):
     walls: int
 
 
-def probe(
-    home: str, *, path: str = "", outside: Iterable[str] = (), kinds: tuple[Kind, ...] = (Kind.BUBBLEWRAP,)
-) -> Answer:
+def probe_sandbox(
+    home: str,
+    *,
+    path: str = "",
+    outside: Iterable[str] = (),
+    kinds: tuple[SandboxBackend, ...] = (SandboxBackend.BUBBLEWRAP,),
+) -> ProbeResult:
     """`home` is our folder and exists; `outside` are the working folders, whose programs are not trusted. `kinds`: with
     landlock among them, it is taken where there is no bubblewrap, and the answer still says why."""
-    answer = _bubblewrap(home, path, outside) if Kind.BUBBLEWRAP in kinds else Answer(None, "bubblewrap is not wanted")
-    if answer.program is not None or Kind.LANDLOCK not in kinds or sys.platform != "linux":
+    answer = (
+        _bubblewrap(home, path, outside)
+        if SandboxBackend.BUBBLEWRAP in kinds
+        else ProbeResult(None, "bubblewrap is not wanted")
+    )
+    if answer.program is not None or SandboxBackend.LANDLOCK not in kinds or sys.platform != "linux":
         return answer
-    from mainspring.processes.landlock import trouble
+    from mainspring.processes.landlock import find_landlock_problem
 
-    wrong = trouble(home)
+    wrong = find_landlock_problem(home)
     if wrong:
-        return Answer(None, f"{answer.reason}; and {wrong}")
-    return Answer(sys.executable, answer.reason, Kind.LANDLOCK)
+        return ProbeResult(None, f"{answer.reason}; and {wrong}")
+    return ProbeResult(sys.executable, answer.reason, SandboxBackend.LANDLOCK)
 
 
-def _bubblewrap(home: str, path: str, outside: Iterable[str]) -> Answer:
+def _bubblewrap(home: str, path: str, outside: Iterable[str]) -> ProbeResult:
     if sys.platform != "linux":
-        return Answer(None, "it needs Linux: on this system commands run with permissions only")
-    program = find("bwrap", path=path, outside=outside)
+        return ProbeResult(None, "it needs Linux: on this system commands run with permissions only")
+    program = find_program("bwrap", path=path, outside=outside)
     if program is None:
-        return Answer(None, "bubblewrap is not installed: install the package 'bubblewrap'")
-    now = Kept(program, os.stat(program).st_mtime_ns, os.uname().release, os.getuid(), bubblewrap.VERSION)  # noqa: PTH116
+        return ProbeResult(None, "bubblewrap is not installed: install the package 'bubblewrap'")
+    now = ProbeCacheEntry(program, os.stat(program).st_mtime_ns, os.uname().release, os.getuid(), bubblewrap.VERSION)  # noqa: PTH116
     if _kept(home) == now:
-        return Answer(program)
+        return ProbeResult(program)
     try:
         wrong = _try(program, home)
-    except NotTried:
-        return Answer(program)
+    except ProbeNotRunError:
+        return ProbeResult(program)
     if wrong:
-        return Answer(None, wrong)
+        return ProbeResult(None, wrong)
     _keep(home, now)
-    return Answer(program)
+    return ProbeResult(program)
 
 
 def _try(program: str, home: str) -> str:
     """What is wrong, if something is."""
-    true = find("true")
+    true = find_program("true")
     if true is None:
         return "there is no 'true' to try it with: install the package 'coreutils'"
     try:
         with contextlib.ExitStack() as stack:
             try:
-                temp, state = stack.enter_context(scratch(home))
+                temp, state = stack.enter_context(make_scratch_folders(home))
             except OSError as error:
-                raise NotTried from error
-            with Sandbox(program, Rooms((), temp, state)).around(Job((true,), "/", {})) as job:
+                raise ProbeNotRunError from error
+            with Sandbox(program, SandboxLayout((), temp, state)).around(ProcessSpec((true,), "/", {})) as job:
                 ended = subprocess.run(  # noqa: S603  # our own words
                     list(job.argv), pass_fds=job.passed, env={}, stdin=subprocess.DEVNULL, capture_output=True,
                     timeout=SECONDS, check=False, start_new_session=True,
@@ -116,19 +124,19 @@ def _explained(program: str, said: str) -> str:
     return f"'{program}' does not work here: {meaning} ('{line}')" if meaning else f"'{program}' says: '{line}'"
 
 
-def _kept(home: str) -> Kept | None:
+def _kept(home: str) -> ProbeCacheEntry | None:
     try:
         descriptor = os.open(f"{home}/{FILE}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     with os.fdopen(descriptor, "rb") as file:
         try:
-            return msgspec.json.decode(file.read(4_096), type=Kept)
+            return msgspec.json.decode(file.read(4_096), type=ProbeCacheEntry)
         except (OSError, msgspec.DecodeError):  # nobody's answer
             return None
 
 
-def _keep(home: str, kept: Kept) -> None:
+def _keep(home: str, kept: ProbeCacheEntry) -> None:
     """If it cannot be written, the next start asks again."""
     new = f"{home}/{FILE}.{os.getpid()}"
     with contextlib.suppress(OSError):

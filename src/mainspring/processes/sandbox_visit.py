@@ -1,6 +1,7 @@
 """One command in the sandbox: what it finds there, what is held for it, and what is looked at when it has ended.
 
-All that is told of it goes into its own notes: several commands run beside each other. What they share is in `Shared`.
+All that is told of it goes into its own notes: several commands run beside each other. What they share is in
+`SandboxRunState`.
 """
 
 # ruff: noqa: PTH102, PTH106, PTH112, PTH208  # pathlib takes 8 ms to load
@@ -20,15 +21,15 @@ from mainspring.processes import (
     sandbox_git_whole,
     sandbox_ignored,
 )
-from mainspring.processes.bubblewrap import Access, Place
-from mainspring.processes.child import Walls
-from mainspring.processes.paths import within
-from mainspring.processes.sandbox_git import Room
-from mainspring.processes.sandbox_held import Held, is_our_file, is_ours
-from mainspring.processes.sandbox_places import BARE, Seen, Workspace, first_missing, look
+from mainspring.processes.bubblewrap import SandboxPath, SandboxPathAccess
+from mainspring.processes.child import SandboxAccess
+from mainspring.processes.paths import is_within
+from mainspring.processes.sandbox_git import GitProfile
+from mainspring.processes.sandbox_held import Placeholders, is_our_file, is_ours
+from mainspring.processes.sandbox_places import BARE, Seen, WorkspacePaths, first_missing, scan_workspace
 
 
-class Shared:
+class SandboxRunState:
     """What the commands of a session share. All paths are real ones."""
 
     def __init__(self, folders: tuple[str, ...], more: tuple[str, ...], denied: tuple[str, ...], state: str) -> None:
@@ -36,16 +37,16 @@ class Shared:
         self.folders, self.more, self.denied, self.state = folders, more, denied, state
         self.writable = (*folders, *more)
         self.aside = f"{os.path.realpath(state)}/aside"
-        self.held = {folder: Held(folder, state) for folder in folders}  # repositories come later
+        self.held = {folder: Placeholders(folder, state) for folder in folders}  # repositories come later
         self.bare = {folder for folder in folders if sandbox_git.is_repository(folder)}  # a person's own
         self.seen: Seen = {}
         self.at_work: Counter[str] = Counter()  # repositories that are open now, with how many work in them
         self.remade: set[str] = set()  # those whose configuration is open: for one command alone
 
-    def held_in(self, repository: str) -> Held:
+    def held_in(self, repository: str) -> Placeholders:
         """By its own name: another session may be at work in it from another folder."""
         if repository not in self.held:
-            self.held[repository] = Held(repository, self.state, self.folders)
+            self.held[repository] = Placeholders(repository, self.state, self.folders)
         return self.held[repository]
 
     def close(self) -> None:
@@ -53,18 +54,20 @@ class Shared:
             held.close()
 
 
-class Visit:
+class SandboxRun:
     """`stack` is closed when the command has ended: what was put there last is done first."""
 
-    def __init__(self, shared: Shared, walls: Walls, stack: ExitStack, notes: list[str]) -> None:
+    def __init__(self, shared: SandboxRunState, walls: SandboxAccess, stack: ExitStack, notes: list[str]) -> None:
         self._shared, self._walls, self._stack, self._notes = shared, walls, stack, notes
-        self._is_git = walls in (Walls.GIT, Walls.INIT)
+        self._is_git = walls in (SandboxAccess.GIT, SandboxAccess.INIT)
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[SandboxPath]:
         shared = self._shared
-        places = [Place(folder, Access.WRITE) for folder in shared.more]
-        found = {folder: look(folder, shared.writable, shared.seen, shared.denied) for folder in shared.folders}
-        room = self._open_room(found) if self._is_git else Room()
+        places = [SandboxPath(folder, SandboxPathAccess.WRITE) for folder in shared.more]
+        found = {
+            folder: scan_workspace(folder, shared.writable, shared.seen, shared.denied) for folder in shared.folders
+        }
+        room = self._open_room(found) if self._is_git else GitProfile()
         kept = set[str]()
         for folder, seen in found.items():
             held = self._hold(folder, seen, room)
@@ -75,19 +78,19 @@ class Visit:
         self._stack.callback(self._look_for_gaps, _looks(places))
         return places
 
-    def read_only(self, paths: Iterable[str]) -> list[Place]:
+    def read_only(self, paths: Iterable[str]) -> list[SandboxPath]:
         """What the settings keep from being written. A missing one is held, as a protected one is."""
-        places: list[Place] = []
+        places: list[SandboxPath] = []
         for path in paths:
-            top = next((folder for folder in self._shared.writable if within(path, folder)), None)
+            top = next((folder for folder in self._shared.writable if is_within(path, folder)), None)
             if top is None:
                 continue  # nothing outside of these can be written
             missing, exists = first_missing(path)
             if exists:
-                places.append(Place(path, Access.READ))
+                places.append(SandboxPath(path, SandboxPathAccess.READ))
             elif self._shared.held_in(top).hold([missing]):
                 self._stack.callback(self._shared.held_in(top).release)
-                places.append(Place(missing, Access.EMPTY))
+                places.append(SandboxPath(missing, SandboxPathAccess.EMPTY))
             else:
                 self._stack.callback(self._shared.held_in(top).release)
         return places
@@ -96,14 +99,14 @@ class Visit:
         """What is different for git."""
         if not self._is_git:
             return {}
-        added = sandbox_git.environment(env)
-        if self._walls is Walls.INIT:
+        added = sandbox_git.git_environment(env)
+        if self._walls is SandboxAccess.INIT:
             added["PATH"] = sandbox_git_again.path_of(env, self._shared.writable)
         return added
 
     # --- before ---------------------------------------------------------------------------------------------------
 
-    def _hold(self, folder: str, seen: Workspace, room: Room) -> set[str]:
+    def _hold(self, folder: str, seen: WorkspacePaths, room: GitProfile) -> set[str]:
         """What is missing in a working folder, except what git may make there; that is looked at afterwards."""
         shared, stack = self._shared, self._stack
         is_new = self._may_be_new(folder, seen)
@@ -123,14 +126,14 @@ class Visit:
             stack.callback(self._look_at_made, [path for path in seen.missing if not path.endswith(("/.git", BARE))])
         return held
 
-    def _may_be_new(self, folder: str, seen: Workspace) -> bool:
+    def _may_be_new(self, folder: str, seen: WorkspacePaths) -> bool:
         """Whether git may make a repository there. `git init` does so within another one, too."""
         if not self._is_git or folder in self._shared.bare:
             return False
         own = f"{folder}/.git"
-        return seen.no_repository or (self._walls is Walls.INIT and (not os.path.lexists(own) or is_ours(own)))
+        return seen.no_repository or (self._walls is SandboxAccess.INIT and (not os.path.lexists(own) or is_ours(own)))
 
-    def _open_room(self, found: Mapping[str, Workspace]) -> Room:
+    def _open_room(self, found: Mapping[str, WorkspacePaths]) -> GitProfile:
         """For the repositories that lie in the working folders, and for those that these folders lie in."""
         around = {seen.outer for seen in found.values() if seen.outer is not None}
         inside = {path: None for seen in found.values() for path in seen.repositories}  # in order
@@ -141,16 +144,16 @@ class Visit:
             if one.why and one.repository not in inside
         ]
         repositories = [*open_, *inside]
-        if self._walls is Walls.INIT and self._is_alone_in(repositories):
+        if self._walls is SandboxAccess.INIT and self._is_alone_in(repositories):
             return self._open_whole(repositories)
         room = self._open_safely(repositories)
         if room.opened:
             # What is called last is done first: it must be a repository again before it is looked at.
-            self._stack.callback(self._look_after, room, sandbox_git_left.before(room))
-            self._stack.callback(self._put_back, sandbox_git_whole.heads(room.opened))
+            self._stack.callback(self._look_after, room, sandbox_git_left.snapshot_repositories(room))
+            self._stack.callback(self._put_back, sandbox_git_whole.read_heads(room.opened))
         return room
 
-    def _open_safely(self, repositories: list[str]) -> Room:
+    def _open_safely(self, repositories: list[str]) -> GitProfile:
         """Without what leads to code."""
         shared = self._shared
         busy = [path for path in repositories if path in shared.remade]
@@ -161,8 +164,8 @@ class Visit:
         files = {**room.files, **self._no_excludes(room.opened)}
         held = set[str]()
         for repository in free:
-            mine = [path for path in room.folders if within(path, repository)]
-            texts = {path: data for path, data in files.items() if within(path, repository)}
+            mine = [path for path in room.folders if is_within(path, repository)]
+            texts = {path: data for path, data in files.items() if is_within(path, repository)}
             if mine or texts:
                 held |= shared.held_in(repository).hold(mine, texts)
                 self._stack.callback(shared.held_in(repository).release)
@@ -183,7 +186,7 @@ class Visit:
         self._notes += [f"'{path}/config' stays as it is: other commands work in the repository" for path in busy]
         return not busy
 
-    def _open_whole(self, repositories: list[str]) -> Room:
+    def _open_whole(self, repositories: list[str]) -> GitProfile:
         """With what leads to code: for git itself, and nobody else (`sandbox_git_again.py`)."""
         shared = self._shared
         room = sandbox_git.open_whole(repositories)
@@ -191,7 +194,7 @@ class Visit:
         self._count(room.opened)
         shared.remade.update(room.opened)
         self._stack.callback(shared.remade.difference_update, room.opened)
-        self._stack.callback(self._compare, sandbox_git_again.before(room.opened))
+        self._stack.callback(self._compare, sandbox_git_again.snapshot_configs(room.opened))
         return room
 
     def _no_excludes(self, repositories: Iterable[str]) -> dict[str, bytes]:
@@ -211,9 +214,9 @@ class Visit:
         self._shared.at_work.update(counted)
         self._stack.callback(self._shared.at_work.subtract, counted)
 
-    def _ignored(self, room: Room, held: set[str]) -> list[Place]:
+    def _ignored(self, room: GitProfile, held: set[str]) -> list[SandboxPath]:
         state = os.path.realpath(self._shared.state)
-        found = [sandbox_ignored.ignored(path, held, state) for path in room.opened]
+        found = [sandbox_ignored.hide_placeholders_from_git(path, held, state) for path in room.opened]
         return [place for place in found if place is not None]
 
     # --- after ----------------------------------------------------------------------------------------------------
@@ -225,7 +228,7 @@ class Visit:
             words = f"'{head}' makes the folder a repository in git's eyes"
             self._notes.append(sandbox_git_left.move_aside(head, words, shared.aside))
 
-    def _look_after(self, room: Room, before: sandbox_git_left.Before) -> None:
+    def _look_after(self, room: GitProfile, before: sandbox_git_left.RepositoryBefore) -> None:
         self._notes += sandbox_git_left.take_away(room, before, self._shared.aside, self._shared.writable)
 
     def _look_at_new(self, folder: str, *, alone: bool) -> None:
@@ -246,8 +249,8 @@ class Visit:
     def _put_back(self, heads: Mapping[str, bytes]) -> None:
         self._notes += sandbox_git_whole.put_back(heads)
 
-    def _compare(self, was: Mapping[str, sandbox_git_again.Was]) -> None:
-        self._notes += sandbox_git_again.compare(was, self._shared.aside)
+    def _compare(self, was: Mapping[str, sandbox_git_again.RepositoryConfig]) -> None:
+        self._notes += sandbox_git_again.restore_changed_configs(was, self._shared.aside)
 
     def _look_for_gaps(self, was: Mapping[str, tuple[int, int]]) -> None:
         """A mount goes with what it is on: who replaces that outside takes it away from here, too."""
@@ -263,9 +266,9 @@ def _remove(folder: str) -> None:
         os.rmdir(folder)
 
 
-def _looks(places: Iterable[Place]) -> dict[str, tuple[int, int]]:
+def _looks(places: Iterable[SandboxPath]) -> dict[str, tuple[int, int]]:
     """Of what is mounted on, and should not be written."""
-    shut = [place.path for place in places if place.access is not Access.WRITE]
+    shut = [place.path for place in places if place.access is not SandboxPathAccess.WRITE]
     return {path: found for path in shut if (found := _identity(path)) is not None}
 
 

@@ -14,21 +14,21 @@ import struct
 from typing import NamedTuple
 
 
-class Machine(NamedTuple):
+class MachineType(NamedTuple):
     audit: int  # how the kernel names the architecture
     column: int  # of the table
     calls: dict[str, int]  # those that are looked at
     x32: bool = False  # a second set of numbers for the same architecture
 
 
-MACHINES: dict[str, Machine] = {
-    "x86_64": Machine(
+MACHINES: dict[str, MachineType] = {
+    "x86_64": MachineType(
         0xC000003E,
         0,
         {"socket": 41, "socketpair": 53, "ioctl": 16, "clone": 56, "unshare": 272, "clone3": 435},
         x32=True,
     ),
-    "aarch64": Machine(
+    "aarch64": MachineType(
         0xC00000B7, 1, {"socket": 198, "socketpair": 199, "ioctl": 29, "clone": 220, "unshare": 97, "clone3": 435}
     ),
 }
@@ -75,68 +75,75 @@ _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 _X32 = 0x40000000
 
 
-class Line(NamedTuple):
+class BpfInstruction(NamedTuple):
     code: int
     value: int
     if_so: int = 0  # lines to skip
     if_not: int = 0
 
 
-def machine() -> Machine | None:
+def detect_machine() -> MachineType | None:
     """This one. None: there is no filter for it, so there is no sandbox."""
     return MACHINES.get(platform.machine())
 
 
-def filter_for(machine: Machine, families: tuple[int, ...] = tuple(FAMILIES.values())) -> bytes:
+def filter_for(machine: MachineType, families: tuple[int, ...] = tuple(FAMILIES.values())) -> bytes:
     """`families`: of sockets that can be had."""
-    program = lines(machine, families)
+    program = build_filter_lines(machine, families)
     return b"".join([struct.pack("=HBBI", line.code, line.if_so, line.if_not, line.value) for line in program])
 
 
-def lines(machine: Machine, families: tuple[int, ...] = tuple(FAMILIES.values())) -> list[Line]:
+def build_filter_lines(
+    machine: MachineType, families: tuple[int, ...] = tuple(FAMILIES.values())
+) -> list[BpfInstruction]:
     calls = machine.calls
-    refuse = Line(_RETURN, _ERROR | errno.EPERM)
-    start = [Line(_LOAD, _ARCHITECTURE), Line(_EQUAL, machine.audit, 1, 0), Line(_RETURN, _KILL), Line(_LOAD, _NUMBER)]
+    refuse = BpfInstruction(_RETURN, _ERROR | errno.EPERM)
+    start = [
+        BpfInstruction(_LOAD, _ARCHITECTURE),
+        BpfInstruction(_EQUAL, machine.audit, 1, 0),
+        BpfInstruction(_RETURN, _KILL),
+        BpfInstruction(_LOAD, _NUMBER),
+    ]
     if machine.x32:
-        start += [Line(_AT_LEAST, _X32, 0, 1), Line(_RETURN, _KILL)]
+        start += [BpfInstruction(_AT_LEAST, _X32, 0, 1), BpfInstruction(_RETURN, _KILL)]
     numbers = [numbers[machine.column] for numbers in DENIED.values()]
-    denied = [line for number in numbers if number != NONE for line in (Line(_EQUAL, number, 0, 1), refuse)]
+    denied = [line for number in numbers if number != NONE for line in (BpfInstruction(_EQUAL, number, 0, 1), refuse)]
     return [
         *start,
         *denied,
         *_looked_at(calls["socket"], 0, _unless_one_of(families)),
-        *_looked_at(calls["socketpair"], 1, [Line(_AND, PAIR_TYPE), *_unless_one_of(tuple(PAIRS.values()))]),
+        *_looked_at(calls["socketpair"], 1, [BpfInstruction(_AND, PAIR_TYPE), *_unless_one_of(tuple(PAIRS.values()))]),
         *_looked_at(calls["ioctl"], 1, _if_one_of(tuple(TERMINAL.values()))),
         *_looked_at(calls["clone"], 0, _if_any_bit(NAMESPACES)),
         *_looked_at(calls["unshare"], 0, _if_any_bit(NAMESPACES | NEW_TIME)),
         # Its flags are in memory, where a filter cannot look: the C library takes `clone` when there is no `clone3`.
-        Line(_EQUAL, calls["clone3"], 0, 1),
-        Line(_RETURN, _ERROR | errno.ENOSYS),
-        Line(_RETURN, _ALLOW),
+        BpfInstruction(_EQUAL, calls["clone3"], 0, 1),
+        BpfInstruction(_RETURN, _ERROR | errno.ENOSYS),
+        BpfInstruction(_RETURN, _ALLOW),
     ]
 
 
-def _looked_at(number: int, argument: int, tests: list[Line]) -> list[Line]:
+def _looked_at(number: int, argument: int, tests: list[BpfInstruction]) -> list[BpfInstruction]:
     """`tests` skip what follows them to be allowed, and one line more to be refused."""
     body = [
-        Line(_LOAD, _ARGUMENTS + 8 * argument),  # the lower half: these are 32 bits wide for the kernel, too
+        BpfInstruction(_LOAD, _ARGUMENTS + 8 * argument),  # the lower half: these are 32 bits wide for the kernel, too
         *tests,
-        Line(_RETURN, _ALLOW),
-        Line(_RETURN, _ERROR | errno.EPERM),
+        BpfInstruction(_RETURN, _ALLOW),
+        BpfInstruction(_RETURN, _ERROR | errno.EPERM),
     ]
-    return [Line(_EQUAL, number, 0, len(body)), *body]
+    return [BpfInstruction(_EQUAL, number, 0, len(body)), *body]
 
 
-def _if_one_of(values: tuple[int, ...]) -> list[Line]:
-    return [Line(_EQUAL, value, len(values) - at, 0) for at, value in enumerate(values)]
+def _if_one_of(values: tuple[int, ...]) -> list[BpfInstruction]:
+    return [BpfInstruction(_EQUAL, value, len(values) - at, 0) for at, value in enumerate(values)]
 
 
-def _unless_one_of(values: tuple[int, ...]) -> list[Line]:
+def _unless_one_of(values: tuple[int, ...]) -> list[BpfInstruction]:
     if not values:
-        return [Line(_AT_LEAST, 0, 1, 1)]  # refused, whatever it is
+        return [BpfInstruction(_AT_LEAST, 0, 1, 1)]  # refused, whatever it is
     last = len(values) - 1
-    return [Line(_EQUAL, value, last - at, 1 if at == last else 0) for at, value in enumerate(values)]
+    return [BpfInstruction(_EQUAL, value, last - at, 1 if at == last else 0) for at, value in enumerate(values)]
 
 
-def _if_any_bit(bits: int) -> list[Line]:
-    return [Line(_ANY_BIT, bits, 1, 0)]
+def _if_any_bit(bits: int) -> list[BpfInstruction]:
+    return [BpfInstruction(_ANY_BIT, bits, 1, 0)]

@@ -11,7 +11,7 @@ from mainspring.processes.opening import create_private
 MOST_STORED = 64 << 20  # bytes of one text
 
 
-class Shelf:
+class SpillFolder:
     """A folder for them, by its real path."""
 
     def __init__(self, folder: str = "", cover: Callable[[bytes], bytes] = bytes) -> None:
@@ -27,7 +27,7 @@ class Shelf:
             return ""
         path = f"{self._folder}/{safe}.txt"
         try:
-            write(path, self._cover(text.encode("utf-8", "replace")[:MOST_STORED]))
+            write_new_file(path, self._cover(text.encode("utf-8", "replace")[:MOST_STORED]))
         except FileExistsError:
             return path
         except OSError:
@@ -35,7 +35,7 @@ class Shelf:
         return path
 
 
-def write(path: str, data: bytes) -> None:
+def write_new_file(path: str, data: bytes) -> None:
     """A new file. The path is a real one: no link on the way is followed."""
     folder, _, name = path.rpartition("/")
     fd = create_private(folder, name)

@@ -1,10 +1,10 @@
 """Two properties of our whole process (Linux), set before the first child. For the command line; a library asks first.
 
-`adopt`: descendants whose own parents are gone become our children. Whoever sets it has to reap strangers, and
-`children.py` does so for those that its own children left. Without it they go to process 1, which in many containers
-reaps nobody.
+`become_subreaper`: descendants whose own parents are gone become our children. Whoever sets it has to reap strangers,
+and `children.py` does so for those that its own children left. Without it they go to process 1, which in many
+containers reaps nobody.
 
-`hide`: no other process of this user may look into our memory and at the environment with which we were started
+`hide_process`: no other process of this user may look into our memory and at the environment with which we were started
 (security K2), where a key may stand. Removing the variable would not do: the kernel still shows it.
 """
 
@@ -16,12 +16,12 @@ import sys
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 
 
-def adopt() -> bool:
+def become_subreaper() -> bool:
     """Whether it worked."""
     return _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def hide() -> bool:
+def hide_process() -> bool:
     return _prctl(PR_SET_DUMPABLE, 0)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 Stop = Callable[[], None]
 
 
-def watch(popen: subprocess.Popen[bytes], ended: Callable[[], object]) -> Stop:
+def watch_process(popen: subprocess.Popen[bytes], ended: Callable[[], object]) -> Stop:
     """`ended` is called once, in the event loop. The result stops the watch."""
     try:
         fd = os.pidfd_open(popen.pid)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from mainspring.processes.subreaper import hide
+from mainspring.processes.subreaper import hide_process
 
 
 def harden_process() -> bool:
@@ -19,4 +19,4 @@ def harden_process() -> bool:
 
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    return hide()
+    return hide_process()

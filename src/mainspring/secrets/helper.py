@@ -56,13 +56,15 @@ class KeyHelper:
             return self._value
 
     async def _ask(self) -> str:
-        from mainspring.processes.child import Job, Limits
+        from mainspring.processes.child import ProcessLimits, ProcessSpec
         from mainspring.processes.children import Children
-        from mainspring.processes.output import Sizes
+        from mainspring.processes.output import OutputSizes
 
-        limits = Limits(SECONDS, Sizes(head=LONGEST + 2, tail=0))
+        limits = ProcessLimits(SECONDS, OutputSizes(head=LONGEST + 2, tail=0))
         try:
-            ended = await Children().run(Job(self.argv, _home(self._environ), _environment(self._environ), limits))
+            ended = await Children().run(
+                ProcessSpec(self.argv, _home(self._environ), _environment(self._environ), limits)
+            )
         except OSError as error:
             raise _failure(f"cannot be started: {error.strerror}") from None
         if ended.timed_out:
@@ -98,11 +100,11 @@ def program_and_words(command: str, environ: Mapping[str, str], cwd: str) -> tup
 def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
     """By its path, or by its name where systems keep programs; never from the working folder by its name
     (security T3)."""
-    from mainspring.processes.programs import find
+    from mainspring.processes.programs import find_program
 
     if "/" in name and not name.startswith("/"):
         raise UsageError(f"'{HELPER}' names '{name}', which is another file in every folder: write the whole path")
-    path = name if name.startswith("/") else find(name, path=environ.get("PATH", ""), outside=(cwd,))
+    path = name if name.startswith("/") else find_program(name, path=environ.get("PATH", ""), outside=(cwd,))
     if path is None or not os.access(path, os.X_OK):
         raise UsageError(f"'{HELPER}' names '{name}', and there is no such program: write the whole path of one")
     if os.stat(path).st_mode & 0o002:  # noqa: PTH116  # pathlib takes 8 ms to load
@@ -119,9 +121,9 @@ def _home(environ: Mapping[str, str]) -> str:
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Not the list for programs that a model starts: this one is the user's own, and may need the token of a vault to
     get the key. What is ours is not passed."""
-    from mainspring.processes.environment import ours
+    from mainspring.processes.environment import is_own_variable
 
-    return {name: value for name, value in environ.items() if not ours(name)}
+    return {name: value for name, value in environ.items() if not is_own_variable(name)}
 
 
 def _lifetime(environ: Mapping[str, str]) -> float:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
-from mainspring.processes.environment import ours, sounds_secret
+from mainspring.processes.environment import is_own_variable, sounds_secret
 from mainspring.secrets.held import is_in
 from mainspring.settings.home import expand_tilde, users_folder
 from mainspring.settings.keys import (
@@ -185,7 +185,7 @@ def expand_variables(value: str, environ: Mapping[str, str], *path: str | int) -
 
     def one(found: re.Match[str]) -> str:
         name, instead = found[1], found[2]
-        if ours(name) and name not in SHARED:
+        if is_own_variable(name) and name not in SHARED:
             raise InvalidSetting(
                 f"'${{{name}}}' is this program's own and goes to nobody: give the server one of its own", *path
             )

@@ -16,8 +16,8 @@ import msgspec
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Value
 from mainspring.processes.atomic import digest, write_atomically
-from mainspring.processes.opening import read
-from mainspring.processes.paths import PathRefused, Resolved, resolve
+from mainspring.processes.opening import read_resolved_file
+from mainspring.processes.paths import PathRefused, Resolved, resolve_path
 from mainspring.settings.home import TRUSTED
 
 FILE, FOLDER = 0o600, 0o700
@@ -51,7 +51,7 @@ def list_trusted_folders(home: str) -> tuple[str, ...]:
 
 def add_trusted_folder(home: str, folder: str, *, at: int) -> str:
     """The real path that is trusted from now on. `at` is the time in milliseconds."""
-    path = resolve(folder, folder if folder.startswith("/") else os.getcwd())  # noqa: PTH109  # 8 ms
+    path = resolve_path(folder, folder if folder.startswith("/") else os.getcwd())  # noqa: PTH109  # 8 ms
     if path.kind != "folder":
         raise UsageError(f"'{folder}' is no folder")
     os.makedirs(home, FOLDER, exist_ok=True)  # noqa: PTH103  # 8 ms
@@ -69,11 +69,11 @@ def remove_trusted_folder(home: str, folder: str) -> bool:
 
 
 def real_folder(folder: str) -> str:
-    return resolve(folder, os.getcwd() if not folder.startswith("/") else "/").real  # noqa: PTH109  # 8 ms
+    return resolve_path(folder, os.getcwd() if not folder.startswith("/") else "/").real  # noqa: PTH109  # 8 ms
 
 
 def _file(home: str) -> Resolved:
-    return resolve(f"{home}/{TRUSTED}", "/")
+    return resolve_path(f"{home}/{TRUSTED}", "/")
 
 
 def _load(file: Resolved) -> _Found:
@@ -84,7 +84,7 @@ def _load(file: Resolved) -> _Found:
         raise UsageError(
             f"'{file.real}' can be written by others, so nothing in it counts: 'chmod 600' and look into it"
         )
-    data = read(file, limit=LARGEST)
+    data = read_resolved_file(file, limit=LARGEST)
     try:
         return _Found(msgspec.json.decode(data, type=TrustedFolders), digest(data))
     except msgspec.MsgspecError:

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mainspring.processes.atomic import FileChanged, digest, write_atomically
-from mainspring.processes.opening import read
-from mainspring.processes.paths import PathRefused, resolve
+from mainspring.processes.opening import read_resolved_file
+from mainspring.processes.paths import PathRefused, resolve_path
 
 EXCLUDE = "info/exclude"
 LARGEST = 1 << 20  # bytes of a file with patterns
@@ -32,7 +32,7 @@ def hide_from_git(folder: str, name: str) -> None:
     """`name`: as it is called in that folder. Does nothing where no repository is. Raises `PathRefused`, `OSError`."""
     if not name.isprintable():  # a line end in it would be a pattern of its own
         raise PathRefused(f"{name!r} cannot be a pattern of git's")
-    real = resolve(folder, "/").real
+    real = resolve_path(folder, "/").real
     top, git = _repository(real)
     if not git or _is_hidden(GitExclude(top, git, real), name):
         return
@@ -44,10 +44,10 @@ def hide_from_git(folder: str, name: str) -> None:
 
 
 def _add(git: str, line: str) -> None:
-    path = resolve(f"{git}/{EXCLUDE}", "/")
+    path = resolve_path(f"{git}/{EXCLUDE}", "/")
     if path.via:
         raise PathRefused(f"'{git}/{EXCLUDE}' is a link: add '{line}' to it yourself, or git sees the local settings")
-    data = read(path, limit=LARGEST) if path.kind != "missing" else None
+    data = read_resolved_file(path, limit=LARGEST) if path.kind != "missing" else None
     text = data or b""
     if line.encode() in text.splitlines():
         return
@@ -105,14 +105,16 @@ def _pointed_to(folder: str) -> str:
     said = _text(f"{folder}/.git", SMALL)
     if not said.startswith("gitdir: "):
         raise PathRefused(f"'{folder}/.git' is no git folder: keep the local settings out of git yourself")
-    own = resolve(said.removeprefix("gitdir: ").strip(), folder).real
+    own = resolve_path(said.removeprefix("gitdir: ").strip(), folder).real
     common = _text(f"{own}/commondir", SMALL).strip()
     if common:
-        shared = resolve(common, own).real
+        shared = resolve_path(common, own).real
         back = _text(f"{own}/gitdir", SMALL).strip()
-        if back and resolve(back, own).real == f"{folder}/.git" and os.path.dirname(own) == f"{shared}/worktrees":
+        if back and resolve_path(back, own).real == f"{folder}/.git" and os.path.dirname(own) == f"{shared}/worktrees":
             return shared
-    elif (found := _WORKTREE.search(_text(f"{own}/config", SMALL))) and resolve(found[1].strip(), own).real == folder:
+    elif (found := _WORKTREE.search(_text(f"{own}/config", SMALL))) and resolve_path(
+        found[1].strip(), own
+    ).real == folder:
         return own
     raise PathRefused(f"'{folder}/.git' points to '{own}', which does not belong to it: nothing is written there")
 
@@ -120,6 +122,6 @@ def _pointed_to(folder: str) -> str:
 def _text(path: str, limit: int) -> str:
     """Empty if there is none, or none that can be read."""
     try:
-        return read(resolve(path, "/"), limit=limit).decode(errors="replace")
+        return read_resolved_file(resolve_path(path, "/"), limit=limit).decode(errors="replace")
     except (PathRefused, OSError):
         return ""

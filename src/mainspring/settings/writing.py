@@ -19,8 +19,8 @@ from typing import Literal, assert_never
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Value
 from mainspring.processes.atomic import FileChanged, digest, write_atomically
-from mainspring.processes.opening import Moved, open_folder, read
-from mainspring.processes.paths import PathRefused, Resolved, resolve, within
+from mainspring.processes.opening import FileMovedError, open_folder, read_resolved_file
+from mainspring.processes.paths import PathRefused, Resolved, is_within, resolve_path
 from mainspring.settings import trust, unseen
 from mainspring.settings.editing import EMPTY, edit_list, set_value
 from mainspring.settings.keys import BY_NAME, InvalidSetting, to_snake_case
@@ -122,7 +122,7 @@ def _in_file(path: str, change: Change | None, source: SettingsSource, places: S
                 os.makedirs(folder, OWN_FOLDER, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
             with _locked(folder):
                 return _once(_allowed(path, source, places), change, mode)
-        except (FileChanged, Moved, FileNotFoundError):
+        except (FileChanged, FileMovedError, FileNotFoundError):
             continue
         except OSError:
             if os.path.isdir(folder):  # noqa: PTH112
@@ -137,24 +137,24 @@ def _adds(change: Change) -> bool:
 
 def _allowed(path: str, source: SettingsSource, places: SettingsPaths) -> Resolved:
     """Where it leads, if it may lead there."""
-    file = resolve(path, "/")
+    file = resolve_path(path, "/")
     if not source.is_project:
         return file
     root = trust.real_folder(places.cwd)
     if places.home is not None and _is_the_users(file.real, trust.real_folder(places.home), root):
         raise SettingsWriteError(f"'{path}' lies in the user's own folder: choose the user's settings for it")
-    if not within(file.real, root) and not trust.is_trusted(places.home, places.cwd):
+    if not is_within(file.real, root) and not trust.is_trusted(places.home, places.cwd):
         raise SettingsWriteError(f"'{path}' leads out of this folder, to '{file.real}': 'mainspring trust' allows that")
     return file
 
 
 def _is_the_users(real: str, home: str, root: str) -> bool:
     """In the user's home itself even the other one's folder is the user's: `.claude` beside `.mainspring`."""
-    return within(real, home) or root == home.rpartition("/")[0]
+    return is_within(real, home) or root == home.rpartition("/")[0]
 
 
 def _once(file: Resolved, change: Change, mode: int | None) -> bool:
-    data = read(file, limit=LARGEST) if file.kind != "missing" else None
+    data = read_resolved_file(file, limit=LARGEST) if file.kind != "missing" else None
     try:
         new = apply_change(data if data is not None else EMPTY.encode(), change)
     except UnreadableSettings as broken:
@@ -194,8 +194,8 @@ def _keys(text: str, name: str) -> tuple[str, str]:
 def _hidden(places: SettingsPaths, path: str) -> str:
     """By the name that git knows: it follows no link. One that leads out is not the repository's."""
     try:
-        root, file = trust.real_folder(places.cwd), resolve(path, "/").real
-        if within(file, root):
+        root, file = trust.real_folder(places.cwd), resolve_path(path, "/").real
+        if is_within(file, root):
             unseen.hide_from_git(root, file.removeprefix(root).lstrip("/"))
     except (PathRefused, OSError) as error:
         return str(error)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mainspring.core.updates import Update
-from mainspring.processes.paths import Resolved, resolve
+from mainspring.processes.paths import Resolved, resolve_path
 from mainspring.tools.base import Answer, Calling, Place, Tool
 
 
@@ -46,7 +46,7 @@ class Called(Calling):
 
     def resolve(self, path: str) -> Resolved:
         """Where it leads now: nobody decides here."""
-        return resolve(path, self._place.cwd, home=self._place.home or None)
+        return resolve_path(path, self._place.cwd, home=self._place.home or None)
 
     @property
     def has_read_rules(self) -> bool:

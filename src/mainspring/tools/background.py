@@ -11,11 +11,11 @@ from typing import Annotated, Literal
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.processes.child import Child, Job, Limits
+from mainspring.processes.child import Child, ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children
-from mainspring.processes.ending import outlast
-from mainspring.processes.output import Stored
-from mainspring.processes.programs import find
+from mainspring.processes.ending import wait_for_descendants
+from mainspring.processes.output import StoredOutputs
+from mainspring.processes.programs import find_program
 from mainspring.tools.base import Answer, Calling, Input, Tool, answer, without_nul
 from mainspring.tools.shell_codes import named
 
@@ -73,9 +73,9 @@ class Background:
         self._known: dict[str, Running] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._count = 0
-        self._stored = Stored()
+        self._stored = StoredOutputs()
 
-    def start(self, job: Job, command: str, *, call: str = "", about: str = "") -> Running:
+    def start(self, job: ProcessSpec, command: str, *, call: str = "", about: str = "") -> Running:
         if len(self._tasks) >= MOST_RUNNING:
             raise ToolError(f"{MOST_RUNNING} commands run in the background already: end one with KillShell first.")
         child = self._children.start(job)
@@ -112,7 +112,7 @@ class Background:
 
     async def _watch(self, running: Running) -> None:
         try:
-            await outlast(running.child)
+            await wait_for_descendants(running.child)
         finally:  # cancelled by `stop`, or because the event loop is closing
             await self._children.end(running.child)
 
@@ -177,14 +177,16 @@ class Filter:
     """Lines that match. By `grep`: an expression of Python's own can take for ever, and would hold up everybody."""
 
     def __init__(self, children: Children, pattern: str, cwd: str, outside: tuple[str, ...]) -> None:
-        program = find("grep", outside=outside)
+        program = find_program("grep", outside=outside)
         if program is None:
             raise ToolError("'filter' needs the program 'grep', which is not here: leave it out.")
         self._children, self._pattern, self._cwd = children, pattern, cwd
         self._argv = (program, "-E", "-a", "-e", pattern)
 
     async def lines(self, text: str) -> str:
-        job = Job(self._argv, self._cwd, {"LC_ALL": "C.UTF-8"}, Limits(FILTER_SECONDS), text.encode() or b"\n")
+        job = ProcessSpec(
+            self._argv, self._cwd, {"LC_ALL": "C.UTF-8"}, ProcessLimits(FILTER_SECONDS), text.encode() or b"\n"
+        )
         try:
             ended = await self._children.run(job)
         except (OSError, ValueError, UnicodeEncodeError):

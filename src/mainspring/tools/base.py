@@ -135,10 +135,10 @@ class Place:
 
     def was_shown(self, name: str, at: int) -> None:
         """The model was shown this file before the session was resumed, perhaps by another program."""
-        from mainspring.processes.paths import PathRefused, resolve
+        from mainspring.processes.paths import PathRefused, resolve_path
 
         with suppress(PathRefused):
-            self.read.was_shown(resolve(name, self.root, home=self.home or None), at)
+            self.read.was_shown(resolve_path(name, self.root, home=self.home or None), at)
 
     def put(self, path: Resolved, data: bytes, *, before: str | None) -> None:
         """As `write_atomically` does. What the file was is kept first, so that an end in between loses nothing."""

@@ -19,11 +19,11 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Text
 from mainspring.core.updates import Rendering
 from mainspring.processes.bubblewrap import SandboxError
-from mainspring.processes.child import Job, Limits, Walls
-from mainspring.processes.children import Children, Ended
+from mainspring.processes.child import ProcessLimits, ProcessSpec, SandboxAccess
+from mainspring.processes.children import Children, ProcessResult
 from mainspring.processes.marks import new_mark
-from mainspring.processes.output import DISK, Sizes, Stored
-from mainspring.processes.programs import find
+from mainspring.processes.output import DISK, OutputSizes, StoredOutputs
+from mainspring.processes.programs import find_program
 from mainspring.secrets.held import SecretMask
 from mainspring.tools.background import Background
 from mainspring.tools.base import Answer, Calling, Input, Place, Tool, Trait, without_nul
@@ -75,7 +75,7 @@ class Bash:
     ) -> None:
         self._children, self._background = children, background
         self._env, self._disk, self._walls, self._notes = env, disk, walls, notes
-        self._stored = Stored()
+        self._stored = StoredOutputs()
 
     async def __call__(self, given: BashInput, calling: Calling) -> Answer:
         check(given.command)
@@ -94,11 +94,11 @@ class Bash:
         )
         made = told(given, ended, [text for text in notes if text])
         walls = self._walls_of(given)
-        return made if walls is Walls.NONE else replace(made, data={**made.data, "sandbox": walls.value})
+        return made if walls is SandboxAccess.NONE else replace(made, data={**made.data, "sandbox": walls.value})
 
-    def _confined(self, given: BashInput, ended: Ended) -> str:
+    def _confined(self, given: BashInput, ended: ProcessResult) -> str:
         """What a command that failed may have met."""
-        if self._walls_of(given) is Walls.NONE:
+        if self._walls_of(given) is SandboxAccess.NONE:
             return ""
         if ended.code and any(sign in ended.stdout.text for sign in SIGNS_OF_CONFIG):
             return CONFIG
@@ -106,14 +106,16 @@ class Bash:
         signs = SIGNS_OF_WALLS if failed else SIGNS_OF_WALLS[:1]
         return CONFINED if any(sign in ended.stdout.text for sign in signs) else ""
 
-    async def _run(self, given: BashInput, calling: Calling, seconds: float) -> tuple[Ended, str]:
+    async def _run(self, given: BashInput, calling: Calling, seconds: float) -> tuple[ProcessResult, str]:
         """With the folder in which it ended."""
         command, live = given.command, Live(calling.progress)
         with refusals(command):
             ours, its = answer_pair()
         try:
             job = self._job(given, calling.place, its)._replace(
-                limits=Limits(seconds, Sizes(folder=calling.place.spill, disk=self._disk, cover=SecretMask)),
+                limits=ProcessLimits(
+                    seconds, OutputSizes(folder=calling.place.spill, disk=self._disk, cover=SecretMask)
+                ),
                 on_output=live,
             )
             with refusals(command):
@@ -127,7 +129,8 @@ class Bash:
     def _in_background(self, given: BashInput, calling: Calling, note: str) -> Answer:
         place = calling.place
         job = self._job(given, place, None)._replace(
-            limits=Limits(None, Sizes(folder=place.spill, disk=self._disk, cover=SecretMask)), store_all=True
+            limits=ProcessLimits(None, OutputSizes(folder=place.spill, disk=self._disk, cover=SecretMask)),
+            store_all=True,
         )
         with refusals(given.command):
             running = self._background.start(job, given.command, call=calling.id, about=given.description)
@@ -140,12 +143,12 @@ class Bash:
         lines = "\n".join([part for part in (note, text) if part])
         return Answer((Text(lines),), data, shown=Rendering(summary(given), f"in the background: {running.id}"))
 
-    def _job(self, given: BashInput, place: Place, answer: int | None) -> Job:
+    def _job(self, given: BashInput, place: Place, answer: int | None) -> ProcessSpec:
         command, mark = given.command, new_mark()
-        shell = find("bash", path=self._env.get("PATH", ""), outside=(place.root, *place.folders))
+        shell = find_program("bash", path=self._env.get("PATH", ""), outside=(place.root, *place.folders))
         if shell is None:
             raise ToolError("There is no 'bash' on this machine outside of the working folders: install it.")
-        return Job(
+        return ProcessSpec(
             argv=(shell, *arguments(command, mark, answer)),
             cwd=place.cwd,
             env=self._env,
@@ -155,7 +158,7 @@ class Bash:
             walls=self._walls_of(given),
         )
 
-    def _walls_of(self, given: BashInput) -> Walls:
+    def _walls_of(self, given: BashInput) -> SandboxAccess:
         return self._walls(given.command, given.dangerouslyDisableSandbox)
 
 
@@ -269,7 +272,7 @@ NO_OUTPUT = "(no output)"
 DATA: dict[str, object] = {"stdout": "", "stderr": "", "interrupted": False, "isImage": False}
 
 
-def late(ended: Ended, seconds: float) -> str:
+def late(ended: ProcessResult, seconds: float) -> str:
     if not ended.timed_out:
         return ""
     longer = f", a longer 'timeout' ({MOST_TIMEOUT} at most)" if seconds * 1_000 < MOST_TIMEOUT else ""
@@ -289,7 +292,7 @@ def wording(output: Any) -> str:
     return "\n".join([text for part in parts if (text := str(part).rstrip("\n"))]) or NO_OUTPUT
 
 
-def told(given: BashInput, ended: Ended, notes: list[str]) -> Answer:
+def told(given: BashInput, ended: ProcessResult, notes: list[str]) -> Answer:
     output = without_nul(ended.stdout.text)
     no_failure = meaning(given.command, ended.code)  # in words; empty if it is one
     if ended.code and not ended.timed_out:

@@ -7,7 +7,7 @@ import os
 from msgspec.structs import replace
 
 from mainspring.core.messages import Content, Text
-from mainspring.processes.spill import Shelf, both_ends
+from mainspring.processes.spill import SpillFolder, both_ends
 from mainspring.secrets.held import mask_secrets
 from mainspring.tools.base import Answer, Place, without_nul
 
@@ -21,7 +21,7 @@ def fitted(made: Answer, most: int, place: Place, call_id: str) -> Answer:
         return made
     whole = made.text
     name = f"{call_id[:48]}-{os.urandom(4).hex()}"  # ids of calls are the model's, and may come twice
-    stored = Shelf(place.spill, mask_secrets).put(name, whole)
+    stored = SpillFolder(place.spill, mask_secrets).put(name, whole)
     head = most * 2 // 3  # what a text is about stands at its beginning
     others = tuple([part for part in made.content if not isinstance(part, Text)])
     return replace(made, content=(Text(both_ends(whole, most, stored, head=head)), *others))

@@ -102,10 +102,10 @@ class Gate:
 
     def set_folders(self, folders: tuple[str, ...]) -> None:
         """The working folders, from now on; the first one stays what it was."""
-        from mainspring.processes.paths import names
+        from mainspring.processes.paths import names_of_path
 
         self._folders, self._made = folders, None
-        self._reached = {one: self._reached.get(one) or names(one) for one in folders}
+        self._reached = {one: self._reached.get(one) or names_of_path(one) for one in folders}
 
     def policy(self, standing: Standing) -> Policy:
         made = self._made
@@ -214,9 +214,9 @@ class Gate:
         return findings("Bash", {"command": command}, Files(self.policy(standing), cwd, self._paths)).reads
 
     def _paths(self, path: str, cwd: str) -> Any:
-        from mainspring.processes.paths import resolve
+        from mainspring.processes.paths import resolve_path
 
-        return resolve(path, cwd, home=self._home or None)
+        return resolve_path(path, cwd, home=self._home or None)
 
 
 def has_reading_rules(policy: Policy) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.processes.paths import Resolved, resolve
+from mainspring.processes.paths import Resolved, resolve_path
 from mainspring.tools.aside import Halt, aside
 from mainspring.tools.base import Answer, Calling, Input, Tool, answer
 from mainspring.tools.coding import showable
@@ -80,7 +80,7 @@ def _start(root: Resolved, pattern: str) -> tuple[Resolved, str]:
     if not folder:
         return root, pattern
     straight = f"{root.real.rstrip('/')}/{folder}"
-    start = resolve(straight, "/")
+    start = resolve_path(straight, "/")
     if start.real != straight or start.kind not in ("folder", "missing"):
         return root, pattern
     return start, rest

@@ -11,7 +11,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle
 from mainspring.processes.atomic import FileChanged, write_atomically
 from mainspring.processes.opening import open_folder, refuse_if_moved
-from mainspring.processes.paths import Resolved, resolve
+from mainspring.processes.paths import Resolved, resolve_path
 from mainspring.tools import patch
 from mainspring.tools.keeping import Look, look
 
@@ -25,7 +25,7 @@ class Counted(Bundle):
 
 def found(real: str) -> Resolved:
     """Raises `ToolError` if this name leads elsewhere, or to what is no file."""
-    path = resolve(real, "/")
+    path = resolve_path(real, "/")
     if path.real != real or path.via:
         raise ToolError("there is a link on the way to it now")
     if path.kind in ("folder", "special"):

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mainspring.core.errors import ToolError
-from mainspring.processes.confined import LIBRARIES, can_be_confined, held
+from mainspring.processes.confined import LIBRARIES, can_be_confined, hold_descriptors
 from mainspring.processes.opening import open_folder, open_read
 from mainspring.processes.paths import Resolved
 from mainspring.tools.aside import Halt
@@ -93,10 +93,10 @@ def is_in_doubt(calling: Calling) -> bool:
 def _confined(job: Job, where: Where, place: Place, halt: Halt) -> Output:
     """It can read what is below the folder, the files above that say what is left out, and itself."""
     if where.file is not None:
-        with held((job.command[0], *LIBRARIES)) as system:
+        with hold_descriptors((job.command[0], *LIBRARIES)) as system:
             return output_of(job._replace(readable=system), where, halt)
     with (
-        held((job.command[0], *LIBRARIES)) as system,
+        hold_descriptors((job.command[0], *LIBRARIES)) as system,
         ignore_files_above(where.name) as above,
         users_ignore_files(job.env, (place.root, *place.folders)) as (own, named),
     ):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mainspring.processes.confined import start_confined
 from mainspring.processes.opening import open_folder
-from mainspring.processes.programs import find
+from mainspring.processes.programs import find_program
 from mainspring.tools.aside import Halt
 from mainspring.tools.base import Place
 
@@ -47,7 +47,7 @@ class Where(NamedTuple):
 
 def ripgrep(place: Place) -> str | None:
     """Where the system has it or on PATH, but never from a folder that is worked on; else beside our interpreter."""
-    found = find("rg", path=place.environ.get("PATH", ""), outside=(place.root, *place.folders))
+    found = find_program("rg", path=place.environ.get("PATH", ""), outside=(place.root, *place.folders))
     beside = f"{sys.executable.rpartition('/')[0]}/rg"
     return found or (beside if beside.startswith("/") and os.access(beside, os.X_OK) else None)
 

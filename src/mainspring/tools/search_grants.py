@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from mainspring.processes.opening import open_below, open_folder, open_read, read
-from mainspring.processes.paths import PathRefused, Resolved, resolve, within
+from mainspring.processes.opening import open_below, open_folder, open_read, read_resolved_file
+from mainspring.processes.paths import PathRefused, Resolved, is_within, resolve_path
 from mainspring.tools.ignored import FILES
 
 Place = TypeVar("Place")
@@ -50,7 +50,7 @@ def users_ignore_files(env: Mapping[str, str], folders: tuple[str, ...]) -> Gene
 def _named(home: str, settings: str) -> str:
     for file in (f"{home}/.gitconfig", f"{settings}/git/config"):
         with suppress(OSError, PathRefused):
-            if said := _EXCLUDES.search(read(resolve(file, "/"), limit=LARGEST)):
+            if said := _EXCLUDES.search(read_resolved_file(resolve_path(file, "/"), limit=LARGEST)):
                 name = os.fsdecode(said[1])
                 return f"{home}{name[1:]}" if name.startswith("~/") else name
     return ""
@@ -58,9 +58,9 @@ def _named(home: str, settings: str) -> str:
 
 def _outside(file: str, folders: tuple[str, ...]) -> Resolved | None:
     with suppress(PathRefused):
-        path = resolve(file, "/") if file.startswith("/") else None
+        path = resolve_path(file, "/") if file.startswith("/") else None
         if path is not None and path.kind == "file":
-            inside = any(within(name, folder) for name in path.names for folder in folders)
+            inside = any(is_within(name, folder) for name in path.names for folder in folders)
             return None if inside else path
     return None
 

@@ -11,8 +11,8 @@ environment of the session: folders stay from call to call, variables and functi
 import os
 import socket
 
-from mainspring.processes.marks import Mark, first_words
-from mainspring.processes.paths import within
+from mainspring.processes.marks import ProcessTag, first_words
+from mainspring.processes.paths import is_within
 from mainspring.tools.base import Place
 
 # The descriptor by which bash answers. It must be below 10: from there on bash keeps copies of descriptors of its own,
@@ -33,12 +33,12 @@ def answer_pair() -> tuple[int, int]:
     return ours.detach(), its.detach()
 
 
-def arguments(command: str, mark: Mark, answer: int | None) -> tuple[str, ...]:
+def arguments(command: str, mark: ProcessTag, answer: int | None) -> tuple[str, ...]:
     """Of bash. `answer` is a descriptor; None: nobody asks for the folder."""
     return ("--noprofile", "--norc", "-c", _script(mark, answer), "bash", command)
 
 
-def _script(mark: Mark, answer: int | None) -> str:
+def _script(mark: ProcessTag, answer: int | None) -> str:
     """In one line, so that bash counts those of the command from 1. The command finds no arguments, as usual."""
     first = f"{first_words(mark)}_command=$1; set --; "
     run = 'eval "$_command"'
@@ -69,7 +69,7 @@ def move(place: Place, folder: str) -> str:
     """Where the next command starts. A note for the model if that is not where this one ended."""
     if not folder or not os.path.isdir(folder) or folder == os.path.realpath(place.cwd):  # noqa: PTH112
         return ""
-    if any(within(folder, root) for root in (place.real, *place.folders)):
+    if any(is_within(folder, root) for root in (place.real, *place.folders)):
         place.cwd = folder
         return ""
     place.cwd = place.root

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle
 from mainspring.permissions.shell.tables import names
-from mainspring.processes.child import Walls
+from mainspring.processes.child import SandboxAccess
 
 if TYPE_CHECKING:
     from mainspring.permissions.shell.look import Sight
@@ -73,50 +73,52 @@ class Excluded(Bundle):
     on_request: bool = True  # whether a command may ask to leave
 
 
-WallsOf = Callable[[str, bool], Walls]  # a command, and whether it asks to leave
+WallsOf = Callable[[str, bool], SandboxAccess]  # a command, and whether it asks to leave
 
 
-def no_walls(command: str, leave: bool) -> Walls:  # noqa: ARG001  # it has the shape of one that knows
-    return Walls.NONE
+def no_walls(command: str, leave: bool) -> SandboxAccess:  # noqa: ARG001  # it has the shape of one that knows
+    return SandboxAccess.NONE
 
 
 def walls_of(excluded: Excluded) -> WallsOf:
-    def choose(command: str, leave: bool) -> Walls:  # a callback
+    def choose(command: str, leave: bool) -> SandboxAccess:  # a callback
         if leave and not excluded.on_request:
             raise ToolError(
                 "The sandbox cannot be left here ('sandbox.allowUnsandboxedCommands' is false). Nothing was done: run "
                 "it without 'dangerouslyDisableSandbox', or tell the user what it would need."
             )
-        return Walls.NONE if leave or _is_excluded(command, excluded.commands) else _usual(command)
+        return SandboxAccess.NONE if leave or _is_excluded(command, excluded.commands) else _usual(command)
 
     return choose
 
 
-def _usual(command: str) -> Walls:
+def _usual(command: str) -> SandboxAccess:
     if "git" not in command:
-        return Walls.USUAL
+        return SandboxAccess.USUAL
     from mainspring.permissions.shell.look import look
 
     first = look(command)
     redirects = [redirect for script in first.scripts for redirect in script.all_redirects]
     bare = _without_settings(command, first)
     if bare is None or any(r.op not in ("<", "2>&1", ">&") and r.target.text != "/dev/null" for r in redirects):
-        return Walls.USUAL
+        return SandboxAccess.USUAL
     sight = look(bare)
     simple = [one for script in sight.scripts for one in script.commands]
     if sight.opaque or any(script.functions for script in sight.scripts) or any(one.assigns for one in simple):
-        return Walls.USUAL
+        return SandboxAccess.USUAL
     edited = any(assign.name in EDITORS for one in first.script.commands for assign in one.assigns)
     return _of_words([[word.text for word in seen.words] for seen in sight.commands], edited=edited)
 
 
-def _of_words(texts: list[list[str]], *, edited: bool) -> Walls:
+def _of_words(texts: list[list[str]], *, edited: bool) -> SandboxAccess:
     git = [words for words in texts if words[0] == "git"]
     beside = {words[0] for words in texts if words[0] != "git"}
     if not git or not beside <= BESIDE_GIT or not all(_is_of_git(words, edited=edited) for words in git):
-        return Walls.USUAL
+        return SandboxAccess.USUAL
     # Whoever sets a name in a repository that was there needs its configuration, and so does `git init`.
-    return Walls.INIT if beside <= BESIDE_INIT and all(_only_makes(words) for words in git) else Walls.GIT
+    return (
+        SandboxAccess.INIT if beside <= BESIDE_INIT and all(_only_makes(words) for words in git) else SandboxAccess.GIT
+    )
 
 
 def _without_settings(command: str, sight: Sight) -> str | None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from mainspring.core.errors import MainspringError, ProviderError, ToolError, UsageError
 from mainspring.core.value import Bundle
-from mainspring.processes.addresses import NearError, fit, is_public
+from mainspring.processes.addresses import LocalAddressError, check_addresses, is_public
 from mainspring.providers import connection as wire
 from mainspring.providers import tls
 from mainspring.providers.connection import Answer, Connection
@@ -86,7 +86,7 @@ class Fetcher:
             raise
         except TimeoutError:
             raise ToolError(f"'{url[:200]}' did not come within {self.limits.whole:g} seconds.") from None
-        except (NearError, UsageError) as error:
+        except (LocalAddressError, UsageError) as error:
             raise ToolError(f"Not fetched: {error}.") from None
         except (ProviderError, OSError) as error:
             raise ToolError(f"'{url[:200]}' could not be fetched: {_told(error)}.") from None
@@ -113,7 +113,7 @@ class Fetcher:
     async def _once(self, target: Target, near: bool) -> tuple[Target, Fetched, str | None]:
         """The address that was asked in the end, the answer, and where it leads on."""
         origin = target.origin
-        addresses = fit(target.host, await self._look_up(origin.host), near=near)
+        addresses = check_addresses(target.host, await self._look_up(origin.host), near=near)
         public = all(map(is_public, addresses))
         if public and origin.scheme == "http":
             target = target.over_tls()

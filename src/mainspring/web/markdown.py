@@ -21,15 +21,15 @@ Convert = Callable[[str, str], Awaitable[str]]  # a page and its address, which 
 
 def converter(children: Children, python: str = sys.executable, seconds: float = SECONDS) -> Convert:
     async def convert(html: str, base: str) -> str:
-        from mainspring.processes.child import Job, Limits
-        from mainspring.processes.output import Sizes
+        from mainspring.processes.child import ProcessLimits, ProcessSpec
+        from mainspring.processes.output import OutputSizes
 
         program = f"{__file__.rpartition('/')[0]}/html_child.py"
-        job = Job(
+        job = ProcessSpec(
             (python, "-I", program, base, str(MOST_MARKDOWN)),
             "/",
             {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
-            Limits(seconds=seconds, output=Sizes(head=MOST_MARKDOWN, tail=4_000)),
+            ProcessLimits(seconds=seconds, output=OutputSizes(head=MOST_MARKDOWN, tail=4_000)),
             stdin=html.encode("utf-8", "replace"),
         )
         try:

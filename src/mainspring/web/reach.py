@@ -16,8 +16,8 @@ from mainspring.permissions.hosts import AddressError, domain_pattern, host_of
 from mainspring.permissions.policy import Asked, Mode, Policy
 from mainspring.permissions.rules import Rules, Source, parse
 from mainspring.processes.addresses import is_public
-from mainspring.processes.paths import resolve
-from mainspring.processes.proxy_connect import Gate, Pass, Refusal
+from mainspring.processes.paths import resolve_path
+from mainspring.processes.proxy_connect import AllowedHost, Gate, HostRefusedError
 
 NEAR_ENDS = (".localhost", ".local", ".internal", ".home.arpa", ".lan")  # of names that nobody can register
 
@@ -53,17 +53,17 @@ def proxy_gate(policy: Callable[[], Policy], domains: Iterable[str] = ()) -> Gat
     """
     more = parse(allow=[f"WebFetch(domain:{domain})" for domain in domains], source=Source.USER)
 
-    def gate(authority: str) -> Pass:
+    def gate(authority: str) -> AllowedHost:
         now = policy()
         rules = now.rules.and_also(more)
         try:
             host = host_of(f"https://{authority}/")
         except AddressError as error:
-            raise Refusal(str(error)) from None
+            raise HostRefusedError(str(error)) from None
         asked = Asked("WebFetch", {"url": f"https://{authority}/"}, "/")
-        verdict = decide(asked, replace(now, rules=rules, mode=Mode.DEFAULT), resolve)
+        verdict = decide(asked, replace(now, rules=rules, mode=Mode.DEFAULT), resolve_path)
         if verdict.decision != "allow":
-            raise Refusal(f"'{host}' is not allowed: {verdict.reason}")
-        return Pass(host, local=names_host(rules, host))
+            raise HostRefusedError(f"'{host}' is not allowed: {verdict.reason}")
+        return AllowedHost(host, local=names_host(rules, host))
 
     return gate

@@ -41,13 +41,13 @@ def by_command(
     command: str, children: Children, env: Callable[[], Mapping[str, str]], *, seconds: float = SECONDS
 ) -> Search:
     async def search(query: Query) -> Found:
-        from mainspring.processes.child import Job, Limits
-        from mainspring.processes.output import Sizes
+        from mainspring.processes.child import ProcessLimits, ProcessSpec
+        from mainspring.processes.output import OutputSizes
 
         asked = msgspec.json.encode(_Asked(query.text, query.allowed, query.blocked))
-        limits = Limits(seconds=seconds, output=Sizes(head=MOST_BYTES, tail=4_000))
+        limits = ProcessLimits(seconds=seconds, output=OutputSizes(head=MOST_BYTES, tail=4_000))
         try:
-            ended = await children.run(Job((SHELL, "-c", command), "/", env(), limits, stdin=asked))
+            ended = await children.run(ProcessSpec((SHELL, "-c", command), "/", env(), limits, stdin=asked))
         except OSError as error:
             raise ToolError(f"The search command does not start: {error}.") from None
         if ended.timed_out:

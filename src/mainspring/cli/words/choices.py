@@ -66,14 +66,14 @@ async def add_dir(talk: Talk, named: str) -> None:
         usage(talk, "'/add-dir FOLDER' lets the tools work in one more folder, until you leave.")
         return
     from mainspring.agent.rights import real
-    from mainspring.processes.paths import within
+    from mainspring.processes.paths import is_within
 
     place = talk.world.kit.place
     folder = real(named, place.root, place.home)
     if not await asyncio.to_thread(os.path.isdir, folder):
         tell(talk, f"There is no folder '{named}': '{folder}' was looked for.", Style.YELLOW)
         return
-    held = next((one for one in (place.root, *place.folders) if within(folder, one)), None)
+    held = next((one for one in (place.root, *place.folders) if is_within(folder, one)), None)
     if held is not None:
         tell(talk, f"The tools can work in '{folder}' already: it is {of(folder, held)}.", Style.DIM)
         return

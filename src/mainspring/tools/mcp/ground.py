@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
-from mainspring.processes.paths import within
+from mainspring.processes.paths import is_within
 
 NAME = "mcp"  # of the folder, in our home
 NOWHERE = "/"  # where nobody but the administrator writes
@@ -62,7 +62,7 @@ class Ground(Bundle):
             return False
         names = (os.path.normpath(place), os.path.realpath(place))
         folders = [name for one in (self.project, *self.folders) for name in (one, os.path.realpath(one))]
-        return any(within(name, folder) for name in names for folder in folders if folder.strip("/"))
+        return any(is_within(name, folder) for name in names for folder in folders if folder.strip("/"))
 
     def relative(self, args: Iterable[str]) -> str:
         """The first of these words that names something as seen from the project, but is looked for elsewhere; else

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 
 from mainspring.core.errors import UsageError
-from mainspring.processes.child import Child, Job, Limits
+from mainspring.processes.child import Child, ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children
-from mainspring.processes.output import Sizes
+from mainspring.processes.output import OutputSizes
 from mainspring.secrets.redaction import redact
 from mainspring.settings.values import McpServer
 from mainspring.tools.mcp.ground import Ground
 
 KEEPER = f"{os.path.dirname(__file__)}/keeper.py"  # noqa: PTH120  # a name, not a file that is looked at
-SAID = Sizes(head=1_000, tail=4_000)  # bytes of standard error that are kept
+SAID = OutputSizes(head=1_000, tail=4_000)  # bytes of standard error that are kept
 MOST_TOLD = 600  # characters of it that are told when something fails
 GRACE = 1.0  # seconds for it to end when its input has: most take a tenth
 
@@ -40,8 +40,13 @@ class Program:
                 mine.callback(os.close, fd)
             language = "1" if "LC_CTYPE" in whole else ""
             keeper = (sys.executable, "-I", "-S", KEEPER, str(read), str(write), language)
-            job = Job(
-                (*keeper, command, *server.args), cwd, whole, Limits(output=SAID), passed=(read, write), keeper=True
+            job = ProcessSpec(
+                (*keeper, command, *server.args),
+                cwd,
+                whole,
+                ProcessLimits(output=SAID),
+                passed=(read, write),
+                keeper=True,
             )
             try:
                 self.child: Child = children.start(job)
