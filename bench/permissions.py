@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 from time import perf_counter_ns
 
 from mainspring.permissions.decide import decide
-from mainspring.permissions.policy import Asked, Policy
-from mainspring.permissions.rules import parse
-from mainspring.permissions.shell.read import read
+from mainspring.permissions.policy import PermissionPolicy, PermissionRequest
+from mainspring.permissions.rules import parse_rules
+from mainspring.permissions.shell.read import parse_shell_script
 from mainspring.processes.paths import resolve_path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
@@ -100,11 +100,13 @@ def figures(folder: Path) -> Iterator[Figure]:
     speed = best_speed()
     yield Figure("yardstick", speed, "us")
     yield from import_figures("mainspring.core.value", "mainspring.permissions")
-    policy = Policy(parse(allow=ALLOW, deny=DENY, ask=ASK), folders=(str(folder),), home=str(folder.parent))
-    calls = [Asked("Bash", {"command": command}, str(folder)) for command in COMMANDS]
-    calls.append(Asked("Read", {"file_path": str(folder / "src" / "app.py")}, str(folder)))
-    calls.append(Asked("Edit", {"file_path": str(folder / "src" / "app.py")}, str(folder)))
-    calls.append(Asked("WebFetch", {"url": "https://docs.python.org/3/"}, str(folder)))
+    policy = PermissionPolicy(
+        parse_rules(allow=ALLOW, deny=DENY, ask=ASK), folders=(str(folder),), home=str(folder.parent)
+    )
+    calls = [PermissionRequest("Bash", {"command": command}, str(folder)) for command in COMMANDS]
+    calls.append(PermissionRequest("Read", {"file_path": str(folder / "src" / "app.py")}, str(folder)))
+    calls.append(PermissionRequest("Edit", {"file_path": str(folder / "src" / "app.py")}, str(folder)))
+    calls.append(PermissionRequest("WebFetch", {"url": "https://docs.python.org/3/"}, str(folder)))
     times = [[taken(call, policy) for call in calls] for _ in range(ROUNDS)]
     best = sorted(map(min, zip(*times, strict=True)))
     every = sorted(time for once in times for time in once)
@@ -114,14 +116,14 @@ def figures(folder: Path) -> Iterator[Figure]:
     yield Figure("one decision, 99 of 100 times", every[len(every) * 99 // 100], "us", scaled(1_000, speed))
     for size, hostile in (("1 MB", HOSTILE), ("10 KB", HOSTILE_READ)):
         for name, text in hostile.items():
-            asked = Asked("Bash", {"command": text}, str(folder))
+            asked = PermissionRequest("Bash", {"command": text}, str(folder))
             worst = min(taken(asked, policy) for _ in range(3)) / 1_000
             yield Figure(f"{size}: {name}", worst, "ms", 200)
 
 
-def taken(asked: Asked, policy: Policy) -> float:
+def taken(asked: PermissionRequest, policy: PermissionPolicy) -> float:
     """In microseconds."""
-    read.cache_clear()
+    parse_shell_script.cache_clear()
     work: Callable[[], object] = partial(decide, asked, policy, resolve_path)
     start = perf_counter_ns()
     work()

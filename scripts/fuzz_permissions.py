@@ -27,11 +27,11 @@ from permissions.test_differential import resolvable, unpredicted
 
 from mainspring.cli.flags import split
 from mainspring.permissions.decide import decide
-from mainspring.permissions.explain import batch
-from mainspring.permissions.policy import Asked, Mode, Policy
-from mainspring.permissions.rules import parse
-from mainspring.permissions.shell.look import Sight
-from mainspring.permissions.suggest import suggestions
+from mainspring.permissions.explain import explain_lines
+from mainspring.permissions.policy import Mode, PermissionPolicy, PermissionRequest
+from mainspring.permissions.rules import parse_rules
+from mainspring.permissions.shell.look import CommandAnalysis
+from mainspring.permissions.suggest import suggest_rules
 from mainspring.processes.paths import resolve_path
 
 SLOWEST = 0.2  # seconds for one decision, whatever the input
@@ -96,8 +96,8 @@ def once(seed: int) -> str:
         for name in ("deny", "ask", "allow")
     }
     split(text(random))
-    policy = Policy(
-        parse(deny=rules["deny"], ask=rules["ask"], allow=rules["allow"]),
+    policy = PermissionPolicy(
+        parse_rules(deny=rules["deny"], ask=rules["ask"], allow=rules["allow"]),
         random.choice(list(Mode)),
         ("/nowhere/w",),
         "/nowhere/h",
@@ -121,7 +121,7 @@ def once(seed: int) -> str:
     field = {"Bash": "command", "WebFetch": "url", "Agent": "subagent_type", "Skill": "skill", "Grep": "path"}.get(
         tool, "file_path"
     )
-    asked = Asked(
+    asked = PermissionRequest(
         tool, {field: text(random)}, "/nowhere/w", before={field: text(random)} if random.random() < 0.1 else None
     )
     paths = partial(resolve_path, home="/nowhere/h")
@@ -131,19 +131,24 @@ def once(seed: int) -> str:
     if taken > SLOWEST * 2:  # of the processor's time, and even that is longer on a busy machine: the bench is exact
         return f"slow: {taken:.2f} s"
     if verdict.decision == "ask":
-        suggestions(asked, policy, paths)
+        suggest_rules(asked, policy, paths)
     line = json.dumps(
         {"tool": tool, "input": dict(asked.input), "rules": rules, "mode": policy.mode, "cwd": "/nowhere/w"}
     )
-    answer = json.loads(next(batch([line], cwd="/", home="/nowhere/h", paths=paths)))
+    answer = json.loads(next(explain_lines([line], cwd="/", home="/nowhere/h", paths=paths)))
     if asked.before is None and answer["decision"] != verdict.decision:
         return f"batch says {answer['decision']}, decide says {verdict.decision}"
     what, rule, spelled = random.choice(EVERY)
-    tight = Policy(
-        parse(deny=[rule], allow=["Bash"]), random.choice([Mode.DEFAULT, Mode.BYPASS]), ("/nowhere/w",), "/nowhere/h"
+    tight = PermissionPolicy(
+        parse_rules(deny=[rule], allow=["Bash"]),
+        random.choice([Mode.DEFAULT, Mode.BYPASS]),
+        ("/nowhere/w",),
+        "/nowhere/h",
     )
     if (
-        decide(Asked("Bash", {"command": f"{spelled}\n{text(random)[:20]}"}, "/nowhere/w"), tight, paths).decision
+        decide(
+            PermissionRequest("Bash", {"command": f"{spelled}\n{text(random)[:20]}"}, "/nowhere/w"), tight, paths
+        ).decision
         == "allow"
     ):
         return f"allowed: {what}, with something behind it"
@@ -187,7 +192,7 @@ def play_in_bash(seed: int, minutes: float) -> int:
             return 0
 
 
-def unpredicted_again(line: str, sight: Sight) -> object:
+def unpredicted_again(line: str, sight: CommandAnalysis) -> object:
     """A program that the system could not start at its first try is started in another way (`execvp` asks a shell), so
     a line counts that does it again."""
     with tempfile.TemporaryDirectory() as folder:

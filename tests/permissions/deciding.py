@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from mainspring.permissions.decide import decide
-from mainspring.permissions.policy import Asked, Mode, Policy, Verdict
-from mainspring.permissions.rules import Source, parse
+from mainspring.permissions.policy import Mode, PermissionDecision, PermissionPolicy, PermissionRequest
+from mainspring.permissions.rules import RuleSource, parse_rules
 from mainspring.processes.paths import resolve_path
 
 CWD = "/nowhere/project"
@@ -24,16 +24,16 @@ def policy(
     cwd: str = CWD,
     home: str = HOME,
     folders: tuple[str, ...] = (),
-) -> Policy:
-    rules = parse(allow=allow, deny=deny, ask=ask, source=Source.FLAG)
-    return Policy(rules, Mode(mode), (cwd, *folders), home)
+) -> PermissionPolicy:
+    rules = parse_rules(allow=allow, deny=deny, ask=ask, source=RuleSource.FLAG)
+    return PermissionPolicy(rules, Mode(mode), (cwd, *folders), home)
 
 
 def call(
     tool: str, input: dict[str, Any], *, hook: Any = None, before: Any = None, cwd: str = CWD, **given: Any
-) -> Verdict:
+) -> PermissionDecision:
     home = given.get("home", HOME)
-    asked = Asked(tool, input, cwd, before=before, hook=hook)
+    asked = PermissionRequest(tool, input, cwd, before=before, hook=hook)
     return decide(asked, policy(cwd=cwd, **given), partial(resolve_path, home=home))
 
 
@@ -41,5 +41,5 @@ def bash(command: str, **given: Any) -> str:
     return call("Bash", {"command": command}, **given).decision
 
 
-def verdict(command: str, **given: Any) -> Verdict:
+def verdict(command: str, **given: Any) -> PermissionDecision:
     return call("Bash", {"command": command}, **given)

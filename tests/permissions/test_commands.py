@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.permissions.commands import covers, line_matches, matches, pattern
-from mainspring.permissions.shell.look import look
+from mainspring.permissions.commands import line_matches, match_command, parse_command_pattern, pattern_covers
+from mainspring.permissions.shell.look import analyze_command
 from mainspring.permissions.shell.words import SEPARATOR
 from permissions.deciding import bash
 
@@ -37,7 +37,7 @@ TAKEN_APART = [
 @pytest.mark.covers("N-10")
 @pytest.mark.parametrize(("rule", "parts", "prefix", "words"), TAKEN_APART)
 def test_a_rule_is_taken_apart(rule: str, parts: tuple[str, ...], prefix: bool, words: int) -> None:
-    found = pattern(rule)
+    found = parse_command_pattern(rule)
     assert tuple(part.replace(SEPARATOR, "_") for part in found.parts) == parts
     assert (found.prefix, found.words) == (prefix, words)
 
@@ -88,7 +88,7 @@ MATCHED = [
 @pytest.mark.covers("N-10")
 @pytest.mark.parametrize(("rule", "command", "wanted"), MATCHED)
 def test_a_deny_rule_matches(rule: str, command: str, wanted: str) -> None:
-    assert matches(pattern(rule), look(command).commands[0].words) == wanted
+    assert match_command(parse_command_pattern(rule), analyze_command(command).commands[0].words) == wanted
 
 
 COVERED = [
@@ -105,7 +105,7 @@ COVERED = [
 @pytest.mark.covers("N-10")
 @pytest.mark.parametrize(("rule", "command", "wanted"), COVERED)
 def test_an_allow_rule_covers(rule: str, command: str, wanted: bool) -> None:
-    assert covers(pattern(rule), look(command).commands[0].words) is wanted
+    assert pattern_covers(parse_command_pattern(rule), analyze_command(command).commands[0].words) is wanted
 
 
 LINES = [
@@ -126,7 +126,7 @@ LINES = [
 @pytest.mark.covers("N-10")
 @pytest.mark.parametrize(("rule", "line", "wanted"), LINES)
 def test_a_deny_rule_with_operators_is_about_the_whole_line(rule: str, line: str, wanted: bool) -> None:
-    assert line_matches(pattern(rule), line) is wanted
+    assert line_matches(parse_command_pattern(rule), line) is wanted
 
 
 def test_and_so_it_is_decided() -> None:

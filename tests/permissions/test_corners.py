@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.permissions.decide import decide
-from mainspring.permissions.policy import Asked
+from mainspring.permissions.policy import PermissionRequest
 from mainspring.permissions.shell import second
-from mainspring.permissions.shell.grammar import Grammar
-from mainspring.permissions.shell.read import read
+from mainspring.permissions.shell.grammar import ScriptReader
+from mainspring.permissions.shell.read import parse_shell_script
 from mainspring.processes.paths import resolve_path
 from permissions.deciding import CWD, bash, call, policy
 
@@ -21,7 +21,7 @@ RM = {"allow": ["Bash"], "deny": ["Bash(rm:*)"]}
 
 @pytest.mark.covers("N-13")
 def test_a_tool_that_says_it_only_reads_runs_in_plan_mode_and_is_asked_elsewhere() -> None:
-    asked = Asked("mcp__a__look", {}, CWD, reads=True)
+    asked = PermissionRequest("mcp__a__look", {}, CWD, reads=True)
     found = {mode: decide(asked, policy(mode=mode), resolve_path).decision for mode in ("plan", "default", "dontAsk")}
     assert found == {"plan": "allow", "default": "ask", "dontAsk": "deny"}
     assert decide(asked, policy(mode="plan", deny=["mcp__a"]), resolve_path).decision == "deny"
@@ -128,7 +128,7 @@ def test_no_line_takes_long(command: str) -> None:
     ],
 )
 def test_plain_lines_are_read_at_once_as_the_grammar_reads_them(line: str) -> None:
-    assert read(line) == Grammar(line).script()
+    assert parse_shell_script(line) == ScriptReader(line).script()
 
 
 TOKENS = ("a", "-b", "c/d.e", "x~1", "-", "'f g'", "''", "'|'", "2>&1", "|", "||", "&&", ";", "", "time", "if")
@@ -137,6 +137,6 @@ TOKENS = ("a", "-b", "c/d.e", "x~1", "-", "'f g'", "''", "'|'", "2>&1", "|", "||
 @given(st.lists(st.sampled_from(TOKENS), max_size=12).map(" ".join))
 def test_joined_lines_are_read_at_once_as_the_grammar_reads_them(line: str) -> None:
     """Where tree-sitter is asked it may object: it trips over a redirect before the name of a command."""
-    found, script = read(line), Grammar(line).script()
+    found, script = parse_shell_script(line), ScriptReader(line).script()
     if found != script:
-        assert found.unclear == second.objection(line, script) != ""
+        assert found.unclear == second.find_reader_difference(line, script) != ""

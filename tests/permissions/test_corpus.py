@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.permissions.explain import batch
+from mainspring.permissions.explain import explain_lines
 from mainspring.processes.paths import resolve_path
 
 ROWS = sorted((Path(__file__).parent / "corpus").glob("*.jsonl"))
@@ -63,7 +63,7 @@ def decided(found: list[dict[str, Any]], world: Path) -> list[str]:
     """As the command does it (`tests/cli/test_rights.py` has it with the command itself)."""
     home = str(world / "home")
     lines = [json.dumps(row) + "\n" for row in found]
-    answers = batch(lines, cwd="/", home=home, paths=lambda path, cwd: resolve_path(path, cwd, home=home))
+    answers = explain_lines(lines, cwd="/", home=home, paths=lambda path, cwd: resolve_path(path, cwd, home=home))
     return [json.loads(answer)["decision"] for answer in answers]
 
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import pytest
 
-from mainspring.permissions.modes import bypass_refused, settle
-from mainspring.permissions.policy import Asked, Mode, Verdict
+from mainspring.permissions.modes import apply_classifier, bypass_refused
+from mainspring.permissions.policy import Mode, PermissionDecision, PermissionRequest
 from permissions.deciding import CWD, bash, call, verdict
 
 EDIT = {"file_path": "x"}
@@ -112,7 +112,7 @@ class Judge:
     def __init__(self, answer: Any) -> None:
         self.answer = answer
 
-    async def judge(self, asked: Asked) -> Literal["allow", "deny"] | None:
+    async def judge(self, asked: PermissionRequest) -> Literal["allow", "deny"] | None:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer  # type: ignore[no-any-return]
@@ -120,10 +120,12 @@ class Judge:
 
 @pytest.mark.covers("N-15")
 def test_auto_lets_a_classifier_answer_what_is_asked_for_want_of_a_rule() -> None:
-    def settled(command: str, answer: Any, mode: str = "auto", **given: Any) -> Verdict:
+    def settled(command: str, answer: Any, mode: str = "auto", **given: Any) -> PermissionDecision:
         found = verdict(command, mode=mode, **given)
         judge = None if answer == "nobody" else Judge(answer)
-        return asyncio.run(settle(found, Asked("Bash", {"command": command}, CWD), Mode(mode), judge))
+        return asyncio.run(
+            apply_classifier(found, PermissionRequest("Bash", {"command": command}, CWD), Mode(mode), judge)
+        )
 
     assert settled("npm x", "allow").decision == "allow"
     assert settled("npm x", "deny").decision == "deny"

@@ -11,33 +11,33 @@ from pathlib import Path
 import pytest
 from tiers import long
 
-from mainspring.permissions.shell.look import Sight, base, look
+from mainspring.permissions.shell.look import CommandAnalysis, analyze_command, base_name
 from mainspring.permissions.shell.values import UNKNOWN
 from permissions.real_bash import Ran, executed
 from permissions.shell_lines import PROGRAMS, Lines
 
 
-def resolvable(first_seed: int, count: int) -> list[tuple[str, Sight]]:
-    found: list[tuple[str, Sight]] = []
+def resolvable(first_seed: int, count: int) -> list[tuple[str, CommandAnalysis]]:
+    found: list[tuple[str, CommandAnalysis]] = []
     seed = first_seed
     while len(found) < count:
         line = Lines(seed).line()
         seed += 1
-        sight = look(line)
+        sight = analyze_command(line)
         if not sight.opaque:
             found.append((line, sight))
     return found
 
 
-def unpredicted(sight: Sight, runs: list[Ran]) -> list[Ran]:
+def unpredicted(sight: CommandAnalysis, runs: list[Ran]) -> list[Ran]:
     return [run for run in runs if not any(_predicts(sight, index, run) for index in range(len(sight.commands)))]
 
 
-def _predicts(sight: Sight, index: int, run: Ran) -> bool:
+def _predicts(sight: CommandAnalysis, index: int, run: Ran) -> bool:
     words = sight.commands[index].words
-    if base(words[0].text) != base(run[0]):
+    if base_name(words[0].text) != base_name(run[0]):
         return False
-    if base(run[0]) in ("xargs", "find", "bash", "sh") or any(
+    if base_name(run[0]) in ("xargs", "find", "bash", "sh") or any(
         seen.words[0].text in ("xargs", "find") for seen in sight.commands
     ):
         return True  # their children are given words from elsewhere

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.permissions.decide import decide
-from mainspring.permissions.patterns import components, place, under
-from mainspring.permissions.policy import Asked, Mode, Policy
-from mainspring.permissions.rules import Rules, Source, parse
+from mainspring.permissions.patterns import matches_under, parse_path_pattern, split_components
+from mainspring.permissions.policy import Mode, PermissionPolicy, PermissionRequest
+from mainspring.permissions.rules import PermissionRules, RuleSource, parse_rules
 from mainspring.processes.paths import Resolved, resolve_path
 from permissions.deciding import CWD, HOME, bash, call
 
@@ -85,11 +85,12 @@ def test_patterns_are_read_as_in_a_gitignore(rule: str, path: str, allows: bool,
 def test_a_slash_is_relative_to_where_the_rule_comes_from() -> None:
     from functools import partial
 
-    rules = parse(deny=["Read(/secrets/**)"], source=Source.USER, base=f"{HOME}/.claude")
+    rules = parse_rules(deny=["Read(/secrets/**)"], source=RuleSource.USER, base=f"{HOME}/.claude")
     for path, wanted in ((f"{HOME}/.claude/secrets/x", "deny"), (f"{CWD}/secrets/x", "allow")):
-        asked = Asked("Read", {"file_path": path}, CWD)
+        asked = PermissionRequest("Read", {"file_path": path}, CWD)
         assert (
-            decide(asked, Policy(rules, folders=(CWD,), home=HOME), partial(resolve_path, home=HOME)).decision == wanted
+            decide(asked, PermissionPolicy(rules, folders=(CWD,), home=HOME), partial(resolve_path, home=HOME)).decision
+            == wanted
         )
 
 
@@ -174,9 +175,9 @@ def test_f5_protected_places_are_never_approved(path: str) -> None:
 
 
 def test_f5_our_own_folders_are_protected_wherever_they_are() -> None:
-    policy = Policy(Rules(), Mode.ACCEPT_EDITS, ("/w",), HOME, ours=("/w/ours",))
-    assert decide(Asked("Edit", {"file_path": "ours/x"}, "/w"), policy, resolve_path).decision == "ask"
-    assert decide(Asked("Edit", {"file_path": "x"}, "/w"), policy, resolve_path).decision == "allow"
+    policy = PermissionPolicy(PermissionRules(), Mode.ACCEPT_EDITS, ("/w",), HOME, ours=("/w/ours",))
+    assert decide(PermissionRequest("Edit", {"file_path": "ours/x"}, "/w"), policy, resolve_path).decision == "ask"
+    assert decide(PermissionRequest("Edit", {"file_path": "x"}, "/w"), policy, resolve_path).decision == "allow"
 
 
 # --- links -------------------------------------------------------------------------------------------------------
@@ -260,8 +261,10 @@ def test_f1_within_one_decision_a_path_leads_to_one_place(tree: Path) -> None:
         looked_up.append(path)
         return resolve_path(path, cwd)
 
-    policy = Policy(parse(allow=["Edit(src/**)"], deny=["Read(.env)"]), folders=(work,), home=str(tree / "home"))
-    decide(Asked("Bash", {"command": "sort src/a.py > src/b; cat src/a.py link"}, work), policy, paths)
+    policy = PermissionPolicy(
+        parse_rules(allow=["Edit(src/**)"], deny=["Read(.env)"]), folders=(work,), home=str(tree / "home")
+    )
+    decide(PermissionRequest("Bash", {"command": "sort src/a.py > src/b; cat src/a.py link"}, work), policy, paths)
     assert sorted(looked_up) == sorted({*looked_up})
     assert len(looked_up) >= 3
 
@@ -269,15 +272,15 @@ def test_f1_within_one_decision_a_path_leads_to_one_place(tree: Path) -> None:
 def test_f1_what_changes_on_the_disk_is_seen_by_the_next_decision(tree: Path) -> None:
     """Rules and folders are taken apart once for a session; where a path leads is asked each time."""
     work = tree / "work"
-    rules = parse(allow=["Edit(src/**)"], source=Source.FLAG)
-    policy = Policy(rules, folders=(str(work),), home=str(tree / "home"))
+    rules = parse_rules(allow=["Edit(src/**)"], source=RuleSource.FLAG)
+    policy = PermissionPolicy(rules, folders=(str(work),), home=str(tree / "home"))
 
     def decided() -> list[str]:
         calls = [
-            Asked("Edit", {"file_path": "src/a.py"}, str(work)),
-            Asked("Read", {"file_path": "src/a.py"}, str(work)),
-            Asked("Bash", {"command": "cat src/a.py"}, str(work)),
-            Asked("Bash", {"command": "sort src/a.py 2>&1 | head"}, str(work)),
+            PermissionRequest("Edit", {"file_path": "src/a.py"}, str(work)),
+            PermissionRequest("Read", {"file_path": "src/a.py"}, str(work)),
+            PermissionRequest("Bash", {"command": "cat src/a.py"}, str(work)),
+            PermissionRequest("Bash", {"command": "sort src/a.py 2>&1 | head"}, str(work)),
         ]
         return [decide(one, policy, resolve_path).decision for one in calls]
 
@@ -296,10 +299,12 @@ def test_f1_what_changes_on_the_disk_is_seen_by_the_next_decision(tree: Path) ->
 def test_f1_a_working_folder_counts_as_it_was_when_it_was_added(tree: Path) -> None:
     """`way` leads to `work`. With `reached`, where it leads now is not asked."""
     way, work = str(tree / "way"), str(tree / "work")
-    policy = Policy(Rules(), Mode.ACCEPT_EDITS, folders=(way,), home=str(tree / "home"), reached=(way, work))
+    policy = PermissionPolicy(
+        PermissionRules(), Mode.ACCEPT_EDITS, folders=(way,), home=str(tree / "home"), reached=(way, work)
+    )
 
     def decided() -> list[str]:
-        calls = [Asked(tool, {"file_path": "src/a.py"}, way) for tool in ("Read", "Edit")]
+        calls = [PermissionRequest(tool, {"file_path": "src/a.py"}, way) for tool in ("Read", "Edit")]
         return [decide(one, policy, resolve_path).decision for one in calls]
 
     assert decided() == ["allow"] * 2
@@ -317,12 +322,12 @@ PATH = st.lists(NAME, min_size=1, max_size=4)
 @given(PATH)
 def test_a_literal_pattern_matches_its_path_and_what_is_below(path: list[str]) -> None:
     literal = "/".join("".join(f"\\{c}" if c in "*[]\\?" else c for c in name) for name in path)
-    found = place("//" + literal, allow=True)
+    found = parse_path_pattern("//" + literal, allow=True)
     assert found.literal == tuple(path)
-    assert under(found, found.literal, tuple(path))
-    assert under(found, found.literal, (*path, "below"))
-    assert not under(found, found.literal, (*path[:-1], path[-1] + "x"))
-    assert not under(found, found.literal, (*path, ".."))
+    assert matches_under(found, found.literal, tuple(path))
+    assert matches_under(found, found.literal, (*path, "below"))
+    assert not matches_under(found, found.literal, (*path[:-1], path[-1] + "x"))
+    assert not matches_under(found, found.literal, (*path, ".."))
 
 
 @given(
@@ -342,17 +347,17 @@ def test_patterns_match_as_their_expressions_do(pattern: list[str], path: list[s
         "*a*b*": "[^/]*a[^/]*b[^/]*/",
     }
     expression = "".join(parts[one] for one in pattern) + "(?:[^/]+/)*"
-    found = place("//" + "/".join(pattern), allow=False)
+    found = parse_path_pattern("//" + "/".join(pattern), allow=False)
     wanted = re.fullmatch(expression, "".join(f"{name}/" for name in path)) is not None
-    assert under(found, found.literal, tuple(path)) == wanted
+    assert matches_under(found, found.literal, tuple(path)) == wanted
 
 
 @given(st.text("abc/.*?[]!~\\ ", max_size=30), st.text("abc/. ", max_size=30))
 def test_no_pattern_breaks_it(pattern: str, path: str) -> None:
-    found = place(pattern, allow=False)
-    under(found, found.literal, components(path))
+    found = parse_path_pattern(pattern, allow=False)
+    matches_under(found, found.literal, split_components(path))
 
 
 def test_patterns_that_were_made_to_be_slow_are_not() -> None:
-    found = place("//" + "*a" * 200 + "*/**/" + "**/x/" * 50, allow=False)
-    assert not under(found, found.literal, components("a" * 2_000 + "/y" * 1_000))
+    found = parse_path_pattern("//" + "*a" * 200 + "*/**/" + "**/x/" * 50, allow=False)
+    assert not matches_under(found, found.literal, split_components("a" * 2_000 + "/y" * 1_000))

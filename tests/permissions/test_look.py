@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.permissions.shell.look import MOST_WRAPPERS, look
+from mainspring.permissions.shell.look import MOST_WRAPPERS, analyze_command
 from mainspring.permissions.shell.values import UNKNOWN
 
 
@@ -25,7 +25,7 @@ def sections() -> list[tuple[str, list[str]]]:
 
 def seen(line: str) -> list[str]:
     """What is computed is shown as `*`."""
-    sight = look(line)
+    sight = analyze_command(line)
     commands = [(" ".join(word.text for word in one.words), one.sure) for one in sight.commands]
     found = [f"{'runs' if sure else 'may run'} {text}" for text, sure in commands]
     found.extend(f"because {reason}" for reason in sight.opaque)
@@ -44,10 +44,10 @@ def test_what_is_seen(line: str, wanted: list[str]) -> None:
 
 def test_a_limit_is_named_once_and_what_is_behind_it_is_kept_in_part() -> None:
     last = MOST_WRAPPERS + 1
-    sight = look("nohup " * MOST_WRAPPERS + "rm x")
+    sight = analyze_command("nohup " * MOST_WRAPPERS + "rm x")
     assert (len(sight.commands), sight.opaque) == (last, (f"more than {MOST_WRAPPERS} wrappers around a command",))
-    sight = look("nohup " * (MOST_WRAPPERS - 1) + "rm x")
+    sight = analyze_command("nohup " * (MOST_WRAPPERS - 1) + "rm x")
     assert (len(sight.commands), sight.opaque) == (MOST_WRAPPERS, ())
-    sight = look("nohup " * 100 + "rm " + "x " * 100)
+    sight = analyze_command("nohup " * 100 + "rm " + "x " * 100)
     assert sight.opaque == (f"more than {MOST_WRAPPERS} wrappers around a command",)
     assert [len(one.words) for one in sight.commands[-2:]] == [30, 30]

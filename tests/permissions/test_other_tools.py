@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mainspring.cli.flags import split
-from mainspring.permissions.policy import Verdict
+from mainspring.permissions.policy import PermissionDecision
 from permissions.deciding import CWD, call
 
 SERVERS = [
@@ -95,14 +95,18 @@ def test_tools_by_name(tool: str, input: dict[str, Any], given: dict[str, Any], 
 
 
 def test_the_whole_verdict() -> None:
-    assert call("mcp__s__t", {"x": 1}) == Verdict("ask", "no rule covers 'mcp__s__t'", shown='mcp__s__t: {"x":1}')
-    assert call("mcp__s__t", {}, mode="auto", allow=["WebFetch"]) == Verdict(
+    assert call("mcp__s__t", {"x": 1}) == PermissionDecision(
+        "ask", "no rule covers 'mcp__s__t'", shown='mcp__s__t: {"x":1}'
+    )
+    assert call("mcp__s__t", {}, mode="auto", allow=["WebFetch"]) == PermissionDecision(
         "ask", "no rule covers 'mcp__s__t'", shown="mcp__s__t: {}", open=True
     )
-    assert call("WebFetch", {"url": "https://x.com/"}) == Verdict(
+    assert call("WebFetch", {"url": "https://x.com/"}) == PermissionDecision(
         "ask", "no rule covers the host 'x.com'", shown="WebFetch: https://x.com/"
     )
-    assert call("WebFetch", {"url": "https://x.com/"}, ask=["WebFetch(domain:x.com)"], allow=["WebFetch"]) == Verdict(
+    assert call(
+        "WebFetch", {"url": "https://x.com/"}, ask=["WebFetch(domain:x.com)"], allow=["WebFetch"]
+    ) == PermissionDecision(
         "ask",
         "an ask rule of source 'flag': WebFetch(domain:x.com)",
         "WebFetch(domain:x.com)",
@@ -113,12 +117,16 @@ def test_the_whole_verdict() -> None:
     assert call("WebFetch", {"url": "x y"}).reason == (
         "the address holds characters that programs read differently: write the host in ASCII"
     )
-    assert call("TodoWrite", {}) == Verdict("allow", "it only reads, where reading is free", shown="TodoWrite: {}")
-    assert call("Read", {"file_path": f"{CWD}/x"}) == Verdict(
+    assert call("TodoWrite", {}) == PermissionDecision(
+        "allow", "it only reads, where reading is free", shown="TodoWrite: {}"
+    )
+    assert call("Read", {"file_path": f"{CWD}/x"}) == PermissionDecision(
         "allow", "it only reads, where reading is free", shown=f"Read: {CWD}/x"
     )
-    assert call("Bash", {"command": "npm x"}) == Verdict("ask", "no rule covers 'npm x'", shown="Bash: npm x")
-    assert call("Bash", {"command": "npm x"}, allow=["Bash(npm:*)"]) == Verdict(
+    assert call("Bash", {"command": "npm x"}) == PermissionDecision(
+        "ask", "no rule covers 'npm x'", shown="Bash: npm x"
+    )
+    assert call("Bash", {"command": "npm x"}, allow=["Bash(npm:*)"]) == PermissionDecision(
         "allow", "allowed by Bash(npm:*)", "Bash(npm:*)", "flag", "Bash: npm x"
     )
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.permissions.commands import pattern
+from mainspring.permissions.commands import parse_command_pattern
 from mainspring.permissions.shell import second
-from mainspring.permissions.shell.grammar import Grammar
-from mainspring.permissions.shell.look import MOST_NESTED, look
-from mainspring.permissions.shell.read import read
-from mainspring.permissions.shell.values import UNKNOWN, Script
+from mainspring.permissions.shell.grammar import ScriptReader
+from mainspring.permissions.shell.look import MOST_NESTED, analyze_command
+from mainspring.permissions.shell.read import parse_shell_script
+from mainspring.permissions.shell.values import UNKNOWN, ShellScript
 from permissions.deciding import bash
 from permissions.shell_lines import Lines
 
@@ -66,7 +66,7 @@ WORDS = [
 
 @pytest.mark.parametrize(("line", "words"), WORDS)
 def test_words(line: str, words: list[list[str]]) -> None:
-    script = Grammar(line).script()
+    script = ScriptReader(line).script()
     assert script.unclear == ""
     assert [[word.text for word in command.words] for command in script.commands] == words
 
@@ -147,27 +147,27 @@ UNCLEAR = [
 
 @pytest.mark.parametrize(("line", "why"), UNCLEAR)
 def test_what_is_not_read(line: str, why: str) -> None:
-    found = Grammar(line).script().unclear
+    found = ScriptReader(line).script().unclear
     assert found
     assert why in found
 
 
 def test_the_second_reader_objects_where_it_sees_something_else() -> None:
-    assert second.objection("a; b", read("a; b")) == ""
-    assert "different" in second.objection("a; b", Script(read("a").commands))
-    assert "error" in second.objection("a )", read("a"))
-    assert second.objection("é; b 日本 && c", read("é; b 日本 && c")) == ""
-    assert "finds ERROR" not in second.objection("a", read("a"))
+    assert second.find_reader_difference("a; b", parse_shell_script("a; b")) == ""
+    assert "different" in second.find_reader_difference("a; b", ShellScript(parse_shell_script("a").commands))
+    assert "error" in second.find_reader_difference("a )", parse_shell_script("a"))
+    assert second.find_reader_difference("é; b 日本 && c", parse_shell_script("é; b 日本 && c")) == ""
+    assert "finds ERROR" not in second.find_reader_difference("a", parse_shell_script("a"))
 
 
 def test_the_second_reader_knows_a_fixed_set_of_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second, "KNOWN", second.KNOWN - {"pipeline"})
-    assert second.objection("a | b", read("a")) == "the second reader finds pipeline"
+    assert second.find_reader_difference("a | b", parse_shell_script("a")) == "the second reader finds pipeline"
 
 
 def test_many_nested_strings_are_searched_instead_of_read() -> None:
     line = " ; ".join(f"sh -c 'a{number} b'" for number in range(MOST_NESTED + 5))
-    sight = look(line)
+    sight = analyze_command(line)
     assert any("nested" in why for why in sight.opaque)
     assert len(sight.unread) == 6
     assert bash(line + "; sh -c 'rm x'", allow=["Bash"], deny=["Bash(rm:*)"]) == "deny"
@@ -195,7 +195,7 @@ def test_many_nested_strings_are_searched_instead_of_read() -> None:
     ],
 )
 def test_what_is_looked_through(line: str, found: list[str]) -> None:
-    seen = {" ".join(word.text for word in one.words) for one in look(line).commands}
+    seen = {" ".join(word.text for word in one.words) for one in analyze_command(line).commands}
     assert set(found) <= seen
 
 
@@ -254,19 +254,19 @@ def test_corners(given: dict[str, list[str]], command: str, wanted: str) -> None
 
 @given(st.integers(0, 1_000_000))
 def test_no_line_breaks_the_reader(seed: int) -> None:
-    look(Lines(seed).line())
+    analyze_command(Lines(seed).line())
 
 
 @given(st.text(max_size=200))
 def test_no_text_breaks_the_reader(text: str) -> None:
-    look(text)
-    pattern(text)
+    analyze_command(text)
+    parse_command_pattern(text)
 
 
 @given(st.lists(st.text("ab '\"\\$`*?~#!;&|<>(){}[]=\n\té", min_size=1, max_size=8), min_size=1, max_size=4))
 def test_s3_quoted_words_are_read_back(words: list[str]) -> None:
     line = "x " + " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
-    script = read(line)
+    script = parse_shell_script(line)
     assert script.unclear == ""
     assert [word.text for word in script.commands[0].words] == ["x", *words]
 
@@ -280,7 +280,7 @@ def test_s3_and_so_are_words_in_double_quotes_and_escaped_ones(words: list[str])
     double = "x " + " ".join('"' + re.sub(r'([$`"\\])', r"\\\1", word) + '"' for word in words)
     escaped = "x " + " ".join(re.sub(r"(.)", r"\\\1", word) for word in words)
     for line in (double, escaped):
-        script = Grammar(line).script()
+        script = ScriptReader(line).script()
         assert script.unclear == ""
         assert [word.text for word in script.commands[0].words] == ["x", *words]
 
@@ -288,10 +288,10 @@ def test_s3_and_so_are_words_in_double_quotes_and_escaped_ones(words: list[str])
 def test_the_second_reader_is_imported_at_the_first_line_that_needs_it() -> None:
     code = (
         "import sys\n"
-        "from mainspring.permissions.shell.read import read\n"
-        "read('npm test')\n"
+        "from mainspring.permissions.shell.read import parse_shell_script\n"
+        "parse_shell_script('npm test')\n"
         "assert 'tree_sitter' not in sys.modules\n"
-        "read('npm test $x')\n"
+        "parse_shell_script('npm test $x')\n"
         "assert 'tree_sitter' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

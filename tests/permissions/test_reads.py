@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mainspring.permissions import files as files_module
-from mainspring.permissions.files import Files
-from mainspring.permissions.policy import Policy
-from mainspring.permissions.rules import parse
+from mainspring.permissions.files import FileRules
+from mainspring.permissions.policy import PermissionPolicy
+from mainspring.permissions.rules import parse_rules
 from mainspring.permissions.shell import reads as reads_module
 from mainspring.permissions.shell.programs import GIT_COMMANDS
 from mainspring.permissions.shell.readonly import TABLE
@@ -351,9 +351,9 @@ class Small(Disk):
         return super().walk(folder, 2, skipped)
 
 
-def files(project: Path, *rules: str, disk: Disk | None = None) -> Files:
-    policy = Policy(parse(deny=rules), folders=(str(project),), home="/nowhere")
-    return Files(policy, str(project), partial(resolve_path, home="/nowhere"), disk or Disk())
+def files(project: Path, *rules: str, disk: Disk | None = None) -> FileRules:
+    policy = PermissionPolicy(parse_rules(deny=rules), folders=(str(project),), home="/nowhere")
+    return FileRules(policy, str(project), partial(resolve_path, home="/nowhere"), disk or Disk())
 
 
 def test_more_than_is_looked_at_counts_as_a_match(project: Path) -> None:

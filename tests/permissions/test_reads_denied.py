@@ -19,7 +19,7 @@ import pytest
 
 from mainspring.agent.sandbox import Ground, Sandboxing
 from mainspring.engine.shared import Policy as Standing
-from mainspring.permissions.policy import Asked
+from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.child import ProcessSpec
 from mainspring.processes.children import Children
 from mainspring.settings.values import SandboxOptions as Wanted
@@ -158,7 +158,9 @@ class Walled:
         self.gate.sandbox = self.sandboxing = Sandboxing(ground)
 
     async def decide(self, line: str) -> str:
-        return (await self.gate.verdict(Asked("Bash", {"command": line}, str(self.field.project)), Standing())).decision
+        return (
+            await self.gate.verdict(PermissionRequest("Bash", {"command": line}, str(self.field.project)), Standing())
+        ).decision
 
     async def leaking(self, lines: list[str]) -> tuple[list[str], int]:
         """Of those that are allowed; and how many are."""

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from mainspring.cli.flags import split
 from mainspring.permissions.rules import (
     LONGEST,
+    PermissionRules,
     RuleError,
-    Rules,
-    Source,
+    RuleSource,
     glob_matches,
     names_tool,
-    parse,
     parse_rule,
+    parse_rules,
 )
 from permissions.deciding import bash, call
 
@@ -38,8 +38,14 @@ from permissions.deciding import bash, call
     ],
 )
 def test_a_rule_is_read(text: str, tool: str, specifier: str | None) -> None:
-    rule = parse_rule(text, "allow", source=Source.USER, base="/x")
-    assert (rule.tool, rule.specifier, rule.text, rule.source, rule.base) == (tool, specifier, text, Source.USER, "/x")
+    rule = parse_rule(text, "allow", source=RuleSource.USER, base="/x")
+    assert (rule.tool, rule.specifier, rule.text, rule.source, rule.base) == (
+        tool,
+        specifier,
+        text,
+        RuleSource.USER,
+        "/x",
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +74,7 @@ def test_what_cannot_be_read_is_named_and_allows_nothing(text: str) -> None:
     with pytest.raises(RuleError) as caught:
         parse_rule(text, "allow")
     assert text.strip()[:40] in str(caught.value)
-    rules = parse(allow=[text])
+    rules = parse_rules(allow=[text])
     assert rules.allow == ()
     assert rules.broken[0].text == text
     assert bash("npm x", allow=[text]) == "ask"
@@ -84,7 +90,7 @@ def test_a_broken_deny_or_ask_rule_leads_to_a_question(text: str) -> None:
 
 
 def test_what_is_no_text_is_broken() -> None:
-    rules = parse(deny=[5, "Bash"], allow=[None])
+    rules = parse_rules(deny=[5, "Bash"], allow=[None])
     assert [one.reason for one in rules.broken] == ["a rule is a text", "a rule is a text"]
     assert len(rules.deny) == 1
     assert bash("ls", deny=[5], allow=["Bash"]) == "ask"
@@ -138,9 +144,12 @@ def test_rules_name_tools(rule: str, tool: str, wanted: bool) -> None:
 
 
 def test_rules_of_several_sources_are_put_together() -> None:
-    user, project = parse(allow=["Read"], source=Source.USER), parse(deny=["Bash"], ask=["Edit"], allow=["x y"])
+    user, project = (
+        parse_rules(allow=["Read"], source=RuleSource.USER),
+        parse_rules(deny=["Bash"], ask=["Edit"], allow=["x y"]),
+    )
     both = user.and_also(project)
-    assert both == Rules(project.deny, project.ask, user.allow, project.broken)
+    assert both == PermissionRules(project.deny, project.ask, user.allow, project.broken)
 
 
 @given(st.lists(st.text("ab*", max_size=4), min_size=1, max_size=4), st.text("ab", max_size=12))

@@ -1,4 +1,4 @@
-"""Rules that are offered, and `explain`."""
+"""Rules that are offered, and `explain_decision`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.permissions.explain import LONGEST_LINE, as_input, batch, explain, main
-from mainspring.permissions.policy import Asked
-from mainspring.permissions.suggest import suggested_mode, suggestions
+from mainspring.permissions.explain import LONGEST_LINE, explain_decision, explain_lines, main, parse_explain_input
+from mainspring.permissions.policy import PermissionRequest
+from mainspring.permissions.suggest import suggest_rules, suggested_mode
 from mainspring.processes.paths import resolve_path
 from permissions.deciding import CWD, HOME, bash, call, policy, verdict
 
@@ -23,7 +23,7 @@ PATHS = partial(resolve_path, home=HOME)
 
 def offered(tool: str, input: dict[str, Any], **given: Any) -> list[str]:
     cwd = given.pop("cwd", CWD)
-    return [one.rule for one in suggestions(Asked(tool, input, cwd), policy(cwd=cwd, **given), PATHS)]
+    return [one.rule for one in suggest_rules(PermissionRequest(tool, input, cwd), policy(cwd=cwd, **given), PATHS)]
 
 
 def for_command(command: str, **given: Any) -> list[str]:
@@ -94,7 +94,7 @@ def test_nothing_is_offered_that_would_not_help() -> None:
     ],
 )
 def test_the_mode_that_is_suggested(tool: str, path: str, mode: str, suggested: str | None) -> None:
-    asked = Asked(tool, as_input(tool, path), CWD)
+    asked = PermissionRequest(tool, parse_explain_input(tool, path), CWD)
     assert suggested_mode(asked, policy(mode=mode), PATHS) == suggested
     assert suggested_mode(asked, policy(mode=mode, deny=[tool]), PATHS) is None
 
@@ -115,10 +115,11 @@ def test_files_hosts_and_other_tools(tmp_path: Path) -> None:
     assert offered("Skill", {"skill": "x"}) == ["Skill(x)"]
     assert offered("Skill", {"skill": "x)y"}) == ["Skill(x)y)"]
     assert offered("Skill", {"skill": "a\x1fb"}) == []
-    folder = suggestions(Asked("Grep", {"path": str(root / "folder")}, CWD), policy(), PATHS)
+    folder = suggest_rules(PermissionRequest("Grep", {"path": str(root / "folder")}, CWD), policy(), PATHS)
     assert folder[0].covers == f"reading everything in the folder '{root}/folder'"
     assert (
-        suggestions(Asked("Edit", {"file_path": "x"}, CWD), policy(), PATHS)[0].covers == f"changing the file '{CWD}/x'"
+        suggest_rules(PermissionRequest("Edit", {"file_path": "x"}, CWD), policy(), PATHS)[0].covers
+        == f"changing the file '{CWD}/x'"
     )
 
 
@@ -144,30 +145,30 @@ def test_s10_a_rule_covers_what_was_shown_and_nothing_else(words: list[str], oth
 
 
 def test_explain_says_what_decided_and_why() -> None:
-    text = explain("Bash", {"command": "npm \u202ex"}, policy(allow=["Bash(", "Read"]), cwd=CWD, paths=PATHS)
+    text = explain_decision("Bash", {"command": "npm \u202ex"}, policy(allow=["Bash(", "Read"]), cwd=CWD, paths=PATHS)
     assert text.splitlines() == [
         "ask: not all of it can be known: the character U+202E",
         "call: Bash: npm <U+202E>x",
         "mode: default",
         "broken rule: the rule 'Bash(' has no closing parenthesis at its end",
     ]
-    text = explain("Bash", {"command": "npm x"}, policy(allow=["Bash(npm:*)"]), cwd=CWD, paths=PATHS)
+    text = explain_decision("Bash", {"command": "npm x"}, policy(allow=["Bash(npm:*)"]), cwd=CWD, paths=PATHS)
     assert text.splitlines()[-1] == "rule: Bash(npm:*) (source: flag)"
-    text = explain("Bash", {"command": "npm x"}, policy(), cwd=CWD, paths=PATHS)
+    text = explain_decision("Bash", {"command": "npm x"}, policy(), cwd=CWD, paths=PATHS)
     assert text.splitlines()[-1] == "a rule that would cover it: Bash(npm x): exactly this command: npm x"
 
 
 def test_input_may_be_json_or_the_one_field_that_matters() -> None:
-    assert as_input("Bash", '{"command": "x"}') == {"command": "x"}
-    assert as_input("Bash", "{ ls; }") == {"command": "{ ls; }"}
-    assert as_input("Edit", "x") == {"file_path": "x"}
-    assert as_input("Grep", "x") == {"path": "x"}
-    assert as_input("WebFetch", "x") == {"url": "x"}
-    assert as_input("Other", "x") == {"input": "x"}
+    assert parse_explain_input("Bash", '{"command": "x"}') == {"command": "x"}
+    assert parse_explain_input("Bash", "{ ls; }") == {"command": "{ ls; }"}
+    assert parse_explain_input("Edit", "x") == {"file_path": "x"}
+    assert parse_explain_input("Grep", "x") == {"path": "x"}
+    assert parse_explain_input("WebFetch", "x") == {"url": "x"}
+    assert parse_explain_input("Other", "x") == {"input": "x"}
 
 
 def answers(*lines: str) -> list[dict[str, str]]:
-    return [json.loads(answer) for answer in batch(lines, cwd=CWD, home=HOME, paths=PATHS)]
+    return [json.loads(answer) for answer in explain_lines(lines, cwd=CWD, home=HOME, paths=PATHS)]
 
 
 def line(command: object, **rest: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mainspring.permissions.decide import decide
-from mainspring.permissions.policy import Asked, Policy
+from mainspring.permissions.policy import PermissionPolicy, PermissionRequest
 from mainspring.processes.paths import resolve_path
 
 
@@ -19,6 +19,6 @@ from mainspring.processes.paths import resolve_path
     ],
 )
 def test_git(command: str, trusted: bool, decision: str) -> None:
-    policy = Policy(folders=("/work",), trusted=trusted)
-    asked = Asked("Bash", {"command": command}, "/work")
+    policy = PermissionPolicy(folders=("/work",), trusted=trusted)
+    asked = PermissionRequest("Bash", {"command": command}, "/work")
     assert decide(asked, policy, resolve_path).decision == decision

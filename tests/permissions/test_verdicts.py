@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mainspring.permissions.policy import Asked, Verdict
-from mainspring.permissions.suggest import Suggestion, suggestions
+from mainspring.permissions.policy import PermissionDecision, PermissionRequest
+from mainspring.permissions.suggest import Suggestion, suggest_rules
 from mainspring.processes.paths import resolve_path
 from permissions.deciding import CWD, HOME, call, policy
 
@@ -57,11 +57,11 @@ def said(case: Case) -> list[str]:
     verdict = call(tool, input, **given)
     offered: tuple[Suggestion, ...] = ()
     if verdict.decision == "ask":
-        offered = suggestions(Asked(tool, input, CWD), policy(**given), partial(resolve_path, home=HOME))
+        offered = suggest_rules(PermissionRequest(tool, input, CWD), policy(**given), partial(resolve_path, home=HOME))
     return [*_lines(verdict), *[f"offered {one.rule}: {one.covers}" for one in offered]]
 
 
-def _lines(verdict: Verdict) -> list[str]:
+def _lines(verdict: PermissionDecision) -> list[str]:
     found = [f"{verdict.decision}: {verdict.reason}", f"shown {verdict.shown}"]
     if verdict.rule:
         found.append(f"by {verdict.rule} of {verdict.source}")

@@ -19,7 +19,7 @@ from mainspring.cli.repl.sheet import BURST
 from mainspring.core.config import Config
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine.session import Session
-from mainspring.permissions.shown import shown
+from mainspring.permissions.shown import format_call_input
 from mainspring.settings import trust
 from mainspring.settings.keeping import SettingsWriter
 from mainspring.testing.world import World
@@ -40,7 +40,7 @@ def about(tool: str = "Bash", *, suggestions: tuple[dict[str, str], ...] = (RULE
         "tool_use_id": "toolu_1",
         "description": "",
         "decision_reason": "no rule covers 'touch a'",
-        "shown": shown(tool, given),
+        "shown": format_call_input(tool, given),
         "suggestions": list(suggestions),
     }
 

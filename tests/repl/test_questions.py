@@ -26,7 +26,7 @@ from mainspring.core.messages import ToolCall
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine import deps
 from mainspring.engine.session import Session
-from mainspring.permissions.shown import shown
+from mainspring.permissions.shown import format_call_input
 from mainspring.testing.calling import Called
 from mainspring.testing.world import World
 from mainspring.tools.approval import Approval, approval
@@ -462,7 +462,7 @@ def test_a_yes_to_all_edits_holds_for_the_session_and_is_offered_once() -> None:
 
 def permit(tool: str, **given: str) -> dict[str, Any]:
     """As `tools/consent.py` asks, with no rule to offer."""
-    told = {"shown": shown(tool, given), "decision_reason": "r", "suggestions": []}
+    told = {"shown": format_call_input(tool, given), "decision_reason": "r", "suggestions": []}
     return {"tool_name": tool, "input": given, **told}
 
 

@@ -11,7 +11,7 @@ from mainspring.agent import rights
 from mainspring.agent.model import new_config
 from mainspring.cli.flags import parse
 from mainspring.engine.shared import Policy
-from mainspring.permissions.policy import Asked
+from mainspring.permissions.policy import PermissionRequest
 from mainspring.settings.mcp_rules import explain_server_refusal as server_refusal
 from mainspring.settings.mcp_rules import url_matches
 from mainspring.settings.model_rules import explain_model_refusal
@@ -246,7 +246,7 @@ def test_a_rule_of_the_session_is_no_rule_of_the_administrator(stage: Stage) -> 
     standing = Policy("default", rules=("allow Bash(touch x)", "deny Read"))
     found = gate.policy(standing).rules
     assert ([str(rule.text) for rule in found.allow], len(found.deny)) == (["Bash(ls)"], 1)
-    asked = Asked("Bash", {"command": "touch x"}, str(stage.project))
+    asked = PermissionRequest("Bash", {"command": "touch x"}, str(stage.project))
     assert gate.suggestions(asked, standing) == ()
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mainspring.engine.shared import Policy
-from mainspring.permissions.policy import Asked, Decision
+from mainspring.permissions.policy import Decision, PermissionRequest
 from mainspring.tools.gate import LEAVES, Gate, Written
 
 
@@ -34,7 +34,7 @@ def verdict(
     written = [Written(kind, text, "user") for kind, _, text in [rule.partition(" ") for rule in rules]]
     gate = Gate(tuple(written), folders=("/work",))
     gate.sandbox = sandbox
-    asked = Asked("Bash", {"command": command, LEAVES: leaves}, "/work", hook=hook)
+    asked = PermissionRequest("Bash", {"command": command, LEAVES: leaves}, "/work", hook=hook)
     return asyncio.run(gate.verdict(asked, Policy(mode))).decision
 
 
@@ -90,7 +90,7 @@ def test_without_that_wish_or_without_walls_nothing_is_allowed_by_itself() -> No
 def test_who_is_asked_is_told_that_it_is_about_leaving() -> None:
     gate = Gate((), folders=("/work",))
     gate.sandbox = Walls()
-    asked = Asked("Bash", {"command": "make install", LEAVES: True}, "/work")
+    asked = PermissionRequest("Bash", {"command": "make install", LEAVES: True}, "/work")
     verdict = asyncio.run(gate.verdict(asked, Policy("default")))
     assert (verdict.decision, verdict.person, verdict.open) == ("ask", True, False)
     assert "outside of the sandbox" in verdict.reason

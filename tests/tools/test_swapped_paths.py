@@ -23,7 +23,7 @@ from mainspring.context.named import Verdict
 from mainspring.context.surroundings import Around, Surroundings
 from mainspring.core.errors import ToolError
 from mainspring.engine.shared import Policy
-from mainspring.permissions.policy import Asked
+from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.atomic import ReadSet
 from mainspring.processes.output import create_spill_file
 from mainspring.processes.paths import PathRefused, resolve_path
@@ -181,7 +181,7 @@ def mention(work: Path) -> object:
     gate, policy = Gate(folders=(str(work),)), Policy()
 
     async def may(path: str) -> Verdict:
-        return (await gate.verdict(Asked("Read", {"file_path": path}, str(work)), policy)).decision
+        return (await gate.verdict(PermissionRequest("Read", {"file_path": path}, str(work)), policy)).decision
 
     found = surroundings(work).named("Look at @d/f, @d/i.png and @d/", may, medium_of)
     return [one.attachment for one in asyncio.run(found)]

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from mainspring.core.errors import MainspringError
 from mainspring.permissions.decide import decide
-from mainspring.permissions.policy import Asked, Mode, Policy
-from mainspring.permissions.rules import parse
+from mainspring.permissions.policy import Mode, PermissionPolicy, PermissionRequest
+from mainspring.permissions.rules import parse_rules
 from mainspring.processes.paths import resolve_path
 from mainspring.processes.proxy_connect import AllowedHost, Gate, SandboxProxy
 from mainspring.web.reach import names_host, proxy_gate
 from web.test_target import READ, REFUSED
 
 
-def rules(*allow: str, deny: Sequence[str] = (), ask: Sequence[str] = ()) -> Policy:
-    return Policy(parse(allow=allow, deny=deny, ask=ask))
+def rules(*allow: str, deny: Sequence[str] = (), ask: Sequence[str] = ()) -> PermissionPolicy:
+    return PermissionPolicy(parse_rules(allow=allow, deny=deny, ask=ask))
 
 
 NAMING = [
@@ -85,7 +85,7 @@ def test_what_would_be_asked_is_refused_and_no_mode_widens_it() -> None:
     gate = proxy_gate(lambda: policy)
     assert "an ask rule" in str(passed(gate, "site.test"))
     assert passed(gate, "other.test") == AllowedHost("other.test")
-    nothing = Policy(mode=Mode.BYPASS)
+    nothing = PermissionPolicy(mode=Mode.BYPASS)
     assert "is not allowed" in str(passed(proxy_gate(lambda: nothing), "site.test"))
 
 
@@ -110,7 +110,7 @@ def test_the_proxy_lets_through_what_webfetch_would(
 ) -> None:
     policy = rules(*allow, deny=deny, ask=ask)
     authority = url.partition("://")[2].partition("/")[0].partition("?")[0].partition("#")[0]
-    verdict = decide(Asked("WebFetch", {"url": f"https://{authority}/"}, "/"), policy, resolve_path)
+    verdict = decide(PermissionRequest("WebFetch", {"url": f"https://{authority}/"}, "/"), policy, resolve_path)
     assert isinstance(passed(proxy_gate(lambda: policy), authority), AllowedHost) is (verdict.decision == "allow")
 
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from mainspring.agent.words import count
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Bundle
-from mainspring.permissions.policy import Asked
+from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.atomic import FileChanged
 from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.file_history import FileVersion, files_changed_since, is_kept, kept_size, read_version
@@ -163,7 +163,7 @@ class Rewinding:
     async def _check(self, real: str) -> None:
         policy = self._policy()
         standing = policy if policy.mode in FREE else replace(policy, mode=FREE[0])
-        verdict = await self._gate.verdict(Asked("Edit", {"file_path": real}, self._root), standing)
+        verdict = await self._gate.verdict(PermissionRequest("Edit", {"file_path": real}, self._root), standing)
         if verdict.decision != "allow":
             raise ToolError(f"no tool may change it now: {verdict.reason}")
 

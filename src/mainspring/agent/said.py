@@ -78,16 +78,16 @@ def attaching(
     that was chosen."""
 
     async def may(path: str) -> Verdict:
-        from mainspring.permissions.policy import Asked
+        from mainspring.permissions.policy import PermissionRequest
 
-        verdict = await gate.verdict(Asked("Read", {"file_path": path}, cwd), session.shared.policy)
+        verdict = await gate.verdict(PermissionRequest("Read", {"file_path": path}, cwd), session.shared.policy)
         return verdict.decision
 
     async def may_of(server: str, uri: str) -> bool:
         """Whoever names it wants it read; but a rule that is against it holds."""
-        from mainspring.permissions.policy import Asked
+        from mainspring.permissions.policy import PermissionRequest
 
-        asked = Asked("ReadMcpResourceTool", {"server": server, "uri": uri}, cwd)
+        asked = PermissionRequest("ReadMcpResourceTool", {"server": server, "uri": uri}, cwd)
         verdict = await gate.verdict(asked, session.shared.policy)
         return verdict.decision == "allow" or not verdict.rule
 

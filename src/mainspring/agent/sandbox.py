@@ -18,7 +18,7 @@ from mainspring.core.value import Bundle
 from mainspring.settings.values import SandboxOptions as Wanted
 
 if TYPE_CHECKING:
-    from mainspring.permissions.policy import Policy
+    from mainspring.permissions.policy import PermissionPolicy
     from mainspring.processes.child import ProcessSpec, SandboxAccess
     from mainspring.processes.proxy_namespace import ProxyNetwork
     from mainspring.processes.sandbox import NetworkAccess, SandboxLevel, SandboxRunner, SandboxStatus
@@ -34,7 +34,7 @@ class Ground(Bundle):
     folders: tuple[str, ...]
     home: str | None  # ours
     path: str  # where programs are looked for
-    policy: Callable[[], Policy]
+    policy: Callable[[], PermissionPolicy]
     unreadable: Callable[[], tuple[tuple[str, ...], bool]]  # what rules keep from being read; whether that is all
     masked: tuple[str, ...] = ()  # never to be read by a command: where keys are, and what the settings deny
     writable: tuple[str, ...] = ()  # beyond the folders
@@ -275,7 +275,7 @@ def level_of(wanted: Wanted) -> SandboxLevel:
     return SandboxLevel.OFF if wanted.enabled is False else SandboxLevel.ON
 
 
-def _reading_rules(policy: Policy) -> tuple[str, ...]:
-    from mainspring.permissions.sorted_rules import sort
+def _reading_rules(policy: PermissionPolicy) -> tuple[str, ...]:
+    from mainspring.permissions.sorted_rules import sort_rules
 
-    return tuple([rule.text for rule in sort(policy.rules).reading])
+    return tuple([rule.text for rule in sort_rules(policy.rules).reading])

@@ -10,55 +10,57 @@ from typing import Literal
 from msgspec.structs import replace
 
 from mainspring.permissions import commands
-from mainspring.permissions.coverage import Coverage
-from mainspring.permissions.files import Access, Ask, Files
-from mainspring.permissions.places import MOST_FOLDERS, here
+from mainspring.permissions.coverage import RuleCoverage
+from mainspring.permissions.files import Access, FileAccessRequest, FileRules
+from mainspring.permissions.places import MOST_FOLDERS, find_working_directories
 from mainspring.permissions.policy import Findings
-from mainspring.permissions.reading import Reading
-from mainspring.permissions.rules import Rule
+from mainspring.permissions.reading import ReadCheck
+from mainspring.permissions.rules import PermissionRule
 from mainspring.permissions.shell import rough
-from mainspring.permissions.shell.look import FOUND, base, is_runner, look, option_values
+from mainspring.permissions.shell.look import FOUND, analyze_command, base_name, is_runner, option_values
 from mainspring.permissions.shell.programs import GIT_COMMANDS, git_subcommand
-from mainspring.permissions.shell.removals import Ground, critical
+from mainspring.permissions.shell.removals import RemovalGuard, find_critical_removal
 from mainspring.permissions.shell.strangers import may_run, may_run_values
-from mainspring.permissions.shell.touches import emptied, places, touched
-from mainspring.permissions.shell.values import Word
+from mainspring.permissions.shell.touches import find_emptied_folders, find_start_folders, find_touched_files
+from mainspring.permissions.shell.values import ShellWord
 from mainspring.permissions.shell.words import SEPARATOR
-from mainspring.permissions.sorted_rules import Command
+from mainspring.permissions.sorted_rules import CommandRule
 from mainspring.permissions.targets import (
     FREE_TARGETS,
     base_of,
     computed_path,
     folder_of,
+    format_word,
     glob_parts,
     may_be_protected,
     path_of,
     redirect_ask,
-    shown,
 )
 from mainspring.processes.git_aliases import AUTOCORRECT
 
-_PUT_IN = frozenset({FOUND, "{}"})  # in `Word.names`: by `find`, or by `xargs` and its like
+_PUT_IN = frozenset({FOUND, "{}"})  # in `ShellWord.names`: by `find`, or by `xargs` and its like
 MOST_ALIASES = 5  # that lead to one another
 _GIT_FOLDER = frozenset({"-C", "--git-dir", "--work-tree"})
 MOST_GIVEN = 50  # words of a command that may be handed on; with more its name alone counts
 
 
-def _note(found: dict[str, list[tuple[Word, ...]]], text: str, word: Word, whole: tuple[Word, ...]) -> None:
+def _note(
+    found: dict[str, list[tuple[ShellWord, ...]]], text: str, word: ShellWord, whole: tuple[ShellWord, ...]
+) -> None:
     """Text that may be a command: its own words, or those from it on."""
-    inner = tuple([Word(part, word.start) for part in text.split()]) or (word,)
-    found.setdefault(base(inner[0].text), []).append(inner if len(inner) > 1 or not whole else whole)
+    inner = tuple([ShellWord(part, word.start) for part in text.split()]) or (word,)
+    found.setdefault(base_name(inner[0].text), []).append(inner if len(inner) > 1 or not whole else whole)
 
 
-def _unknown_to_git(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _unknown_to_git(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
     """From the subcommand on, if it is none of git's own."""
-    if not words[0].exact or base(words[0].text) != "git":
+    if not words[0].exact or base_name(words[0].text) != "git":
         return ()
     rest = git_subcommand(words)
     return rest if rest and rest[0].exact and rest[0].text not in GIT_COMMANDS else ()
 
 
-def _meant(alias: str, words: tuple[Word, ...], cwd: str, top: str | None) -> str:
+def _meant(alias: str, words: tuple[ShellWord, ...], cwd: str, top: str | None) -> str:
     """The line that an alias stands for: a command of git, or after `!` one for a shell, at the repository's top."""
     given = "".join([" " + (shlex.quote(word.text) if word.exact else '"$GIVEN"') for word in words])
     if not alias.startswith("!"):
@@ -66,37 +68,39 @@ def _meant(alias: str, words: tuple[Word, ...], cwd: str, top: str | None) -> st
     return alias[1:] + given if top in (None, cwd) else f"cd {shlex.quote(top or '')} && {alias[1:]}{given}"
 
 
-def check(text: str, files: Files) -> Findings:
+def check_bash_command(text: str, files: FileRules) -> Findings:
     return _Line(text, files).findings()
 
 
 class _Line:
-    def __init__(self, text: str, files: Files, depth: int = 0) -> None:
+    def __init__(self, text: str, files: FileRules, depth: int = 0) -> None:
         """`depth`: how many aliases led to this line."""
         self.text = text
         self.depth = depth
         self.stripped = text.lstrip()
         self.files = files
         self.rules = files.rules
-        self.sight = look(text)
+        self.sight = analyze_command(text)
         first = [seen.words[0] for seen in self.sight.commands]
         # Names to look rules up by; None: every rule has to be tried.
         plain = not self.sight.unread and all(word.exact for word in first)
-        self.names = {base(word.text) for word in first} if plain else None
+        self.names = {base_name(word.text) for word in first} if plain else None
         self.given = self._given()
         if self.names is not None:
             self.names.update(self.given)
         self.redirects = [redirect for script in self.sight.scripts for redirect in script.all_redirects]
-        self.here = here(self.sight, files)
+        self.here = find_working_directories(self.sight, files)
         self.never: list[str] = []
         self.unenumerated: list[str] = []  # doubts about what is read: said only if there is no other
         # By what really runs: the words of a runner are those of what it runs.
         run = [seen.words for seen in self.sight.commands if seen.sure and seen.words[0].exact]
         self.touched = [
-            touched(words) for words in run if not is_runner(words[0].text) or base(words[0].text) == "xargs"
+            find_touched_files(words)
+            for words in run
+            if not is_runner(words[0].text) or base_name(words[0].text) == "xargs"
         ]
         self.run = run
-        self.aliased: list[tuple[Word, ...]] = []  # commands that stand for another line
+        self.aliased: list[tuple[ShellWord, ...]] = []  # commands that stand for another line
         self.meant = self._aliases()
         self.asks = self._asks()
         self.rough: list[rough.Commands] | None = None
@@ -116,7 +120,7 @@ class _Line:
         self._protected()
         self.never.extend(self.unenumerated)
         self.never.extend([inner.never for inner in aliased if inner.never])
-        coverage = Coverage(self.sight, self.here, self.files).findings(self.text)
+        coverage = RuleCoverage(self.sight, self.here, self.files).findings(self.text)
         if not all(inner.covered for inner in aliased) and not self._names_alias(coverage):
             coverage = Findings(why="an alias of git runs something that no rule covers")
         if ask is None and not self.never:
@@ -125,7 +129,7 @@ class _Line:
 
     # --- deny and ask ------------------------------------------------------------------------------------------
 
-    def _rule(self, rules: tuple[Command, ...]) -> Rule | None:
+    def _rule(self, rules: tuple[CommandRule, ...]) -> PermissionRule | None:
         for rule, pattern in rules:
             if pattern is None:
                 return rule
@@ -141,15 +145,15 @@ class _Line:
                 return rule
         return None
 
-    def _matches(self, pattern: commands.Pattern, text: str) -> bool:
+    def _matches(self, pattern: commands.CommandPattern, text: str) -> bool:
         for seen in self.sight.commands:
-            found = commands.matches(pattern, seen.words)
+            found = commands.match_command(pattern, seen.words)
             if found == "yes" and seen.sure:
                 return True
             if found != "no":
                 self.never.append(f"it may run what the rule '{text}' is about")
         for words in self._given_as(pattern):
-            if len(words) > MOST_GIVEN or commands.matches(pattern, words) != "no":
+            if len(words) > MOST_GIVEN or commands.match_command(pattern, words) != "no":
                 self.never.append(f"'{words[0].text}' is given to a program that may run it, and the rule is '{text}'")
                 break
         if commands.line_matches(pattern, self.text) or ("=" in pattern.name and self._set_before(pattern)):
@@ -157,13 +161,13 @@ class _Line:
         if not self.sight.unread:
             return False
         if self.rough is None:
-            self.rough = [rough.commands(unread) for unread in self.sight.unread]
+            self.rough = [rough.find_rough_commands(unread) for unread in self.sight.unread]
         parts = tuple(part.replace(SEPARATOR, " ") for part in pattern.parts)
-        return any(rough.holds(found, parts, prefix=pattern.prefix) for found in self.rough)
+        return any(rough.holds_command(found, parts, prefix=pattern.prefix) for found in self.rough)
 
-    def _given(self) -> dict[str, list[tuple[Word, ...]]]:
+    def _given(self) -> dict[str, list[tuple[ShellWord, ...]]]:
         """Words that programs we know nothing of may take for commands, by name."""
-        found: dict[str, list[tuple[Word, ...]]] = {}
+        found: dict[str, list[tuple[ShellWord, ...]]] = {}
         if not self.rules.some:
             return found
         for seen in self.sight.commands:
@@ -186,7 +190,7 @@ class _Line:
                         _note(found, assign.value.text, assign.value, ())
         return found
 
-    def _given_as(self, pattern: commands.Pattern) -> Iterator[tuple[Word, ...]]:
+    def _given_as(self, pattern: commands.CommandPattern) -> Iterator[tuple[ShellWord, ...]]:
         if not pattern.open_name:
             yield from self.given.get(pattern.name, ())
         elif pattern.name:
@@ -216,7 +220,7 @@ class _Line:
                     found.append(_meant(known[rest[0].text.lower()], rest[1:], cwd, self.files.disk.repository(cwd)))
         return list(dict.fromkeys(found))
 
-    def _git_folders(self, words: tuple[Word, ...]) -> list[str]:
+    def _git_folders(self, words: tuple[ShellWord, ...]) -> list[str]:
         folders = [*self.here.cwds]
         for text, _ in option_values(_GIT_FOLDER, words):
             folders.extend([posixpath.normpath(posixpath.join(cwd, text)) for cwd in self.here.cwds])
@@ -228,12 +232,12 @@ class _Line:
             pattern is not None and pattern.words > 1 and rule in coverage.allow for rule, pattern in self.rules.allow
         )
 
-    def _set_before(self, pattern: commands.Pattern) -> bool:
+    def _set_before(self, pattern: commands.CommandPattern) -> bool:
         """`Bash(FOO=1 npm:*)`: a rule about a variable that is set before a command."""
         for script in self.sight.scripts:
             for command in script.commands:
-                words = (*map(commands.written, command.assigns), *command.words)
-                if command.assigns and commands.matches(pattern, words) == "yes":
+                words = (*map(commands.assignment_word, command.assigns), *command.words)
+                if command.assigns and commands.match_command(pattern, words) == "yes":
                     return True
         return False
 
@@ -246,7 +250,7 @@ class _Line:
 
     # --- files -------------------------------------------------------------------------------------------------
 
-    def _file_rule(self, behavior: Literal["deny", "ask"]) -> Rule | None:
+    def _file_rule(self, behavior: Literal["deny", "ask"]) -> PermissionRule | None:
         for ask in self.asks:
             for cwd in self.here.cwds:
                 found = self.files.check(ask, at=cwd)
@@ -255,7 +259,7 @@ class _Line:
                     return rule
         return None
 
-    def _asks(self) -> list[Ask]:
+    def _asks(self) -> list[FileAccessRequest]:
         """The files that the line names for certain. Those that it may name are noted as doubts."""
         asks = [ask for redirect in self.redirects if (ask := redirect_ask(redirect)) is not None]
         if not self.rules.guarded:
@@ -264,7 +268,7 @@ class _Line:
             if redirect.op not in ("<<", "<<<") and not redirect.target.exact:
                 self.never.append("a redirect to a file whose name is computed")
         for words in self.run:
-            for folder in emptied(words):
+            for folder in find_emptied_folders(words):
                 self._emptied(folder)
         reading = self._reading()
         for word in reading.files:
@@ -280,18 +284,18 @@ class _Line:
         self.unenumerated.extend(reading.unenumerated)
         return asks
 
-    def _reading(self) -> Reading:
-        reading = Reading(self.sight, self.here, self.files)
+    def _reading(self) -> ReadCheck:
+        reading = ReadCheck(self.sight, self.here, self.files)
         if self.rules.reading:
             reading.check([words for words in self.run if words not in self.aliased], self.redirects)
         return reading
 
-    def _emptied(self, folder: Word) -> None:
+    def _emptied(self, folder: ShellWord) -> None:
         for cwd in self.here.cwds:
             if not folder.exact or self.files.begins_in(path_of(folder), cwd):
-                self.never.append(f"it is about all of '{shown(folder)}', and a rule is about something in it")
+                self.never.append(f"it is about all of '{format_word(folder)}', and a rule is about something in it")
 
-    def _file_word(self, word: Word, access: Access, asks: list[Ask], *, known: bool) -> None:
+    def _file_word(self, word: ShellWord, access: Access, asks: list[FileAccessRequest], *, known: bool) -> None:
         if not word.exact:
             safe = word.glob and not any(self.files.may_match_a_rule(glob_parts(word, cwd)) for cwd in self.here.cwds)
             if safe and access == "read" and self.rules.reading:
@@ -299,7 +303,7 @@ class _Line:
             if known and not safe:
                 self.never.append(f"'{base_of(word)}' names files that are computed")
         elif word.text and known:
-            asks.append(Ask(access, path_of(word)))
+            asks.append(FileAccessRequest(access, path_of(word)))
         elif word.text and self._may_concern(path_of(word)):
             self.never.append(f"it names '{word.text}', which a rule is about")
 
@@ -318,20 +322,24 @@ class _Line:
                 targets.extend(self._searched())
         for target in targets:
             for cwd in self.here.cwds:
-                reason = self.files.check(Ask("write", target), at=cwd).never
+                reason = self.files.check(FileAccessRequest("write", target), at=cwd).never
                 if reason:
                     self.never.append(reason)
 
     def _searched(self) -> list[str]:
         """Where the line's `find` begins: what it finds there may be put into another command."""
         return [
-            path_of(word) for words in self.run if base(words[0].text) == "find" for word in places(words) if word.exact
+            path_of(word)
+            for words in self.run
+            if base_name(words[0].text) == "find"
+            for word in find_start_folders(words)
+            if word.exact
         ]
 
     def _removals(self) -> None:
         if self.names is not None and self.names.isdisjoint(("rm", "rmdir", "find")):
             return
-        ground = Ground(self.here.cwds, self.files.policy.folders, self.files.policy.home)
-        reason = critical(self.sight, ground, self.files.names)
+        ground = RemovalGuard(self.here.cwds, self.files.policy.folders, self.files.policy.home)
+        reason = find_critical_removal(self.sight, ground, self.files.names)
         if reason:
             self.never.append(reason)

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from mainspring.permissions.rules import BLANKS, glob_matches
-from mainspring.permissions.shell.look import base
-from mainspring.permissions.shell.values import UNKNOWN, Assign, Word
+from mainspring.permissions.shell.look import base_name
+from mainspring.permissions.shell.values import UNKNOWN, Assignment, ShellWord
 from mainspring.permissions.shell.words import SEPARATOR
 
 Match = Literal["yes", "maybe", "no"]
@@ -24,7 +24,7 @@ _OPERATORS = re.compile(r"[;|&\n<>]")
 _LONG = {"--recursive": "r", "--force": "f", "--verbose": "v", "--interactive": "i", "--quiet": "q"}
 
 
-class Pattern(NamedTuple):
+class CommandPattern(NamedTuple):
     parts: tuple[str, ...]  # texts with a wildcard between each two
     prefix: bool  # the one part, then nothing or further words
     words: int  # how many words stand before the first wildcard, whole
@@ -40,18 +40,18 @@ class Pattern(NamedTuple):
 
 
 @lru_cache(maxsize=4_096)
-def pattern(specifier: str) -> Pattern:
+def parse_command_pattern(specifier: str) -> CommandPattern:
     found = _pattern(specifier)
     first, separator, _ = found.parts[0].partition(SEPARATOR)
     return found._replace(
-        name=base(first),
+        name=base_name(first),
         open_name=not separator and len(found.parts) > 1,
         first=first,
         line_start="".join(found.whole_line.partition("*")[0].split()[:1]),
     )
 
 
-def _pattern(specifier: str) -> Pattern:
+def _pattern(specifier: str) -> CommandPattern:
     text = specifier.strip(BLANKS)
     whole_line = text if _OPERATORS.search(text) else ""
     colon = text.endswith(":*")
@@ -60,12 +60,12 @@ def _pattern(specifier: str) -> Pattern:
         words = words if colon else words[:-1]
         head = SEPARATOR.join(words)
         if _STAR not in head:
-            return Pattern((head,), prefix=True, words=len(words), whole_line=whole_line)
+            return CommandPattern((head,), prefix=True, words=len(words), whole_line=whole_line)
         words = [*words, _STAR]  # `git * main:*`: both wildcards count
     joined = SEPARATOR.join(words)
     before = joined.partition(_STAR)[0]
     whole_words = len(words) if _STAR not in joined else before.count(SEPARATOR)
-    return Pattern(tuple(joined.split(_STAR)), prefix=False, words=whole_words, whole_line=whole_line)
+    return CommandPattern(tuple(joined.split(_STAR)), prefix=False, words=whole_words, whole_line=whole_line)
 
 
 def _rule_words(text: str) -> list[str]:
@@ -102,7 +102,7 @@ def _rule_words(text: str) -> list[str]:
 # --- does a rule match -----------------------------------------------------------------------------------------
 
 
-def covers(rule: Pattern, words: tuple[Word, ...]) -> bool:
+def pattern_covers(rule: CommandPattern, words: tuple[ShellWord, ...]) -> bool:
     """For allow rules: by the written name, and whatever the unknown parts are."""
     if not words[0].text.startswith(rule.first):
         return False  # which most are
@@ -111,12 +111,12 @@ def covers(rule: Pattern, words: tuple[Word, ...]) -> bool:
     return _matches(rule, SEPARATOR.join([word.text for word in words]))
 
 
-def matches(rule: Pattern, words: tuple[Word, ...]) -> Match:
+def match_command(rule: CommandPattern, words: tuple[ShellWord, ...]) -> Match:
     """For deny and ask rules: by the base name too."""
     if not words[0].exact:
         return "maybe" if _may_be_named(rule, words[0]) else "no"
     name = words[0].text
-    short = base(name)
+    short = base_name(name)
     if short != rule.name and not (rule.open_name and (short.startswith(rule.name) or name.startswith(rule.parts[0]))):
         return "no"  # which most are
     result: Match = "no"
@@ -132,15 +132,15 @@ def matches(rule: Pattern, words: tuple[Word, ...]) -> Match:
     return "maybe" if result == "no" and _in_other_words(rule, further) else result
 
 
-def _may_be_named(rule: Pattern, word: Word) -> bool:
+def _may_be_named(rule: CommandPattern, word: ShellWord) -> bool:
     """Whether a computed name may be the rule's. Of one word the end after the last slash may be known."""
-    end = base(word.text)
+    end = base_name(word.text)
     if word.many or UNKNOWN in end or rule.open_name:
         return True
     return end == rule.name
 
 
-def _in_other_words(rule: Pattern, further: tuple[Word, ...]) -> bool:
+def _in_other_words(rule: CommandPattern, further: tuple[ShellWord, ...]) -> bool:
     """Whether the words of a rule are all there, though with options before, between or in another form: `rm -fr` for
     `rm -rf`, `npm -w x publish` for `npm publish`. Which options have values is not known, so then it is asked."""
     head, *others = rule.parts
@@ -183,29 +183,29 @@ def _letters(text: str) -> str:
     return text[1:].lower() if text.startswith("-") and text[1:].isalpha() else ""
 
 
-def written(assign: Assign) -> Word:
+def assignment_word(assign: Assignment) -> ShellWord:
     """`NAME=value` before a command, as a word: for rules that name it."""
     value = assign.value
-    return Word(f"{assign.name}={UNKNOWN if value is None else value.text}", -1)
+    return ShellWord(f"{assign.name}={UNKNOWN if value is None else value.text}", -1)
 
 
-def _spellings(rule: Pattern) -> list[Pattern]:
+def _spellings(rule: CommandPattern) -> list[CommandPattern]:
     """`/bin/rm` in a rule is also `rm`."""
     head, *others = rule.parts
     first = head.partition(SEPARATOR)[0]
     if "/" not in first or (others and SEPARATOR not in head):
         return [rule]
-    return [rule, rule._replace(parts=(base(first) + head[len(first) :], *others))]
+    return [rule, rule._replace(parts=(base_name(first) + head[len(first) :], *others))]
 
 
-def _matches(rule: Pattern, text: str) -> bool:
+def _matches(rule: CommandPattern, text: str) -> bool:
     if rule.prefix:
         head = rule.parts[0]
         return text.startswith(head) and (len(text) == len(head) or text[len(head)] == SEPARATOR)
     return glob_matches(rule.parts, text)
 
 
-def _may_match(rule: Pattern, text: str, words: tuple[Word, ...]) -> bool:
+def _may_match(rule: CommandPattern, text: str, words: tuple[ShellWord, ...]) -> bool:
     """Whether some value of the unknown parts makes it match. Errs on the side of yes."""
     before, _, after = text.partition(UNKNOWN)
     after = after.rpartition(UNKNOWN)[2]
@@ -218,7 +218,7 @@ def _may_match(rule: Pattern, text: str, words: tuple[Word, ...]) -> bool:
     return head.startswith(before) and head.endswith(after) and len(head) >= len(before) + len(after)
 
 
-def line_matches(rule: Pattern, line: str) -> bool:
+def line_matches(rule: CommandPattern, line: str) -> bool:
     """For deny and ask rules with operators in them, such as `curl * | sh`: against the whole line."""
     if not rule.whole_line or not line.lstrip().startswith(rule.line_start):
         return False  # which most are

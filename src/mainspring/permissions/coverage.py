@@ -7,36 +7,36 @@ import re
 
 from mainspring.core.value import Value
 from mainspring.permissions import commands
-from mainspring.permissions.files import Ask, Files
-from mainspring.permissions.places import Here
+from mainspring.permissions.files import FileAccessRequest, FileRules
+from mainspring.permissions.places import WorkingDirectories
 from mainspring.permissions.policy import Findings
-from mainspring.permissions.rules import Rule
+from mainspring.permissions.rules import PermissionRule
 from mainspring.permissions.shell import builtins
 from mainspring.permissions.shell.inline import INLINE
-from mainspring.permissions.shell.look import Sight, base, inner_start, runs_by_option, shell_operand
+from mainspring.permissions.shell.look import CommandAnalysis, base_name, inner_start, runs_by_option, shell_operand
 from mainspring.permissions.shell.programs import (
     FIND_CHANGES,
     FIND_RUNS,
     SAFE_VARIABLES,
+    can_run_programs,
     git_runs,
     git_subcommand,
     may_be_find_action,
-    runs,
 )
 from mainspring.permissions.shell.readonly import files_read
 from mainspring.permissions.shell.runners import ALLOW_LOOKS_THROUGH, LOOSE_RUNNERS, RUNNERS, SHELLS
 from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shell.touches import plain_file_command
-from mainspring.permissions.shell.values import UNKNOWN, Assign, Redirect, Simple, Word
+from mainspring.permissions.shell.values import UNKNOWN, Assignment, Redirect, ShellWord, SimpleCommand
 from mainspring.permissions.targets import (
     folder_of,
+    format_word,
     glob_parts,
     is_free,
     is_network,
     path_of,
     redirect_ask,
-    shown,
-    writes,
+    redirect_writes,
 )
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
@@ -49,21 +49,21 @@ _RUN_ANYTHING = frozenset(RUNNERS) - frozenset(ALLOW_LOOKS_THROUGH) | names(
 )
 
 
-class Cover(Value):
+class CommandCover(Value):
     """How one command, or one redirect, is covered."""
 
-    by_rule: Rule | None = None
+    by_rule: PermissionRule | None = None
     reads: bool = False
     edits: bool = False
     covered: bool = False
 
 
-_NOT = Cover()
-_FREE = Cover(reads=True, edits=True, covered=True)
+_NOT = CommandCover()
+_FREE = CommandCover(reads=True, edits=True, covered=True)
 
 
-class Coverage:
-    def __init__(self, sight: Sight, here: Here, files: Files) -> None:
+class RuleCoverage:
+    def __init__(self, sight: CommandAnalysis, here: WorkingDirectories, files: FileRules) -> None:
         self.sight = sight
         self.here = here
         self.files = files
@@ -88,7 +88,7 @@ class Coverage:
             return Findings(why=why)
         covers = [self.command(command) for command in script.commands]
         covers.extend([self.redirect(redirect) for redirect in script.all_redirects])
-        rules: list[Rule] = []
+        rules: list[PermissionRule] = []
         covered = reads = edits = True
         for cover in covers:
             if cover.by_rule is not None and cover.by_rule not in rules:
@@ -99,13 +99,17 @@ class Coverage:
         why = "" if covered else self._why(covers)
         return Findings(allow=tuple(rules), covered=covered, reads=reads, edits=edits, why=why)
 
-    def _by_bare_rule(self, rule: Rule) -> Findings:
+    def _by_bare_rule(self, rule: PermissionRule) -> Findings:
         """Every command is covered; what a redirect writes, if it stays in the working folders (security S7)."""
         redirects = [redirect for script in self.sight.scripts for redirect in script.all_redirects]
         for redirect in redirects:
             if not self._bare_redirect(redirect):
-                return Findings(why=f"a redirect to '{shown(redirect.target)}'")
-        if self.here.moves and not self.here.inside and (self._runs_git() or any(writes(one) for one in redirects)):
+                return Findings(why=f"a redirect to '{format_word(redirect.target)}'")
+        if (
+            self.here.moves
+            and not self.here.inside
+            and (self._runs_git() or any(redirect_writes(one) for one in redirects))
+        ):
             return Findings(why="it goes to another folder and runs git or writes there")
         return Findings(allow=(rule,), covered=True, edits=True, reads=self._all_read())
 
@@ -129,26 +133,26 @@ class Coverage:
         return "" if self.here.known else "it goes to a folder that is computed"
 
     def _runs_git(self) -> bool:
-        return any(seen.words[0].exact and base(seen.words[0].text) == "git" for seen in self.sight.commands)
+        return any(seen.words[0].exact and base_name(seen.words[0].text) == "git" for seen in self.sight.commands)
 
-    def _why(self, covers: list[Cover]) -> str:
+    def _why(self, covers: list[CommandCover]) -> str:
         """About the first that is not covered."""
         index = next(index for index, cover in enumerate(covers) if not cover.covered)
         script = self.sight.script
         if index < len(script.commands):
             command = script.commands[index]
-            words = [shown(word) for word in (*map(commands.written, command.assigns), *command.words)]
+            words = [format_word(word) for word in (*map(commands.assignment_word, command.assigns), *command.words)]
             return f"no rule covers '{' '.join(words)}'"
         redirect = script.all_redirects[index - len(script.commands)]
-        return f"no rule covers the redirect to '{shown(redirect.target)}'"
+        return f"no rule covers the redirect to '{format_word(redirect.target)}'"
 
     # --- one command -------------------------------------------------------------------------------------------
 
-    def command(self, command: Simple) -> Cover:
+    def command(self, command: SimpleCommand) -> CommandCover:
         if not command.words:
             return _FREE if all(_harmless(assign) for assign in command.assigns) else _NOT
         words = self._stripped(command)
-        objected = words is None or any(builtins.objections(words))
+        objected = words is None or any(builtins.find_command_objections(words))
         if words is not None and not objected and self._only_reads(words, command):
             return _FREE
         if _reads_commands(command.words):
@@ -158,24 +162,24 @@ class Coverage:
             return found
         for rule, pattern in self.rules:
             assert pattern is not None
-            if commands.covers(pattern, words) and may_cover(pattern, words):
-                return Cover(rule, edits=True, covered=True)
-        return Cover(edits=self._file_command(words))
+            if commands.pattern_covers(pattern, words) and may_cover(pattern, words):
+                return CommandCover(rule, edits=True, covered=True)
+        return CommandCover(edits=self._file_command(words))
 
-    def _exact_rule(self, command: Simple) -> Cover:
+    def _exact_rule(self, command: SimpleCommand) -> CommandCover:
         """Whatever a command does: a rule that names it, word by word, covers it. So does one with its variables."""
-        before = tuple(map(commands.written, command.assigns))
+        before = tuple(map(commands.assignment_word, command.assigns))
         for rule, pattern in self.rules if before else self.files.rules.exact:
             assert pattern is not None
             if pattern.words < len(before) or not all(word.exact for word in before):
                 continue
-            if commands.covers(pattern, (*before, *command.words)) and (
+            if commands.pattern_covers(pattern, (*before, *command.words)) and (
                 pattern.is_exact or may_cover(pattern, command.words, len(before))
             ):
-                return Cover(rule, edits=True, covered=True)
+                return CommandCover(rule, edits=True, covered=True)
         return _NOT
 
-    def _stripped(self, command: Simple) -> tuple[Word, ...] | None:
+    def _stripped(self, command: SimpleCommand) -> tuple[ShellWord, ...] | None:
         """Without what allow looks through; None when something stands there that it does not."""
         words = command.words
         splits = words[0].text == "read"  # and IFS only says how
@@ -195,13 +199,15 @@ class Coverage:
             words = words[start:]
         return words
 
-    def _read_only(self, command: Simple) -> bool:
+    def _read_only(self, command: SimpleCommand) -> bool:
         if not command.words:
             return all(_harmless(assign) for assign in command.assigns)
         words = self._stripped(command)
-        return words is not None and not any(builtins.objections(words)) and self._only_reads(words, command)
+        return (
+            words is not None and not any(builtins.find_command_objections(words)) and self._only_reads(words, command)
+        )
 
-    def _only_reads(self, words: tuple[Word, ...], command: Simple) -> bool:
+    def _only_reads(self, words: tuple[ShellWord, ...], command: SimpleCommand) -> bool:
         """`words`: the command without what allow looks through."""
         if not words[0].exact:
             return False
@@ -219,11 +225,11 @@ class Coverage:
         named = files_read(words)
         return named is not None and all(self._may_read(word) for word in named)
 
-    def _is_function(self, name: Word) -> bool:
+    def _is_function(self, name: ShellWord) -> bool:
         """Defined before, for certain, and not taken back: else a program of that name would run."""
         return any(name.text == defined and name.start >= start for defined, start in self.functions)
 
-    def _may_read(self, word: Word) -> bool:
+    def _may_read(self, word: ShellWord) -> bool:
         if word.text == "-":
             return True
         path = path_of(word)
@@ -231,23 +237,23 @@ class Coverage:
             if _may_climb(path) or any(self.files.may_match_a_rule(glob_parts(word, cwd)) for cwd in self.here.cwds):
                 return False
             path = folder_of(word)
-        return bool(path) and all(self._at(Ask("read", path), cwd).reads for cwd in self.here.cwds)
+        return bool(path) and all(self._at(FileAccessRequest("read", path), cwd).reads for cwd in self.here.cwds)
 
-    def _at(self, ask: Ask, cwd: str) -> Findings:
+    def _at(self, ask: FileAccessRequest, cwd: str) -> Findings:
         return self.files.check(ask, at=cwd)
 
-    def _file_command(self, words: tuple[Word, ...]) -> bool:
+    def _file_command(self, words: tuple[ShellWord, ...]) -> bool:
         """What acceptEdits lets through."""
         found = plain_file_command(words)
         return found is not None and all(self._may_edit(path_of(word)) for word in found.writes)
 
     def _may_edit(self, path: str) -> bool:
-        found = [self._at(Ask("write", path), cwd) for cwd in self.here.cwds]
+        found = [self._at(FileAccessRequest("write", path), cwd) for cwd in self.here.cwds]
         return all(one.edits and not one.never and one.ask is None for one in found)
 
     # --- redirects ---------------------------------------------------------------------------------------------
 
-    def redirect(self, redirect: Redirect) -> Cover:
+    def redirect(self, redirect: Redirect) -> CommandCover:
         if is_free(redirect):
             return _FREE
         ask = redirect_ask(redirect)
@@ -255,10 +261,10 @@ class Coverage:
             return _NOT
         found = self._at(ask, self.here.cwds[0])
         if ask.access == "read":
-            return Cover(
+            return CommandCover(
                 found.allow[0] if found.allow else None, reads=found.reads, edits=found.reads, covered=found.reads
             )
-        return Cover(
+        return CommandCover(
             found.allow[0] if found.allow else None,
             edits=found.edits and not found.never,
             covered=found.covered and not found.never,
@@ -269,19 +275,19 @@ class Coverage:
             return True
         ask = redirect_ask(redirect)
         if ask is None or is_network(ask.path) or not self.here.known:
-            return not writes(redirect) and not is_network(redirect.target.text)
+            return not redirect_writes(redirect) and not is_network(redirect.target.text)
         if ask.access == "read":
             return True
         return all(self._may_edit_at(ask, cwd) for cwd in self.here.cwds)
 
-    def _may_edit_at(self, ask: Ask, cwd: str) -> bool:
+    def _may_edit_at(self, ask: FileAccessRequest, cwd: str) -> bool:
         found = self._at(ask, cwd)
         return found.edits and not found.never
 
 
-def _reads_commands(words: tuple[Word, ...]) -> bool:
+def _reads_commands(words: tuple[ShellWord, ...]) -> bool:
     """A shell that takes its commands from its input: a rule shows none of them (security S10)."""
-    return words[0].exact and base(words[0].text) in SHELLS and shell_operand(words)[0] == "input"
+    return words[0].exact and base_name(words[0].text) in SHELLS and shell_operand(words)[0] == "input"
 
 
 def _may_climb(path: str) -> bool:
@@ -292,21 +298,21 @@ def _may_climb(path: str) -> bool:
     )
 
 
-def _harmless(assign: Assign) -> bool:
+def _harmless(assign: Assignment) -> bool:
     """A variable of the shell that no program looks at. Programs' variables are in capitals."""
-    return assign.name in SAFE_VARIABLES or (assign.name.islower() and not runs(assign.name))
+    return assign.name in SAFE_VARIABLES or (assign.name.islower() and not can_run_programs(assign.name))
 
 
-def _exports_safely(word: Word) -> bool:
+def _exports_safely(word: ShellWord) -> bool:
     found = _ASSIGNMENT.match(word.text)
     return found is not None and not word.many and found[1] in SAFE_VARIABLES
 
 
-def _same(rule: Rule, text: str) -> bool:
+def _same(rule: PermissionRule, text: str) -> bool:
     return rule.specifier is not None and "*" not in rule.specifier and rule.specifier.strip() == text.strip()
 
 
-def may_cover(pattern: commands.Pattern, words: tuple[Word, ...], before: int = 0) -> bool:
+def may_cover(pattern: commands.CommandPattern, words: tuple[ShellWord, ...], before: int = 0) -> bool:
     """A rule for a program that runs others covers a command only if it names the inner one, too (security S6)."""
     if pattern.is_exact:
         return True
@@ -314,9 +320,9 @@ def may_cover(pattern: commands.Pattern, words: tuple[Word, ...], before: int = 
     return pattern.words > before + inner if inner is not None else pattern.words > before or not before
 
 
-def _inner_word(words: tuple[Word, ...]) -> int | None:
+def _inner_word(words: tuple[ShellWord, ...]) -> int | None:
     """Which word says what is really run; None when it is the first one."""
-    name = base(words[0].text)
+    name = base_name(words[0].text)
     if name == "find":
         changes = any(may_be_find_action(word) or word.text in FIND_RUNS or word.text in FIND_CHANGES for word in words)
         return len(words) if changes else None
@@ -337,7 +343,7 @@ def _inner_word(words: tuple[Word, ...]) -> int | None:
     return len(words)
 
 
-def _git_word(words: tuple[Word, ...]) -> int | None:
+def _git_word(words: tuple[ShellWord, ...]) -> int | None:
     rest = git_subcommand(words)
     if rest and git_runs(rest):
         return len(words)

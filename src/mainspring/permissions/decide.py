@@ -12,12 +12,20 @@ from functools import cache
 
 from msgspec.structs import replace
 
-from mainspring.permissions.files import Ask, Files
-from mainspring.permissions.policy import Asked, Decision, Findings, Mode, Paths, Policy, Verdict
-from mainspring.permissions.rules import Broken, Rule, glob_matches, names_tool
+from mainspring.permissions.files import FileAccessRequest, FileRules
+from mainspring.permissions.policy import (
+    Decision,
+    Findings,
+    Mode,
+    Paths,
+    PermissionDecision,
+    PermissionPolicy,
+    PermissionRequest,
+)
+from mainspring.permissions.rules import BrokenRule, PermissionRule, glob_matches, names_tool
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shown import shown, visible
-from mainspring.permissions.sorted_rules import READERS, WRITERS, FieldRule, Sorted
+from mainspring.permissions.shown import format_call_input, show_invisible
+from mainspring.permissions.sorted_rules import READERS, WRITERS, FieldRule, SortedRules
 
 # Nothing to protect in them: they touch the session itself, speak with the person, or send out an agent, each of whose
 # calls is decided about.
@@ -35,9 +43,9 @@ NAMED_BY = {
 UNNAMED = {"Agent": "general-purpose"}  # what a call means that names none: see `tools/agent.py`
 
 
-def decide(asked: Asked, policy: Policy, paths: Paths) -> Verdict:
+def decide(asked: PermissionRequest, policy: PermissionPolicy, paths: Paths) -> PermissionDecision:
     asked = replace(asked, tool="Agent") if asked.tool == "Task" else asked
-    files = Files(policy, asked.cwd, paths)
+    files = FileRules(policy, asked.cwd, paths)
     found = findings(asked.tool, asked.input, files)
     if asked.before is not None:
         found = _stricter(found, findings(asked.tool, asked.before, files))
@@ -48,7 +56,7 @@ def decide(asked: Asked, policy: Policy, paths: Paths) -> Verdict:
         verdict = replace(
             verdict, decision="deny", reason=f"{verdict.reason}; in mode dontAsk nothing is asked", open=False
         )
-    return replace(verdict, reason=visible(verdict.reason), shown=shown(asked.tool, asked.input))
+    return replace(verdict, reason=show_invisible(verdict.reason), shown=format_call_input(asked.tool, asked.input))
 
 
 def _stricter(now: Findings, before: Findings) -> Findings:
@@ -59,59 +67,63 @@ def _stricter(now: Findings, before: Findings) -> Findings:
     )  # fmt: skip
 
 
-def _in_order(asked: Asked, policy: Policy, found: Findings) -> Verdict:
+def _in_order(asked: PermissionRequest, policy: PermissionPolicy, found: Findings) -> PermissionDecision:
     if found.deny is not None:
         return _by(found.deny, "deny", "a deny rule")
     if found.refused:
-        return Verdict("deny", found.refused)
+        return PermissionDecision("deny", found.refused)
     if asked.hook == "deny":
-        return Verdict("deny", asked.hook_reason or "a hook refused it")
+        return PermissionDecision("deny", asked.hook_reason or "a hook refused it")
     if found.ask is not None:
         return _by(found.ask, "ask", "an ask rule")
     broken = _broken(asked.tool, policy)
     if broken is not None:
-        return Verdict("ask", f"the {broken.behavior} rule cannot be read: {broken.reason}", broken.text, broken.source)
+        return PermissionDecision(
+            "ask", f"the {broken.behavior} rule cannot be read: {broken.reason}", broken.text, broken.source
+        )
     if found.never:
-        return Verdict("ask", found.never, person=True)
+        return PermissionDecision("ask", found.never, person=True)
     if asked.hook == "ask":
-        return Verdict("ask", asked.hook_reason or "a hook wants it asked")
+        return PermissionDecision("ask", asked.hook_reason or "a hook wants it asked")
     if asked.hook == "allow":
-        return Verdict("allow", asked.hook_reason or "a hook allowed it")
+        return PermissionDecision("allow", asked.hook_reason or "a hook allowed it")
     return _by_mode(asked.tool, policy.mode, found) or _by_allow(policy.mode, found)
 
 
-def _by_mode(tool: str, mode: Mode, found: Findings) -> Verdict | None:
+def _by_mode(tool: str, mode: Mode, found: Findings) -> PermissionDecision | None:
     if mode is Mode.DEFAULT:
         return None
     match mode:
         case Mode.BYPASS:
-            return Verdict("allow", "mode bypassPermissions")
+            return PermissionDecision("allow", "mode bypassPermissions")
         case Mode.PLAN if found.reads:
-            return Verdict("allow", "it only reads")
+            return PermissionDecision("allow", "it only reads")
         case Mode.PLAN if tool in WRITERS:
-            return Verdict("deny", "in mode plan nothing is edited: finish the plan first")
+            return PermissionDecision("deny", "in mode plan nothing is edited: finish the plan first")
         case Mode.PLAN if tool == "Bash":
-            return Verdict("ask", "in mode plan only commands that read run by themselves")
+            return PermissionDecision("ask", "in mode plan only commands that read run by themselves")
         case Mode.ACCEPT_EDITS if found.edits and not found.covered:
-            return Verdict("allow", "mode acceptEdits: a change of files in the working folders")
+            return PermissionDecision("allow", "mode acceptEdits: a change of files in the working folders")
         case _:
             return None
 
 
-def _by_allow(mode: Mode, found: Findings) -> Verdict:
+def _by_allow(mode: Mode, found: Findings) -> PermissionDecision:
     if found.covered and found.allow:
         texts = ", ".join(rule.text for rule in found.allow)
-        return Verdict("allow", f"allowed by {texts}", texts, found.allow[0].source)
+        return PermissionDecision("allow", f"allowed by {texts}", texts, found.allow[0].source)
     if found.covered or found.reads:
-        return Verdict("allow", "it only reads, where reading is free" if found.reads else "it needs no permission")
-    return Verdict("ask", found.why or "no rule covers it", open=mode is Mode.AUTO)
+        return PermissionDecision(
+            "allow", "it only reads, where reading is free" if found.reads else "it needs no permission"
+        )
+    return PermissionDecision("ask", found.why or "no rule covers it", open=mode is Mode.AUTO)
 
 
-def _by(rule: Rule, decision: Decision, kind: str) -> Verdict:
-    return Verdict(decision, f"{kind} of source '{rule.source}': {rule.text}", rule.text, rule.source)
+def _by(rule: PermissionRule, decision: Decision, kind: str) -> PermissionDecision:
+    return PermissionDecision(decision, f"{kind} of source '{rule.source}': {rule.text}", rule.text, rule.source)
 
 
-def _broken(tool: str, policy: Policy) -> Broken | None:
+def _broken(tool: str, policy: PermissionPolicy) -> BrokenRule | None:
     for one in policy.rules.broken:
         if one.behavior != "allow" and (one.tool == tool or not one.tool):
             return one
@@ -121,7 +133,7 @@ def _broken(tool: str, policy: Policy) -> Broken | None:
 # --- what the rules say -----------------------------------------------------------------------------------------
 
 
-def findings(tool: str, input: Mapping[str, object], files: Files) -> Findings:
+def findings(tool: str, input: Mapping[str, object], files: FileRules) -> Findings:
     by_value = _by_value(tool, input, files.rules)
     if by_value is not None and by_value.deny is not None:
         return by_value
@@ -129,7 +141,7 @@ def findings(tool: str, input: Mapping[str, object], files: Files) -> Findings:
     return found if by_value is None else replace(found, ask=found.ask or by_value.ask)
 
 
-def _findings(tool: str, input: Mapping[str, object], files: Files) -> Findings:
+def _findings(tool: str, input: Mapping[str, object], files: FileRules) -> Findings:
     if tool == "Bash":
         command = input.get("command")
         if not isinstance(command, str):
@@ -143,14 +155,14 @@ def _findings(tool: str, input: Mapping[str, object], files: Files) -> Findings:
 
 
 @cache
-def _checker() -> Callable[[str, Files], Findings]:
+def _checker() -> Callable[[str, FileRules], Findings]:
     """Loaded with the first command: it takes longer than all the rest."""
-    from mainspring.permissions.bash import check
+    from mainspring.permissions.bash import check_bash_command
 
-    return check
+    return check_bash_command
 
 
-def _file(tool: str, input: Mapping[str, object], files: Files) -> Findings:
+def _file(tool: str, input: Mapping[str, object], files: FileRules) -> Findings:
     field = READERS.get(tool) or WRITERS[tool]
     path = input.get(field)
     if path is None and tool in ("Grep", "Glob", "LS"):
@@ -159,13 +171,13 @@ def _file(tool: str, input: Mapping[str, object], files: Files) -> Findings:
         return Findings(refused=f"'{field}' is no text")
     if tool in ("Grep", "Glob"):
         return _search(tool, path, input.get("pattern" if tool == "Glob" else "glob"), files)
-    return files.check(Ask("read" if tool in READERS else "write", path, tool))
+    return files.check(FileAccessRequest("read" if tool in READERS else "write", path, tool))
 
 
-def _search(tool: str, path: str, pattern: object, files: Files) -> Findings:
+def _search(tool: str, path: str, pattern: object, files: FileRules) -> Findings:
     """A pattern of names is a path, too: the part before its wildcards says where the search begins (security F6)."""
     if pattern is None:
-        return files.check(Ask("read", path, tool))
+        return files.check(FileAccessRequest("read", path, tool))
     if not isinstance(pattern, str):
         return Findings(refused="the pattern is no text")
     start = _WILD.split(pattern, maxsplit=1)[0]
@@ -175,14 +187,16 @@ def _search(tool: str, path: str, pattern: object, files: Files) -> Findings:
         return Findings(why=f"the pattern '{pattern}' may lead to a folder above")
     if any(one.startswith(("/", "~/")) for one in _LISTED.split(pattern)[1:]):
         return Findings(why=f"the pattern '{pattern}' may lead to another folder")
-    found = files.check(Ask("read", path, tool))
+    found = files.check(FileAccessRequest("read", path, tool))
     if not place or found.deny is not None or found.refused:
         return found
-    further = files.check(Ask("read", place if place.startswith(("/", "~/")) else f"{path}/{place}", tool))
+    further = files.check(
+        FileAccessRequest("read", place if place.startswith(("/", "~/")) else f"{path}/{place}", tool)
+    )
     return further if further.deny is not None or further.refused or not further.reads else found
 
 
-def _fetch(input: Mapping[str, object], policy: Policy) -> Findings:
+def _fetch(input: Mapping[str, object], policy: PermissionPolicy) -> Findings:
     from mainspring.permissions import hosts
 
     address = input.get("url")
@@ -191,7 +205,7 @@ def _fetch(input: Mapping[str, object], policy: Policy) -> Findings:
     except hosts.AddressError as error:
         return Findings(refused=str(error))
 
-    def matches(rule: Rule) -> bool:
+    def matches(rule: PermissionRule) -> bool:
         if not names_tool(rule, "WebFetch"):
             return False
         if rule.specifier is None:
@@ -204,12 +218,12 @@ def _fetch(input: Mapping[str, object], policy: Policy) -> Findings:
     return _by_match(policy, matches, f"no rule covers the host '{host}'")
 
 
-def _named(tool: str, input: Mapping[str, object], policy: Policy) -> Findings:
+def _named(tool: str, input: Mapping[str, object], policy: PermissionPolicy) -> Findings:
     """Tools without a grammar of their own: the whole tool, or for agents and skills, one of them."""
     named = [value for key in NAMED_BY.get(tool, ()) if isinstance(value := input.get(key), str)]
     name = named[0] if named else UNNAMED.get(tool, "")
 
-    def matches(rule: Rule) -> bool:
+    def matches(rule: PermissionRule) -> bool:
         if not names_tool(rule, tool):
             return False
         if rule.specifier is None:
@@ -224,7 +238,7 @@ def _named(tool: str, input: Mapping[str, object], policy: Policy) -> Findings:
     return replace(found, covered=True, reads=True) if tool in FREE_TOOLS else found
 
 
-def _by_match(policy: Policy, matches: object, why: str) -> Findings:
+def _by_match(policy: PermissionPolicy, matches: object, why: str) -> Findings:
     assert callable(matches)
     rules = policy.rules
     deny = next((rule for rule in rules.deny if matches(rule)), None)
@@ -236,7 +250,7 @@ def _by_match(policy: Policy, matches: object, why: str) -> Findings:
 _OWN_SYNTAX: dict[str, str] = {"Bash": "command", "WebFetch": "url", **READERS, **WRITERS}
 
 
-def _by_value(tool: str, input: Mapping[str, object], rules: Sorted) -> Findings | None:
+def _by_value(tool: str, input: Mapping[str, object], rules: SortedRules) -> Findings | None:
     """`Agent(model:opus)`: deny and ask rules about one field of the input."""
     if not rules.deny_values and not rules.ask_values:
         return None

@@ -1,4 +1,4 @@
-"""`mainspring permissions explain`: which rule decided, and why. One call as text, or many as JSON lines.
+"""`mainspring permissions explain_decision`: which rule decided, and why. One call as text, or many as JSON lines.
 
 Plain values in and out. The command line brings the policy; a line of a batch brings its own.
 """
@@ -12,11 +12,11 @@ from typing import Any, TextIO, cast
 
 from mainspring.core.errors import UsageError
 from mainspring.permissions.decide import decide
-from mainspring.permissions.policy import Asked, Mode, Paths, Policy, Verdict
-from mainspring.permissions.rules import Source, parse
-from mainspring.permissions.shown import visible
+from mainspring.permissions.policy import Mode, Paths, PermissionDecision, PermissionPolicy, PermissionRequest
+from mainspring.permissions.rules import RuleSource, parse_rules
+from mainspring.permissions.shown import show_invisible
 from mainspring.permissions.sorted_rules import READERS, WRITERS
-from mainspring.permissions.suggest import suggestions
+from mainspring.permissions.suggest import suggest_rules
 
 LONGEST_LINE = 4_000_000  # characters; the longest command that is decided has a million
 
@@ -28,20 +28,22 @@ class LineError(UsageError):
 # --- one call ---------------------------------------------------------------------------------------------------
 
 
-def explain(tool: str, input: Mapping[str, object], policy: Policy, *, cwd: str, paths: Paths) -> str:
-    asked = Asked(tool, input, cwd)
+def explain_decision(
+    tool: str, input: Mapping[str, object], policy: PermissionPolicy, *, cwd: str, paths: Paths
+) -> str:
+    asked = PermissionRequest(tool, input, cwd)
     verdict = decide(asked, policy, paths)
-    lines = [f"{verdict.decision}: {visible(verdict.reason)}", f"call: {verdict.shown}", f"mode: {policy.mode}"]
+    lines = [f"{verdict.decision}: {show_invisible(verdict.reason)}", f"call: {verdict.shown}", f"mode: {policy.mode}"]
     if verdict.rule:
-        lines.append(f"rule: {visible(verdict.rule)} (source: {verdict.source})")
-    lines.extend(f"broken rule: {visible(one.reason)}" for one in policy.rules.broken)
+        lines.append(f"rule: {show_invisible(verdict.rule)} (source: {verdict.source})")
+    lines.extend(f"broken rule: {show_invisible(one.reason)}" for one in policy.rules.broken)
     if verdict.decision == "ask":
-        offered = suggestions(asked, policy, paths)
-        lines.extend(f"a rule that would cover it: {visible(one.rule)}: {one.covers}" for one in offered)
+        offered = suggest_rules(asked, policy, paths)
+        lines.extend(f"a rule that would cover it: {show_invisible(one.rule)}: {one.covers}" for one in offered)
     return "\n".join(lines)
 
 
-def as_input(tool: str, text: str) -> dict[str, object]:
+def parse_explain_input(tool: str, text: str) -> dict[str, object]:
     """What a person writes for INPUT: JSON, or the one field that matters."""
     if text.lstrip().startswith("{"):
         with suppress(LineError):  # then it is text that begins with a brace
@@ -53,7 +55,7 @@ def as_input(tool: str, text: str) -> dict[str, object]:
 # --- many -------------------------------------------------------------------------------------------------------
 
 
-def batch(lines: Iterable[str], *, cwd: str, home: str, paths: Paths) -> Iterator[str]:
+def explain_lines(lines: Iterable[str], *, cwd: str, home: str, paths: Paths) -> Iterator[str]:
     """One answer for each line, in order. A line that cannot be read is answered, too."""
     for number, line in enumerate(lines, 1):
         try:
@@ -70,7 +72,7 @@ def batch(lines: Iterable[str], *, cwd: str, home: str, paths: Paths) -> Iterato
 
 def _answer(line: str, cwd: str, home: str, paths: Paths) -> dict[str, str]:
     verdict = _verdict(_object(line), cwd, home, paths)
-    return {"decision": verdict.decision, "reason": visible(verdict.reason), "rule": verdict.rule}
+    return {"decision": verdict.decision, "reason": show_invisible(verdict.reason), "rule": verdict.rule}
 
 
 def _object(line: str) -> dict[str, Any]:
@@ -85,7 +87,7 @@ def _object(line: str) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def _verdict(found: dict[str, Any], cwd: str, home: str, paths: Paths) -> Verdict:
+def _verdict(found: dict[str, Any], cwd: str, home: str, paths: Paths) -> PermissionDecision:
     tool = _field(found, "tool", str, None)
     given = _field(found, "input", dict, None)
     rules = _field(found, "rules", dict, {})
@@ -97,8 +99,8 @@ def _verdict(found: dict[str, Any], cwd: str, home: str, paths: Paths) -> Verdic
     if mode not in set(Mode):
         raise LineError(f"'mode' is none of {', '.join(Mode)}")
     lists = {name: _field(rules, name, list, []) for name in ("deny", "ask", "allow")}
-    policy = Policy(parse(**lists, source=Source.FLAG), Mode(mode), (here,), home)
-    return decide(Asked(tool, given, here), policy, paths)
+    policy = PermissionPolicy(parse_rules(**lists, source=RuleSource.FLAG), Mode(mode), (here,), home)
+    return decide(PermissionRequest(tool, given, here), policy, paths)
 
 
 def _field(found: dict[str, Any], name: str, kind: type, default: Any) -> Any:
@@ -111,11 +113,12 @@ def _field(found: dict[str, Any], name: str, kind: type, default: Any) -> Any:
 # --- the command --------------------------------------------------------------------------------------------------
 
 
-def main(argv: list[str], policy: Policy, *, cwd: str, paths: Paths, pipes: tuple[TextIO, TextIO]) -> int:
-    """`explain TOOL INPUT`, or `explain --batch` with JSON lines on the input. `pipes`: input and output."""
+def main(argv: list[str], policy: PermissionPolicy, *, cwd: str, paths: Paths, pipes: tuple[TextIO, TextIO]) -> int:
+    """`explain_decision TOOL INPUT`, or `explain_decision --batch` with JSON lines on the input. `pipes`: input and
+    output."""
     stdin, stdout = pipes
     if argv == ["--batch"]:
-        for answer in batch(stdin, cwd=cwd, home=policy.home, paths=paths):
+        for answer in explain_lines(stdin, cwd=cwd, home=policy.home, paths=paths):
             stdout.write(answer + "\n")
             stdout.flush()
         return 0
@@ -124,5 +127,5 @@ def main(argv: list[str], policy: Policy, *, cwd: str, paths: Paths, pipes: tupl
             "usage: mainspring permissions explain TOOL INPUT\n       mainspring permissions explain --batch\n"
         )
         return 2
-    stdout.write(explain(argv[0], as_input(*argv), policy, cwd=cwd, paths=paths) + "\n")
+    stdout.write(explain_decision(argv[0], parse_explain_input(*argv), policy, cwd=cwd, paths=paths) + "\n")
     return 0

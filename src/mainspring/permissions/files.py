@@ -10,10 +10,10 @@ from typing import Literal
 
 from mainspring.core.value import Value
 from mainspring.permissions import patterns
-from mainspring.permissions.policy import Findings, Paths, Policy
-from mainspring.permissions.rules import Behavior, Rule, glob_matches, names_tool
+from mainspring.permissions.policy import Findings, Paths, PermissionPolicy
+from mainspring.permissions.rules import Behavior, PermissionRule, glob_matches, names_tool
 from mainspring.permissions.shell.values import UNKNOWN
-from mainspring.permissions.sorted_rules import READERS, WRITERS, sort
+from mainspring.permissions.sorted_rules import READERS, WRITERS, sort_rules
 from mainspring.processes.disk import DISK, Disk, TooManyError
 from mainspring.processes.paths import PathRefused, Resolved
 from mainspring.processes.protected import is_protected
@@ -44,7 +44,7 @@ def _passes_descriptors(path: str) -> bool:
     return False
 
 
-class Ask(Value):
+class FileAccessRequest(Value):
     """Who wants what. `tool` is "" for a redirect or a file that a shell command names."""
 
     access: Access
@@ -52,10 +52,10 @@ class Ask(Value):
     tool: str = ""
 
 
-class Files:
+class FileRules:
     """The rules about files, for one decision: within it, a path leads to one place."""
 
-    def __init__(self, policy: Policy, cwd: str, paths: Paths, disk: Disk = DISK) -> None:
+    def __init__(self, policy: PermissionPolicy, cwd: str, paths: Paths, disk: Disk = DISK) -> None:
         self.policy = policy
         self.disk = disk
         self.cwd = cwd
@@ -65,7 +65,7 @@ class Files:
         self._seen_from = policy.root or cwd  # what rules are relative to
         self._checked: dict[tuple[str, str, str, str], Findings] = {}
         self._passed: dict[tuple[str, str, bool, bool], bool] = {}
-        self.rules = sort(policy.rules)
+        self.rules = sort_rules(policy.rules)
 
     def resolve(self, path: str, at: str) -> Resolved:
         full = path if path.startswith(("/", "~/")) or not path else f"{at}/{path}"
@@ -109,7 +109,7 @@ class Files:
             ]
             if len(found) > MOST_FOUND:
                 return True
-        checked = [self.check(Ask("read", path)) for path, passed in found if passed]
+        checked = [self.check(FileAccessRequest("read", path)) for path, passed in found if passed]
         return any(one.deny is not None or one.ask is not None for one in checked)
 
     def _via(self, path: str) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class Files:
 
     # --- one file ----------------------------------------------------------------------------------------------
 
-    def check(self, ask: Ask, *, at: str | None = None) -> Findings:
+    def check(self, ask: FileAccessRequest, *, at: str | None = None) -> Findings:
         """`at`: where the path is seen from, if not from the working folder. Rules are anchored at that folder."""
         key = (ask.access, ask.path, ask.tool, at or self.cwd)
         found = self._checked.get(key)
@@ -128,14 +128,14 @@ class Files:
             found = self._checked[key] = self._check(ask, at or self.cwd)
         return found
 
-    def _check(self, ask: Ask, at: str) -> Findings:
+    def _check(self, ask: FileAccessRequest, at: str) -> Findings:
         try:
             found = self.resolve(ask.path, at)
         except PathRefused as error:
             return Findings(refused=str(error))
         if ask.tool and (found.kind == "special" or _is_for_devices(found.real)):
             return Findings(refused=f"'{ask.path}' is no regular file: devices, pipes, /proc and /sys are not opened")
-        names = [patterns.components(name) for name in found.names]
+        names = [patterns.split_components(name) for name in found.names]
         deny = self._first("deny", ask, names)
         if deny is not None:
             return Findings(deny=deny)
@@ -152,7 +152,7 @@ class Files:
             why="" if reads else _why(ask, inside=inside),
         )
 
-    def _never(self, ask: Ask, found: Resolved) -> str:
+    def _never(self, ask: FileAccessRequest, found: Resolved) -> str:
         if found.kind == "special":
             return f"'{ask.path}' is a device or the like"
         reason = is_protected(found, homes=self.policy.ours)
@@ -169,11 +169,11 @@ class Files:
             return False
         # The folder itself may be a link, or lie behind one: then its real name counts, too.
         further = [self.names(folder) for folder in {self.cwd, *self.policy.folders}]
-        return _within(names, [*folders, *[patterns.components(name) for found in further for name in found]])
+        return _within(names, [*folders, *[patterns.split_components(name) for found in further for name in found]])
 
     def is_inside(self, path: str) -> bool:
         try:
-            return self._inside([patterns.components(name) for name in self.resolve(path, self.cwd).names])
+            return self._inside([patterns.split_components(name) for name in self.resolve(path, self.cwd).names])
         except PathRefused:
             return False
 
@@ -182,7 +182,7 @@ class Files:
         if not any(needle in path or needle in at for needle in self.rules.needles):
             return False
         full = path if path.startswith("/") else f"{at}/{path}"
-        name = patterns.components(posixpath.normpath(full) if ".." in full else full)
+        name = patterns.split_components(posixpath.normpath(full) if ".." in full else full)
         return any(self._hits(rule, [name]) for rule in self.rules.guarded)
 
     def may_match_a_rule(self, parts: Sequence[Sequence[str]]) -> bool:
@@ -196,7 +196,7 @@ class Files:
     def begins_in(self, folder: str, at: str) -> bool:
         """Whether a deny or ask rule about writing begins in the folder: then what is done to all of it is done to
         that, too. For a name at any depth this is so for the working folder, not for a folder in it."""
-        names = [patterns.components(name) for name in self._all_names(posixpath.join(at, folder))]
+        names = [patterns.split_components(name) for name in self._all_names(posixpath.join(at, folder))]
         return any(
             base[: len(name)] == name
             for rule in self.rules.guarded
@@ -209,7 +209,7 @@ class Files:
 
     def may_hold(self, folder: str, at: str) -> bool:
         """Whether a rule about reading may match something in a folder, whatever there is now."""
-        names = [patterns.components(name) for name in self._all_names(posixpath.join(at, folder))]
+        names = [patterns.split_components(name) for name in self._all_names(posixpath.join(at, folder))]
         for rule in self.rules.reading:
             place, bases = self._anchored(rule)
             for base in bases:
@@ -256,7 +256,7 @@ class Files:
 
     def _read_in_passing(self, folder: str, at: str, *, hidden: bool, follow: bool) -> bool:
         path = posixpath.join(at, self.policy.home + folder[1:] if folder[:2] == "~/" else folder)
-        names = [patterns.components(name) for name in self._all_names(path)]
+        names = [patterns.split_components(name) for name in self._all_names(path)]
         hidden = hidden or self.disk.unhides(posixpath.normpath(path))
         for rule in self.rules.reading:
             if self._hits(rule, names):
@@ -276,9 +276,9 @@ class Files:
             return True
 
     def _finds(self, folder: str, names: list[tuple[str, ...]], *, hidden: bool, follow: bool) -> bool:
-        start = len(patterns.components(folder))
+        start = len(patterns.split_components(folder))
         for entry in self.disk.walk(folder):
-            inner = patterns.components(entry.path)[start:]
+            inner = patterns.split_components(entry.path)[start:]
             if not hidden and any(name.startswith(".") for name in inner):
                 continue
             if not entry.is_link:
@@ -295,7 +295,7 @@ class Files:
             target = self.resolve(link, "/")
         except PathRefused:
             return False
-        found = self.check(Ask("read", link))
+        found = self.check(FileAccessRequest("read", link))
         return (
             found.deny is not None
             or found.ask is not None
@@ -318,7 +318,7 @@ class Files:
         try:
             for root in roots:
                 for entry in self.disk.walk(root, MOST_HIDDEN, ".git"):
-                    name = patterns.components(entry.path)
+                    name = patterns.split_components(entry.path)
                     if any(self._hits(rule, [name]) for rule in self.rules.reading):
                         found.add(entry.path)
         except TooManyError:
@@ -330,16 +330,18 @@ class Files:
         tracked = None if top is None else self.disk.tracked(top)
         if top is None or tracked is None:
             return True
-        start = patterns.components(top)
-        needles = [patterns.needle(rule.specifier or "") for rule in self.rules.reading]
+        start = patterns.split_components(top)
+        needles = [patterns.find_needle(rule.specifier or "") for rule in self.rules.reading]
         suspects = [name for name in tracked if any(needle in name or needle in top for needle in needles)]
         return any(
-            self._hits(rule, [(*start, *patterns.components(name))]) for name in suspects for rule in self.rules.reading
+            self._hits(rule, [(*start, *patterns.split_components(name))])
+            for name in suspects
+            for rule in self.rules.reading
         )
 
     # --- rules -------------------------------------------------------------------------------------------------
 
-    def _first(self, behavior: Behavior, ask: Ask, names: list[tuple[str, ...]]) -> Rule | None:
+    def _first(self, behavior: Behavior, ask: FileAccessRequest, names: list[tuple[str, ...]]) -> PermissionRule | None:
         key = (behavior, ask.access, ask.tool)
         rules = self.rules.concerned.get(key)
         if rules is None:
@@ -351,35 +353,35 @@ class Files:
                 return rule
         return None
 
-    def _hits(self, rule: Rule, names: list[tuple[str, ...]]) -> bool:
+    def _hits(self, rule: PermissionRule, names: list[tuple[str, ...]]) -> bool:
         """For deny and ask: any name of the file, from any name of the folder that the rule is anchored in."""
         place, bases = self._anchored(rule)
         for base in bases:
             for name in names:
-                if name[: len(base)] == base and patterns.below(place.rest, name[len(base) :]):
+                if name[: len(base)] == base and patterns.matches_below(place.rest, name[len(base) :]):
                     return True
         return False
 
-    def _anchored(self, rule: Rule) -> tuple[patterns.Place, list[tuple[str, ...]]]:
+    def _anchored(self, rule: PermissionRule) -> tuple[patterns.PathPattern, list[tuple[str, ...]]]:
         key = (rule.specifier or "", rule.base or "", self._seen_from, self.policy.home)
         known = self.rules.anchored.get(key)
         if known is None:
-            place = patterns.place(rule.specifier or "", allow=False)
+            place = patterns.parse_path_pattern(rule.specifier or "", allow=False)
             start = _join(_root(place, *key[1:]), place)
-            bases = [patterns.components(name) for name in {start, *self.names(start)}]
+            bases = [patterns.split_components(name) for name in {start, *self.names(start)}]
             known = self.rules.anchored[key] = (place, bases)
         return known
 
-    def _covers(self, rule: Rule, names: list[tuple[str, ...]]) -> bool:
+    def _covers(self, rule: PermissionRule, names: list[tuple[str, ...]]) -> bool:
         """For allow: all of them. The folder that the rule is anchored at may lie behind a link; nothing below may."""
         place, root, base = _allowed(rule.specifier or "", rule.base or "", self._seen_from, self.policy.home)
-        if all(patterns.under(place, base, name) for name in names):
+        if all(patterns.matches_under(place, base, name) for name in names):
             return True
         roots = self.names(root)
         if roots == (root,):
             return False  # it lies behind no link, as most do
-        bases = [patterns.components(_join(one, place)) for one in {root, *roots}]
-        return all(any(patterns.under(place, one, name) for one in bases) for name in names)
+        bases = [patterns.split_components(_join(one, place)) for one in {root, *roots}]
+        return all(any(patterns.matches_under(place, one, name) for one in bases) for name in names)
 
 
 def _tops(paths: set[str]) -> tuple[str, ...]:
@@ -394,18 +396,18 @@ def _tops(paths: set[str]) -> tuple[str, ...]:
 # Of texts alone, so they may be kept: where things really lie is asked anew for each decision.
 @lru_cache(maxsize=256)
 def _as_components(folders: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    return tuple([patterns.components(folder) for folder in dict.fromkeys(folders)])
+    return tuple([patterns.split_components(folder) for folder in dict.fromkeys(folders)])
 
 
 @lru_cache(maxsize=1_024)
-def _allowed(specifier: str, base: str, seen_from: str, home: str) -> tuple[patterns.Place, str, tuple[str, ...]]:
+def _allowed(specifier: str, base: str, seen_from: str, home: str) -> tuple[patterns.PathPattern, str, tuple[str, ...]]:
     """An allow rule: its pattern, the folder that it is anchored at, and where its literal part leads."""
-    place = patterns.place(specifier, allow=True)
+    place = patterns.parse_path_pattern(specifier, allow=True)
     root = _root(place, base, seen_from, home)
-    return place, root, patterns.components(_join(root, place))
+    return place, root, patterns.split_components(_join(root, place))
 
 
-def _root(place: patterns.Place, base: str, seen_from: str, home: str) -> str:
+def _root(place: patterns.PathPattern, base: str, seen_from: str, home: str) -> str:
     if place.anchor == "root":
         return "/"
     if place.anchor == "home":
@@ -417,7 +419,7 @@ def _is_for_devices(path: str) -> bool:
     return path.startswith("/dev/") and not path.startswith("/dev/shm/")  # noqa: S108  # not ours: a place where ordinary files are
 
 
-def _why(ask: Ask, *, inside: bool) -> str:
+def _why(ask: FileAccessRequest, *, inside: bool) -> str:
     return f"no rule covers '{ask.path}'" if inside else f"'{ask.path}' is outside the working folders"
 
 
@@ -426,18 +428,18 @@ def _within(names: list[tuple[str, ...]], folders: Sequence[tuple[str, ...]]) ->
     return all(any(name[: len(folder)] == folder for folder in folders) for name in names)
 
 
-def _join(root: str, place: patterns.Place) -> str:
+def _join(root: str, place: patterns.PathPattern) -> str:
     return "/".join([root.rstrip("/"), *place.literal]) or "/"
 
 
-def _names(rule: Rule, ask: Ask) -> bool:
+def _names(rule: PermissionRule, ask: FileAccessRequest) -> bool:
     """Without a path a rule is about its tool only. A redirect counts as either of the two that write."""
     if ask.tool:
         return names_tool(rule, ask.tool)
     return ask.access == "write" and rule.tool in ("Edit", "Write")
 
 
-def _concerns(rule: Rule, ask: Ask, behavior: Behavior) -> bool:
+def _concerns(rule: PermissionRule, ask: FileAccessRequest, behavior: Behavior) -> bool:
     """Whether a rule is about this kind of access at all, wherever the file is."""
     if rule.specifier is None:
         return _names(rule, ask)

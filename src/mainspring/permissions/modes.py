@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from msgspec.structs import replace
 
-from mainspring.permissions.policy import Asked, Mode, Verdict
+from mainspring.permissions.policy import Mode, PermissionDecision, PermissionRequest
 
 
 def bypass_refused(*, root: bool, environment: Mapping[str, str]) -> str:
@@ -22,10 +22,12 @@ def bypass_refused(*, root: bool, environment: Mapping[str, str]) -> str:
 class Classifier(Protocol):
     """A model that judges a call. None: it cannot tell."""
 
-    async def judge(self, asked: Asked) -> Literal["allow", "deny"] | None: ...
+    async def judge(self, asked: PermissionRequest) -> Literal["allow", "deny"] | None: ...
 
 
-async def settle(verdict: Verdict, asked: Asked, mode: Mode, classifier: Classifier | None) -> Verdict:
+async def apply_classifier(
+    verdict: PermissionDecision, asked: PermissionRequest, mode: Mode, classifier: Classifier | None
+) -> PermissionDecision:
     """In mode auto a classifier answers what is asked only for want of a rule; else it stays asked (N-15)."""
     if mode is not Mode.AUTO or not verdict.open or classifier is None:
         return verdict

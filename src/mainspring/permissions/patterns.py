@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 _ANY = object()  # any number of items
 
 
-class Place(NamedTuple):
+class PathPattern(NamedTuple):
     """A pattern, taken apart: where it is anchored, the names that are literal, the rest."""
 
     anchor: Anchor
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
 
 @lru_cache(maxsize=4_096)
-def place(specifier: str, *, allow: bool) -> Place:
+def parse_path_pattern(specifier: str, *, allow: bool) -> PathPattern:
     anchor, text = _anchor(specifier)
     parts = [part for part in text.split("/") if part not in ("", ".")]
     # A single name, and `folder/**` in deny and ask rules, match at any depth; every other form where it is anchored.
@@ -41,12 +41,12 @@ def place(specifier: str, *, allow: bool) -> Place:
                 break
             literal.append(token)
     rest = [*([_ANY] if anywhere else []), *tokens[len(literal) :], _ANY]
-    return Place(anchor, tuple(literal), tuple(rest))
+    return PathPattern(anchor, tuple(literal), tuple(rest))
 
 
-def needle(specifier: str) -> str:
+def find_needle(specifier: str) -> str:
     """A name that stands in every path that a deny rule matches, or ""."""
-    found = place(specifier, allow=False)
+    found = parse_path_pattern(specifier, allow=False)
     return next((token for token in (*found.literal, *found.rest)[::-1] if isinstance(token, str)), "")
 
 
@@ -65,7 +65,7 @@ def _anchor(specifier: str) -> tuple[Anchor, str]:
     return "here", specifier
 
 
-def below(rest: Sequence[object], names: Sequence[str]) -> bool:
+def matches_below(rest: Sequence[object], names: Sequence[str]) -> bool:
     """Whether the components of a path, from the literal part on, match the rest of the pattern."""
     if len(rest) == 1:  # `folder/**`, and a pattern without wildcards
         return True
@@ -172,12 +172,12 @@ def _class(text: str) -> Callable[[str], bool]:
 # --- against paths -----------------------------------------------------------------------------------------------
 
 
-def components(path: str) -> tuple[str, ...]:
+def split_components(path: str) -> tuple[str, ...]:
     return tuple([part for part in path.split("/") if part not in ("", ".")])
 
 
-def under(found: Place, base: tuple[str, ...], name: tuple[str, ...]) -> bool:
+def matches_under(found: PathPattern, base: tuple[str, ...], name: tuple[str, ...]) -> bool:
     """Whether a path matches, seen from the folder that the literal part leads to. Both as components."""
     if ".." in name or name[: len(base)] != base:
         return False
-    return below(found.rest, name[len(base) :])
+    return matches_below(found.rest, name[len(base) :])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 
 from mainspring.core.value import Value
-from mainspring.permissions.files import Files
-from mainspring.permissions.shell.look import Sight, base, option_values
+from mainspring.permissions.files import FileRules
+from mainspring.permissions.shell.look import CommandAnalysis, base_name, option_values
 from mainspring.permissions.shell.values import UNKNOWN
 
 CHDIR = {"env": frozenset({"-C", "--chdir"}), "sudo": frozenset({"-D", "--chdir"})}
@@ -14,7 +14,7 @@ _MOVERS = frozenset({*CHDIR, "cd", "pushd", "popd"})
 MOST_FOLDERS = 16  # with more, it is not known where the line is
 
 
-class Here(Value):
+class WorkingDirectories(Value):
     cwds: tuple[str, ...]  # the working folder, and where a `cd` may lead
     moves: bool  # there is a `cd` to somewhere else
     known: bool
@@ -23,16 +23,16 @@ class Here(Value):
     full: bool  # there are more: it is asked, since a limit must not hide one of them (security S10)
 
 
-def here(sight: Sight, files: Files) -> Here:
+def find_working_directories(sight: CommandAnalysis, files: FileRules) -> WorkingDirectories:
     """Where the line may be when a command of it runs."""
     cwds = [files.cwd]
     moves, known, lost = False, True, False
     pushed = 0  # folders that a `popd` may come back to, all of them among `cwds`
     for seen in sight.commands:
         first = seen.words[0]
-        if base(first.text) not in _MOVERS:
+        if base_name(first.text) not in _MOVERS:
             continue  # which most are
-        chdir = CHDIR.get(base(first.text))
+        chdir = CHDIR.get(base_name(first.text))
         if chdir is not None and len(cwds) <= MOST_FOLDERS:
             for text, word in option_values(chdir, seen.words[:MOST_FOLDERS]):
                 moves = True
@@ -67,4 +67,4 @@ def here(sight: Sight, files: Files) -> Here:
     known = known and not full
     del cwds[MOST_FOLDERS:]
     inside = all(files.is_inside(place) for place in cwds[1:])
-    return Here(tuple(cwds), moves=moves, known=known, inside=known and inside, lost=lost, full=full)
+    return WorkingDirectories(tuple(cwds), moves=moves, known=known, inside=known and inside, lost=lost, full=full)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Literal
 
 from mainspring.core.value import Value
-from mainspring.permissions.rules import Rule, Rules
+from mainspring.permissions.rules import PermissionRule, PermissionRules
 from mainspring.processes.paths import Resolved
 
 Decision = Literal["allow", "ask", "deny"]
@@ -25,8 +25,8 @@ class Mode(StrEnum):
     AUTO = "auto"
 
 
-class Policy(Value):
-    rules: Rules = Rules()
+class PermissionPolicy(Value):
+    rules: PermissionRules = PermissionRules()
     mode: Mode = Mode.DEFAULT
     folders: tuple[str, ...] = ()  # the working folders; the current one is always among them
     home: str = ""
@@ -39,7 +39,7 @@ class Policy(Value):
     reached: tuple[str, ...] | None = None
 
 
-class Asked(Value):
+class PermissionRequest(Value):
     """One tool call, before it runs."""
 
     tool: str
@@ -51,7 +51,7 @@ class Asked(Value):
     reads: bool = False  # a tool of somebody else's that says it only reads: it may run in plan mode
 
 
-class Verdict(Value):
+class PermissionDecision(Value):
     decision: Decision
     reason: str
     rule: str = ""  # the text of the rule that decided, or ""
@@ -64,11 +64,11 @@ class Verdict(Value):
 class Findings(Value):
     """What the rules and the built-in knowledge say about one call. `decide.py` puts them in order."""
 
-    deny: Rule | None = None
+    deny: PermissionRule | None = None
     refused: str = ""  # denied without a rule
-    ask: Rule | None = None
+    ask: PermissionRule | None = None
     never: str = ""  # why it is never approved without a person
-    allow: tuple[Rule, ...] = ()
+    allow: tuple[PermissionRule, ...] = ()
     covered: bool = False  # by allow rules and what is free, all of it
     reads: bool = False  # only reads, where reading is free
     edits: bool = False  # covered, or file changes in the working folders

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 
 from mainspring.permissions import commands
 from mainspring.permissions.coverage import may_cover
-from mainspring.permissions.files import Files
-from mainspring.permissions.places import Here
+from mainspring.permissions.files import FileRules
+from mainspring.permissions.places import WorkingDirectories
 from mainspring.permissions.rules import glob_matches
-from mainspring.permissions.shell.look import Sight, base
-from mainspring.permissions.shell.reads import Reads, Tree, may_make_links, reads
+from mainspring.permissions.shell.look import CommandAnalysis, base_name
+from mainspring.permissions.shell.reads import CommandReads, ReadTree, find_reads, may_make_links
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.touches import touched
-from mainspring.permissions.shell.values import UNKNOWN, Redirect, Word
-from mainspring.permissions.targets import path_of, shown
+from mainspring.permissions.shell.touches import find_touched_files
+from mainspring.permissions.shell.values import UNKNOWN, Redirect, ShellWord
+from mainspring.permissions.targets import format_word, path_of
 from mainspring.processes.paths import PathRefused
 
 _MAGIC = re.compile(r"[*?\[\]\\:^]")  # in a path that git is given
@@ -32,17 +32,17 @@ _STAGE = re.compile(r"\A:[0-3]:")
 _NAMES_ONLY = names("ls dir du tree stat readlink realpath file")
 
 
-class Reading:
-    def __init__(self, sight: Sight, here: Here, files: Files) -> None:
+class ReadCheck:
+    def __init__(self, sight: CommandAnalysis, here: WorkingDirectories, files: FileRules) -> None:
         self.sight = sight
         self.here = here
         self.own = files
         self.rules = files.rules
-        self.files: list[Word] = []  # read for certain
+        self.files: list[ShellWord] = []  # read for certain
         self.doubts: list[str] = []
         self.unenumerated: list[str] = []
 
-    def check(self, run: Sequence[tuple[Word, ...]], redirects: Sequence[Redirect]) -> None:
+    def check(self, run: Sequence[tuple[ShellWord, ...]], redirects: Sequence[Redirect]) -> None:
         called = self._functions()
         for words in run:
             if id(words[0]) not in called:
@@ -71,8 +71,8 @@ class Reading:
             if self.own.holds_commits(path, cwd, whole=whole):
                 self.doubts.append(f"'{path}' holds files as they were, and a rule is about some")
 
-    def _command(self, words: tuple[Word, ...]) -> None:
-        found = reads(words)
+    def _command(self, words: tuple[ShellWord, ...]) -> None:
+        found = find_reads(words)
         self.files.extend(found.files)
         for tree in found.trees:
             self._tree(tree)
@@ -81,25 +81,30 @@ class Reading:
         if doubt and not self._is_vouched(words):
             self.unenumerated.append(f"{doubt}, and a rule keeps files from being read: {self.rules.reading[0].text}")
 
-    def _is_vouched(self, words: tuple[Word, ...]) -> bool:
+    def _is_vouched(self, words: tuple[ShellWord, ...]) -> bool:
         """An allow rule names the command. One for every command does not."""
         return any(
-            pattern is not None and pattern.words and commands.covers(pattern, words) and may_cover(pattern, words)
+            pattern is not None
+            and pattern.words
+            and commands.pattern_covers(pattern, words)
+            and may_cover(pattern, words)
             for _, pattern in self.rules.allow
         )
 
     # --- whole folders -----------------------------------------------------------------------------------------
 
-    def _tree(self, tree: Tree) -> None:
+    def _tree(self, tree: ReadTree) -> None:
         self.named(path_of(tree.word), whole=True)
         for cwd in self.here.cwds:
             found = self._expanded(tree, cwd)
             if found is None or any(
                 self.own.read_in_passing(path, cwd, hidden=tree.hidden, follow=tree.follow) for path in found
             ):
-                self.doubts.append(f"it is about all of '{shown(tree.word)}', and a rule is about something in it")
+                self.doubts.append(
+                    f"it is about all of '{format_word(tree.word)}', and a rule is about something in it"
+                )
 
-    def _expanded(self, tree: Tree, cwd: str) -> list[str] | None:
+    def _expanded(self, tree: ReadTree, cwd: str) -> list[str] | None:
         """The paths that a word stands for; None: not known."""
         word = tree.word
         if word.exact:
@@ -113,7 +118,7 @@ class Reading:
 
     # --- git -------------------------------------------------------------------------------------------------------
 
-    def _content(self, found: Reads) -> str:
+    def _content(self, found: CommandReads) -> str:
         """Why git may print files that a rule is about, or ""."""
         if found.history is None and not found.tracked:
             return ""
@@ -128,7 +133,7 @@ class Reading:
                 return reason
         return ""
 
-    def _commits(self, found: Reads, cwd: str, top: str | None) -> str:
+    def _commits(self, found: CommandReads, cwd: str, top: str | None) -> str:
         """The words are files in commits (`HEAD:path`), paths that limit what is shown, or revisions."""
         limited = False
         blobs = 0
@@ -161,7 +166,7 @@ class Reading:
             return ""
         return _ALL
 
-    def _in_commit(self, found: Reads, word: Word, cwd: str, top: str | None) -> str:
+    def _in_commit(self, found: CommandReads, word: ShellWord, cwd: str, top: str | None) -> str:
         """`HEAD:path`. Before the path there may be more colons: `HEAD^{/fix: x}:path`, `HEAD@{10:00}:path`."""
         rest, start = _STAGE.sub(":", word.text), cwd
         while ":" in rest:
@@ -169,7 +174,7 @@ class Reading:
             start = cwd if rest.startswith(("./", "../")) or top is None else top
             if self.own.is_named_by_a_rule(rest, start):
                 return f"git would print '{rest}'"
-        if found.folders and self._kind(Word(rest, -1), start) != "file" and self.own.may_hold(rest, start):
+        if found.folders and self._kind(ShellWord(rest, -1), start) != "file" and self.own.may_hold(rest, start):
             return f"git would print what was in '{rest}'"
         return ""
 
@@ -178,7 +183,7 @@ class Reading:
         sides = [side for side in text.removeprefix("^").replace("...", "..").split("..") if side]
         return all(_COMMIT.match(side) or (top is not None and self.own.disk.is_branch(top, side)) for side in sides)
 
-    def _kind(self, word: Word, cwd: str) -> str:
+    def _kind(self, word: ShellWord, cwd: str) -> str:
         if _MAGIC.search(word.text):
             return "missing"
         try:
@@ -192,19 +197,19 @@ def _is_pathspec(text: str) -> bool:
     return any(letter in text.partition("^{")[0] for letter in "*?[\\") or text.startswith((":/", ":(", ":!", ":^"))
 
 
-def _reads_what_it_unpacks(run: Sequence[tuple[Word, ...]], redirects: Sequence[Redirect]) -> bool:
+def _reads_what_it_unpacks(run: Sequence[tuple[ShellWord, ...]], redirects: Sequence[Redirect]) -> bool:
     others = [words for words in run if not may_make_links(words)]
     if len(others) == len(run):
         return False
     return _reads_files(others, redirects)
 
 
-def _reads_files(run: Sequence[tuple[Word, ...]], redirects: Sequence[Redirect]) -> bool:
+def _reads_files(run: Sequence[tuple[ShellWord, ...]], redirects: Sequence[Redirect]) -> bool:
     """What is in them, and not only their names."""
     for words in run:
-        if base(words[0].text) in _NAMES_ONLY:
+        if base_name(words[0].text) in _NAMES_ONLY:
             continue
-        named, found = touched(words), reads(words)
+        named, found = find_touched_files(words), find_reads(words)
         if (named.known and named.reads) or found.files or any(tree.follow for tree in found.trees):
             return True
     return any(redirect.op == "<" for redirect in redirects)

@@ -30,7 +30,7 @@ _SPELLED = {
 _ALIASES = {"Task": "Agent"}  # its former name
 
 
-class Source(StrEnum):
+class RuleSource(StrEnum):
     ADMINISTRATOR = "administrator"
     FLAG = "flag"
     LOCAL = "local"
@@ -40,30 +40,30 @@ class Source(StrEnum):
     BUILT_IN = "built in"
 
 
-class Rule(Value):
+class PermissionRule(Value):
     tool: str  # may hold `*` in deny and ask rules, and after `mcp__server__` in allow rules
     specifier: str | None  # None: every use of the tool
     text: str  # as written
-    source: Source = Source.SESSION
+    source: RuleSource = RuleSource.SESSION
     base: str | None = None  # what `/path` is relative to; None: the working folder
 
 
-class Broken(Value):
+class BrokenRule(Value):
     text: str
     reason: str
     behavior: Behavior
     tool: str  # "" when not even that can be read
-    source: Source = Source.SESSION
+    source: RuleSource = RuleSource.SESSION
 
 
-class Rules(Value):
-    deny: tuple[Rule, ...] = ()
-    ask: tuple[Rule, ...] = ()
-    allow: tuple[Rule, ...] = ()
-    broken: tuple[Broken, ...] = ()
+class PermissionRules(Value):
+    deny: tuple[PermissionRule, ...] = ()
+    ask: tuple[PermissionRule, ...] = ()
+    allow: tuple[PermissionRule, ...] = ()
+    broken: tuple[BrokenRule, ...] = ()
 
-    def and_also(self, more: Rules) -> Rules:
-        return Rules(
+    def and_also(self, more: PermissionRules) -> PermissionRules:
+        return PermissionRules(
             (*self.deny, *more.deny), (*self.ask, *more.ask), (*self.allow, *more.allow), (*self.broken, *more.broken)
         )
 
@@ -72,7 +72,9 @@ class RuleError(UsageError):
     """A rule that cannot be read. The message names it."""
 
 
-def parse_rule(text: str, behavior: Behavior, *, source: Source = Source.SESSION, base: str | None = None) -> Rule:
+def parse_rule(
+    text: str, behavior: Behavior, *, source: RuleSource = RuleSource.SESSION, base: str | None = None
+) -> PermissionRule:
     stripped = text.strip(BLANKS)
     if _CONTROL.search(stripped):
         raise RuleError(f"the rule '{text}' holds a control character")
@@ -91,7 +93,7 @@ def parse_rule(text: str, behavior: Behavior, *, source: Source = Source.SESSION
         specifier = None
     if specifier is not None:
         _check_specifier(tool, specifier, text, behavior)
-    return Rule(tool, specifier, text, source, base)
+    return PermissionRule(tool, specifier, text, source, base)
 
 
 def _closes_early(specifier: str) -> bool:
@@ -133,17 +135,17 @@ def _unescaped(specifier: str) -> str:
 # --- lists ----------------------------------------------------------------------------------------------------
 
 
-def parse(
+def parse_rules(
     *,
     deny: Iterable[object] = (),
     ask: Iterable[object] = (),
     allow: Iterable[object] = (),
-    source: Source = Source.SESSION,
+    source: RuleSource = RuleSource.SESSION,
     base: str | None = None,
-) -> Rules:
+) -> PermissionRules:
     """All of one source. What cannot be read is in `broken`."""
-    broken: list[Broken] = []
-    return Rules(
+    broken: list[BrokenRule] = []
+    return PermissionRules(
         _read(deny, "deny", source, base, broken),
         _read(ask, "ask", source, base, broken),
         _read(allow, "allow", source, base, broken),
@@ -152,12 +154,12 @@ def parse(
 
 
 def _read(
-    texts: Iterable[object], behavior: Behavior, source: Source, base: str | None, broken: list[Broken]
-) -> tuple[Rule, ...]:
-    rules: list[Rule] = []
+    texts: Iterable[object], behavior: Behavior, source: RuleSource, base: str | None, broken: list[BrokenRule]
+) -> tuple[PermissionRule, ...]:
+    rules: list[PermissionRule] = []
     for text in texts:
         if not isinstance(text, str):
-            broken.append(Broken(str(text)[:200], "a rule is a text", behavior, "", source))
+            broken.append(BrokenRule(str(text)[:200], "a rule is a text", behavior, "", source))
             continue
         try:
             rules.append(parse_rule(text, behavior, source=source, base=base))
@@ -165,11 +167,11 @@ def _read(
             name = text.strip(BLANKS).partition("(")[0]
             name = _SPELLED.get(name.lower(), name)
             tool = _ALIASES.get(name, name) if _TOOL.match(name) else ""
-            broken.append(Broken(text, str(error), behavior, tool, source))
+            broken.append(BrokenRule(text, str(error), behavior, tool, source))
     return tuple(rules)
 
 
-def names_tool(rule: Rule, tool: str) -> bool:
+def names_tool(rule: PermissionRule, tool: str) -> bool:
     """Whether the rule is about the tool at all."""
     named = rule.tool
     if named == tool:

@@ -11,7 +11,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _SAME = frozenset("\n\t")
 
 
-def visible(text: str) -> str:
+def show_invisible(text: str) -> str:
     """Control, format and bidi characters as `<U+202E>`; blanks that look like a space, too."""
     if text.isascii() and text.isprintable():
         return text
@@ -25,12 +25,12 @@ def _shown(character: str) -> str:
     return f"<U+{ord(character):04X}>" if kind in _HIDDEN or kind == "Zs" else character
 
 
-def shown(tool: str, input: Mapping[str, object]) -> str:
+def format_call_input(tool: str, input: Mapping[str, object]) -> str:
     for name in ("command", "file_path", "notebook_path", "url"):
         value = input.get(name)
         if isinstance(value, str):
-            return f"{tool}: {visible(value)}"
-    return f"{tool}: {visible(_as_text(input))}"
+            return f"{tool}: {show_invisible(value)}"
+    return f"{tool}: {show_invisible(_as_text(input))}"
 
 
 def _as_text(input: Mapping[str, object]) -> str:

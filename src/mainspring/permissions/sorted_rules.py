@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mainspring.permissions import patterns
-from mainspring.permissions.rules import Behavior, Rule, Rules, names_tool
+from mainspring.permissions.rules import Behavior, PermissionRule, PermissionRules, names_tool
 
 if TYPE_CHECKING:
     from mainspring.permissions import commands
@@ -15,11 +15,11 @@ READERS = {"Read": "file_path", "NotebookRead": "notebook_path", "Grep": "path",
 WRITERS = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
 
 
-class Command(NamedTuple):
+class CommandRule(NamedTuple):
     """A rule for Bash; no pattern: it is about every command."""
 
-    rule: Rule
-    pattern: commands.Pattern | None
+    rule: PermissionRule
+    pattern: commands.CommandPattern | None
 
 
 class FieldRule(NamedTuple):
@@ -27,32 +27,34 @@ class FieldRule(NamedTuple):
 
     field: str
     wanted: list[str]
-    rule: Rule
+    rule: PermissionRule
 
 
-class Sorted(NamedTuple):
-    deny: tuple[Command, ...]
-    ask: tuple[Command, ...]
-    allow: tuple[Command, ...]
-    exact: tuple[Command, ...]  # of those: without a wildcard
-    bare: Rule | None  # allows every command
+class SortedRules(NamedTuple):
+    deny: tuple[CommandRule, ...]
+    ask: tuple[CommandRule, ...]
+    allow: tuple[CommandRule, ...]
+    exact: tuple[CommandRule, ...]  # of those: without a wildcard
+    bare: PermissionRule | None  # allows every command
     some: bool  # there is a deny or ask rule for some commands
-    guarded: tuple[Rule, ...]  # deny and ask rules for paths
-    reading: tuple[Rule, ...]  # of those: about reading
+    guarded: tuple[PermissionRule, ...]  # deny and ask rules for paths
+    reading: tuple[PermissionRule, ...]  # of those: about reading
     needles: tuple[str, ...]  # for each of those, a name that must stand in a path that it matches; "": none must
     # Where such a rule begins, by its text, what it is relative to, working folder and home: looked up once.
-    anchored: dict[tuple[str, str, str, str], tuple[patterns.Place, list[tuple[str, ...]]]]
-    files: dict[Behavior, tuple[Rule, ...]]  # those that may be about a tool for files
-    concerned: dict[tuple[Behavior, str, str], tuple[Rule, ...]]  # of those, by access and tool: found once
+    anchored: dict[tuple[str, str, str, str], tuple[patterns.PathPattern, list[tuple[str, ...]]]]
+    files: dict[Behavior, tuple[PermissionRule, ...]]  # those that may be about a tool for files
+    concerned: dict[tuple[Behavior, str, str], tuple[PermissionRule, ...]]  # of those, by access and tool: found once
     deny_values: tuple[FieldRule, ...]  # rules like `Agent(model:opus)`
     ask_values: tuple[FieldRule, ...]
 
 
-_LATEST: dict[int, tuple[Rules, Sorted]] = {}  # by identity: a session has one set of rules, a test a few
+_LATEST: dict[
+    int, tuple[PermissionRules, SortedRules]
+] = {}  # by identity: a session has one set of rules, a test a few
 _MOST = 8
 
 
-def sort(rules: Rules) -> Sorted:
+def sort_rules(rules: PermissionRules) -> SortedRules:
     known = _LATEST.get(id(rules))
     if known is not None and known[0] is rules:
         return known[1]
@@ -63,12 +65,12 @@ def sort(rules: Rules) -> Sorted:
     return found
 
 
-def _sort(rules: Rules) -> Sorted:
+def _sort(rules: PermissionRules) -> SortedRules:
     deny, ask = _commands(rules.deny), _commands(rules.ask)
     allow = tuple([one for one in _commands(rules.allow) if one.rule.tool == "Bash"])
     strict = (*rules.deny, *rules.ask)
     guarded = [rule for rule in strict if rule.specifier and (rule.tool in READERS or rule.tool in WRITERS)]
-    return Sorted(
+    return SortedRules(
         deny,
         ask,
         tuple([one for one in allow if one.pattern is not None]),
@@ -77,7 +79,7 @@ def _sort(rules: Rules) -> Sorted:
         some=any(one.pattern is not None for one in (*deny, *ask)),
         guarded=tuple(guarded),
         reading=tuple([rule for rule in guarded if rule.tool in READERS]),
-        needles=tuple([patterns.needle(rule.specifier or "") for rule in guarded]),
+        needles=tuple([patterns.find_needle(rule.specifier or "") for rule in guarded]),
         anchored={},
         files={"deny": _files(rules.deny), "ask": _files(rules.ask), "allow": _files(rules.allow)},
         concerned={},
@@ -86,24 +88,24 @@ def _sort(rules: Rules) -> Sorted:
     )
 
 
-def _commands(rules: tuple[Rule, ...]) -> tuple[Command, ...]:
-    return tuple([Command(rule, _pattern(rule.specifier)) for rule in rules if names_tool(rule, "Bash")])
+def _commands(rules: tuple[PermissionRule, ...]) -> tuple[CommandRule, ...]:
+    return tuple([CommandRule(rule, _pattern(rule.specifier)) for rule in rules if names_tool(rule, "Bash")])
 
 
-def _pattern(specifier: str | None) -> commands.Pattern | None:
+def _pattern(specifier: str | None) -> commands.CommandPattern | None:
     """What reads shell commands takes 20 ms to load: whoever has no rule for one need not wait for it."""
     if specifier is None:
         return None
     from mainspring.permissions import commands
 
-    return commands.pattern(specifier)
+    return commands.parse_command_pattern(specifier)
 
 
-def _files(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+def _files(rules: tuple[PermissionRule, ...]) -> tuple[PermissionRule, ...]:
     return tuple([rule for rule in rules if rule.tool in READERS or rule.tool in WRITERS or "*" in rule.tool])
 
 
-def _values(rules: tuple[Rule, ...]) -> tuple[FieldRule, ...]:
+def _values(rules: tuple[PermissionRule, ...]) -> tuple[FieldRule, ...]:
     found: list[FieldRule] = []
     for rule in rules:
         field, colon, wanted = (rule.specifier or "").partition(":")

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 
 from mainspring.core.value import Value
 from mainspring.permissions import hosts
-from mainspring.permissions.coverage import Coverage
+from mainspring.permissions.coverage import RuleCoverage
 from mainspring.permissions.decide import NAMED_BY, decide
-from mainspring.permissions.files import Files
-from mainspring.permissions.places import here
-from mainspring.permissions.policy import Asked, Mode, Paths, Policy
-from mainspring.permissions.rules import RuleError, Rules, Source, parse_rule
-from mainspring.permissions.shell.look import look
-from mainspring.permissions.shell.values import Word
-from mainspring.permissions.shown import visible
+from mainspring.permissions.files import FileRules
+from mainspring.permissions.places import find_working_directories
+from mainspring.permissions.policy import Mode, Paths, PermissionPolicy, PermissionRequest
+from mainspring.permissions.rules import PermissionRules, RuleError, RuleSource, parse_rule
+from mainspring.permissions.shell.look import analyze_command
+from mainspring.permissions.shell.values import ShellWord
+from mainspring.permissions.shown import show_invisible
 from mainspring.permissions.sorted_rules import READERS, WRITERS
 from mainspring.permissions.targets import redirect_ask
 from mainspring.processes.paths import PathRefused
@@ -35,14 +35,16 @@ class Suggestion(Value):
     covers: str  # in words, for the person who is asked
 
 
-def suggestions(asked: Asked, policy: Policy, paths: Paths) -> tuple[Suggestion, ...]:
+def suggest_rules(asked: PermissionRequest, policy: PermissionPolicy, paths: Paths) -> tuple[Suggestion, ...]:
     if decide(asked, replace(policy, mode=Mode.DEFAULT), paths).decision != "ask":
         return ()
     offered = _offered(replace(asked, tool="Agent") if asked.tool == "Task" else asked, policy, paths)
-    if not offered or len(offered) > MOST or any(visible(one.rule) != one.rule for one in offered):
+    if not offered or len(offered) > MOST or any(show_invisible(one.rule) != one.rule for one in offered):
         return ()
     try:
-        rules = Rules(allow=tuple(parse_rule(one.rule, "allow", source=Source.SESSION) for one in offered))
+        rules = PermissionRules(
+            allow=tuple(parse_rule(one.rule, "allow", source=RuleSource.SESSION) for one in offered)
+        )
     except RuleError:
         return ()
     # A rule that would not help, or that reads back as something else, is not offered.
@@ -50,7 +52,7 @@ def suggestions(asked: Asked, policy: Policy, paths: Paths) -> tuple[Suggestion,
     return offered if then.decision == "allow" else ()
 
 
-def suggested_mode(asked: Asked, policy: Policy, paths: Paths) -> Mode | None:
+def suggested_mode(asked: PermissionRequest, policy: PermissionPolicy, paths: Paths) -> Mode | None:
     """The mode that would cover this edit, and the next ones like it. None: it would not help, or it would take more
     than the mode in force away with it, as for a plan."""
     if asked.tool not in WRITERS or policy.mode is not Mode.DEFAULT:
@@ -59,7 +61,7 @@ def suggested_mode(asked: Asked, policy: Policy, paths: Paths) -> Mode | None:
     return Mode.ACCEPT_EDITS if then.decision == "allow" else None
 
 
-def _offered(asked: Asked, policy: Policy, paths: Paths) -> tuple[Suggestion, ...]:
+def _offered(asked: PermissionRequest, policy: PermissionPolicy, paths: Paths) -> tuple[Suggestion, ...]:
     match asked.tool:
         case "Bash":
             return _commands(str(asked.input.get("command", "")), asked.cwd, policy, paths)
@@ -74,16 +76,16 @@ def _offered(asked: Asked, policy: Policy, paths: Paths) -> tuple[Suggestion, ..
         case tool:
             name = next((value for key in NAMED_BY.get(tool, ()) if isinstance(value := asked.input.get(key), str)), "")
             if name:
-                return (Suggestion(f"{tool}({name})", f"every call of '{tool}' for '{visible(name)}'"),)
+                return (Suggestion(f"{tool}({name})", f"every call of '{tool}' for '{show_invisible(name)}'"),)
             return (Suggestion(tool, f"every call of '{tool}', whatever its input"),)
 
 
-def _commands(text: str, cwd: str, policy: Policy, paths: Paths) -> tuple[Suggestion, ...]:
-    sight = look(text)
+def _commands(text: str, cwd: str, policy: PermissionPolicy, paths: Paths) -> tuple[Suggestion, ...]:
+    sight = analyze_command(text)
     if sight.script.unclear:
         return ()
-    files = Files(policy, cwd, paths)
-    coverage = Coverage(sight, here(sight, files), files)
+    files = FileRules(policy, cwd, paths)
+    coverage = RuleCoverage(sight, find_working_directories(sight, files), files)
     found = [
         None if command.assigns else _command(command.words)
         for command in sight.script.commands
@@ -100,11 +102,11 @@ def _commands(text: str, cwd: str, policy: Policy, paths: Paths) -> tuple[Sugges
     return tuple(dict.fromkeys(one for one in found if one is not None))
 
 
-def _command(words: tuple[Word, ...]) -> Suggestion | None:
+def _command(words: tuple[ShellWord, ...]) -> Suggestion | None:
     if not words or not all(word.exact for word in words):
         return None
     specifier = " ".join(_quoted(word.text) for word in words)
-    return Suggestion(f"Bash({specifier})", f"exactly this command: {visible(specifier)}")
+    return Suggestion(f"Bash({specifier})", f"exactly this command: {show_invisible(specifier)}")
 
 
 def _quoted(text: str) -> str:
@@ -121,7 +123,7 @@ def _file(tool: str, path: str, cwd: str, paths: Paths) -> Suggestion | None:
     what = "everything in the folder" if found.kind == "folder" else "the file"
     verb = "reading" if tool == "Read" else "changing"
     literal = _SPECIAL.sub(r"\\\1", found.real)
-    return Suggestion(f"{tool}(/{literal})", f"{verb} {what} '{visible(found.real)}'")
+    return Suggestion(f"{tool}(/{literal})", f"{verb} {what} '{show_invisible(found.real)}'")
 
 
 def _host(address: str) -> tuple[Suggestion, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from mainspring.permissions.files import Ask
+from mainspring.permissions.files import FileAccessRequest
 from mainspring.permissions.rules import glob_matches
-from mainspring.permissions.shell.look import base
+from mainspring.permissions.shell.look import base_name
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.values import UNKNOWN, Redirect, Word
+from mainspring.permissions.shell.values import UNKNOWN, Redirect, ShellWord
 
 # bash makes descriptors of the last two; they are no files (security S7).
 FREE_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
@@ -21,24 +21,24 @@ _PROTECTED = names(
 )
 
 
-def base_of(word: Word) -> str:
-    return base(shown(word)) or "*"
+def base_of(word: ShellWord) -> str:
+    return base_name(format_word(word)) or "*"
 
 
-def path_of(word: Word) -> str:
+def path_of(word: ShellWord) -> str:
     """As a path: a quoted `~` is a name like any other (security F2)."""
     if word.tilde:
         return word.text if word.text.startswith("~/") else "~/"
     return f"./{word.text}" if word.text.startswith("~") else word.text
 
 
-def folder_of(word: Word) -> str:
+def folder_of(word: ShellWord) -> str:
     """The folder before a wildcard, or before whatever else is not known."""
     path = path_of(word)
     return path.partition(UNKNOWN)[0].rpartition("/")[0] or ("/" if path.startswith("/") else ".")
 
 
-def may_be_protected(word: Word) -> bool:
+def may_be_protected(word: ShellWord) -> bool:
     """Whether a name with wildcards may be one of the best known protected ones."""
     return any(
         UNKNOWN in name and glob_matches(name.split(UNKNOWN), one)
@@ -48,26 +48,26 @@ def may_be_protected(word: Word) -> bool:
     )
 
 
-def computed_path(word: Word) -> str:
+def computed_path(word: ShellWord) -> str:
     """A path whose beginning is not known, as if that were an ordinary folder: what follows may be protected."""
     return path_of(word).replace(UNKNOWN, "x")
 
 
-def glob_parts(word: Word, cwd: str) -> list[list[str]]:
+def glob_parts(word: ShellWord, cwd: str) -> list[list[str]]:
     """The names in a path with wildcards, each as what stands between these."""
     path = path_of(word)
     full = path if path.startswith(("/", "~")) else f"{cwd}/{path}"
     return [name.split(UNKNOWN) for name in full.split("/") if name]
 
 
-def redirect_ask(redirect: Redirect) -> Ask | None:
+def redirect_ask(redirect: Redirect) -> FileAccessRequest | None:
     """The file that a redirect opens; None where there is none, or its name is computed."""
     target = redirect.target
     if redirect.op in ("<<", "<<<") or not target.exact or target.text in FREE_TARGETS or not target.text:
         return None
     if redirect.op in (">&", "<&") and _DESCRIPTOR.match(target.text):
         return None
-    return Ask("read" if redirect.op in ("<", "<&") else "write", path_of(target))
+    return FileAccessRequest("read" if redirect.op in ("<", "<&") else "write", path_of(target))
 
 
 def is_free(redirect: Redirect) -> bool:
@@ -76,7 +76,7 @@ def is_free(redirect: Redirect) -> bool:
     return redirect.op in ("<<", "<<<") or (target.exact and bool(target.text) and redirect_ask(redirect) is None)
 
 
-def writes(redirect: Redirect) -> bool:
+def redirect_writes(redirect: Redirect) -> bool:
     return redirect.op not in ("<", "<<", "<<<", "<&") and not is_free(redirect)
 
 
@@ -84,6 +84,6 @@ def is_network(path: str) -> bool:
     return path.startswith(("/dev/tcp/", "/dev/udp/"))
 
 
-def shown(word: Word) -> str:
+def format_word(word: ShellWord) -> str:
     """For a person: what is computed as `*`."""
     return word.text.replace(UNKNOWN, "*")

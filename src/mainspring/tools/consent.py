@@ -10,7 +10,7 @@ from typing import Any
 from mainspring.hooks.facts import as_updates
 from mainspring.hooks.notices import permission_wanted
 from mainspring.hooks.points import Point
-from mainspring.permissions.policy import Asked, Verdict
+from mainspring.permissions.policy import PermissionDecision, PermissionRequest
 from mainspring.tools.approval import DENIED, approval
 from mainspring.tools.base import Answer
 from mainspring.tools.inputs import take
@@ -20,7 +20,7 @@ from mainspring.tools.passage import Passage
 async def decide(passage: Passage) -> Answer | None:
     """Deny, ask, allow, mode: `permissions/decide.py` puts them in order. What a person has to say comes last."""
     hands, standing, opinion = passage.hands, passage.asking.policy, passage.opinion
-    asked = Asked(
+    asked = PermissionRequest(
         passage.call.name,
         passage.input,
         passage.cwd,
@@ -52,14 +52,14 @@ async def decide(passage: Passage) -> Answer | None:
     return await put(passage, verdict, about)
 
 
-def way_out(verdict: Verdict, about: dict[str, Any]) -> str:
+def way_out(verdict: PermissionDecision, about: dict[str, Any]) -> str:
     rule = next((one["rule"] for one in about["suggestions"]), "")
     if verdict.person or not rule:
         return "No rule allows this: leave it to the user, who can do it, or say yes in a conversation."
     return f"The user can allow it with the rule '{rule}' (allowed tools, or permissions.allow in the settings)."
 
 
-async def put(passage: Passage, verdict: Verdict, about: dict[str, Any]) -> Answer | None:
+async def put(passage: Passage, verdict: PermissionDecision, about: dict[str, Any]) -> Answer | None:
     """The question itself. A hook may answer it, but not say yes to what only a person may; where nobody can be asked,
     the answer is no."""
     hooks, reason = passage.hands.hooks, verdict.reason
@@ -92,6 +92,6 @@ async def put(passage: Passage, verdict: Verdict, about: dict[str, Any]) -> Answ
 
 async def changed(passage: Passage, input: dict[str, Any]) -> Answer | None:
     """Whoever answers may change the input, but not past a deny rule."""
-    asked = Asked(passage.call.name, take(passage, input), passage.cwd)
+    asked = PermissionRequest(passage.call.name, take(passage, input), passage.cwd)
     verdict = await passage.hands.gate.verdict(asked, passage.asking.policy, passage.paths)
     return passage.refuse(f"Not allowed: {verdict.reason}.") if verdict.decision == "deny" else None

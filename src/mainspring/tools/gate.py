@@ -14,7 +14,7 @@ from mainspring.core.value import Bundle
 
 if TYPE_CHECKING:
     from mainspring.permissions.modes import Classifier
-    from mainspring.permissions.policy import Asked, Mode, Paths, Policy, Verdict
+    from mainspring.permissions.policy import Mode, Paths, PermissionDecision, PermissionPolicy, PermissionRequest
     from mainspring.permissions.suggest import Suggestion
     from mainspring.processes.paths import Resolutions
 
@@ -97,7 +97,7 @@ class Gate:
         self._classifier = classifier
         self.sandbox = sandbox
         self._trusted, self._counts = trusted, counts
-        self._made: tuple[str, tuple[str, ...], Policy] | None = None
+        self._made: tuple[str, tuple[str, ...], PermissionPolicy] | None = None
         self.set_folders(folders)
 
     def set_folders(self, folders: tuple[str, ...]) -> None:
@@ -107,22 +107,24 @@ class Gate:
         self._folders, self._made = folders, None
         self._reached = {one: self._reached.get(one) or names_of_path(one) for one in folders}
 
-    def policy(self, standing: Standing) -> Policy:
+    def policy(self, standing: Standing) -> PermissionPolicy:
         made = self._made
         if made is None or made[0] != standing.mode or made[1] != standing.rules:
             made = self._made = (standing.mode, standing.rules, self._policy(standing))
         return made[2]
 
-    def _policy(self, standing: Standing) -> Policy:
-        from mainspring.permissions.policy import Mode, Policy
-        from mainspring.permissions.rules import Rules, Source, parse
+    def _policy(self, standing: Standing) -> PermissionPolicy:
+        from mainspring.permissions.policy import Mode, PermissionPolicy
+        from mainspring.permissions.rules import PermissionRules, RuleSource, parse_rules
 
-        rules = Rules()
+        rules = PermissionRules()
         added = [session_rule(text) for text in standing.rules]
         for one in (*self._written, *[rule for rule in added if self._counts(rule)]):
-            rules = rules.and_also(parse(**{one.behavior: (one.text,)}, source=Source(one.source), base=one.base))
+            rules = rules.and_also(
+                parse_rules(**{one.behavior: (one.text,)}, source=RuleSource(one.source), base=one.base)
+            )
         root = self._folders[0] if self._folders else ""  # where the session began
-        return Policy(
+        return PermissionPolicy(
             rules,
             Mode(standing.mode),
             folders=self._folders,
@@ -133,11 +135,13 @@ class Gate:
             trusted=self._trusted(),
         )
 
-    async def verdict(self, asked: Asked, standing: Standing, paths: Paths | None = None) -> Verdict:
+    async def verdict(
+        self, asked: PermissionRequest, standing: Standing, paths: Paths | None = None
+    ) -> PermissionDecision:
         """`paths`: how paths are resolved. Whoever opens one afterwards passes its own, and opens what that returned;
         None: nothing is opened, or only by a name that this decides on."""
         from mainspring.permissions.decide import decide
-        from mainspring.permissions.modes import settle
+        from mainspring.permissions.modes import apply_classifier
 
         policy = self._beside_sandbox(asked, self.policy(standing))
         if asked.tool == "Bash" and not policy.trusted and asks_git_here(asked):
@@ -145,20 +149,22 @@ class Gate:
         decided = decide(asked, policy, paths or self._paths)
         if asked.tool == "Bash" and self.sandbox is not None:
             decided = beside_walls(asked, decided, policy.mode, self.sandbox)
-        return await settle(decided, asked, policy.mode, self._classifier)
+        return await apply_classifier(decided, asked, policy.mode, self._classifier)
 
-    def suggestions(self, asked: Asked, standing: Standing, paths: Paths | None = None) -> tuple[Suggestion, ...]:
-        from mainspring.permissions.suggest import suggestions
+    def suggestions(
+        self, asked: PermissionRequest, standing: Standing, paths: Paths | None = None
+    ) -> tuple[Suggestion, ...]:
+        from mainspring.permissions.suggest import suggest_rules
 
-        offered = suggestions(asked, self._beside_sandbox(asked, self.policy(standing)), paths or self._paths)
+        offered = suggest_rules(asked, self._beside_sandbox(asked, self.policy(standing)), paths or self._paths)
         return offered if all(self._counts(session_rule(f"allow {one.rule}")) for one in offered) else ()
 
-    def suggested_mode(self, asked: Asked, standing: Standing, paths: Paths | None = None) -> Mode | None:
+    def suggested_mode(self, asked: PermissionRequest, standing: Standing, paths: Paths | None = None) -> Mode | None:
         from mainspring.permissions.suggest import suggested_mode
 
         return suggested_mode(asked, self.policy(standing), paths or self._paths)
 
-    def _beside_sandbox(self, asked: Asked, policy: Policy) -> Policy:
+    def _beside_sandbox(self, asked: PermissionRequest, policy: PermissionPolicy) -> PermissionPolicy:
         """What a sandbox enforces need not be asked about. It is tried only if there are rules about reading."""
         if asked.tool != "Bash" or self.sandbox is None or not has_reading_rules(policy):
             return policy
@@ -167,10 +173,12 @@ class Gate:
 
     def unreadable(self, cwd: str, standing: Standing) -> tuple[tuple[str, ...], bool]:
         """For a sandbox: the places that rules keep from being read, and whether these are all."""
-        from mainspring.permissions.files import Files
+        from mainspring.permissions.files import FileRules
 
         policy = self.policy(standing)
-        return Files(policy, cwd, self._paths).unreadable(policy.folders) if has_reading_rules(policy) else ((), True)
+        return (
+            FileRules(policy, cwd, self._paths).unreadable(policy.folders) if has_reading_rules(policy) else ((), True)
+        )
 
     def resolutions(self) -> Resolutions:
         """For one call."""
@@ -185,17 +193,17 @@ class Gate:
 
     def reading_rules(self, cwd: str, standing: Standing) -> Callable[[str], bool] | None:
         """The same; None: no rule is about reading."""
-        from mainspring.permissions.files import Ask, Files
+        from mainspring.permissions.files import FileAccessRequest, FileRules
         from mainspring.permissions.rules import names_tool
 
         policy = self.policy(standing)
         closing = (*policy.rules.deny, *policy.rules.ask)
         if not policy.rules.broken and not any(names_tool(rule, "Read") for rule in closing):
             return None
-        files = Files(policy, cwd, self._paths)
+        files = FileRules(policy, cwd, self._paths)
 
         def may_read(path: str) -> bool:
-            found = files.check(Ask("read", path, "Read"))
+            found = files.check(FileAccessRequest("read", path, "Read"))
             return found.deny is None and not found.refused and found.ask is None
 
         return may_read
@@ -209,9 +217,9 @@ class Gate:
     def only_reads(self, command: str, cwd: str, standing: Standing) -> bool:
         """Whether a shell command is known to change nothing, so that it may run beside others."""
         from mainspring.permissions.decide import findings
-        from mainspring.permissions.files import Files
+        from mainspring.permissions.files import FileRules
 
-        return findings("Bash", {"command": command}, Files(self.policy(standing), cwd, self._paths)).reads
+        return findings("Bash", {"command": command}, FileRules(self.policy(standing), cwd, self._paths)).reads
 
     def _paths(self, path: str, cwd: str) -> Any:
         from mainspring.processes.paths import resolve_path
@@ -219,16 +227,16 @@ class Gate:
         return resolve_path(path, cwd, home=self._home or None)
 
 
-def has_reading_rules(policy: Policy) -> bool:
-    from mainspring.permissions.sorted_rules import sort
+def has_reading_rules(policy: PermissionPolicy) -> bool:
+    from mainspring.permissions.sorted_rules import sort_rules
 
-    return bool(sort(policy.rules).reading)
+    return bool(sort_rules(policy.rules).reading)
 
 
 ELSEWHERE = ("cd", "pushd", "-C", "--git-dir", "--work-tree", "GIT_", "-c", "--exec-path")
 
 
-def asks_git_here(asked: Asked) -> bool:
+def asks_git_here(asked: PermissionRequest) -> bool:
     """A line about the repository it is in, which brings nothing that git would run (security P6)."""
     command = str(asked.input.get("command", ""))
     if "git" not in command or any(word in command for word in ELSEWHERE):
@@ -238,7 +246,9 @@ def asks_git_here(asked: Asked) -> bool:
     return is_harmless(asked.cwd)
 
 
-def beside_walls(asked: Asked, verdict: Verdict, mode: str, sandbox: Walled) -> Verdict:
+def beside_walls(
+    asked: PermissionRequest, verdict: PermissionDecision, mode: str, sandbox: Walled
+) -> PermissionDecision:
     """To leave the sandbox is another thing than to run the command: no rule for the command grants it
     (security X5)."""
     leaves, command = asked.input.get(LEAVES) is True, str(asked.input.get("command", ""))
@@ -262,10 +272,15 @@ def beside_walls(asked: Asked, verdict: Verdict, mode: str, sandbox: Walled) -> 
 class Open(Gate):
     """No rules: whoever brings the tools answers for them. For programs that hand us their own functions."""
 
-    async def verdict(self, asked: Asked, standing: Standing, paths: Paths | None = None) -> Verdict:  # noqa: ARG002
-        from mainspring.permissions.policy import Verdict
+    async def verdict(
+        self,
+        asked: PermissionRequest,  # noqa: ARG002
+        standing: Standing,  # noqa: ARG002
+        paths: Paths | None = None,  # noqa: ARG002
+    ) -> PermissionDecision:
+        from mainspring.permissions.policy import PermissionDecision
 
-        return Verdict("allow", "there are no rules here")
+        return PermissionDecision("allow", "there are no rules here")
 
     def reading_rules(self, cwd: str, standing: Standing) -> Callable[[str], bool] | None:  # noqa: ARG002
         return None

@@ -18,8 +18,8 @@ from mainspring.permissions.shell.tables import names
 from mainspring.processes.child import SandboxAccess
 
 if TYPE_CHECKING:
-    from mainspring.permissions.shell.look import Sight
-    from mainspring.permissions.shell.values import Assign
+    from mainspring.permissions.shell.look import CommandAnalysis
+    from mainspring.permissions.shell.values import Assignment
 
 # Of git, what writes its folder and runs no other program than the repository's own hooks. No `-c` comes before these:
 # then the first word after `git` is another.
@@ -95,14 +95,14 @@ def walls_of(excluded: Excluded) -> WallsOf:
 def _usual(command: str) -> SandboxAccess:
     if "git" not in command:
         return SandboxAccess.USUAL
-    from mainspring.permissions.shell.look import look
+    from mainspring.permissions.shell.look import analyze_command
 
-    first = look(command)
+    first = analyze_command(command)
     redirects = [redirect for script in first.scripts for redirect in script.all_redirects]
     bare = _without_settings(command, first)
     if bare is None or any(r.op not in ("<", "2>&1", ">&") and r.target.text != "/dev/null" for r in redirects):
         return SandboxAccess.USUAL
-    sight = look(bare)
+    sight = analyze_command(bare)
     simple = [one for script in sight.scripts for one in script.commands]
     if sight.opaque or any(script.functions for script in sight.scripts) or any(one.assigns for one in simple):
         return SandboxAccess.USUAL
@@ -121,7 +121,7 @@ def _of_words(texts: list[list[str]], *, edited: bool) -> SandboxAccess:
     )
 
 
-def _without_settings(command: str, sight: Sight) -> str | None:
+def _without_settings(command: str, sight: CommandAnalysis) -> str | None:
     """The line without what is set for one call of git. None: something is set that may lead to code."""
     cuts: list[tuple[int, int]] = []
     for one in [one for one in sight.script.commands if one.assigns]:
@@ -161,7 +161,7 @@ def _is_sed(value: str) -> bool:
     return found is not None and bool(re.fullmatch(_SCRIPT, "".join([text for text in found.groups() if text])))
 
 
-def _may_be_set(assign: Assign) -> bool:
+def _may_be_set(assign: Assignment) -> bool:
     name, value = assign.name, assign.value
     if value is None or not value.exact:
         return False
@@ -184,11 +184,11 @@ def leads_to_code(words: list[str]) -> bool:
 def _is_excluded(command: str, patterns: tuple[str, ...]) -> bool:
     if not patterns:
         return False
-    from mainspring.permissions.commands import covers, pattern
-    from mainspring.permissions.shell.look import look
+    from mainspring.permissions.commands import parse_command_pattern, pattern_covers
+    from mainspring.permissions.shell.look import analyze_command
 
-    sight = look(command)
+    sight = analyze_command(command)
     if sight.opaque or not sight.commands:
         return False
-    rules = [pattern(text) for text in patterns]
-    return all(any(covers(rule, seen.words) for rule in rules) for seen in sight.commands if seen.sure)
+    rules = [parse_command_pattern(text) for text in patterns]
+    return all(any(pattern_covers(rule, seen.words) for rule in rules) for seen in sight.commands if seen.sure)

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from mainspring.permissions.decide import decide
 from mainspring.permissions.hosts import AddressError, domain_pattern, host_of
-from mainspring.permissions.policy import Asked, Mode, Policy
-from mainspring.permissions.rules import Rules, Source, parse
+from mainspring.permissions.policy import Mode, PermissionPolicy, PermissionRequest
+from mainspring.permissions.rules import PermissionRules, RuleSource, parse_rules
 from mainspring.processes.addresses import is_public
 from mainspring.processes.paths import resolve_path
 from mainspring.processes.proxy_connect import AllowedHost, Gate, HostRefusedError
@@ -22,7 +22,7 @@ from mainspring.processes.proxy_connect import AllowedHost, Gate, HostRefusedErr
 NEAR_ENDS = (".localhost", ".local", ".internal", ".home.arpa", ".lan")  # of names that nobody can register
 
 
-def names_host(rules: Rules, host: str) -> bool:
+def names_host(rules: PermissionRules, host: str) -> bool:
     """Whether an allow rule names this host itself: no wildcard, and not all of WebFetch."""
     return any(
         rule.tool == "WebFetch" and rule.specifier is not None and _is_exactly(rule.specifier, host)
@@ -46,12 +46,12 @@ def _is_exactly(specifier: str, host: str) -> bool:
         return False
 
 
-def proxy_gate(policy: Callable[[], Policy], domains: Iterable[str] = ()) -> Gate:
+def proxy_gate(policy: Callable[[], PermissionPolicy], domains: Iterable[str] = ()) -> Gate:
     """For the sandbox's proxy: WebFetch's rules as they are at that moment, and the domains of the user's settings.
 
     The mode does not count: a mode in which everything runs is no reason to let everything out.
     """
-    more = parse(allow=[f"WebFetch(domain:{domain})" for domain in domains], source=Source.USER)
+    more = parse_rules(allow=[f"WebFetch(domain:{domain})" for domain in domains], source=RuleSource.USER)
 
     def gate(authority: str) -> AllowedHost:
         now = policy()
@@ -60,7 +60,7 @@ def proxy_gate(policy: Callable[[], Policy], domains: Iterable[str] = ()) -> Gat
             host = host_of(f"https://{authority}/")
         except AddressError as error:
             raise HostRefusedError(str(error)) from None
-        asked = Asked("WebFetch", {"url": f"https://{authority}/"}, "/")
+        asked = PermissionRequest("WebFetch", {"url": f"https://{authority}/"}, "/")
         verdict = decide(asked, replace(now, rules=rules, mode=Mode.DEFAULT), resolve_path)
         if verdict.decision != "allow":
             raise HostRefusedError(f"'{host}' is not allowed: {verdict.reason}")

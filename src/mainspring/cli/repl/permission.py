@@ -16,7 +16,7 @@ from mainspring.cli.repl.page import Page, clean
 from mainspring.cli.repl.sheet import STOPS, Sheet
 from mainspring.core.value import Bundle
 from mainspring.permissions.policy import Mode
-from mainspring.permissions.shown import visible
+from mainspring.permissions.shown import show_invisible
 from mainspring.permissions.sorted_rules import WRITERS
 from mainspring.tools.approval import Approval
 
@@ -112,7 +112,9 @@ async def granted(said: Said, about: dict[str, Any], granting: Granting, tell: T
 def body_of(about: dict[str, Any], changes: Changes) -> list[Text]:
     """What the rules have looked at first, then the change, then everything else that is in the input."""
     tool, given, shown = str(about["tool_name"]), dict[str, Any](about["input"]), str(about["shown"])
-    told = {name for name, value in given.items() if isinstance(value, str) and shown == f"{tool}: {visible(value)}"}
+    told = {
+        name for name, value in given.items() if isinstance(value, str) and shown == f"{tool}: {show_invisible(value)}"
+    }
     main = [Text(clean(shown.removeprefix(f"{tool}: ")))] if told or not given else []
     changed = [drawable(line) for line in changes(tool, given)]
     unseen = unseen_in("".join([str(given.get(name, "")) for name in CHANGED])) if changed else []
@@ -123,15 +125,15 @@ def body_of(about: dict[str, Any], changes: Changes) -> list[Text]:
 
 def unseen_in(text: str) -> list[Text]:
     """A change is drawn as it will look. What it holds that cannot be seen is named."""
-    found = sorted({visible(one) for one in set(text) - {"\t", "\r"} if visible(one) != one})
+    found = sorted({show_invisible(one) for one in set(text) - {"\t", "\r"} if show_invisible(one) != one})
     names = ", ".join(found[:MOST_UNSEEN]) + (", …" if len(found) > MOST_UNSEEN else "")
     return [Text(f"It holds characters that cannot be seen: {names}", "warning")] if found else []
 
 
 def field(name: str, value: object) -> Text:
-    text = clean(visible(value if isinstance(value, str) else msgspec.json.encode(value).decode()))
+    text = clean(show_invisible(value if isinstance(value, str) else msgspec.json.encode(value).decode()))
     between = "\n" if "\n" in text else " "
-    return Text.assemble((f"{clean(visible(name))}:", "detail"), between, text)
+    return Text.assemble((f"{clean(show_invisible(name))}:", "detail"), between, text)
 
 
 def drawable(line: Text) -> Text:
@@ -141,4 +143,4 @@ def drawable(line: Text) -> Text:
 
 
 def lines_of(text: object) -> list[str]:
-    return clean(visible(str(text))).split("\n") if text else []
+    return clean(show_invisible(str(text))).split("\n") if text else []

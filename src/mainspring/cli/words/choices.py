@@ -14,7 +14,7 @@ from mainspring.core.errors import UsageError
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import Talk
-    from mainspring.permissions.rules import Broken, Rule
+    from mainspring.permissions.rules import BrokenRule, PermissionRule
 
 SOURCES = {"flag": "command line", "session": "this session", "user": "your settings"}
 
@@ -53,7 +53,7 @@ async def permissions(talk: Talk, _: str) -> None:
     tell(talk, "'mainspring permissions explain TOOL INPUT' says what is decided of a call, and why.", Style.DIM)
 
 
-def source(rule: Rule | Broken) -> str:
+def source(rule: PermissionRule | BrokenRule) -> str:
     return SOURCES.get(rule.source, f"{rule.source} settings")
 
 

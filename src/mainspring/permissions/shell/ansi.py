@@ -16,7 +16,7 @@ _ESCAPE = re.compile(
 )
 
 
-def decoded(text: str) -> str:
+def decode_ansi_c(text: str) -> str:
     if "\\" not in text:
         return text
     parts: list[str] = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from mainspring.permissions.shell.programs import runs
-from mainspring.permissions.shell.values import Word
+from mainspring.permissions.shell.programs import can_run_programs
+from mainspring.permissions.shell.values import ShellWord
 
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\+?=|\Z)")
 _ASSIGNING = frozenset(
@@ -23,17 +23,17 @@ _PLAIN_SET_NAMES = frozenset(
 )
 
 
-def sets(name: str) -> str:
+def find_variable_objection(name: str) -> str:
     """The objection to setting a variable, or ""."""
-    return f"'{name}' is set, which can make other programs run" if runs(name) else ""
+    return f"'{name}' is set, which can make other programs run" if can_run_programs(name) else ""
 
 
-def objections(words: tuple[Word, ...]) -> Iterable[str]:
+def find_command_objections(words: tuple[ShellWord, ...]) -> Iterable[str]:
     """To one command, without what stands before it."""
     return _objections(words) if words[0].text in _CONCERNED and words[0].exact else ()
 
 
-def _objections(words: tuple[Word, ...]) -> Iterator[str]:
+def _objections(words: tuple[ShellWord, ...]) -> Iterator[str]:
     name = words[0].text
     if name in _ASSIGNING or (name in _ASSIGNING_BY and _has(_ASSIGNING_BY[name], words)):
         yield from _assigning(name, words[1:])
@@ -43,7 +43,7 @@ def _objections(words: tuple[Word, ...]) -> Iterator[str]:
         yield "a test of a variable whose name is computed"
 
 
-def _tests_a_name(words: tuple[Word, ...]) -> bool:
+def _tests_a_name(words: tuple[ShellWord, ...]) -> bool:
     """`-v a[...]` evaluates what stands in the brackets; so it does if the `-v`, or the name, is computed."""
     subscript = any("[" in word.text and len(word.text) > 1 for word in words)
     if any(word.text in ("-v", "-R") for word in words):
@@ -51,16 +51,16 @@ def _tests_a_name(words: tuple[Word, ...]) -> bool:
     return subscript and not all(word.exact for word in words[:-1] if "[" not in word.text) and _short(words)
 
 
-def _short(words: tuple[Word, ...]) -> bool:
+def _short(words: tuple[ShellWord, ...]) -> bool:
     """`[ $x a[1] ]`: too few words for `=` to stand between."""
     return not any(word.text in _COMPARED for word in words)
 
 
-def _has(letter: str, words: tuple[Word, ...]) -> bool:
+def _has(letter: str, words: tuple[ShellWord, ...]) -> bool:
     return any(word.text.startswith("-") and letter in word.text for word in words[1 : 3 if letter == "v" else None])
 
 
-def _assigning(name: str, words: tuple[Word, ...]) -> Iterator[str]:
+def _assigning(name: str, words: tuple[ShellWord, ...]) -> Iterator[str]:
     if name == "let":
         yield "'let' evaluates its words"
         return
@@ -78,11 +78,11 @@ def _assigning(name: str, words: tuple[Word, ...]) -> Iterator[str]:
                 yield f"'{name}' with a name that is computed"
         elif text[found.end() :].startswith("("):
             yield f"'{name}' evaluates what stands in the parentheses"
-        elif objection := sets(found[1]):
+        elif objection := find_variable_objection(found[1]):
             yield objection
 
 
-def _plain(name: str, words: tuple[Word, ...]) -> bool:
+def _plain(name: str, words: tuple[ShellWord, ...]) -> bool:
     if name == "set":
         return all(
             word.exact

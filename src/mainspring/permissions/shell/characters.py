@@ -15,7 +15,7 @@ _NEVER = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _ONLY_QUOTED = frozenset({"Cf", "Zs", "Cn"})
 
 
-def objection(text: str) -> str:
+def find_character_objection(text: str) -> str:
     """Why the text must not even be parsed, or ""."""
     if len(text) > LONGEST:
         return f"the command has {len(text):,} characters, more than {LONGEST:,}"

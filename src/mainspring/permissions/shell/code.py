@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from mainspring.permissions.shell.tables import longs, names
-from mainspring.permissions.shell.values import UNKNOWN, Word
+from mainspring.permissions.shell.values import UNKNOWN, ShellWord
 
 # Short options, and others, after which code stands.
 CODE_OPTIONS: dict[str, tuple[str, frozenset[str]]] = {
@@ -84,19 +84,19 @@ _TAKE_CODE = names("timeit pdb code trace")  # modules of Python
 _MODULE = re.compile(r"-[mM]-?[A-Za-z0-9_:]+(?:=[A-Za-z0-9_:,]*)?\Z", re.ASCII)  # of Perl
 
 
-class Given(NamedTuple):
+class InlineCode(NamedTuple):
     code: bool = False
-    script: Word | None = None
+    script: ShellWord | None = None
     ends: bool = False  # it prints something about itself
-    module: tuple[Word, ...] = ()  # `python -m pip install x` is `pip install x`
+    module: tuple[ShellWord, ...] = ()  # `python -m pip install x` is `pip install x`
 
 
-def given(name: str, words: tuple[Word, ...]) -> Given:
+def find_inline_code(name: str, words: tuple[ShellWord, ...]) -> InlineCode:
     shorts, code_options = CODE_OPTIONS[name]
     if any(word.text.startswith("data:") or "=data:" in word.text for word in words):
-        return Given(code=True)
+        return InlineCode(code=True)
     options = _OPTIONS.get(name, _Options())
-    script: Word | None = None
+    script: ShellWord | None = None
     sure = True
     index = 1
     while index < len(words) and not (sure and script):
@@ -104,24 +104,24 @@ def given(name: str, words: tuple[Word, ...]) -> Given:
         text = word.text
         index += 1
         if text.partition("=")[0] in code_options or _is_code(name, shorts, word):
-            return Given(code=True)
+            return InlineCode(code=True)
         if not text.startswith("-"):
             script = script or word
         elif name in ("python", "pypy") and not text.startswith("--") and "m" in text:
             attached = text.partition("m")[2]
-            called = (Word(attached, word.start), *words[index:]) if attached else words[index:]
+            called = (ShellWord(attached, word.start), *words[index:]) if attached else words[index:]
             module = called[0].text if called else ""
-            return Given(code=module in _TAKE_CODE or UNKNOWN in module, ends=True, module=called)
+            return InlineCode(code=module in _TAKE_CODE or UNKNOWN in module, ends=True, module=called)
         elif text != "-":
             taken, known = _option(options, text)
             index += taken
             sure = sure and known
     if script is not None:
-        return Given(code="<(" in script.names or script.text.startswith(_INPUT), script=script)
-    return Given(ends=any(word.text in _ENDS - ({"-v"} if name in _VERBOSE else set[str]()) for word in words[1:]))
+        return InlineCode(code="<(" in script.names or script.text.startswith(_INPUT), script=script)
+    return InlineCode(ends=any(word.text in _ENDS - ({"-v"} if name in _VERBOSE else set[str]()) for word in words[1:]))
 
 
-def _is_code(name: str, shorts: str, word: Word) -> bool:
+def _is_code(name: str, shorts: str, word: ShellWord) -> bool:
     text = word.text
     if word.many and text.startswith(UNKNOWN) and not word.glob:
         return True  # it may become an option

@@ -9,9 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from mainspring.permissions.shell.simple import RESERVED, Draft, SimpleReader, is_number
+from mainspring.permissions.shell.simple import RESERVED, CommandDraft, SimpleCommandReader, is_number
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.values import UNKNOWN, Assign, Redirect, Script, Simple, UnclearError, Word
+from mainspring.permissions.shell.values import (
+    UNKNOWN,
+    Assignment,
+    Redirect,
+    ShellScript,
+    ShellWord,
+    SimpleCommand,
+    UnclearError,
+)
 
 _KEYWORD = re.compile(r"(?:[a-z]+|[{}!]|\[\[)(?=[ \t\n;&|()<>]|\Z)")
 _FUNCTION = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\([ \t]*\)", re.ASCII)
@@ -26,14 +34,14 @@ _COUNTS = names("(( # ? $ ! - RANDOM SECONDS LINENO EPOCHSECONDS UID EUID PPID S
 _NO_STOP: frozenset[str] = frozenset()
 
 
-class Grammar(SimpleReader):
+class ScriptReader(SimpleCommandReader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.loose: list[Redirect] = []
         self.functions: list[tuple[str, int]] = []
         self._defined = ""  # the function that the last command defined
 
-    def script(self) -> Script:
+    def script(self) -> ShellScript:
         try:
             self.statements_until("")
             if self.waiting:
@@ -43,10 +51,12 @@ class Grammar(SimpleReader):
         mixed = sorted(self.counted & (self.given | _ANYTHING) | {name for name in self.counted if name.isdigit()})
         if mixed:
             self.doubts.append(f"arithmetic on {mixed[0]!r}, which may hold more than a number")
-        commands = tuple(Simple(tuple(one.words), tuple(one.assigns), tuple(one.redirects)) for one in self.commands)
+        commands = tuple(
+            SimpleCommand(tuple(one.words), tuple(one.assigns), tuple(one.redirects)) for one in self.commands
+        )
         unclear = self.doubts[0] if self.doubts else ""
         counts = tuple(sorted(self.counted - self.numbers - _COUNTS))
-        return Script(commands, tuple(self.loose), tuple(self.functions), counts, unclear)
+        return ShellScript(commands, tuple(self.loose), tuple(self.functions), counts, unclear)
 
     # --- lists -------------------------------------------------------------------------------------------------
 
@@ -214,20 +224,20 @@ class Grammar(SimpleReader):
             return
         self.at = found.end()
         self._lines()
-        values: list[Word] = []
+        values: list[ShellWord] = []
         if self._keyword() == "in":
             self.at += 2
             values = self._loop_words(found[1])
         else:
             self.given.add(found[1])
-        assigns = [Assign(found[1], value) for value in values] or [Assign(found[1], None)]
-        self.commands.append(Draft([], assigns, []))
+        assigns = [Assignment(found[1], value) for value in values] or [Assignment(found[1], None)]
+        self.commands.append(CommandDraft([], assigns, []))
         if self._at(";"):
             self.at += 1
         self._do()
 
-    def _loop_words(self, name: str) -> list[Word]:
-        words: list[Word] = []
+    def _loop_words(self, name: str) -> list[ShellWord]:
+        words: list[ShellWord] = []
         while True:
             self._blank()
             if self.at >= self.end or self.text[self.at] in ";\n":
@@ -282,7 +292,7 @@ class Grammar(SimpleReader):
 
     def read_test(self) -> None:
         """`[[ ... ]]`: words and operators. It runs nothing but what is substituted, and what arithmetic evaluates."""
-        previous: Word | None = None
+        previous: ShellWord | None = None
         operator = ""
         while True:
             self._blank()
@@ -305,23 +315,23 @@ class Grammar(SimpleReader):
                     raise UnclearError("a test of a variable whose name is computed")
                 previous = word
 
-    def _test_word(self, operator: str) -> Word:
+    def _test_word(self, operator: str) -> ShellWord:
         start = self.at
         if start < self.end and self.text[start] in "<>":
             self.at += 1
-            return Word(self.text[start], start, bare=True)
+            return ShellWord(self.text[start], start, bare=True)
         if self.text.startswith(("=~ ", "=~\t"), start):
             self.at += 2
-            return Word("=~", start, bare=True)
+            return ShellWord("=~", start, bare=True)
         if operator == "=~":
             found = _REGEX.match(self.text, start, self.end)
             if found is None or self.text[found.end() : found.end() + 1] in ("'", '"', "\\", "`", "$"):
                 return self._argument()
             self.at = found.end()
-            return Word(UNKNOWN, start)
+            return ShellWord(UNKNOWN, start)
         return self._argument()
 
-    def _count(self, word: Word) -> None:
+    def _count(self, word: ShellWord) -> None:
         """Arithmetic evaluates a word: the variables it names, and those in it."""
         if word.exact and not is_number(word):
             if not word.text.isidentifier():
@@ -330,13 +340,13 @@ class Grammar(SimpleReader):
         self.counted.update(word.names)
 
 
-_COMPOUND: dict[str, Callable[[Grammar], None]] = {
-    "{": Grammar.read_group,
-    "if": Grammar.read_if,
-    "while": Grammar.read_while,
-    "until": Grammar.read_while,
-    "for": Grammar.read_for,
-    "select": Grammar.read_for,
-    "case": Grammar.read_case,
-    "[[": Grammar.read_test,
+_COMPOUND: dict[str, Callable[[ScriptReader], None]] = {
+    "{": ScriptReader.read_group,
+    "if": ScriptReader.read_if,
+    "while": ScriptReader.read_while,
+    "until": ScriptReader.read_while,
+    "for": ScriptReader.read_for,
+    "select": ScriptReader.read_for,
+    "case": ScriptReader.read_case,
+    "[[": ScriptReader.read_test,
 }

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.values import Word
+from mainspring.permissions.shell.values import ShellWord
 
 
-def _first_operand(words: tuple[Word, ...], values: str) -> Word | None:
+def _first_operand(words: tuple[ShellWord, ...], values: str) -> ShellWord | None:
     index = 1
     while index < len(words):
         text = words[index].text
@@ -32,7 +32,7 @@ _AWK_REGEX = re.compile(r"(^|[~(,!&|{;\n])[ \t]*/(?:[^/\\\n\"\[]|\\.)*/|\|\|")
 _AWK_RUNS = re.compile(r"system|getline|\||@")
 
 
-def awk_runs(words: tuple[Word, ...]) -> bool:
+def awk_runs(words: tuple[ShellWord, ...]) -> bool:
     """Whether an awk program may run or write. One from a file is taken for a program, as any other."""
     if any(
         word.text.startswith(("-f", "-i", "-l", "-E", "--file", "--include", "--load", "--exec", "-e", "--source"))
@@ -71,10 +71,10 @@ def plain_sed(script: str) -> bool:
     return True
 
 
-def sed_scripts(words: tuple[Word, ...]) -> tuple[list[Word], list[Word]] | None:
+def sed_scripts(words: tuple[ShellWord, ...]) -> tuple[list[ShellWord], list[ShellWord]] | None:
     """The scripts and the files; None if the scripts are not all among the words."""
-    scripts: list[Word] = []
-    operands: list[Word] = []
+    scripts: list[ShellWord] = []
+    operands: list[ShellWord] = []
     index = 1
     ended = False
     while index < len(words):
@@ -100,7 +100,7 @@ def sed_scripts(words: tuple[Word, ...]) -> tuple[list[Word], list[Word]] | None
 _SED_FLAGS = re.compile(r"-[nErsuz]*(?:i.*|l[0-9]+)?\Z")
 
 
-def sed_runs(words: tuple[Word, ...]) -> bool:
+def sed_runs(words: tuple[ShellWord, ...]) -> bool:
     found = sed_scripts(words)
     return found is None or any(not script.exact or not plain_sed(script.text) for script in found[0])
 
@@ -108,7 +108,7 @@ def sed_runs(words: tuple[Word, ...]) -> bool:
 # --- make, and programs with a way out to a shell -------------------------------------------------------------------
 
 
-def make_runs(words: tuple[Word, ...]) -> bool:
+def make_runs(words: tuple[ShellWord, ...]) -> bool:
     """Whether make is given rules that are in no file, or another shell."""
     texts = [word.text for word in words[1:]]
     from_input = any(pair in (("-f", "-"), ("--file", "-"), ("-f", "/dev/stdin")) for pair in pairwise(texts))
@@ -122,7 +122,7 @@ _WAY_OUT = re.compile(
 _SOCAT = re.compile(r"(?:exec|system|shell)\s*:", re.IGNORECASE)
 
 
-def client_runs(words: tuple[Word, ...]) -> bool:
+def client_runs(words: tuple[ShellWord, ...]) -> bool:
     return any(has_way_out(word.text) for word in words[1:])
 
 
@@ -130,11 +130,11 @@ def has_way_out(text: str) -> bool:
     return _WAY_OUT.search(text) is not None
 
 
-def socat_runs(words: tuple[Word, ...]) -> bool:
+def socat_runs(words: tuple[ShellWord, ...]) -> bool:
     return any(not word.exact or _SOCAT.search(word.text) for word in words[1:])
 
 
-def plus_runs(words: tuple[Word, ...]) -> bool:
+def plus_runs(words: tuple[ShellWord, ...]) -> bool:
     """`vim '+!rm x'`: a command of the editor, which knows how to run others. A line number is none."""
     return any(word.text.startswith("+") and not word.text[1:].isdigit() and word.text != "+" for word in words[1:])
 
@@ -145,7 +145,7 @@ CLIENTS = names("sqlite3 psql mysql mariadb ftp")
 # --- programs that run what some subcommand or option names -----------------------------------------------------------
 
 
-def cargo_runs(words: tuple[Word, ...]) -> bool:
+def cargo_runs(words: tuple[ShellWord, ...]) -> bool:
     texts = [word.text for word in words[1:]]
     return any(text.startswith("--config") for text in texts) or ("watch" in texts and any(map(_is_shell, texts)))
 
@@ -154,15 +154,15 @@ def _is_shell(text: str) -> bool:
     return text.startswith(("-s", "--shell"))
 
 
-def npm_runs(words: tuple[Word, ...]) -> bool:
+def npm_runs(words: tuple[ShellWord, ...]) -> bool:
     return any("script-shell" in word.text for word in words[1:])
 
 
-def apt_runs(words: tuple[Word, ...]) -> bool:
+def apt_runs(words: tuple[ShellWord, ...]) -> bool:
     return any("-Invoke" in word.text for word in words[1:])
 
 
-def gh_runs(words: tuple[Word, ...]) -> bool:
+def gh_runs(words: tuple[ShellWord, ...]) -> bool:
     first = [word.text for word in words[1:3]]
     return first in (["alias", "set"], ["alias", "import"], ["extension", "exec"]) or first[:1] in (
         ["codespace"],
@@ -170,15 +170,15 @@ def gh_runs(words: tuple[Word, ...]) -> bool:
     )
 
 
-def rails_runs(words: tuple[Word, ...]) -> bool:
+def rails_runs(words: tuple[ShellWord, ...]) -> bool:
     return any(word.text in ("runner", "r", "console", "c") for word in words[1:2])
 
 
-def rake_runs(words: tuple[Word, ...]) -> bool:
+def rake_runs(words: tuple[ShellWord, ...]) -> bool:
     return any(word.text.startswith(("-e", "-E", "-p", "--execute")) for word in words[1:])
 
 
-INLINE: dict[str, Callable[[tuple[Word, ...]], bool]] = {
+INLINE: dict[str, Callable[[tuple[ShellWord, ...]], bool]] = {
     **dict.fromkeys(names("awk gawk mawk nawk"), awk_runs),
     **dict.fromkeys(names("sed gsed"), sed_runs),
     **dict.fromkeys(names("make gmake"), make_runs),

@@ -16,7 +16,7 @@ from itertools import pairwise
 from mainspring.core.value import Value
 from mainspring.permissions.shell import builtins, code, programs
 from mainspring.permissions.shell.inline import CLIENTS, INLINE, has_way_out
-from mainspring.permissions.shell.read import read
+from mainspring.permissions.shell.read import parse_shell_script
 from mainspring.permissions.shell.runners import (
     COMMAND_OPTIONS,
     LIKE_BASH,
@@ -25,13 +25,13 @@ from mainspring.permissions.shell.runners import (
     RUNNERS,
     SHELLS,
     WITHOUT_SHELL,
-    Runner,
-    family,
+    RunnerProgram,
+    interpreter_family,
 )
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.values import UNKNOWN, Script, Simple, Word
+from mainspring.permissions.shell.values import UNKNOWN, ShellScript, ShellWord, SimpleCommand
 
-FOUND = "find"  # in `Word.names`: a path that `find` puts in
+FOUND = "find"  # in `ShellWord.names`: a path that `find` puts in
 MOST_NESTED = 100  # shell strings in one line; further ones are searched, not read
 
 # Wrappers in one command; of what is further inside only the first words are kept, and the line is asked.
@@ -51,52 +51,52 @@ _LONG_FOR_BASH = names(
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 
 
-class Seen(Value):
+class FoundCommand(Value):
     """A command that runs, or may run."""
 
-    words: tuple[Word, ...]
+    words: tuple[ShellWord, ...]
     sure: bool = True  # not sure: the words may also be something else, such as the value of an option
 
 
-class Sight(Value):
+class CommandAnalysis(Value):
     """Everything that is known of a command line."""
 
-    script: Script
-    commands: tuple[Seen, ...]
-    scripts: tuple[Script, ...]  # with the nested ones
+    script: ShellScript
+    commands: tuple[FoundCommand, ...]
+    scripts: tuple[ShellScript, ...]  # with the nested ones
     opaque: tuple[str, ...]  # why the line is not fully resolvable; empty when it is
     unread: tuple[str, ...]  # texts that could not be read at all
 
 
-def look(text: str) -> Sight:
-    eyes = _Eyes()
+def analyze_command(text: str) -> CommandAnalysis:
+    eyes = _Analyzer()
     script = eyes.text(text)
     while eyes.nested:
         eyes.text(eyes.nested.pop())
     eyes.guesses()
     eyes.compare_paths()
-    return Sight(script, tuple(eyes.commands), tuple(eyes.scripts), tuple(eyes.opaque), tuple(eyes.unread))
+    return CommandAnalysis(script, tuple(eyes.commands), tuple(eyes.scripts), tuple(eyes.opaque), tuple(eyes.unread))
 
 
 @lru_cache(256)
 def is_runner(name: str) -> bool:
-    return family(base(name)) in RUNNERS
+    return interpreter_family(base_name(name)) in RUNNERS
 
 
 @lru_cache(256)  # asked for many times in each decision
-def base(name: str) -> str:
+def base_name(name: str) -> str:
     return name.rpartition("/")[2] or name
 
 
-class _Eyes:
+class _Analyzer:
     def __init__(self) -> None:
-        self.commands: list[Seen] = []
-        self.scripts: list[Script] = []
+        self.commands: list[FoundCommand] = []
+        self.scripts: list[ShellScript] = []
         self.opaque: list[str] = []
         self.unread: list[str] = []
         self.nested: list[str] = []
         self.guessed: list[str] = []  # texts that may be for a shell, or for something else
-        self.ran: list[Word] = []  # scripts that are given to programs in whose language they are
+        self.ran: list[ShellWord] = []  # scripts that are given to programs in whose language they are
         self.strings = 0
         self._nested_before: set[str] = set()
         self._seen: set[int] = set()
@@ -104,17 +104,17 @@ class _Eyes:
         self._tried_from = 0  # from here on every word was taken for a command
         self._filled_from = 0  # and from here on there is no `{}` left
         self._todo: list[tuple[int, int, bool]] = []
-        self._words: tuple[Word, ...] = ()
+        self._words: tuple[ShellWord, ...] = ()
         self._scanned: set[str] = set()
         self._stops: list[int] | None = None  # for each word, where the next `;` or `+` stands
 
-    def text(self, text: str) -> Script:
+    def text(self, text: str) -> ShellScript:
         self.strings += 1
         if self.strings > MOST_NESTED:
             self.opaque.append(f"more than {MOST_NESTED} nested shell strings")
             self.unread.append(text)
-            return Script(())
-        script = read(text)
+            return ShellScript(())
+        script = parse_shell_script(text)
         self.scripts.append(script)
         if self.strings > 1 and script.counts:
             self.opaque.append(f"arithmetic on '{script.counts[0]}', which comes from outside")
@@ -132,7 +132,7 @@ class _Eyes:
                 self.opaque.append(f"more than {MOST_NESTED} texts that may be for a shell")
             if text in self._nested_before:
                 continue
-            if number >= MOST_NESTED or read(text).unclear:
+            if number >= MOST_NESTED or parse_shell_script(text).unclear:
                 self.unread.append(text)
             else:
                 self._nest(text)
@@ -141,7 +141,7 @@ class _Eyes:
 
     # --- one simple command --------------------------------------------------------------------------------------
 
-    def _simple(self, command: Simple) -> None:
+    def _simple(self, command: SimpleCommand) -> None:
         for assign in command.assigns:
             if assign.name == "IFS" and command.words and command.words[0].text == "read":
                 continue  # for this one command, which only splits its input by it
@@ -163,30 +163,30 @@ class _Eyes:
 
     def _sets(self, name: str, value: str) -> None:
         """A variable that makes programs run others: its value may be the command."""
-        objection = builtins.sets(name)
+        objection = builtins.find_variable_objection(name)
         if objection:
             self.opaque.append(objection)
             if UNKNOWN not in value and " " in value:
                 self._nest(value)
 
-    def _walk(self, start: int, stop: int, *, sure: bool, command: Simple) -> None:
+    def _walk(self, start: int, stop: int, *, sure: bool, command: SimpleCommand) -> None:
         if len(self._seen) > MOST_WRAPPERS:
             if len(self._seen) == MOST_WRAPPERS + 1:
                 self.opaque.append(f"more than {MOST_WRAPPERS} wrappers around a command")
             words = self._words[start : min(stop, start + _FIRST_WORDS)]
         else:
             words = self._words[start:stop]
-        self.commands.append(Seen(words, sure))
+        self.commands.append(FoundCommand(words, sure))
         first = words[0]
-        self.opaque.extend(builtins.objections(words))
+        self.opaque.extend(builtins.find_command_objections(words))
         if not first.exact:
             if start and sure:
                 self.opaque.append("the name of a command is computed")
             return
-        name = family(base(first.text))
+        name = interpreter_family(base_name(first.text))
         if name.startswith("git-"):  # of git's own folder, or one that git would call: the same as `git NAME`
-            words = (Word("git", first.start), Word(name[4:], first.start), *words[1:])
-            self.commands.append(Seen(words, sure))
+            words = (ShellWord("git", first.start), ShellWord(name[4:], first.start), *words[1:])
+            self.commands.append(FoundCommand(words, sure))
             name = "git"
         if name == "find":
             self._find(start, stop)
@@ -201,7 +201,7 @@ class _Eyes:
         elif name in LOOSE_RUNNERS:
             self._loose(LOOSE_RUNNERS[name], start, stop)
 
-    def _known_program(self, name: str, words: tuple[Word, ...], *, sure: bool) -> None:
+    def _known_program(self, name: str, words: tuple[ShellWord, ...], *, sure: bool) -> None:
         if name == "git":
             self._git(words)
         elif name in code.CODE_OPTIONS:
@@ -211,7 +211,7 @@ class _Eyes:
         elif sure:
             self._builtin(name, words)
 
-    def _scripts(self, name: str, words: tuple[Word, ...]) -> None:
+    def _scripts(self, name: str, words: tuple[ShellWord, ...]) -> None:
         """Commands in the values of options, and in scripts."""
         if name in COMMAND_OPTIONS and name not in self._scanned:
             self._scanned.add(name)  # once for each program: what follows was then looked at, to the end
@@ -220,7 +220,7 @@ class _Eyes:
         if name in INLINE and INLINE[name](words):
             self.opaque.append(f"a '{name}' script that may run commands")
 
-    def _input(self, name: str, command: Simple) -> None:
+    def _input(self, name: str, command: SimpleCommand) -> None:
         """What stands in the line as the input of a program that may take commands from there."""
         for redirect in command.redirects:
             if redirect.op not in ("<<", "<<<"):
@@ -230,7 +230,7 @@ class _Eyes:
             elif name in CLIENTS and has_way_out(redirect.target.text):
                 self.opaque.append(f"input of '{name}' that may run commands")
 
-    def _builtin(self, name: str, words: tuple[Word, ...]) -> None:
+    def _builtin(self, name: str, words: tuple[ShellWord, ...]) -> None:
         match name:
             case "eval":
                 self._string([*words[2 if len(words) > 1 and words[1].text == "--" else 1 :]])
@@ -242,11 +242,11 @@ class _Eyes:
             case "alias":
                 for word in words[1:]:
                     self.opaque.append("'alias' changes what names mean")
-                    self._string([Word(word.text.partition("=")[2], word.start)])
+                    self._string([ShellWord(word.text.partition("=")[2], word.start)])
             case _:
                 pass
 
-    def _string(self, words: list[Word]) -> None:
+    def _string(self, words: list[ShellWord]) -> None:
         """Text that a shell will read."""
         text = " ".join(word.text for word in words)
         if UNKNOWN in text or any(word.many for word in words):
@@ -262,7 +262,7 @@ class _Eyes:
 
     # --- runners -----------------------------------------------------------------------------------------------
 
-    def _runner(self, name: str, runner: Runner, start: int, stop: int, *, sure: bool) -> None:
+    def _runner(self, name: str, runner: RunnerProgram, start: int, stop: int, *, sure: bool) -> None:
         if name == "command" and start + 1 < stop and self._words[start + 1].text in ("-v", "-V"):
             return
         inner, known = inner_start(runner, self._words, start, stop)
@@ -290,7 +290,7 @@ class _Eyes:
             return
         for word in words[1:]:
             if word.exact and " " in word.text.strip():
-                if base(self._words[start].text) in WITHOUT_SHELL:
+                if base_name(self._words[start].text) in WITHOUT_SHELL:
                     self.guessed.append(word.text)
                 else:
                     self._nest(word.text)
@@ -335,7 +335,7 @@ class _Eyes:
         if stop < len(self._words):  # inside a `find -exec`
             self.opaque.append("words from elsewhere inside another command")
             return stop
-        self._words = (*self._words, Word(UNKNOWN, -1, many=True, names=("{}",)))
+        self._words = (*self._words, ShellWord(UNKNOWN, -1, many=True, names=("{}",)))
         return stop + 1
 
     def _next_stop(self, index: int) -> int:
@@ -345,7 +345,7 @@ class _Eyes:
                 self._stops[at] = at if self._words[at].text in (";", "+") else self._stops[at + 1]
         return self._stops[index]
 
-    def _git(self, words: tuple[Word, ...]) -> None:
+    def _git(self, words: tuple[ShellWord, ...]) -> None:
         reason = programs.git_objection(words)
         if reason:
             self.opaque.append(reason)
@@ -356,19 +356,19 @@ class _Eyes:
                     self._string([*rest[index + 1 :]])
         for word in words:
             if word.text.startswith("!") or "=!" in word.text:
-                self._string([Word(word.text.partition("!")[2], word.start)])
+                self._string([ShellWord(word.text.partition("!")[2], word.start)])
         if rest and len(rest) < len(words) - 1:  # seen as `git push`, whatever options stand before `push`
-            self.commands.append(Seen((words[0], *rest)))
+            self.commands.append(FoundCommand((words[0], *rest)))
 
-    def _option_value(self, text: str, word: Word) -> None:
+    def _option_value(self, text: str, word: ShellWord) -> None:
         found = _SSH_COMMAND.match(text)
         if found is not None:
             text = text[found.end() :]
         elif _ASSIGNMENT.match(text):  # `--checkpoint-action=exec=...`
             text = text.partition("=")[2]
-        self._string([Word(text, word.start, many=word.many)])
+        self._string([ShellWord(text, word.start, many=word.many)])
 
-    def _shell(self, name: str, words: tuple[Word, ...], command: Simple) -> None:
+    def _shell(self, name: str, words: tuple[ShellWord, ...], command: SimpleCommand) -> None:
         if name not in LIKE_BASH:
             self.opaque.append(f"'{name}' reads commands in its own way")
         objection = _shell_start(words)
@@ -386,10 +386,10 @@ class _Eyes:
                 if redirect.op in ("<<", "<<<"):
                     self._string([redirect.target])
 
-    def _code(self, name: str, words: tuple[Word, ...]) -> None:
-        found = code.given(name, words)
+    def _code(self, name: str, words: tuple[ShellWord, ...]) -> None:
+        found = code.find_inline_code(name, words)
         if found.module:
-            self.commands.append(Seen(found.module))
+            self.commands.append(FoundCommand(found.module))
         if found.code:
             self.opaque.append(f"code in '{name}'")
         elif found.script is not None:
@@ -408,7 +408,7 @@ class _Eyes:
         redirects = [redirect for script in self.scripts for redirect in script.all_redirects if redirect.op != "<<"]
         written = {_plain(redirect.target.text) for redirect in redirects}
         # Who is given the name of a script to read, check or store has not made it.
-        makers = [command.words for command in commands if base(command.words[0].text) in _MAKERS]
+        makers = [command.words for command in commands if base_name(command.words[0].text) in _MAKERS]
         written.update(_plain(word.text) for words in makers for word in words[1:] if word not in self.ran)
         others = {word for command in commands if command.words[0].text != "chmod" for word in command.words}
         named = written | {_plain(word.text) for word in others - run}
@@ -416,7 +416,7 @@ class _Eyes:
             self.opaque.append("a program that the same line may have made")
 
 
-def option_values(options: frozenset[str], words: tuple[Word, ...]) -> Iterator[tuple[str, Word]]:
+def option_values(options: frozenset[str], words: tuple[ShellWord, ...]) -> Iterator[tuple[str, ShellWord]]:
     """What follows one of the options, however it is written: `--name value`, `--name=value`, `-n value`, `-nvalue`,
     `-xyn value`, and long ones shortened."""
     shorts = "".join(option[1] for option in options if len(option) == 2)
@@ -442,7 +442,7 @@ def option_values(options: frozenset[str], words: tuple[Word, ...]) -> Iterator[
             yield following.text, following
 
 
-def runs_by_option(name: str, words: tuple[Word, ...]) -> bool:
+def runs_by_option(name: str, words: tuple[ShellWord, ...]) -> bool:
     """Whether an option makes the program run another one. For ssh and its kin: only if it names one."""
     options = COMMAND_OPTIONS.get(name)
     if options is None or name == "git":
@@ -454,11 +454,11 @@ def runs_by_option(name: str, words: tuple[Word, ...]) -> bool:
     return next(values, None) is not None
 
 
-def _filled(word: Word, by: str, mark: str = "{}") -> Word:
-    return Word(word.text.replace(mark, UNKNOWN), word.start, names=(*word.names, by))
+def _filled(word: ShellWord, by: str, mark: str = "{}") -> ShellWord:
+    return ShellWord(word.text.replace(mark, UNKNOWN), word.start, names=(*word.names, by))
 
 
-def _may_run(words: tuple[Word, ...], after: frozenset[str]) -> bool:
+def _may_run(words: tuple[ShellWord, ...], after: frozenset[str]) -> bool:
     """Whether the subcommand makes the program run something. A word behind an option may be its value, or that."""
     behind_option = False
     for index, word in enumerate(words[1:], 1):
@@ -481,7 +481,7 @@ def _plain(path: str) -> str:
     return path
 
 
-def inner_start(runner: Runner, words: tuple[Word, ...], start: int, stop: int) -> tuple[int, bool]:
+def inner_start(runner: RunnerProgram, words: tuple[ShellWord, ...], start: int, stop: int) -> tuple[int, bool]:
     """Where the inner command begins, and whether that is certain."""
     index = start + 1
     known = True
@@ -511,7 +511,7 @@ def inner_start(runner: Runner, words: tuple[Word, ...], start: int, stop: int) 
     return min(index, stop), known
 
 
-def _option(runner: Runner, text: str) -> tuple[int, bool]:
+def _option(runner: RunnerProgram, text: str) -> tuple[int, bool]:
     """How many words the option takes, and whether it is in the table."""
     if text.startswith("--"):
         if "=" in text or text in runner.long_flags:
@@ -527,7 +527,7 @@ def _option(runner: Runner, text: str) -> tuple[int, bool]:
     return 1, True
 
 
-def _shell_start(words: tuple[Word, ...]) -> str:
+def _shell_start(words: tuple[ShellWord, ...]) -> str:
     """Why a shell runs more than it is given: files that it begins with, or options that are not those they seem."""
     for before, word in pairwise(words):
         text = word.text
@@ -545,7 +545,7 @@ def _shell_start(words: tuple[Word, ...]) -> str:
     return ""
 
 
-def shell_operand(words: tuple[Word, ...]) -> tuple[str, Word | None]:
+def shell_operand(words: tuple[ShellWord, ...]) -> tuple[str, ShellWord | None]:
     """What a shell is given: a "string", a "file", its "input", or "nothing" to run."""
     string = False
     index = 1

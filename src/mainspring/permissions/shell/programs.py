@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from mainspring.permissions.rules import glob_matches
 from mainspring.permissions.shell.tables import longs, names
-from mainspring.permissions.shell.values import UNKNOWN, Word
+from mainspring.permissions.shell.values import UNKNOWN, ShellWord
 
 FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 FIND_CHANGES = frozenset({"-delete", "-fprint", "-fprint0", "-fprintf", "-fls"})
 
 
-def may_be_find_action(word: Word) -> bool:
+def may_be_find_action(word: ShellWord) -> bool:
     """Whether a computed word may become `-exec`, `-delete` or the like. A pattern such as `*.py` cannot."""
     if word.exact:
         return False
@@ -71,7 +71,7 @@ _RUNNING_STARTS = (
 _RUNNING_ENDS = ("_PAGER", "_EDITOR", "_BROWSER", "_ASKPASS", "_LAUNCHER")
 
 
-def runs(variable: str) -> bool:
+def can_run_programs(variable: str) -> bool:
     return variable in _RUNNING or variable.startswith(_RUNNING_STARTS) or variable.endswith(_RUNNING_ENDS)
 
 
@@ -113,7 +113,7 @@ _GIT_VALUES = frozenset(
 _GIT_RUNS = ("-c", "--exec-path", "--config-env", "--git-dir", "--work-tree", "--super-prefix")
 
 
-def git_subcommand(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def git_subcommand(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
     """From the subcommand on; empty when there is none, or when that cannot be told."""
     index = 1
     while index < len(words) and words[index].text.startswith("-"):
@@ -123,7 +123,7 @@ def git_subcommand(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return words[index:]
 
 
-def git_objection(words: tuple[Word, ...]) -> str:
+def git_objection(words: tuple[ShellWord, ...]) -> str:
     """Why a git command may run something else than git, or ""."""
     rest = git_subcommand(words)
     for word in words[1 : len(words) - len(rest)]:
@@ -152,7 +152,7 @@ _GIT_SETTINGS = re.compile(
 )
 
 
-def _git_config_runs(words: tuple[Word, ...]) -> bool:
+def _git_config_runs(words: tuple[ShellWord, ...]) -> bool:
     """Whether `git config` may set something that names a program."""
     if len(words) < 3 or any(word.text in _GIT_CONFIG_READS for word in words):
         return False
@@ -188,7 +188,7 @@ _GIT_RUNNERS: dict[str, _Runs] = {
 }
 
 
-def git_runs(words: tuple[Word, ...]) -> bool:
+def git_runs(words: tuple[ShellWord, ...]) -> bool:
     """Whether a git command, from the subcommand on, runs another program, or writes to a file that it names."""
     name = words[0].text
     if name in _GIT_EXOTIC or (name == "config" and _git_config_runs(words)):

@@ -8,9 +8,9 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from mainspring.permissions.shell import characters, second
-from mainspring.permissions.shell.grammar import Grammar
+from mainspring.permissions.shell.grammar import ScriptReader
 from mainspring.permissions.shell.simple import RESERVED
-from mainspring.permissions.shell.values import Redirect, Script, Simple, Word
+from mainspring.permissions.shell.values import Redirect, ShellScript, ShellWord, SimpleCommand
 
 # Without a character that means anything to a shell a line has one reading: its words.
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_./:@%+,^ -]|(?<=[A-Za-z0-9])~)+\Z", re.ASCII)
@@ -27,43 +27,43 @@ _BETWEEN = frozenset({"|", "||", "&&", ";"})
 
 
 @lru_cache(maxsize=64)  # the same line is decided again after hooks, and for what to suggest
-def read(text: str) -> Script:
+def parse_shell_script(text: str) -> ShellScript:
     """What the line would run. `unclear` says why not all of that is known."""
-    objection = characters.objection(text)
+    objection = characters.find_character_objection(text)
     if objection:
-        return Script((), unclear=objection)
+        return ShellScript((), unclear=objection)
     if _PLAIN.match(text):
-        words = tuple([Word(found.group(), found.start(), bare=True) for found in _WORD.finditer(text)])
+        words = tuple([ShellWord(found.group(), found.start(), bare=True) for found in _WORD.finditer(text)])
         if words and words[0].text not in RESERVED:
-            return Script((Simple(words),))
+            return ShellScript((SimpleCommand(words),))
     if _JOINED.match(text) and RESERVED.isdisjoint(text.split()):
         commands = _joined(text)
         if commands:
-            return Script(commands)
-    script = Grammar(text).script()
+            return ShellScript(commands)
+    script = ScriptReader(text).script()
     if script.unclear or not script.commands:
         return script
-    objection = second.objection(text, script)
+    objection = second.find_reader_difference(text, script)
     return replace(script, unclear=objection) if objection else script
 
 
-def _joined(text: str) -> tuple[Simple, ...]:
+def _joined(text: str) -> tuple[SimpleCommand, ...]:
     """Words and operators in one pass. Nothing where an operator stands without a command: there the grammar says what
     is wrong."""
-    commands: list[Simple] = []
-    words: list[Word] = []
+    commands: list[SimpleCommand] = []
+    words: list[ShellWord] = []
     redirects: list[Redirect] = []
     for found in _TOKEN.finditer(text):
         token, start = found.group(), found.start()
         if token in _BETWEEN:
             if not words:
                 return ()
-            commands.append(Simple(tuple(words), (), tuple(redirects)))
+            commands.append(SimpleCommand(tuple(words), (), tuple(redirects)))
             words, redirects = [], []
         elif token == "2>&1":
-            redirects.append(Redirect(">&", Word("1", start + 3, bare=True)))
+            redirects.append(Redirect(">&", ShellWord("1", start + 3, bare=True)))
         elif token.startswith("'"):
-            words.append(Word(found[1], start))
+            words.append(ShellWord(found[1], start))
         else:
-            words.append(Word(token, start, bare=True))
-    return (*commands, Simple(tuple(words), (), tuple(redirects))) if words else ()
+            words.append(ShellWord(token, start, bare=True))
+    return (*commands, SimpleCommand(tuple(words), (), tuple(redirects))) if words else ()

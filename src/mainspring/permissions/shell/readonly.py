@@ -11,12 +11,12 @@ from typing import Literal, NamedTuple
 
 from mainspring.permissions.shell.inline import awk_runs, plain_sed, sed_scripts
 from mainspring.permissions.shell.tables import longs, names
-from mainspring.permissions.shell.values import UNKNOWN, Word
+from mainspring.permissions.shell.values import UNKNOWN, ShellWord
 
 Operands = Literal["files", "data", "none", "one pattern, then files"]
 
 
-class Row(NamedTuple):
+class ReadOnlyProgram(NamedTuple):
     operands: Operands
     flags: str = ""  # short options without a value
     values: str = ""  # with one
@@ -28,10 +28,10 @@ class Row(NamedTuple):
     pattern: frozenset[str] = frozenset()  # options that take the place of the pattern
 
 
-_SUMS = Row("files", "btz", longs=longs("binary text tag zero"))
+_SUMS = ReadOnlyProgram("files", "btz", longs=longs("binary text tag zero"))
 
-TABLE: dict[str, Row] = {
-    "ls": Row(
+TABLE: dict[str, ReadOnlyProgram] = {
+    "ls": ReadOnlyProgram(
         "files", "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1", "IwT",
         longs(
             "all almost-all author color directory human-readable recursive reverse size sort time full-time "
@@ -39,57 +39,60 @@ TABLE: dict[str, Row] = {
             "numeric-uid-gid time-style width si"
         ),
     ),
-    "cat": Row("files", "AbeEnstTuv", longs=longs(
+    "cat": ReadOnlyProgram("files", "AbeEnstTuv", longs=longs(
             "show-all number-nonblank show-ends number squeeze-blank show-tabs"
         )),
-    "head": Row("files", "qvz", "nc", longs("lines bytes quiet silent verbose"), longs("lines bytes"), number=True),
-    "tail": Row("files", "fFqvz", "nc", longs("lines bytes quiet follow verbose"), longs("lines bytes"), number=True),
-    "wc": Row("files", "clmwL", longs=longs("bytes chars lines words max-line-length total")),
-    "stat": Row("files", "Lft", "c", longs("dereference file-system format printf terse"), longs("format")),
-    "du": Row("files", "abchHkmsxS0", "dBt", longs(
+    "head": ReadOnlyProgram("files", "qvz", "nc", longs("lines bytes quiet silent verbose"), longs("lines bytes"),
+        number=True),
+    "tail": ReadOnlyProgram("files", "fFqvz", "nc", longs("lines bytes quiet follow verbose"), longs("lines bytes"),
+        number=True),
+    "wc": ReadOnlyProgram("files", "clmwL", longs=longs("bytes chars lines words max-line-length total")),
+    "stat": ReadOnlyProgram("files", "Lft", "c", longs("dereference file-system format printf terse"), longs("format")),
+    "du": ReadOnlyProgram("files", "abchHkmsxS0", "dBt", longs(
             "all apparent-size bytes total human-readable max-depth summarize separate-dirs one-file-system "
             "threshold time exclude si"
         ), longs("max-depth")),
-    "df": Row("files", "ahHiklPT", "Btx", longs(
+    "df": ReadOnlyProgram("files", "ahHiklPT", "Btx", longs(
             "all human-readable inodes local print-type total si type output"
         )),
-    "pwd": Row("none", "LP"),
-    "echo": Row("data"),
-    "true": Row("data"),
-    "false": Row("data"),
-    ":": Row("data"),
-    "printf": Row("data"),
-    "test": Row("data"),
-    "[": Row("data"),
-    "seq": Row("data", "w", "sf"),
-    "sleep": Row("data"),
-    "whoami": Row("none"),
-    "arch": Row("none"),
-    "nproc": Row("none", longs=longs("all")),
-    "tty": Row("none", "s"),
-    "uptime": Row("none", "ps"),
-    "id": Row("data", "Ggnruz"),
-    "groups": Row("data"),
-    "uname": Row("none", "asnrvmpio", longs=longs(
+    "pwd": ReadOnlyProgram("none", "LP"),
+    "echo": ReadOnlyProgram("data"),
+    "true": ReadOnlyProgram("data"),
+    "false": ReadOnlyProgram("data"),
+    ":": ReadOnlyProgram("data"),
+    "printf": ReadOnlyProgram("data"),
+    "test": ReadOnlyProgram("data"),
+    "[": ReadOnlyProgram("data"),
+    "seq": ReadOnlyProgram("data", "w", "sf"),
+    "sleep": ReadOnlyProgram("data"),
+    "whoami": ReadOnlyProgram("none"),
+    "arch": ReadOnlyProgram("none"),
+    "nproc": ReadOnlyProgram("none", longs=longs("all")),
+    "tty": ReadOnlyProgram("none", "s"),
+    "uptime": ReadOnlyProgram("none", "ps"),
+    "id": ReadOnlyProgram("data", "Ggnruz"),
+    "groups": ReadOnlyProgram("data"),
+    "uname": ReadOnlyProgram("none", "asnrvmpio", longs=longs(
             "all kernel-name nodename kernel-release machine operating-system"
         )),
-    "hostname": Row("none", "fsiId"),
-    "date": Row("data", "uR", "dI", longs("utc date iso-8601 rfc-3339 rfc-email"), longs("date"), globs=False),
-    "ps": Row("data", "AaefFlwyHjT", "opuCtU", globs=False),
-    "free": Row("none", "bkmghtwl"),
-    "lscpu": Row("none"),
-    "basename": Row("data", "az", "s"),
-    "dirname": Row("data", "z"),
-    "which": Row("data", "a"),
-    "type": Row("data", "afptP"),
-    "realpath": Row("files", "emsLPqz", longs=longs(
+    "hostname": ReadOnlyProgram("none", "fsiId"),
+    "date": ReadOnlyProgram("data", "uR", "dI", longs("utc date iso-8601 rfc-3339 rfc-email"), longs("date"),
+        globs=False),
+    "ps": ReadOnlyProgram("data", "AaefFlwyHjT", "opuCtU", globs=False),
+    "free": ReadOnlyProgram("none", "bkmghtwl"),
+    "lscpu": ReadOnlyProgram("none"),
+    "basename": ReadOnlyProgram("data", "az", "s"),
+    "dirname": ReadOnlyProgram("data", "z"),
+    "which": ReadOnlyProgram("data", "a"),
+    "type": ReadOnlyProgram("data", "afptP"),
+    "realpath": ReadOnlyProgram("files", "emsLPqz", longs=longs(
             "canonicalize-existing canonicalize-missing no-symlinks strip"
         )),
-    "readlink": Row("files", "femnqsvz"),
-    "file": Row("files", "bhikLNpr0", longs=longs(
+    "readlink": ReadOnlyProgram("files", "femnqsvz"),
+    "file": ReadOnlyProgram("files", "bhikLNpr0", longs=longs(
             "brief mime mime-type mime-encoding dereference no-dereference"
         ), globs=False),
-    "diff": Row(
+    "diff": ReadOnlyProgram(
         "files", "abBcdeEiNnpqrstTuwyZ", "UCWIxF",
         longs(
             "unified brief color recursive side-by-side ignore-all-space ignore-space-change ignore-blank-lines "
@@ -97,35 +100,36 @@ TABLE: dict[str, Row] = {
             "no-dereference strip-trailing-cr"
         ),
     ),
-    "cmp": Row("files", "bls", "n"),
-    "comm": Row("files", "123z"),
-    "sort": Row("files", "bdfghiMnrRuVzcCms", "kt", longs(
+    "cmp": ReadOnlyProgram("files", "bls", "n"),
+    "comm": ReadOnlyProgram("files", "123z"),
+    "sort": ReadOnlyProgram("files", "bdfghiMnrRuVzcCms", "kt", longs(
             "ignore-case numeric-sort reverse unique human-numeric-sort version-sort key field-separator check "
             "stable zero-terminated"
         ), globs=False),
-    "uniq": Row("files", "cdDiuz", "fsw", longs("count repeated unique ignore-case skip-fields"), most=1, globs=False),
-    "cut": Row("files", "snz", "bcdf", longs(
+    "uniq": ReadOnlyProgram("files", "cdDiuz", "fsw", longs("count repeated unique ignore-case skip-fields"), most=1,
+        globs=False),
+    "cut": ReadOnlyProgram("files", "snz", "bcdf", longs(
             "bytes characters delimiter fields only-delimited complement output-delimiter"
         )),
-    "tr": Row("data", "cCdst"),
-    "nl": Row("files", "p", "bdfhilnsvw"),
-    "rev": Row("files"),
-    "tac": Row("files", "br", "s"),
-    "fold": Row("files", "bs", "w"),
-    "paste": Row("files", "sz", "d"),
-    "join": Row("files", "iz", "12aeojtv"),
-    "expand": Row("files", "i", "t"),
-    "column": Row("files", "tenx", "cs"),
+    "tr": ReadOnlyProgram("data", "cCdst"),
+    "nl": ReadOnlyProgram("files", "p", "bdfhilnsvw"),
+    "rev": ReadOnlyProgram("files"),
+    "tac": ReadOnlyProgram("files", "br", "s"),
+    "fold": ReadOnlyProgram("files", "bs", "w"),
+    "paste": ReadOnlyProgram("files", "sz", "d"),
+    "join": ReadOnlyProgram("files", "iz", "12aeojtv"),
+    "expand": ReadOnlyProgram("files", "i", "t"),
+    "column": ReadOnlyProgram("files", "tenx", "cs"),
     "md5sum": _SUMS,
     "sha1sum": _SUMS,
     "sha256sum": _SUMS,
     "sha512sum": _SUMS,
-    "cksum": Row("files"),
-    "od": Row("files", "abcdfiloxsv", "AtNjwS"),
-    "hexdump": Row("files", "bcCdovx", "nse"),
-    "xxd": Row("files", "bepu", "clsgo", most=1, globs=False),
-    "strings": Row("files", "af", "nte"),
-    "grep": Row(
+    "cksum": ReadOnlyProgram("files"),
+    "od": ReadOnlyProgram("files", "abcdfiloxsv", "AtNjwS"),
+    "hexdump": ReadOnlyProgram("files", "bcCdovx", "nse"),
+    "xxd": ReadOnlyProgram("files", "bepu", "clsgo", most=1, globs=False),
+    "strings": ReadOnlyProgram("files", "af", "nte"),
+    "grep": ReadOnlyProgram(
         "one pattern, then files", "abcEFGhHiIlLnoPqrsTUvVwxyZz", "ABCmdDe",
         longs(
             "color colour line-number recursive ignore-case count files-with-matches files-without-match "
@@ -137,7 +141,7 @@ TABLE: dict[str, Row] = {
             "max-count context after-context before-context include exclude exclude-dir regexp"
         ), number=True, pattern=frozenset({"e", "--regexp"}),
     ),
-    "rg": Row(
+    "rg": ReadOnlyProgram(
         "one pattern, then files", "cFiIlnNoPqsSuvwxHh.", "ABCgjMmtTre",
         longs(
             "color line-number ignore-case smart-case case-sensitive count files-with-matches "
@@ -149,10 +153,11 @@ TABLE: dict[str, Row] = {
             "max-count context after-context before-context glob type type-not max-depth sort color regexp"
         ), globs=False, pattern=frozenset({"e", "--regexp", "--files"}),
     ),
-    "awk": Row("one pattern, then files", "", "Fv", globs=False),
-    "tree": Row("files", "adfipsughDFrtUxCnASqvcJQN", "LPI", longs("dirsfirst noreport charset prune filelimit si du"),
+    "awk": ReadOnlyProgram("one pattern, then files", "", "Fv", globs=False),
+    "tree": ReadOnlyProgram("files", "adfipsughDFrtUxCnASqvcJQN", "LPI", longs("dirsfirst noreport charset "
+        "prune filelimit si du"),
                 globs=False),
-    "jq": Row("one pattern, then files", "rcnesSMaCj", "", longs(
+    "jq": ReadOnlyProgram("one pattern, then files", "rcnesSMaCj", "", longs(
             "raw-output compact-output null-input exit-status slurp sort-keys monochrome-output ascii-output "
             "color-output tab"
         ), globs=False),
@@ -189,7 +194,7 @@ _FIND_TESTS = {
 }  # fmt: skip
 
 
-def files_read(words: tuple[Word, ...]) -> list[Word] | None:
+def files_read(words: tuple[ShellWord, ...]) -> list[ShellWord] | None:
     """The files that a read-only command names, or None if it is not known to be one."""
     name = words[0].text
     if name in _VERSIONS and [word.text for word in words[1:]] in _VERSIONS[name]:
@@ -221,7 +226,7 @@ def files_read(words: tuple[Word, ...]) -> list[Word] | None:
     return operands if row.operands == "files" else []
 
 
-def _plain_operands(name: str, operands: list[Word]) -> bool:
+def _plain_operands(name: str, operands: list[ShellWord]) -> bool:
     match name:
         case "date":  # anything else sets the clock
             return all(word.text.startswith("+") for word in operands)
@@ -237,7 +242,7 @@ def _plain_operands(name: str, operands: list[Word]) -> bool:
             return True
 
 
-def _gives_pattern(row: Row, words: tuple[Word, ...]) -> bool:
+def _gives_pattern(row: ReadOnlyProgram, words: tuple[ShellWord, ...]) -> bool:
     """Then each operand is a file. Where an option only looks like one that does, one file more is checked."""
     return any(
         word.text.partition("=")[0] in row.pattern
@@ -247,13 +252,13 @@ def _gives_pattern(row: Row, words: tuple[Word, ...]) -> bool:
     )
 
 
-def _plain_format(words: tuple[Word, ...]) -> bool:
+def _plain_format(words: tuple[ShellWord, ...]) -> bool:
     return len(words) > 1 and words[1].exact and not words[1].text.startswith("-")
 
 
-def row_operands(row: Row, words: tuple[Word, ...]) -> list[Word] | None:
+def row_operands(row: ReadOnlyProgram, words: tuple[ShellWord, ...]) -> list[ShellWord] | None:
     """What is no option, or None if something is not in the table."""
-    operands: list[Word] = []
+    operands: list[ShellWord] = []
     index = 1
     ended = False
     while index < len(words):
@@ -280,13 +285,13 @@ def row_operands(row: Row, words: tuple[Word, ...]) -> list[Word] | None:
     return operands
 
 
-def _valued(row: Row, word: Word) -> bool:
+def _valued(row: ReadOnlyProgram, word: ShellWord) -> bool:
     """`--include=*.py`: whatever it becomes, it is this option."""
     name, equals, _ = word.text.partition("=")
     return bool(equals) and name in row.longs and (word.glob or not word.many)
 
 
-def _option(row: Row, text: str, following: Word | None) -> int | None:
+def _option(row: ReadOnlyProgram, text: str, following: ShellWord | None) -> int | None:
     """How many further words an option takes; None if it is not allowed."""
     if text.startswith("--"):
         name, equals, _ = text.partition("=")
@@ -305,12 +310,12 @@ def _option(row: Row, text: str, following: Word | None) -> int | None:
     return 0
 
 
-def _one(word: Word | None) -> bool:
+def _one(word: ShellWord | None) -> bool:
     """One word for certain, whatever it says."""
     return word is not None and not word.many
 
 
-def _sed(words: tuple[Word, ...]) -> list[Word] | None:
+def _sed(words: tuple[ShellWord, ...]) -> list[ShellWord] | None:
     """Printing and substituting to the output: `sed -n 5p x`."""
     found = sed_scripts(words)
     if found is None or not all(word.exact for word in words):
@@ -324,7 +329,7 @@ def _sed(words: tuple[Word, ...]) -> list[Word] | None:
     return files if all(plain_sed(script.text) for script in scripts) else None
 
 
-def _find(words: tuple[Word, ...]) -> list[Word] | None:
+def _find(words: tuple[ShellWord, ...]) -> list[ShellWord] | None:
     if not all(word.exact for word in words):
         return None
     index = 1

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from mainspring.permissions.shell.tables import longs, names
-from mainspring.permissions.shell.values import Word
+from mainspring.permissions.shell.values import ShellWord
 
 
-class Form(NamedTuple):
+class ReadOnlyGitForm(NamedTuple):
     flags: str = ""
     values: str = ""
     longs: frozenset[str] = frozenset()  # alone or with `=value`
@@ -26,53 +26,54 @@ SHOWING = longs(
     date-order branches tags remotes no-decorate relative root raw check minimal patience histogram merge-base
     no-ext-diff no-textconv quiet exit-code"""
 )
-_SHOW = Form("pwbuszcmRM", "nUGSL", SHOWING)
+_SHOW = ReadOnlyGitForm("pwbuszcmRM", "nUGSL", SHOWING)
 
-FORMS: dict[str, Form] = {
-    "status": Form("sbvuznormal", "", longs(
+FORMS: dict[str, ReadOnlyGitForm] = {
+    "status": ReadOnlyGitForm("sbvuznormal", "", longs(
             "short branch porcelain long show-stash untracked-files ignored ahead-behind no-renames column"
         )),
     "diff": _SHOW,
     "log": _SHOW,
     "show": _SHOW,
-    "shortlog": Form("snec", "", longs("summary numbered email all since until no-merges")),
-    "rev-list": Form("", "n", SHOWING | longs("count objects not")),
-    "rev-parse": Form("q", "", longs(
+    "shortlog": ReadOnlyGitForm("snec", "", longs("summary numbered email all since until no-merges")),
+    "rev-list": ReadOnlyGitForm("", "n", SHOWING | longs("count objects not")),
+    "rev-parse": ReadOnlyGitForm("q", "", longs(
             "abbrev-ref short show-toplevel is-inside-work-tree verify git-dir git-common-dir show-prefix "
             "is-bare-repository quiet symbolic-full-name show-cdup absolute-git-dir"
         )),
-    "ls-files": Form("cdmosutvzk", "x", longs(
+    "ls-files": ReadOnlyGitForm("cdmosutvzk", "x", longs(
             "cached deleted modified others stage exclude-standard exclude full-name error-unmatch"
         )),
-    "ls-tree": Form("rdtlz", "", longs("name-only name-status long full-name full-tree abbrev")),
-    "blame": Form("wCMsentlfbc", "L", longs("porcelain line-porcelain date show-email")),
-    "describe": Form("", "", longs(
+    "ls-tree": ReadOnlyGitForm("rdtlz", "", longs("name-only name-status long full-name full-tree abbrev")),
+    "blame": ReadOnlyGitForm("wCMsentlfbc", "L", longs("porcelain line-porcelain date show-email")),
+    "describe": ReadOnlyGitForm("", "", longs(
             "tags all always dirty abbrev long exact-match match contains"
         )),
-    "merge-base": Form("a", "", longs("all is-ancestor fork-point octopus independent")),
-    "cat-file": Form("ptse"),
-    "name-rev": Form("", "", longs("name-only tags all")),
-    "count-objects": Form("vH", operands=False),
-    "branch": Form("arv", "", longs(
+    "merge-base": ReadOnlyGitForm("a", "", longs("all is-ancestor fork-point octopus independent")),
+    "cat-file": ReadOnlyGitForm("ptse"),
+    "name-rev": ReadOnlyGitForm("", "", longs("name-only tags all")),
+    "count-objects": ReadOnlyGitForm("vH", operands=False),
+    "branch": ReadOnlyGitForm("arv", "", longs(
             "list all remotes show-current merged no-merged contains sort format verbose column no-color"
         ),
                    operands=False, listing=longs("list contains merged no-merged")),
-    "tag": Form("ln", "", longs("list contains merged no-merged sort format points-at"), operands=False,
+    "tag": ReadOnlyGitForm("ln", "", longs("list contains merged no-merged sort format points-at"), operands=False,
                 listing=longs("list contains merged no-merged points-at") | {"-l"}),
-    "remote": Form("v", "", longs("verbose"), first=names("get-url")),
-    "stash": Form("p", "", longs("stat patch"), first=names("list show")),
-    "reflog": Form("", "n", SHOWING, first=names("show HEAD")),
-    "grep": Form("nilLwcvEFPGhHqIoW", "eABCm", longs(
+    "remote": ReadOnlyGitForm("v", "", longs("verbose"), first=names("get-url")),
+    "stash": ReadOnlyGitForm("p", "", longs("stat patch"), first=names("list show")),
+    "reflog": ReadOnlyGitForm("", "n", SHOWING, first=names("show HEAD")),
+    "grep": ReadOnlyGitForm("nilLwcvEFPGhHqIoW", "eABCm", longs(
             "line-number ignore-case name-only files-with-matches count word-regexp fixed-strings extended-regexp "
             "perl-regexp cached untracked heading break and or not all-match show-function max-depth"
         )),
-    "config": Form("", "", longs("get get-all local type default"), operands=False, listing=longs("get get-all")),
-    "worktree": Form("v", "", longs("porcelain"), first=names("list")),
+    "config": ReadOnlyGitForm("", "", longs("get get-all local type default"), operands=False,
+        listing=longs("get get-all")),
+    "worktree": ReadOnlyGitForm("v", "", longs("porcelain"), first=names("list")),
 }  # fmt: skip
 _NEEDS_FIRST = names("stash worktree")
 
 
-def only_reads(words: tuple[Word, ...]) -> bool:
+def only_reads(words: tuple[ShellWord, ...]) -> bool:
     if len(words) < 2 or not all(word.exact for word in words):
         return False
     subcommand = words[1].text
@@ -113,7 +114,7 @@ def _leads_out(text: str) -> bool:
     return text.startswith(("/", "~")) or "../" in text or text == ".." or ":/" in text
 
 
-def option_taken(form: Form, text: str) -> int:
+def option_taken(form: ReadOnlyGitForm, text: str) -> int:
     """How many further words it takes; below zero if it is not allowed."""
     if text.startswith("--"):
         return 0 if text.partition("=")[0] in form.longs else -1

@@ -14,39 +14,39 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from mainspring.permissions.shell.inline import awk_runs, sed_runs
-from mainspring.permissions.shell.look import base, inner_start
-from mainspring.permissions.shell.readonly import TABLE, Row, files_read, row_operands
-from mainspring.permissions.shell.runners import RUNNERS, SHELLS, family
+from mainspring.permissions.shell.look import base_name, inner_start
+from mainspring.permissions.shell.readonly import TABLE, ReadOnlyProgram, files_read, row_operands
+from mainspring.permissions.shell.runners import RUNNERS, SHELLS, interpreter_family
 from mainspring.permissions.shell.tables import longs, names
-from mainspring.permissions.shell.touches import touched
-from mainspring.permissions.shell.values import Word
+from mainspring.permissions.shell.touches import find_touched_files
+from mainspring.permissions.shell.values import ShellWord
 
 
-class Tree(NamedTuple):
+class ReadTree(NamedTuple):
     """A file or a folder of which everything is read."""
 
-    word: Word
+    word: ShellWord
     hidden: bool = True  # also files and folders whose names begin with a dot
     follow: bool = True  # also behind links in it
     expand: bool = False  # a pattern stands for what it matches now; else it is not known
 
 
-class Reads(NamedTuple):
+class CommandReads(NamedTuple):
     """What a command reads, besides the operands that `touches.py` finds."""
 
-    files: tuple[Word, ...] = ()
-    trees: tuple[Tree, ...] = ()
+    files: tuple[ShellWord, ...] = ()
+    trees: tuple[ReadTree, ...] = ()
     unknown: str = ""  # why the rest cannot be enumerated
     tracked: bool = False  # files that git tracks, as they are in the working tree or the index
-    history: tuple[Word, ...] | None = None  # files in commits: revisions or paths; no path given: all
-    revisions: tuple[Word, ...] = ()  # these are no paths
-    paths: tuple[Word, ...] = ()  # these are no revisions
+    history: tuple[ShellWord, ...] | None = None  # files in commits: revisions or paths; no path given: all
+    revisions: tuple[ShellWord, ...] = ()  # these are no paths
+    paths: tuple[ShellWord, ...] = ()  # these are no revisions
     objects: bool = False  # a revision may also be a file by itself, which is printed whatever paths are given
     folders: bool = False  # of a folder in a commit, everything in it is printed
 
 
-NOTHING = Reads()
-HERE = Word(".", -1)
+NOTHING = CommandReads()
+HERE = ShellWord(".", -1)
 
 # They open no file for its content, whatever their options. What they print are names, numbers and their own words.
 _QUIET = names(
@@ -59,62 +59,64 @@ _QUIET = names(
 _GREP = names("grep egrep fgrep rgrep")
 
 _GREP_ROW = TABLE["grep"]._replace(flags=TABLE["grep"].flags + "R")
-_PACKERS = Row("files", "cdfklqtvnN123456789", "S", longs(
+_PACKERS = ReadOnlyProgram("files", "cdfklqtvnN123456789", "S", longs(
     "stdout to-stdout decompress uncompress force keep list quiet test verbose fast best no-name name"
 ))  # fmt: skip
-_PAGER = Row("files", "NRSFXeEiInQ", number=True)
+_PAGER = ReadOnlyProgram("files", "NRSFXeEiInQ", number=True)
 # Programs whose operands are all that they read, with these options.
-ROWS: dict[str, Row] = {
-    "sort": Row("files", "bdfghiMnrRuVzcCms", "ktoTS", longs(
+ROWS: dict[str, ReadOnlyProgram] = {
+    "sort": ReadOnlyProgram("files", "bdfghiMnrRuVzcCms", "ktoTS", longs(
         "ignore-case numeric-sort reverse unique human-numeric-sort version-sort key field-separator check stable "
         "zero-terminated output temporary-directory buffer-size parallel general-numeric-sort month-sort random-sort "
         "ignore-leading-blanks dictionary-order merge"
     ), longs("output key field-separator buffer-size temporary-directory parallel"), globs=False),
-    "uniq": Row("files", "cdDiuz", "fsw", longs("count repeated unique ignore-case skip-fields"), globs=False),
-    "split": Row("files", "dxeuz", "abCln", longs(
+    "uniq": ReadOnlyProgram("files", "cdDiuz", "fsw", longs("count repeated unique ignore-case skip-fields"),
+        globs=False),
+    "split": ReadOnlyProgram("files", "dxeuz", "abCln", longs(
         "bytes lines number numeric-suffixes suffix-length verbose additional-suffix"
     ), globs=False),
-    "base64": Row("files", "di", "w", longs("decode ignore-garbage wrap")),
-    "base32": Row("files", "di", "w", longs("decode ignore-garbage wrap")),
-    "iconv": Row("files", "cs", "fto", longs("from-code to-code output"), longs("from-code to-code output")),
-    "fmt": Row("files", "cstu", "wgp", longs("width split-only uniform-spacing"), number=True),
-    "pr": Row("files", "acdfFJmrtT", "ehilnNoSsw"),
-    "unexpand": Row("files", "a", "t", longs("all first-only tabs")),
-    "xxd": Row("files", "beipru", "clsgo", globs=False),
+    "base64": ReadOnlyProgram("files", "di", "w", longs("decode ignore-garbage wrap")),
+    "base32": ReadOnlyProgram("files", "di", "w", longs("decode ignore-garbage wrap")),
+    "iconv": ReadOnlyProgram("files", "cs", "fto", longs("from-code to-code output"),
+        longs("from-code to-code output")),
+    "fmt": ReadOnlyProgram("files", "cstu", "wgp", longs("width split-only uniform-spacing"), number=True),
+    "pr": ReadOnlyProgram("files", "acdfFJmrtT", "ehilnNoSsw"),
+    "unexpand": ReadOnlyProgram("files", "a", "t", longs("all first-only tabs")),
+    "xxd": ReadOnlyProgram("files", "beipru", "clsgo", globs=False),
     "tail": TABLE["tail"]._replace(values="ncs", longs=TABLE["tail"].longs | longs("pid retry sleep-interval")),
     **dict.fromkeys(names("gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd zcat bzcat xzcat zstdcat"), _PACKERS),
     **dict.fromkeys(names("less more"), _PAGER),
     **dict.fromkeys(names("sha224sum sha384sum b2sum sum"), TABLE["md5sum"]),
-    "unzip": Row("files", "loqvptnjXZ12", "dx"),
+    "unzip": ReadOnlyProgram("files", "loqvptnjXZ12", "dx"),
 }  # fmt: skip
-_COPY = Row("files", "abdfHilLnpPrRsTuvxZ", "tS", longs(
+_COPY = ReadOnlyProgram("files", "abdfHilLnpPrRsTuvxZ", "tS", longs(
     "archive attributes-only backup copy-contents debug dereference no-dereference force interactive link no-clobber "
     "no-target-directory one-file-system parents preserve no-preserve recursive reflink remove-destination sparse "
     "strip-trailing-slashes suffix symbolic-link target-directory update verbose"
 ), longs("target-directory suffix"))  # fmt: skip
-COPIERS: dict[str, Row] = {
+COPIERS: dict[str, ReadOnlyProgram] = {
     "cp": _COPY,
-    "install": Row("files", "bcCdDpTv", "mogtS", longs(
+    "install": ReadOnlyProgram("files", "bcCdDpTv", "mogtS", longs(
         "compare directory mode owner group preserve-timestamps target-directory verbose no-target-directory backup"
     ), longs("mode owner group target-directory")),
-    "rsync": Row("files", "avzrhPnulptgoDHAXSqciCxRLkKWEOJ8", "", longs(
+    "rsync": ReadOnlyProgram("files", "avzrhPnulptgoDHAXSqciCxRLkKWEOJ8", "", longs(
         "archive verbose delete delete-after delete-before delete-during delete-excluded dry-run progress exclude "
         "include recursive compress human-readable stats partial itemize-changes checksum links copy-links "
         "copy-dirlinks info update existing ignore-existing size-only times perms mkpath relative no-perms no-owner "
         "no-group max-size min-size bwlimit timeout"
     ), longs("exclude include")),
-    "zip": Row("files", "rqjymvXDoSu0123456789", "", longs("recurse-paths quiet junk-paths symlinks")),
-    "mv": Row("files", "bfinTuvZ", "tS", longs(
+    "zip": ReadOnlyProgram("files", "rqjymvXDoSu0123456789", "", longs("recurse-paths quiet junk-paths symlinks")),
+    "mv": ReadOnlyProgram("files", "bfinTuvZ", "tS", longs(
         "backup debug force interactive no-clobber no-target-directory strip-trailing-slashes suffix target-directory "
         "update verbose exchange no-copy"
     ), longs("target-directory suffix")),
-    "ln": Row("files", "bdFfiLnPrsTv", "tS", longs(
+    "ln": ReadOnlyProgram("files", "bdFfiLnPrsTv", "tS", longs(
         "backup directory force interactive logical no-dereference physical relative symbolic suffix target-directory "
         "no-target-directory verbose"
     ), longs("target-directory suffix")),
-    "link": Row("files"),
+    "link": ReadOnlyProgram("files"),
 }  # fmt: skip
-_TAR = Row("files", "cxtrukzjJaZvphSmoOPUwWlnsG", "fCb", longs(
+_TAR = ReadOnlyProgram("files", "cxtrukzjJaZvphSmoOPUwWlnsG", "fCb", longs(
     "create extract get list append update gzip bzip2 xz zstd auto-compress verbose file directory dereference "
     "preserve-permissions same-permissions exclude strip-components one-file-system keep-old-files overwrite "
     "no-same-owner no-same-permissions owner group mode mtime sort to-stdout exclude-vcs exclude-vcs-ignores wildcards "
@@ -140,9 +142,9 @@ _PLAIN_WORD = re.compile(
 )
 
 
-def reads(words: tuple[Word, ...]) -> Reads:
+def find_reads(words: tuple[ShellWord, ...]) -> CommandReads:
     """`words`: a command that runs for certain, its name one static string."""
-    name = family(base(words[0].text))
+    name = interpreter_family(base_name(words[0].text))
     if name == "git" or name.startswith("git-"):
         from mainspring.permissions.shell.reads_git import git_reads
 
@@ -151,9 +153,9 @@ def reads(words: tuple[Word, ...]) -> Reads:
         return _runner(name, words)
     if name in SHELLS or name in ("source", "."):
         return NOTHING  # a string is looked into; a file or its input makes the line not resolvable
-    plain = (Word(name, words[0].start, bare=True), *words[1:])
+    plain = (ShellWord(name, words[0].start, bare=True), *words[1:])
     found = _by_program(name, plain)
-    return found if found is not None else Reads(unknown=f"what '{name}' reads cannot be told from its words")
+    return found if found is not None else CommandReads(unknown=f"what '{name}' reads cannot be told from its words")
 
 
 # They may put a link where a file was, or where there was nothing: nobody knows before what is read through it.
@@ -161,9 +163,9 @@ _LINK_MAKERS = names("bsdtar cpio patch")
 _CHECKOUTS = names("checkout switch pull merge reset restore rebase cherry-pick revert stash am apply clone worktree")
 
 
-def may_make_links(words: tuple[Word, ...]) -> bool:
+def may_make_links(words: tuple[ShellWord, ...]) -> bool:
     """Whether a command unpacks something: an archive, or a commit."""
-    name = base(words[0].text)
+    name = base_name(words[0].text)
     if name == "tar":
         return len(words) > 1 and ("x" in words[1].text or _has(words, "x", "--extract --get"))
     if name == "unzip":
@@ -171,15 +173,15 @@ def may_make_links(words: tuple[Word, ...]) -> bool:
     return name in _LINK_MAKERS or (name == "git" and any(word.text in _CHECKOUTS for word in words[1:3]))
 
 
-def _runner(name: str, words: tuple[Word, ...]) -> Reads:
+def _runner(name: str, words: tuple[ShellWord, ...]) -> CommandReads:
     """It reads nothing by itself, if it is certain where the inner command begins."""
     if name == "command" and any(word.text in ("-v", "-V") for word in words[1:2]):
         return NOTHING
     known = inner_start(RUNNERS[name], words, 0, len(words))[1]
-    return NOTHING if known else Reads(unknown=f"what '{name}' runs, and so what that reads, cannot be told")
+    return NOTHING if known else CommandReads(unknown=f"what '{name}' runs, and so what that reads, cannot be told")
 
 
-def _by_program(name: str, words: tuple[Word, ...]) -> Reads | None:
+def _by_program(name: str, words: tuple[ShellWord, ...]) -> CommandReads | None:
     """None: not enumerable."""
     if name in _QUIET:
         return NOTHING
@@ -206,16 +208,16 @@ def _by_program(name: str, words: tuple[Word, ...]) -> Reads | None:
             return _listed(name, words)
 
 
-def _listed(name: str, words: tuple[Word, ...]) -> Reads | None:
+def _listed(name: str, words: tuple[ShellWord, ...]) -> CommandReads | None:
     if files_read(words) is not None:
         return NOTHING
     if name in ROWS:
         operands = row_operands(ROWS[name], words)
-        return None if operands is None else Reads(files=tuple(operands))
+        return None if operands is None else CommandReads(files=tuple(operands))
     return NOTHING if _asks(name, words) else None
 
 
-def _asks(name: str, words: tuple[Word, ...]) -> bool:
+def _asks(name: str, words: tuple[ShellWord, ...]) -> bool:
     texts = [word.text for word in words[1:]]
     first = "-".join(texts[:2]) if name == "gh" else "".join(texts[:1])
     return first in _ASKING.get(name, ()) and all(word.exact and _PLAIN_WORD.match(word.text) for word in words[1:])
@@ -224,10 +226,10 @@ def _asks(name: str, words: tuple[Word, ...]) -> bool:
 # --- searching -----------------------------------------------------------------------------------------------------
 
 
-def _search(name: str, words: tuple[Word, ...]) -> Reads | None:
+def _search(name: str, words: tuple[ShellWord, ...]) -> CommandReads | None:
     if name == "diff":  # of two folders it compares what is in them, also without `-r`
         operands = row_operands(TABLE["diff"], words)
-        return None if operands is None else Reads(trees=tuple([Tree(word) for word in operands]))
+        return None if operands is None else CommandReads(trees=tuple([ReadTree(word) for word in operands]))
     operands = row_operands(TABLE["rg"] if name == "rg" else _GREP_ROW, words)
     given = any(_PATTERN.match(word.text) for word in words)
     if operands is None or (operands and not given and not operands[0].exact):
@@ -235,11 +237,11 @@ def _search(name: str, words: tuple[Word, ...]) -> Reads | None:
     named = operands if given else operands[1:]
     if name == "rg":
         hidden = _has(words, "u.", "--hidden --no-ignore") or _unhides(words)
-        return Reads(trees=tuple([Tree(word, hidden, follow=False) for word in named or [HERE]]))
+        return CommandReads(trees=tuple([ReadTree(word, hidden, follow=False) for word in named or [HERE]]))
     follow = _has(words, "R")
     if name != "rgrep" and not follow and not _has(words, "r", "--recursive") and not _folders_too(words):
         return NOTHING
-    return Reads(trees=tuple([Tree(word, follow=follow) for word in named or [HERE]]))
+    return CommandReads(trees=tuple([ReadTree(word, follow=follow) for word in named or [HERE]]))
 
 
 _CODE = "py pyi js jsx ts tsx mjs cjs rs go java kt c h cc cpp hpp cs rb php swift scala sh html css scss md rst"
@@ -247,7 +249,7 @@ _OF_CODE = re.compile(rf"!.*|[^!]*\*\.({_CODE.replace(' ', '|')})\Z", re.ASCII)
 _TYPES = names(f"{_CODE} python rust ruby markdown")
 
 
-def _unhides(words: tuple[Word, ...]) -> bool:
+def _unhides(words: tuple[ShellWord, ...]) -> bool:
     """ripgrep also searches hidden files that a glob or a type of its words matches. Code is hardly ever hidden."""
     globs, types = _values_of("g", "--glob", words), _values_of("t", "--type", words)
     return any(not _OF_CODE.match(word.text) for word in globs) or any(word.text not in _TYPES for word in types)
@@ -256,7 +258,7 @@ def _unhides(words: tuple[Word, ...]) -> bool:
 _PATTERN = re.compile(r"-[abcEFGhHiIlLnoPqrRsSTuUvVwxyZzN.]*e|--regexp|--files\Z")
 
 
-def _has(words: tuple[Word, ...], shorts: str, long: str = "") -> bool:
+def _has(words: tuple[ShellWord, ...], shorts: str, long: str = "") -> bool:
     """Errs on the side of yes: a letter in the value of another option counts."""
     wanted = long.split()
     for word in words[1:]:
@@ -268,7 +270,7 @@ def _has(words: tuple[Word, ...], shorts: str, long: str = "") -> bool:
     return False
 
 
-def _folders_too(words: tuple[Word, ...]) -> bool:
+def _folders_too(words: tuple[ShellWord, ...]) -> bool:
     """`grep -d recurse`, `-drecurse`, and shortened: any value but the two others."""
     for text, following in pairwise([*[word.text for word in words[1:]], ""]):
         if text.startswith("-") and not text.startswith("--") and "d" in text:
@@ -281,7 +283,7 @@ def _folders_too(words: tuple[Word, ...]) -> bool:
 # --- copying and packing ---------------------------------------------------------------------------------------------
 
 
-def _copied(name: str, words: tuple[Word, ...]) -> Reads | None:
+def _copied(name: str, words: tuple[ShellWord, ...]) -> CommandReads | None:
     if row_operands(COPIERS[name], words) is None:
         return None
     # What `mv` and `ln` give a new name is not what a rule calls it, nor is what lies in it.
@@ -289,52 +291,55 @@ def _copied(name: str, words: tuple[Word, ...]) -> Reads | None:
     whole = named or _has(words, "rRa", "--recursive --archive --recurse-paths")
     if not whole:
         return NOTHING
-    found = touched(words)
+    found = find_touched_files(words)
     sources = [*found.reads]
     if name == "ln":
         for target in found.writes:  # of a symbolic link, what it leads to is seen from where it lies
             folder = target.text.rpartition("/")[0]
             sources += [
-                Word(f"{place}/{word.text}", -1) for word in found.reads for place in (folder, target.text) if place
+                ShellWord(f"{place}/{word.text}", -1)
+                for word in found.reads
+                for place in (folder, target.text)
+                if place
             ]
-    return Reads(trees=tuple([Tree(word, expand=named) for word in sources]))
+    return CommandReads(trees=tuple([ReadTree(word, expand=named) for word in sources]))
 
 
-def _packed(words: tuple[Word, ...]) -> Reads | None:
+def _packed(words: tuple[ShellWord, ...]) -> CommandReads | None:
     """`tar`: what it packs, or the archive that it opens. `-C` says where its operands are."""
     given = [*words[1:]]
     if given and not given[0].text.startswith("-"):  # `tar czfC x.tgz dir src`: its letters take their values in order
         letters, *rest = given
         valued = [letter for letter in letters.text if letter in _TAR.values]
-        values = [Word(f"-{letter}{word.text}", word.start) for letter, word in zip(valued, rest, strict=False)]
+        values = [ShellWord(f"-{letter}{word.text}", word.start) for letter, word in zip(valued, rest, strict=False)]
         flags = "".join([letter for letter in letters.text if letter not in valued])
-        words = (words[0], Word(f"-{flags}", letters.start), *values, *rest[len(values) :])
+        words = (words[0], ShellWord(f"-{flags}", letters.start), *values, *rest[len(values) :])
     operands = row_operands(_TAR, words)
     if operands is None:
         return None
     if not _has(words, "cru", "--create --append --update"):
-        return Reads(files=tuple(_values_of("f", "--file", words)))
-    return Reads(trees=tuple([Tree(word) for word in (*operands, *_values_of("C", "--directory", words))]))
+        return CommandReads(files=tuple(_values_of("f", "--file", words)))
+    return CommandReads(trees=tuple([ReadTree(word) for word in (*operands, *_values_of("C", "--directory", words))]))
 
 
-def _values_of(letter: str, long: str, words: tuple[Word, ...]) -> list[Word]:
-    found: list[Word] = []
+def _values_of(letter: str, long: str, words: tuple[ShellWord, ...]) -> list[ShellWord]:
+    found: list[ShellWord] = []
     for word, following in zip(words, (*words[1:], None), strict=True):
         text = word.text
         name, equals, value = text.partition("=")
         if name == long and equals:
-            found.append(Word(value, word.start))
+            found.append(ShellWord(value, word.start))
         elif name == long or (text.startswith("-") and not text.startswith("--") and text.endswith(letter)):
             found.extend([following] if following is not None else [])
         elif text.startswith("-") and not text.startswith("--") and letter in text:
-            found.append(Word(text.partition(letter)[2], word.start, many=word.many))
+            found.append(ShellWord(text.partition(letter)[2], word.start, many=word.many))
     return found
 
 
 # --- from the network ------------------------------------------------------------------------------------------------
 
 _ADDRESS = re.compile(r"(?:https?://[A-Za-z0-9.-]+|[A-Za-z0-9.-]+)(?::[0-9]+)?(?:[/?][^{}\[\]]*)?\Z", re.ASCII)
-_CURL = Row("data", "fsSkLvIigO0#qaNGj46", "oXAmHdDwueryx", longs(
+_CURL = ReadOnlyProgram("data", "fsSkLvIigO0#qaNGj46", "oXAmHdDwueryx", longs(
     "fail silent show-error insecure location verbose head include remote-name compressed request header data "
     "data-raw json output max-time connect-timeout retry user-agent user http1.1 http2 write-out get fail-with-body "
     "retry-delay create-dirs no-progress-meter progress-bar referer tlsv1.2 dump-header"
@@ -342,13 +347,13 @@ _CURL = Row("data", "fsSkLvIigO0#qaNGj46", "oXAmHdDwueryx", longs(
     "request header data data-raw json output max-time connect-timeout retry user-agent user write-out "
     "retry-delay referer dump-header"
 ))  # fmt: skip
-_WGET = Row("data", "qcSvNbr46", "OoPTtU", longs(
+_WGET = ReadOnlyProgram("data", "qcSvNbr46", "OoPTtU", longs(
     "quiet continue spider verbose no-verbose output-document output-file directory-prefix timeout tries user-agent "
     "header no-check-certificate show-progress no-clobber server-response"
 ), longs("output-document output-file directory-prefix timeout tries user-agent header"))  # fmt: skip
 
 
-def _fetches(name: str, words: tuple[Word, ...]) -> bool:
+def _fetches(name: str, words: tuple[ShellWord, ...]) -> bool:
     """Whether it only asks servers: no `file://`, no data or settings from a file (`-d @x`, `-T x`, `-K x`)."""
     if not all(word.exact for word in words) or any(_from_file(word.text) for word in words):
         return False

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 
 from mainspring.core.value import Value
 from mainspring.permissions.rules import glob_matches
-from mainspring.permissions.shell.look import FOUND, Seen, Sight, base, shell_operand
-from mainspring.permissions.shell.rough import removes
+from mainspring.permissions.shell.look import FOUND, CommandAnalysis, FoundCommand, base_name, shell_operand
+from mainspring.permissions.shell.rough import may_remove
 from mainspring.permissions.shell.runners import SHELLS
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.values import UNKNOWN, Word
+from mainspring.permissions.shell.values import UNKNOWN, ShellWord
 
 _TOP = names(
     "bin boot data dev etc home lib lib32 lib64 media mnt opt private proc root run sbin srv sys tmp usr var "
@@ -25,7 +25,7 @@ _WHERE_WE_ARE = frozenset({"HOME", "PWD", "OLDPWD", "("})
 _BRACES = re.compile(r"([^{}]*)\{([^{}]*)\}([^{}]*)\Z")
 
 
-class Ground(Value):
+class RemovalGuard(Value):
     """What must not be removed: the working folders, home, and every folder above them."""
 
     cwds: tuple[str, ...]  # where the command may be when it runs
@@ -33,10 +33,10 @@ class Ground(Value):
     home: str
 
 
-def critical(sight: Sight, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
+def find_critical_removal(sight: CommandAnalysis, ground: RemovalGuard, real: Callable[[str], Iterable[str]]) -> str:
     """Why the line may remove what must stay, or "". `real`: every name of a path."""
     values = _values(sight)
-    listed = any(base(seen.words[0].text) in _LIST for seen in sight.commands)
+    listed = any(base_name(seen.words[0].text) in _LIST for seen in sight.commands)
     for seen in sight.commands:
         for target in {(word.text, word.names): word for word in _targets(seen)}.values():
             if target.names == ("{}",) and not listed and any(_is_recursive(word.text) for word in seen.words):
@@ -46,7 +46,7 @@ def critical(sight: Sight, ground: Ground, real: Callable[[str], Iterable[str]])
                 if reason:
                     return reason
     for text in sight.unread:
-        if removes(text):
+        if may_remove(text):
             return "it removes something, and cannot be read"
     return ""
 
@@ -55,9 +55,9 @@ def _is_recursive(text: str) -> bool:
     return text == "--recursive" or (text[:1] == "-" and text[:2] != "--" and "r" in text.lower())
 
 
-def _values(sight: Sight) -> dict[str, list[Word]]:
+def _values(sight: CommandAnalysis) -> dict[str, list[ShellWord]]:
     """What the line itself puts into variables; of functions and shells, all that they are given."""
-    values: dict[str, list[Word]] = {}
+    values: dict[str, list[ShellWord]] = {}
     for script in sight.scripts:
         functions = {name for name, _ in script.functions}
         for command in script.commands:
@@ -69,9 +69,9 @@ def _values(sight: Sight) -> dict[str, list[Word]]:
     printed = [word for seen in sight.commands if seen.sure for word in _printed(seen.words)]
     for script in sight.scripts:
         given = [redirect.target for redirect in script.all_redirects if redirect.op in ("<<", "<<<")]
-        printed.extend([Word(part, -1) for target in given for part in target.text.split()])
+        printed.extend([ShellWord(part, -1) for target in given for part in target.text.split()])
     for seen in sight.commands:
-        name = base(seen.words[0].text)
+        name = base_name(seen.words[0].text)
         if name in SHELLS:
             kind, operand = shell_operand(seen.words)
             after = seen.words.index(operand) + 1 if kind == "string" and operand is not None else len(seen.words)
@@ -83,11 +83,11 @@ def _values(sight: Sight) -> dict[str, list[Word]]:
     return values
 
 
-def _printed(words: tuple[Word, ...]) -> list[Word]:
+def _printed(words: tuple[ShellWord, ...]) -> list[ShellWord]:
     """What a command may hand to `xargs` or `read`, as far as that is among its words."""
-    match base(words[0].text):
+    match base_name(words[0].text):
         case "pwd":
-            return [Word(".", -1)]
+            return [ShellWord(".", -1)]
         case "find":
             return _narrowed(words)
         case "echo" | "printf" | "ls":
@@ -96,7 +96,7 @@ def _printed(words: tuple[Word, ...]) -> list[Word]:
             return []
 
 
-def _variants(word: Word, values: dict[str, list[Word]]) -> list[Word]:
+def _variants(word: ShellWord, values: dict[str, list[ShellWord]]) -> list[ShellWord]:
     """The word, and what it becomes with each known value of its variable, and of the variables in that."""
     found = [word]
     todo = [word]
@@ -111,23 +111,23 @@ def _variants(word: Word, values: dict[str, list[Word]]) -> list[Word]:
             if (text, value.names) in seen:
                 continue
             if len(seen) > MOST_VALUES:
-                return [Word(UNKNOWN, word.start)]  # nobody looks through that many
+                return [ShellWord(UNKNOWN, word.start)]  # nobody looks through that many
             seen.add((text, value.names))
             tilde = value.tilde and one.text.startswith(UNKNOWN)
-            new = Word(text, word.start, value.many, value.glob, tilde, names=value.names)
+            new = ShellWord(text, word.start, value.many, value.glob, tilde, names=value.names)
             found.append(new)
             if value.names != one.names:  # `x=$x/y` would go on for ever
                 todo.append(new)
     return found
 
 
-def _targets(seen: Seen) -> list[Word]:
-    name = base(seen.words[0].text) if seen.words[0].exact else ""
+def _targets(seen: FoundCommand) -> list[ShellWord]:
+    name = base_name(seen.words[0].text) if seen.words[0].exact else ""
     if name == "find":
         return _found(seen.words)
     if name not in ("rm", "rmdir", "") or (not name and not seen.sure):
         return []
-    targets: list[Word] = []
+    targets: list[ShellWord] = []
     ended = False
     for word in seen.words[1:]:
         if ended or not word.text.startswith("-") or word.many:
@@ -136,16 +136,18 @@ def _targets(seen: Seen) -> list[Word]:
     return targets if name else [word for word in targets if word.exact]  # an unknown program, given the root
 
 
-def _found(words: tuple[Word, ...]) -> list[Word]:
+def _found(words: tuple[ShellWord, ...]) -> list[ShellWord]:
     """Where `find` begins, if it removes what it finds. With a narrow test, only places outside the working folder."""
-    removes_them = any(word.text == "-delete" or base(word.text) in ("rm", "rmdir") for word in words[1:])
+    removes_them = any(word.text == "-delete" or base_name(word.text) in ("rm", "rmdir") for word in words[1:])
     return _narrowed(words) if removes_them else []
 
 
-def _narrowed(words: tuple[Word, ...]) -> list[Word]:
+def _narrowed(words: tuple[ShellWord, ...]) -> list[ShellWord]:
     first = next((index for index, word in enumerate(words[1:]) if word.text.startswith(("-", "(", "!"))), len(words))
-    places = list(words[1 : first + 1]) or [Word(".", -1)]
-    places.extend([Word(".", -1) for word in places if word.many and word.text == UNKNOWN])  # it may be no word at all
+    places = list(words[1 : first + 1]) or [ShellWord(".", -1)]
+    places.extend(
+        [ShellWord(".", -1) for word in places if word.many and word.text == UNKNOWN]
+    )  # it may be no word at all
     narrow = any(word.text in _NARROW for word in words)
     return [word for word in places if not narrow or word.tilde or not word.exact or _leads_out(word.text)]
 
@@ -154,7 +156,7 @@ def _leads_out(text: str) -> bool:
     return text.startswith("/") or ".." in text.split("/")
 
 
-def _reason(word: Word, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
+def _reason(word: ShellWord, ground: RemovalGuard, real: Callable[[str], Iterable[str]]) -> str:
     if FOUND in word.names:
         return ""  # the places where it is looked for are targets themselves
     if word.many and word.text.startswith("-"):
@@ -183,7 +185,7 @@ def _reason(word: Word, ground: Ground, real: Callable[[str], Iterable[str]]) ->
     return _static(where, ground, real) if ends_open else ""
 
 
-def _glob(word: Word, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
+def _glob(word: ShellWord, ground: RemovalGuard, real: Callable[[str], Iterable[str]]) -> str:
     """Whether a pattern may match a folder that must stay."""
     path = ground.home + word.text[1:] if word.tilde else word.text
     before, _, after = path.partition(UNKNOWN)
@@ -207,7 +209,7 @@ def _fits(part: str, name: str) -> bool:
     return glob_matches(part.split(UNKNOWN), name)
 
 
-def _computed(word: Word, parts: list[str], *, ends_open: bool) -> str:
+def _computed(word: ShellWord, parts: list[str], *, ends_open: bool) -> str:
     """An unknown part before a known one: below a variable."""
     if word.glob:
         return ""
@@ -219,7 +221,7 @@ def _computed(word: Word, parts: list[str], *, ends_open: bool) -> str:
     return "it removes what a pattern matches below a variable" if UNKNOWN in "/".join(parts[1:]) and word.many else ""
 
 
-def _braces(word: Word, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
+def _braces(word: ShellWord, ground: RemovalGuard, real: Callable[[str], Iterable[str]]) -> str:
     raw = next(name for name in word.names if name.startswith("{") and name != "{}")[1:]
     found = _BRACES.match(raw)
     if found is None or any(character in raw for character in "*?[$`'\"\\~"):
@@ -231,7 +233,7 @@ def _braces(word: Word, ground: Ground, real: Callable[[str], Iterable[str]]) ->
     return ""
 
 
-def _static(path: str, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
+def _static(path: str, ground: RemovalGuard, real: Callable[[str], Iterable[str]]) -> str:
     if not path:
         return ""
     if path == "~" or path.startswith("~/"):
@@ -247,7 +249,7 @@ def _static(path: str, ground: Ground, real: Callable[[str], Iterable[str]]) -> 
     return ""
 
 
-def _name(name: str, ground: Ground, real: Callable[[str], Iterable[str]]) -> str:
+def _name(name: str, ground: RemovalGuard, real: Callable[[str], Iterable[str]]) -> str:
     parts = [part for part in name.split("/") if part]
     if len(parts) < 2:
         return f"it removes '{name}'"

@@ -24,19 +24,19 @@ _REMOVAL = re.compile(r"(?<![\w.-])(?:rm|rmdir)(?![\w.-])")
 Commands = dict[str, list[str]]  # by the base name of the command; each from its name on, words joined by one blank
 
 
-def plain(text: str) -> str:
+def strip_quotes(text: str) -> str:
     return text.replace("\\\n", "").translate(_QUOTES)
 
 
-def removes(text: str) -> bool:
-    return _REMOVAL.search(plain(text)) is not None
+def may_remove(text: str) -> bool:
+    return _REMOVAL.search(strip_quotes(text)) is not None
 
 
-def commands(text: str) -> Commands:
+def find_rough_commands(text: str) -> Commands:
     """What looks like a command."""
     found: Commands = {}
     before = set(_BEFORE)
-    for piece in set(_ENDS.split(plain(text))):
+    for piece in set(_ENDS.split(strip_quotes(text))):
         words = piece.split()
         start = 0
         while start < len(words) - 1 and (words[start] in before or _ASSIGNMENT.match(words[start])):
@@ -48,7 +48,7 @@ def commands(text: str) -> Commands:
     return found
 
 
-def holds(found: Commands, parts: tuple[str, ...], *, prefix: bool) -> bool:
+def holds_command(found: Commands, parts: tuple[str, ...], *, prefix: bool) -> bool:
     """Whether one of the commands is the parts, with anything between them; words are joined by one blank."""
     first = parts[0].partition(" ")[0]
     for line in _named(found, first, whole=" " in parts[0] or len(parts) == 1):

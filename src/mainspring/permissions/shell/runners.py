@@ -12,7 +12,7 @@ from typing import NamedTuple
 from mainspring.permissions.shell.tables import longs, names
 
 
-class Runner(NamedTuple):
+class RunnerProgram(NamedTuple):
     """Options, then perhaps assignments, then some words of its own, then the inner command."""
 
     flags: str = ""  # short options without a value
@@ -23,20 +23,21 @@ class Runner(NamedTuple):
     assigns: bool = False  # NAME=value may stand before the command
 
 
-RUNNERS: dict[str, Runner] = {
+RUNNERS: dict[str, RunnerProgram] = {
     # These seven, in these forms, are also looked through by allow rules (security S5).
-    "timeout": Runner("v", "ks", longs("foreground preserve-status verbose"), longs("kill-after signal"), own=1),
-    "time": Runner("pavqV", "fo", longs("portability append verbose quiet"), longs("format output"), assigns=True),
-    "nice": Runner("", "n", longs(""), longs("adjustment")),
-    "nohup": Runner(),
-    "stdbuf": Runner("", "ioe", longs(""), longs("input output error")),
-    "command": Runner("p"),
-    "builtin": Runner(),
+    "timeout": RunnerProgram("v", "ks", longs("foreground preserve-status verbose"), longs("kill-after signal"), own=1),
+    "time": RunnerProgram("pavqV", "fo", longs("portability append verbose quiet"), longs("format output"),
+        assigns=True),
+    "nice": RunnerProgram("", "n", longs(""), longs("adjustment")),
+    "nohup": RunnerProgram(),
+    "stdbuf": RunnerProgram("", "ioe", longs(""), longs("input output error")),
+    "command": RunnerProgram("p"),
+    "builtin": RunnerProgram(),
     # The rest only by deny and ask.
-    "coproc": Runner(assigns=True),
-    "exec": Runner("cl", "a"),
-    "env": Runner("0iv", "uC", longs("ignore-environment null debug"), longs("unset chdir"), assigns=True),
-    "sudo": Runner(
+    "coproc": RunnerProgram(assigns=True),
+    "exec": RunnerProgram("cl", "a"),
+    "env": RunnerProgram("0iv", "uC", longs("ignore-environment null debug"), longs("unset chdir"), assigns=True),
+    "sudo": RunnerProgram(
         "AbBEeHhiKklnPSsVv", "CcghpRrTtuUD",
         longs(
             "askpass background bell preserve-env edit set-home help login non-interactive preserve-groups "
@@ -46,19 +47,19 @@ RUNNERS: dict[str, Runner] = {
             "close-from group host prompt chroot role command-timeout type other-user user chdir"
         ), assigns=True,
     ),
-    "doas": Runner("nsL", "uC"),
-    "xargs": Runner(
+    "doas": RunnerProgram("nsL", "uC"),
+    "xargs": RunnerProgram(
         "0rtpxo", "adEILnPs", longs("null no-run-if-empty verbose interactive exit open-tty"),
         longs(
             "arg-file delimiter max-lines max-args max-procs max-chars replace process-slot-var"
         ),
     ),
-    "setsid": Runner("cfw", "", longs("ctty fork wait")),
-    "ionice": Runner("t", "cnpPu", longs("ignore"), longs("class classdata pid")),
-    "chrt": Runner("abdfiormvp", "TPD", own=1),
-    "taskset": Runner("acp", "", longs("all-tasks cpu-list pid"), own=1),
-    "chroot": Runner("", "", longs("skip-chdir"), longs("userspec groups"), own=1),
-    "unshare": Runner(
+    "setsid": RunnerProgram("cfw", "", longs("ctty fork wait")),
+    "ionice": RunnerProgram("t", "cnpPu", longs("ignore"), longs("class classdata pid")),
+    "chrt": RunnerProgram("abdfiormvp", "TPD", own=1),
+    "taskset": RunnerProgram("acp", "", longs("all-tasks cpu-list pid"), own=1),
+    "chroot": RunnerProgram("", "", longs("skip-chdir"), longs("userspec groups"), own=1),
+    "unshare": RunnerProgram(
         "mpunicCUTrfkh", "SGRw",
         longs(
             "mount uts ipc net pid user cgroup time fork map-root-user map-current-user keep-caps mount-proc "
@@ -66,36 +67,36 @@ RUNNERS: dict[str, Runner] = {
         ),
         longs("setuid setgid root wd"),
     ),
-    "nsenter": Runner("amuinpUCTrwFZ", "tSGe", longs("all no-fork"), longs("target setuid setgid")),
-    "strace": Runner("cCdDfFhiknqrtTvVwxyzZ", "abeEIoOpPsSuUX", longs("follow-forks"), longs("trace output")),
-    "ltrace": Runner("bcCfhiLrStTV", "AaDeFlnopsuwxX"),
-    "flock": Runner("sxenuoFhV", "wE", longs("shared exclusive nonblock unlock close no-fork verbose"),
+    "nsenter": RunnerProgram("amuinpUCTrwFZ", "tSGe", longs("all no-fork"), longs("target setuid setgid")),
+    "strace": RunnerProgram("cCdDfFhiknqrtTvVwxyzZ", "abeEIoOpPsSuUX", longs("follow-forks"), longs("trace output")),
+    "ltrace": RunnerProgram("bcCfhiLrStTV", "AaDeFlnopsuwxX"),
+    "flock": RunnerProgram("sxenuoFhV", "wE", longs("shared exclusive nonblock unlock close no-fork verbose"),
                     longs("wait timeout conflict-exit-code"), own=1),
-    "busybox": Runner(),
-    "toybox": Runner(),
-    "setpriv": Runner("dh", "", longs("no-new-privs clear-groups keep-groups"), longs("reuid regid groups")),
-    "linux32": Runner("vRBFIX3L"),
-    "linux64": Runner("vRBFIX3L"),
-    "fakeroot": Runner("u", "lsbif"),
-    "unbuffer": Runner("p"),
-    "chronic": Runner("ev"),
-    "numactl": Runner("alHs", "iNmCpP"),
-    "proxychains": Runner("q", "f"),
-    "proxychains4": Runner("q", "f"),
-    "torsocks": Runner("qdi", "up"),
-    "torify": Runner(),
-    "catchsegv": Runner(),
-    "caffeinate": Runner("dimsu", "tw"),
-    "noglob": Runner(),
-    "nocorrect": Runner(),
-    "dbus-run-session": Runner(),
-    "ld.so": Runner(),
+    "busybox": RunnerProgram(),
+    "toybox": RunnerProgram(),
+    "setpriv": RunnerProgram("dh", "", longs("no-new-privs clear-groups keep-groups"), longs("reuid regid groups")),
+    "linux32": RunnerProgram("vRBFIX3L"),
+    "linux64": RunnerProgram("vRBFIX3L"),
+    "fakeroot": RunnerProgram("u", "lsbif"),
+    "unbuffer": RunnerProgram("p"),
+    "chronic": RunnerProgram("ev"),
+    "numactl": RunnerProgram("alHs", "iNmCpP"),
+    "proxychains": RunnerProgram("q", "f"),
+    "proxychains4": RunnerProgram("q", "f"),
+    "torsocks": RunnerProgram("qdi", "up"),
+    "torify": RunnerProgram(),
+    "catchsegv": RunnerProgram(),
+    "caffeinate": RunnerProgram("dimsu", "tw"),
+    "noglob": RunnerProgram(),
+    "nocorrect": RunnerProgram(),
+    "dbus-run-session": RunnerProgram(),
+    "ld.so": RunnerProgram(),
 }  # fmt: skip
 
 # What allow looks through, and with which options (security S5). The `time` of bash knows `-p` only.
-ALLOW_LOOKS_THROUGH: dict[str, Runner] = {
+ALLOW_LOOKS_THROUGH: dict[str, RunnerProgram] = {
     **{name: RUNNERS[name] for name in ("timeout", "nice", "nohup", "stdbuf", "command", "builtin")},
-    "time": Runner("p", assigns=True),
+    "time": RunnerProgram("p", assigns=True),
 }
 
 # Runners with grammars of their own, and the first words after which they run something; none: always. Every later word
@@ -185,7 +186,7 @@ FAMILIES = (
 
 
 @lru_cache(maxsize=1_024)
-def family(name: str) -> str:
+def interpreter_family(name: str) -> str:
     for start, one in FAMILIES:
         if name.startswith(start) and not name[len(start) : len(start) + 1].isalpha():
             return one

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.values import Script
+from mainspring.permissions.shell.values import ShellScript
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -29,7 +29,7 @@ KNOWN = names(
 )
 
 
-def objection(text: str, script: Script) -> str:
+def find_reader_difference(text: str, script: ShellScript) -> str:
     """Where the two readers differ, or ""."""
     data = text.encode()
     root = _parser().parse(data).root_node

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.values import UNKNOWN, Assign, Redirect, UnclearError, Word
+from mainspring.permissions.shell.values import UNKNOWN, Assignment, Redirect, ShellWord, UnclearError
 from mainspring.permissions.shell.words import COUNTED, MADE, WordReader
 
 RESERVED = names("! [[ ]] { } case coproc do done elif else esac fi for function if in select then time until while")
@@ -38,22 +38,22 @@ _PRINT_NUMBERS = frozenset(
 _NUMBER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 
 
-class Draft(NamedTuple):
+class CommandDraft(NamedTuple):
     """A simple command while it is read. The text of its here-documents comes later than its end."""
 
-    words: list[Word]
-    assigns: list[Assign]
+    words: list[ShellWord]
+    assigns: list[Assignment]
     redirects: list[Redirect]
 
 
-def is_number(word: Word) -> bool:
+def is_number(word: ShellWord) -> bool:
     return _NUMBER.match(word.text) is not None or (word.text == UNKNOWN and word.names == (COUNTED,))
 
 
-class SimpleReader(WordReader):
+class SimpleCommandReader(WordReader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.commands: list[Draft] = []
+        self.commands: list[CommandDraft] = []
         self.doubts: list[str] = []
         self._here: list[tuple[str, bool, bool, list[Redirect]]] = []
 
@@ -109,24 +109,24 @@ class SimpleReader(WordReader):
             owner.append(Redirect("<<", self._here_word(start, body_end, quoted=quoted)))
         self._here = []
 
-    def _here_word(self, start: int, end: int, *, quoted: bool) -> Word:
+    def _here_word(self, start: int, end: int, *, quoted: bool) -> ShellWord:
         if quoted:
-            return Word(self.text[start:end], start)
+            return ShellWord(self.text[start:end], start)
         kept, self.waiting = self.waiting, 0
         text, variables, _ = self.here_text(start, end)
         self.waiting = kept
-        return Word(text, start, names=variables)
+        return ShellWord(text, start, names=variables)
 
     # --- simple commands ---------------------------------------------------------------------------------------
 
     def _simple(self) -> None:
-        draft = Draft([], [], [])
+        draft = CommandDraft([], [], [])
         start = self.at
         while True:
             plain = _PLAIN.match(self.text, self.at, self.end)
             if plain is not None and (draft.words or "=" not in plain[1]):
                 self.at = plain.end()  # the usual case, in one step
-                word = Word(plain[1], plain.start(1), bare=True)
+                word = ShellWord(plain[1], plain.start(1), bare=True)
                 self._check(word, draft.words)
                 draft.words.append(word)
                 continue
@@ -148,7 +148,7 @@ class SimpleReader(WordReader):
         self._note_variables(draft.words)
         self.commands.append(draft)
 
-    def _note_variables(self, words: list[Word]) -> None:
+    def _note_variables(self, words: list[ShellWord]) -> None:
         """What `read x`, `export x=...` and `time x=...` leave in variables need not be a number."""
         assigning = any(word.text in _ASSIGNING for word in words[:3])
         for word in words[1:]:
@@ -158,7 +158,7 @@ class SimpleReader(WordReader):
             elif assigning and word.text.isidentifier():
                 self.given.add(word.text)
 
-    def _check(self, word: Word, before: list[Word]) -> None:
+    def _check(self, word: ShellWord, before: list[ShellWord]) -> None:
         if not word.bare:
             if not before and not word.exact:
                 self.doubts.append("the name of a command is computed")
@@ -170,14 +170,14 @@ class SimpleReader(WordReader):
         if before and before[0].bare and before[0].text in RUN_WHAT_FOLLOWS:
             raise UnclearError(f"`{before[0].text}` before more than a simple command")
 
-    def _argument(self) -> Word:
+    def _argument(self) -> ShellWord:
         start = self.at
         word = self.word()
         if self.at == start or self._at("("):
             raise UnclearError(f"an unexpected {self.text[self.at : self.at + 12]!r}")
         return word
 
-    def _assignment(self, assigns: list[Assign]) -> bool:
+    def _assignment(self, assigns: list[Assignment]) -> bool:
         found = _ASSIGN.match(self.text, self.at, self.end)
         if found is None:
             return False
@@ -187,13 +187,13 @@ class SimpleReader(WordReader):
             self._list_value()
             value = None
         elif self.at >= self.end or self.text[self.at] in " \t\n;&|)":
-            value = Word("", self.at)
+            value = ShellWord("", self.at)
         else:
             value = self.word(value=True)
             if self._at("("):
                 raise UnclearError("a `(` inside a value")
         (self.numbers if value is not None and is_number(value) else self.given).add(name)
-        assigns.append(Assign(name, value))
+        assigns.append(Assignment(name, value))
         return True
 
     def _list_value(self) -> None:

@@ -4,12 +4,12 @@ one: a rule about such a word is asked about."""
 from __future__ import annotations
 
 from mainspring.permissions.shell.code import CODE_OPTIONS
-from mainspring.permissions.shell.look import base
+from mainspring.permissions.shell.look import base_name
 from mainspring.permissions.shell.readonly import TABLE
-from mainspring.permissions.shell.runners import LOOSE_RUNNERS, RUNNERS, SHELLS, family
+from mainspring.permissions.shell.runners import LOOSE_RUNNERS, RUNNERS, SHELLS, interpreter_family
 from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shell.touches import DATA, KNOWN
-from mainspring.permissions.shell.values import Word
+from mainspring.permissions.shell.values import ShellWord
 
 _FAMILIAR = (
     names(
@@ -34,10 +34,10 @@ _FAMILIAR = (
 _VALUED = names("make gmake mvn gradle npm pnpm export declare typeset readonly env")
 
 
-def may_run_values(words: tuple[Word, ...]) -> bool:
-    return len(words) > 1 and base(words[0].text) in _VALUED
+def may_run_values(words: tuple[ShellWord, ...]) -> bool:
+    return len(words) > 1 and base_name(words[0].text) in _VALUED
 
 
-def may_run(words: tuple[Word, ...]) -> bool:
+def may_run(words: tuple[ShellWord, ...]) -> bool:
     """Whether any of the words may be a command that the program runs."""
-    return len(words) > 1 and family(base(words[0].text)) not in _FAMILIAR
+    return len(words) > 1 and interpreter_family(base_name(words[0].text)) not in _FAMILIAR

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from mainspring.core.value import Value
 from mainspring.permissions.shell.inline import plain_sed
-from mainspring.permissions.shell.look import base
+from mainspring.permissions.shell.look import base_name
 from mainspring.permissions.shell.tables import longs, names
-from mainspring.permissions.shell.values import Word
+from mainspring.permissions.shell.values import ShellWord
 
 _READ = names(
     """cat head tail wc nl tac rev stat file md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
@@ -56,54 +56,54 @@ FILE_COMMANDS: dict[str, str] = {
 }  # fmt: skip
 
 
-class Touched(Value):
-    reads: tuple[Word, ...] = ()
-    writes: tuple[Word, ...] = ()
+class TouchedPath(Value):
+    reads: tuple[ShellWord, ...] = ()
+    writes: tuple[ShellWord, ...] = ()
     known: bool = True  # not known: any word may be a file
 
 
-def touched(words: tuple[Word, ...]) -> Touched:
-    name = base(words[0].text)
+def find_touched_files(words: tuple[ShellWord, ...]) -> TouchedPath:
+    name = base_name(words[0].text)
     found = _touched(name, words)
     written = _values(words, *_WRITE_OPTIONS[name]) if name in _WRITE_OPTIONS else ()
     return replace(found, writes=(*found.writes, *written)) if written else found
 
 
-def _touched(name: str, words: tuple[Word, ...]) -> Touched:
+def _touched(name: str, words: tuple[ShellWord, ...]) -> TouchedPath:
     if name in DATA:
-        return Touched()
+        return TouchedPath()
     if name == "xargs":  # what it runs is seen by itself
-        return Touched(_values(words, "a", longs("arg-file")))
+        return TouchedPath(_values(words, "a", longs("arg-file")))
     if name == "find":
-        return Touched(places(words), emptied(words))
+        return TouchedPath(find_start_folders(words), find_emptied_folders(words))
     if name not in KNOWN:
-        return Touched(tuple(_parts(words)), known=False)
+        return TouchedPath(tuple(_parts(words)), known=False)
     operands = _operands(words)
     if name in ("sed", "gsed", "perl") and any(_in_place(word.text) for word in words[1:]):
-        return Touched(operands[1:], operands)
+        return TouchedPath(operands[1:], operands)
     if name == "dd":
-        return Touched(_named(words, "if="), _named(words, "of="))
+        return TouchedPath(_named(words, "if="), _named(words, "of="))
     if name in _WRITE_LAST:
         target = _target(words)
         reads, writes = (operands, target) if target else (operands[:-1], operands[-1:])
         writes = (*writes, *_in_folder(reads, writes))
-        return Touched(reads, (*reads, *writes) if name == "mv" else writes)
+        return TouchedPath(reads, (*reads, *writes) if name == "mv" else writes)
     if name in _WRITE_SECOND:
-        return Touched(operands[:1], operands[1:])
+        return TouchedPath(operands[:1], operands[1:])
     if name in _WRITE_FIRST:
-        return Touched(operands[1:], operands[:1])
+        return TouchedPath(operands[1:], operands[:1])
     writes = operands if name in _WRITE else operands[1:] if name in _WRITE_AFTER_ONE else ()
     if name in _READ:
-        return Touched(operands, writes)
+        return TouchedPath(operands, writes)
     if name in _READ_AFTER_ONE:
         given = any(word.text.startswith(("-e", "-f", "--regexp", "--file", "--expression")) for word in words[1:])
-        return Touched(operands if given else operands[1:])
-    return Touched((), writes)
+        return TouchedPath(operands if given else operands[1:])
+    return TouchedPath((), writes)
 
 
-def places(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def find_start_folders(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
     """Where `find` begins."""
-    found: list[Word] = []
+    found: list[ShellWord] = []
     for word in words[1:]:
         if word.text.startswith(("-", "(", "!")):
             break
@@ -111,9 +111,9 @@ def places(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return tuple(found)
 
 
-def _operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _operands(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
     """What is no option, and the values of options that have them attached."""
-    found: list[Word] = []
+    found: list[ShellWord] = []
     ended = False
     for word in words[1:]:
         if ended or not word.text.startswith("-") or word.text == "-":
@@ -125,12 +125,12 @@ def _operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return tuple(found)
 
 
-def _parts(words: tuple[Word, ...]) -> list[Word]:
+def _parts(words: tuple[ShellWord, ...]) -> list[ShellWord]:
     """Every piece of an unknown program's words that could be a path: `x`, `--file=x`, `HEAD:x`, `@x`."""
-    found: list[Word] = []
+    found: list[ShellWord] = []
     for word in words[1:]:
         if word.text.startswith("file://"):
-            found.append(Word(word.text[7:], word.start, many=word.many))
+            found.append(ShellWord(word.text[7:], word.start, many=word.many))
         if "://" in word.text:
             continue
         if not word.text.startswith("-"):
@@ -139,17 +139,17 @@ def _parts(words: tuple[Word, ...]) -> list[Word]:
     return found
 
 
-def _after(word: Word, mark: str) -> Word:
-    return Word(word.text.partition(mark)[2], word.start, many=word.many)
+def _after(word: ShellWord, mark: str) -> ShellWord:
+    return ShellWord(word.text.partition(mark)[2], word.start, many=word.many)
 
 
-def _named(words: tuple[Word, ...], start: str) -> tuple[Word, ...]:
+def _named(words: tuple[ShellWord, ...], start: str) -> tuple[ShellWord, ...]:
     return tuple(
-        Word(word.text[len(start) :], word.start, many=word.many) for word in words if word.text.startswith(start)
+        ShellWord(word.text[len(start) :], word.start, many=word.many) for word in words if word.text.startswith(start)
     )
 
 
-def _target(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def _target(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
     """`cp -t folder ...`"""
     for index, word in enumerate(words[:-1]):
         if word.text in ("-t", "--target-directory"):
@@ -159,19 +159,19 @@ def _target(words: tuple[Word, ...]) -> tuple[Word, ...]:
     return ()
 
 
-def _in_folder(sources: tuple[Word, ...], targets: tuple[Word, ...]) -> tuple[Word, ...]:
+def _in_folder(sources: tuple[ShellWord, ...], targets: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
     """`cp x/.mcp.json .`: if the target is a folder, this is the file."""
     return tuple(
-        Word(f"{target.text.rstrip('/') or '/'}/{name}", target.start, tilde=target.tilde)
+        ShellWord(f"{target.text.rstrip('/') or '/'}/{name}", target.start, tilde=target.tilde)
         for target in targets
         for source in sources
-        if target.exact and source.exact and (name := base(source.text.rstrip("/"))) not in ("", ".", "..")
+        if target.exact and source.exact and (name := base_name(source.text.rstrip("/"))) not in ("", ".", "..")
     )
 
 
-def _values(words: tuple[Word, ...], shorts: str, longs: frozenset[str]) -> tuple[Word, ...]:
+def _values(words: tuple[ShellWord, ...], shorts: str, longs: frozenset[str]) -> tuple[ShellWord, ...]:
     """The values of the options, in the next word or in the same."""
-    found: list[Word] = []
+    found: list[ShellWord] = []
     for index, word in enumerate(words[1:], 1):
         text = word.text
         if not text.startswith("-"):
@@ -185,27 +185,27 @@ def _values(words: tuple[Word, ...], shorts: str, longs: frozenset[str]) -> tupl
             found.extend(following)
         elif text.startswith("-") and (letter := next((one for one in text[1:] if one in shorts), "")):
             inside = text.partition(letter)[2]
-            found.extend([Word(inside, word.start, many=word.many)] if inside else following)
+            found.extend([ShellWord(inside, word.start, many=word.many)] if inside else following)
     return tuple(found)
 
 
-def emptied(words: tuple[Word, ...]) -> tuple[Word, ...]:
+def find_emptied_folders(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
     """The folders in which `find` removes."""
-    if base(words[0].text) != "find" or not any(word.text == "-delete" for word in words):
+    if base_name(words[0].text) != "find" or not any(word.text == "-delete" for word in words):
         return ()
-    return places(words) or (Word(".", -1),)
+    return find_start_folders(words) or (ShellWord(".", -1),)
 
 
 def _in_place(text: str) -> bool:
     return text.startswith("--in-place") or (text.startswith("-") and not text.startswith("--") and "i" in text)
 
 
-def plain_file_command(words: tuple[Word, ...]) -> Touched | None:
+def plain_file_command(words: tuple[ShellWord, ...]) -> TouchedPath | None:
     """What a file command of the short list changes, when all of it is certain."""
     shorts = FILE_COMMANDS.get(words[0].text)
     if shorts is None or not all(word.exact for word in words):
         return None
-    operands: list[Word] = []
+    operands: list[ShellWord] = []
     ended = False
     for word in words[1:]:
         if ended or not word.text.startswith("-"):
@@ -222,4 +222,4 @@ def plain_file_command(words: tuple[Word, ...]) -> Touched | None:
         ):
             return None
         operands = operands[1:]
-    return Touched(tuple(operands), tuple(operands)) if operands else None
+    return TouchedPath(tuple(operands), tuple(operands)) if operands else None

@@ -7,7 +7,7 @@ from mainspring.core.value import Value
 UNKNOWN = "\0"  # stands in a word for text that only the shell will know; NUL itself never reaches a word (security S1)
 
 
-class Word(Value):
+class ShellWord(Value):
     """A word after quote removal."""
 
     text: str  # with UNKNOWN where an expansion or a glob stands
@@ -26,24 +26,24 @@ class Word(Value):
 
 class Redirect(Value):
     op: str
-    target: Word  # for a here-document: its text
+    target: ShellWord  # for a here-document: its text
 
 
-class Assign(Value):
+class Assignment(Value):
     name: str
-    value: Word | None  # None: a list, `a=(1 2)`
+    value: ShellWord | None  # None: a list, `a=(1 2)`
 
 
-class Simple(Value):
+class SimpleCommand(Value):
     """One simple command. Without words it only assigns or redirects."""
 
-    words: tuple[Word, ...]
-    assigns: tuple[Assign, ...] = ()
+    words: tuple[ShellWord, ...]
+    assigns: tuple[Assignment, ...] = ()
     redirects: tuple[Redirect, ...] = ()
 
 
-class Script(Value):
-    commands: tuple[Simple, ...]
+class ShellScript(Value):
+    commands: tuple[SimpleCommand, ...]
     redirects: tuple[Redirect, ...] = ()  # of groups, loops and conditions
     functions: tuple[tuple[str, int], ...] = ()  # those that are there for certain, and from where on
     counts: tuple[str, ...] = ()  # variables that arithmetic evaluates, and that are not set to numbers here

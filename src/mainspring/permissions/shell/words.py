@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 
-from mainspring.permissions.shell.ansi import decoded
+from mainspring.permissions.shell.ansi import decode_ansi_c
 from mainspring.permissions.shell.characters import only_in_quotes
-from mainspring.permissions.shell.programs import runs
-from mainspring.permissions.shell.values import UNKNOWN, UnclearError, Word
+from mainspring.permissions.shell.programs import can_run_programs
+from mainspring.permissions.shell.values import UNKNOWN, ShellWord, UnclearError
 
 DEEPEST = 50  # nested substitutions and groups; bash has no limit, people stop at three or four
 SEPARATOR = "\x1f"  # stands between words where rules are matched, so it cannot stand in one
@@ -43,8 +43,8 @@ _RANGE = re.compile(r"\{-?[0-9]+\.\.-?[0-9]+(?:\.\.-?[0-9]+)?\}\Z", re.ASCII)
 _INSTEAD = frozenset({"-", ":-", "=", ":=", "+", ":+"})
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", re.ASCII)
 
-MADE = "mktemp"  # in `Word.names`: the unknown part is the name of a file that was just made
-COUNTED = "(("  # in `Word.names`: the unknown part is a number
+MADE = "mktemp"  # in `ShellWord.names`: the unknown part is the name of a file that was just made
+COUNTED = "(("  # in `ShellWord.names`: the unknown part is a number
 
 
 class WordReader(ABC):
@@ -76,13 +76,13 @@ class WordReader(ABC):
 
     # --- a whole word ------------------------------------------------------------------------------------------
 
-    def word(self, *, value: bool = False) -> Word:
+    def word(self, *, value: bool = False) -> ShellWord:
         """The word that begins here. `value`: it is the right side of an assignment."""
         start = self.at
         found = _WHOLE.match(self.text, start, self.end)
         if found is not None:
             self.at = found.end()
-            return Word(found.group(), start, bare=True)
+            return ShellWord(found.group(), start, bare=True)
         return _Parts(self, start, value=value).read()
 
     # --- expansions --------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class WordReader(ABC):
             return UNKNOWN, (COUNTED,), not quoted
         if found["op"] in ("=", ":="):
             self.given.add(name)
-            if runs(name):
+            if can_run_programs(name):
                 raise UnclearError(f"{name!r} is set, which can make other programs run")
         several = name == "@" or found["index"] == "[@]"
         # What stands there if it is not set counts as computed, unless it is a plain name.
@@ -143,7 +143,7 @@ class WordReader(ABC):
             if slashes % 2 == 0:
                 break
             at = close + 1
-        text = decoded(self.text[self.at + 2 : close])
+        text = decode_ansi_c(self.text[self.at + 2 : close])
         if SEPARATOR in text:
             raise UnclearError("a separator character in $'...'")
         self.at = close + 1
@@ -280,7 +280,7 @@ class _Parts:
         self.names: tuple[str, ...] = ()
         self.many = self.glob = self.other = self.tilde = self.quoted = self.brace = self.listed = False
 
-    def read(self) -> Word:
+    def read(self) -> ShellWord:
         reader = self.reader
         text = reader.text
         while reader.at < reader.end:
@@ -417,7 +417,7 @@ class _Parts:
         self.texts.append(character)
         self.reader.at += 1
 
-    def _whole(self) -> Word:
+    def _whole(self) -> ShellWord:
         reader = self.reader
         text = "".join(self.texts)
         raw = reader.text[self.start : reader.at]
@@ -426,8 +426,8 @@ class _Parts:
                 raise UnclearError("a descriptor in braces")
             if self.listed and not self.value:
                 counted = (COUNTED,) if _RANGE.match(raw) else ("{" + raw, *self.names)
-                return Word(UNKNOWN, self.start, many=True, names=counted)
-        return Word(
+                return ShellWord(UNKNOWN, self.start, many=True, names=counted)
+        return ShellWord(
             text,
             self.start,
             many=self.many and not self.value,
