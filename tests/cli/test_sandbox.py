@@ -17,9 +17,9 @@ import pytest
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
 from mainspring.agent.sandbox import Ground, Sandboxing
 from mainspring.engine.shared import Policy
-from mainspring.hooks.commands import Shell
-from mainspring.hooks.points import Opinion, Point
-from mainspring.hooks.runner import Runner
+from mainspring.hooks.commands import HookShell
+from mainspring.hooks.points import HookPoint, HookResult
+from mainspring.hooks.runner import HookRunner
 from mainspring.processes import landlock
 from mainspring.processes.bubblewrap import SandboxError
 from mainspring.processes.child import ProcessSpec, SandboxAccess
@@ -295,12 +295,12 @@ def test_a_guard_whose_sandbox_fails_refuses(tmp_path: Path) -> None:
     def fails(_: ProcessSpec) -> AbstractContextManager[ProcessSpec]:
         raise SandboxError("its walls cannot be built")
 
-    async def main() -> Opinion:
+    async def main() -> HookResult:
         children = Children(around=fails)
-        hook = Shell(children, {"PATH": "/usr/bin:/bin"}, cwd=str(tmp_path)).hook(
-            Point.PRE_TOOL_USE, "", {"command": "touch ran"}
+        hook = HookShell(children, {"PATH": "/usr/bin:/bin"}, cwd=str(tmp_path)).hook(
+            HookPoint.PRE_TOOL_USE, "", {"command": "touch ran"}
         )
-        return await Runner([hook]).ask(Point.PRE_TOOL_USE, {}, "Bash")
+        return await HookRunner([hook]).ask(HookPoint.PRE_TOOL_USE, {}, "Bash")
 
     opinion = asyncio.run(main())
     assert opinion.decision == "deny"

@@ -29,8 +29,8 @@ from mainspring.engine.mind import Mind, Sight
 from mainspring.engine.plain import new_id
 from mainspring.engine.session import Session
 from mainspring.engine.side_questions import SideQuestions
-from mainspring.hooks.points import Opinion, Point
-from mainspring.hooks.runner import Hook, Runner
+from mainspring.hooks.points import HookPoint, HookResult
+from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.retry import PATIENCE, Who
 from mainspring.providers.transport import Transport
@@ -347,7 +347,7 @@ class Scene:
         self.told: list[str] = []
         self.warned: list[str] = []
         self.ledger = Ledger(money)
-        runner = Runner(tuple(hooks), common=dict, warn=self.warned.append, say=print)
+        runner = HookRunner(tuple(hooks), common=dict, warn=self.warned.append, say=print)
         hands = Hands([], place=Place(str(folder)), gate=Open(), hooks=runner)
         sight = Sight(
             config,
@@ -406,13 +406,13 @@ def test_the_small_model_is_asked_before_the_stop_hooks_have_answered(tmp_path: 
     seen: list[int] = []
 
     def hooks(server: ModelServer) -> list[Hook]:
-        async def wait_for_it(facts: dict[str, Any]) -> Opinion:
+        async def wait_for_it(facts: dict[str, Any]) -> HookResult:
             if not seen:
                 await server.until(lambda: small_requests(server) > 0)
             seen.append(small_requests(server))
-            return Opinion(block=True, reason="Look once more.") if len(seen) == 1 else Opinion()
+            return HookResult(block=True, reason="Look once more.") if len(seen) == 1 else HookResult()
 
-        return [Hook(Point.STOP, wait_for_it, "")]
+        return [Hook(HookPoint.STOP, wait_for_it, "")]
 
     async def play(scene: Scene) -> None:
         result = await scene.run()

@@ -28,7 +28,7 @@ from mainspring.engine.run import Run
 from mainspring.engine.sampling import CutOffError
 from mainspring.engine.session import Session
 from mainspring.engine.side_questions import SideQuestions
-from mainspring.hooks.points import Nobody, Opinion, Point
+from mainspring.hooks.points import HookPoint, HookResult, NoHooks
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Batch, Conversation, Piece
 from mainspring.providers.transport import Deadlines, Transport
@@ -175,16 +175,16 @@ def test_with_a_limit_all_that_was_set_aside_for_it_counts() -> None:
     assert ledger.account.reserved == 0
 
 
-class Waits(Nobody):
+class Waits(NoHooks):
     """A hook before a summary that takes its time."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
 
-    def any_at(self, point: Point, tool: str = "") -> bool:
-        return point is Point.PRE_COMPACT
+    def any_at(self, point: HookPoint, tool: str = "") -> bool:
+        return point is HookPoint.PRE_COMPACT
 
-    async def ask(self, point: Point, facts: dict[str, Any], tool: str = "") -> Opinion:
+    async def ask(self, point: HookPoint, facts: dict[str, Any], tool: str = "") -> HookResult:
         self.asked.set()
         await asyncio.Event().wait()
         raise AssertionError

@@ -22,8 +22,8 @@ from mainspring.engine.mind import Mind, Sight, size_of
 from mainspring.engine.plain import new_id
 from mainspring.engine.session import Session
 from mainspring.engine.side_questions import SideQuestions
-from mainspring.hooks.points import Opinion, Point
-from mainspring.hooks.runner import Hook, Runner
+from mainspring.hooks.points import HookPoint, HookResult
+from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Provider
 from mainspring.providers.retry import PATIENCE, Who
@@ -116,7 +116,7 @@ def played(
             provider: Provider = Anthropic(base_url=server.url, transport=transport, patience=patience)
             config = Config(model=window, thinking=False, advise_after=10**6, end_after=10**7)
             ledger = Ledger(money)
-            runner = Runner(tuple(hooks), common=dict, warn=print, say=print)
+            runner = HookRunner(tuple(hooks), common=dict, warn=print, say=print)
             hands = Hands([LOOK], place=Place(str(tmp_path)), gate=Open(), hooks=runner)
             sight = Sight(
                 config,
@@ -208,14 +208,14 @@ def test_a_summary_that_is_of_no_use_is_not_taken(tmp_path: Path, text: str) -> 
 def test_hooks_steer_a_summary_and_hear_of_it(tmp_path: Path) -> None:
     heard: list[dict[str, Any]] = []
 
-    async def before(facts: dict[str, Any]) -> Opinion:
-        return Opinion(context=("Keep every number.",))
+    async def before(facts: dict[str, Any]) -> HookResult:
+        return HookResult(context=("Keep every number.",))
 
-    async def after(facts: dict[str, Any]) -> Opinion:
+    async def after(facts: dict[str, Any]) -> HookResult:
         heard.append(facts)
-        return Opinion()
+        return HookResult()
 
-    hooks = [Hook(Point.PRE_COMPACT, before, ""), Hook(Point.POST_COMPACT, after, "")]
+    hooks = [Hook(HookPoint.PRE_COMPACT, before, ""), Hook(HookPoint.POST_COMPACT, after, "")]
     model = Looker(45)
     played(model, tmp_path, limits=NO_COLLAPSE, hooks=hooks)
     assert "Keep every number." in str(model.summaries[0].body["messages"][-1])
@@ -224,11 +224,11 @@ def test_hooks_steer_a_summary_and_hear_of_it(tmp_path: Path) -> None:
 
 
 def test_a_hook_may_refuse_a_summary(tmp_path: Path) -> None:
-    async def no(facts: dict[str, Any]) -> Opinion:
-        return Opinion(block=True, reason="not now")
+    async def no(facts: dict[str, Any]) -> HookResult:
+        return HookResult(block=True, reason="not now")
 
     model = Looker(45)
-    told = played(model, tmp_path, limits=NO_COLLAPSE, hooks=[Hook(Point.PRE_COMPACT, no, "")])
+    told = played(model, tmp_path, limits=NO_COLLAPSE, hooks=[Hook(HookPoint.PRE_COMPACT, no, "")])
     assert model.summaries == []
     assert told.boundaries("trim")
 

@@ -20,14 +20,14 @@ from tiers import parametrize_few
 
 from mainspring.hooks import facts
 from mainspring.hooks.answers import LONGEST_TEXT
-from mainspring.hooks.commands import LONGEST_NAME, MOST_PRINTED, Shell, as_line, unstartable
-from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, Opinion, Point
-from mainspring.hooks.runner import Runner
-from mainspring.hooks.waiting import Unasked
+from mainspring.hooks.commands import LONGEST_NAME, MOST_PRINTED, HookShell, encode_payload, make_failing_hook
+from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, HookPoint, HookResult
+from mainspring.hooks.runner import HookRunner
+from mainspring.hooks.waiting import HookCallError
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
 
-PRE, POST, STOP, PROMPT = Point.PRE_TOOL_USE, Point.POST_TOOL_USE, Point.STOP, Point.USER_PROMPT_SUBMIT
+PRE, POST, STOP, PROMPT = HookPoint.PRE_TOOL_USE, HookPoint.POST_TOOL_USE, HookPoint.STOP, HookPoint.USER_PROMPT_SUBMIT
 DENY = '{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "no"}}'
 Result = TypeVar("Result")
 
@@ -38,15 +38,15 @@ class Scene:
         self.warnings: list[str] = []
         self.said: list[str] = []
         env = child_environment(os.environ)
-        self.shell = Shell(self.children, **{"env": env, "cwd": str(folder), "outside": (str(folder),)} | settings)
+        self.shell = HookShell(self.children, **{"env": env, "cwd": str(folder), "outside": (str(folder),)} | settings)
 
-    def runner(self, *commands: str, point: Point = PRE, **entry: object) -> Runner:
+    def runner(self, *commands: str, point: HookPoint = PRE, **entry: object) -> HookRunner:
         hooks = [self.shell.hook(point, "", {"command": command, **entry}) for command in commands]
-        return Runner(hooks, warn=self.warnings.append, say=self.said.append)
+        return HookRunner(hooks, warn=self.warnings.append, say=self.said.append)
 
     async def ask(
-        self, *commands: str, point: Point = PRE, told: dict[str, Any] | None = None, **entry: object
-    ) -> Opinion:
+        self, *commands: str, point: HookPoint = PRE, told: dict[str, Any] | None = None, **entry: object
+    ) -> HookResult:
         return await self.runner(*commands, point=point, **entry).ask(point, told or {}, "Bash")
 
 
@@ -61,7 +61,7 @@ def play(folder: Path, main: Callable[[Scene], Awaitable[Result]], **settings: A
     return asyncio.run(play())
 
 
-def ask(folder: Path, *commands: str, **more: Any) -> tuple[Opinion, list[str]]:
+def ask(folder: Path, *commands: str, **more: Any) -> tuple[HookResult, list[str]]:
     opinion, scene = play(folder, lambda scene: scene.ask(*commands, **more))
     return opinion, scene.warnings
 
@@ -80,19 +80,23 @@ def test_the_facts_are_one_line_of_json_on_standard_input(tmp_path: Path) -> Non
     assert (tmp_path / "folder").read_text() == (tmp_path / "project").read_text() == f"{tmp_path}\n"
 
 
-FACTS: list[tuple[Point, dict[str, Any], dict[str, Any]]] = [
-    (PROMPT, facts.of_prompt("do it"), {"prompt": "do it"}),
-    (Point.SESSION_START, facts.of_start("resume"), {"source": "resume"}),
-    (Point.SESSION_END, facts.of_end("other"), {"reason": "other"}),
+FACTS: list[tuple[HookPoint, dict[str, Any], dict[str, Any]]] = [
+    (PROMPT, facts.make_prompt_payload("do it"), {"prompt": "do it"}),
+    (HookPoint.SESSION_START, facts.make_start_payload("resume"), {"source": "resume"}),
+    (HookPoint.SESSION_END, facts.make_end_payload("other"), {"reason": "other"}),
     (
         STOP,
-        facts.of_stop(active=True, last="done"),
+        facts.make_stop_payload(active=True, last="done"),
         {"stop_hook_active": True, "last_assistant_message": "done", "background_tasks": [], "session_crons": []},
     ),
-    (Point.SUBAGENT_START, facts.of_agent("a1", "Explore"), {"agent_id": "a1", "agent_type": "Explore"}),
     (
-        Point.SUBAGENT_STOP,
-        facts.of_agent_stop("a1", "Explore", transcript="/t", active=False, last="found"),
+        HookPoint.SUBAGENT_START,
+        facts.make_subagent_start_payload("a1", "Explore"),
+        {"agent_id": "a1", "agent_type": "Explore"},
+    ),
+    (
+        HookPoint.SUBAGENT_STOP,
+        facts.make_subagent_stop_payload("a1", "Explore", transcript="/t", active=False, last="found"),
         {
             "agent_id": "a1",
             "agent_type": "Explore",
@@ -101,11 +105,15 @@ FACTS: list[tuple[Point, dict[str, Any], dict[str, Any]]] = [
             "last_assistant_message": "found",
         },
     ),
-    (Point.PRE_COMPACT, facts.of_compaction("auto"), {"trigger": "auto", "custom_instructions": None}),
-    (Point.POST_COMPACT, facts.of_summary("manual", "all"), {"trigger": "manual", "compact_summary": "all"}),
+    (HookPoint.PRE_COMPACT, facts.make_compaction_payload("auto"), {"trigger": "auto", "custom_instructions": None}),
     (
-        Point.NOTIFICATION,
-        facts.of_notification("hi", "idle_prompt"),
+        HookPoint.POST_COMPACT,
+        facts.make_summary_payload("manual", "all"),
+        {"trigger": "manual", "compact_summary": "all"},
+    ),
+    (
+        HookPoint.NOTIFICATION,
+        facts.make_notification_payload("hi", "idle_prompt"),
         {"message": "hi", "notification_type": "idle_prompt"},
     ),
 ]
@@ -114,7 +122,7 @@ FACTS: list[tuple[Point, dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.covers("I-01")
 @pytest.mark.parametrize(("point", "told", "expected"), FACTS)
 def test_what_each_point_without_a_tool_tells(
-    tmp_path: Path, point: Point, told: dict[str, Any], expected: dict[str, Any]
+    tmp_path: Path, point: HookPoint, told: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     opinion, warnings = ask(tmp_path, "cat > told", point=point, told=told)
     assert (opinion, warnings) == (NOTHING, [])
@@ -145,8 +153,8 @@ def test_half_a_character_does_not_get_a_call_past_a_guard(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("fact", [object(), float, {"a": ["\ud800", object()]}])
 def test_facts_that_cannot_be_written_are_not_left_out(fact: object) -> None:
-    with pytest.raises(Unasked, match="cannot be told"):
-        as_line({"fact": fact})
+    with pytest.raises(HookCallError, match="cannot be told"):
+        encode_payload({"fact": fact})
 
 
 # --- what it answers ----------------------------------------------------------------------------------------------
@@ -154,36 +162,36 @@ def test_facts_that_cannot_be_written_are_not_left_out(fact: object) -> None:
 
 @pytest.mark.covers("I-04")
 def test_exit_code_0_and_json(tmp_path: Path) -> None:
-    assert ask(tmp_path, f"echo '{DENY}'") == (Opinion("deny", reason="no"), [])
-    assert ask(tmp_path, f"echo; echo '  {DENY}  '; echo") == (Opinion("deny", reason="no"), [])
+    assert ask(tmp_path, f"echo '{DENY}'") == (HookResult("deny", reason="no"), [])
+    assert ask(tmp_path, f"echo; echo '  {DENY}  '; echo") == (HookResult("deny", reason="no"), [])
     assert ask(tmp_path, "echo '{}'") == (NOTHING, [])
     assert ask(tmp_path, 'echo \'{"decision":"block","reason":"lint"}\'', point=STOP) == (
-        Opinion(block=True, reason="lint"),
+        HookResult(block=True, reason="lint"),
         [],
     )
 
 
-@pytest.mark.parametrize("point", Point)
-def test_plain_text_is_for_the_model_only_at_a_prompt_and_a_start(tmp_path: Path, point: Point) -> None:
+@pytest.mark.parametrize("point", HookPoint)
+def test_plain_text_is_for_the_model_only_at_a_prompt_and_a_start(tmp_path: Path, point: HookPoint) -> None:
     opinion, warnings = ask(tmp_path, "echo ' the branch is main '", point=point)
-    expected = Opinion(context=("the branch is main",)) if point in (PROMPT, Point.SESSION_START) else NOTHING
+    expected = HookResult(context=("the branch is main",)) if point in (PROMPT, HookPoint.SESSION_START) else NOTHING
     assert (opinion, warnings) == (expected, [])
 
 
-@pytest.mark.parametrize("point", Point)
-def test_exit_code_2_is_a_no_where_one_can_be_said(tmp_path: Path, point: Point) -> None:
+@pytest.mark.parametrize("point", HookPoint)
+def test_exit_code_2_is_a_no_where_one_can_be_said(tmp_path: Path, point: HookPoint) -> None:
     opinion, warnings = ask(tmp_path, "echo '{}'; echo ' not here ' >&2; exit 2", point=point)
     if point in GUARDS:
-        assert (opinion, warnings) == (Opinion("deny", reason="not here"), [])
+        assert (opinion, warnings) == (HookResult("deny", reason="not here"), [])
     elif point in CAN_BLOCK:
-        assert (opinion, warnings) == (Opinion(block=True, reason="not here"), [])
+        assert (opinion, warnings) == (HookResult(block=True, reason="not here"), [])
     else:
         assert opinion == NOTHING
         assert warnings[0].endswith("ended with exit code 2: not here")
 
 
 def test_exit_code_2_without_a_word(tmp_path: Path) -> None:
-    assert ask(tmp_path, "exit 2") == (Opinion("deny", reason="A hook said no, and not why."), [])
+    assert ask(tmp_path, "exit 2") == (HookResult("deny", reason="A hook said no, and not why."), [])
 
 
 @pytest.mark.parametrize("code", [1, 3, 125, 128, 193, 255])
@@ -248,19 +256,19 @@ def test_a_plain_sh_will_do(tmp_path: Path) -> None:
 
 
 def test_an_entry_that_cannot_run_guards_all_the_same() -> None:
-    for point in Point:
-        hook = unstartable(point, "Bash", {"type": "http", "url": "u"}, "why", "http hook")
+    for point in HookPoint:
+        hook = make_failing_hook(point, "Bash", {"type": "http", "url": "u"}, "why", "http hook")
         assert (hook is not None) == (point in GUARDS)
-        strict = unstartable(point, "Bash", {"onFailure": "block"}, "why", "http hook")
+        strict = make_failing_hook(point, "Bash", {"onFailure": "block"}, "why", "http hook")
         assert strict is not None
         warnings: list[str] = []
-        opinion = asyncio.run(Runner([strict], warn=warnings.append).ask(point, {}, "Bash"))
+        opinion = asyncio.run(HookRunner([strict], warn=warnings.append).ask(point, {}, "Bash"))
         assert opinion.decision == "deny" if point in GUARDS else opinion.block
         assert warnings == [f"the {point} hook 'http hook' cannot be started: why"]
 
 
 def test_names_are_short_and_timeouts_and_failures_as_written() -> None:
-    shell = Shell(Children(), {}, cwd="/")
+    shell = HookShell(Children(), {}, cwd="/")
     hook = shell.hook(PRE, None, {"command": "x" * 1_000, "timeout": 5, "onFailure": "block", "async": True})
     assert (len(hook.name), hook.seconds, hook.blocks, hook.aside) == (LONGEST_NAME, 5.0, True, True)
     plain = shell.hook(PRE, "Bash", {"command": "x"})
@@ -318,7 +326,7 @@ def test_a_flood_takes_no_memory_and_its_exit_code_counts(tmp_path: Path) -> Non
 def test_an_answer_may_be_large(tmp_path: Path) -> None:
     (tmp_path / "answer").write_text(json.dumps({"hookSpecificOutput": {"updatedToolOutput": "x" * 900_000}}))
     opinion, warnings = ask(tmp_path, "cat answer", point=POST)
-    assert (opinion, warnings) == (Opinion(output="x" * 900_000), [])
+    assert (opinion, warnings) == (HookResult(output="x" * 900_000), [])
 
 
 # --- nothing is left ----------------------------------------------------------------------------------------------
@@ -428,7 +436,7 @@ def test_what_is_no_such_line_is_waited_for(tmp_path: Path, name: str) -> None:
 def test_aside_by_the_settings(tmp_path: Path) -> None:
     async def main(scene: Scene) -> None:
         entry = {"command": "until test -e go; do sleep 0.01; done; touch done", "async": True}
-        runner = Runner([scene.shell.hook(PRE, "", entry)], warn=scene.warnings.append)
+        runner = HookRunner([scene.shell.hook(PRE, "", entry)], warn=scene.warnings.append)
         assert await runner.ask(PRE, {}) == NOTHING
         assert not (tmp_path / "done").exists()
         (tmp_path / "go").touch()

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from cli.stage import Frame, Stage, frames, serving
 
-from mainspring.hooks.points import Point
-from mainspring.hooks.runner import Hook, Runner
-from mainspring.hooks.seen import MOST_SEEN, Answered, Started
+from mainspring.hooks.points import HookPoint
+from mainspring.hooks.runner import Hook, HookRunner
+from mainspring.hooks.seen import MOST_SEEN, HookCallFinished, HookCallStarted
 from mainspring.simulator.replies import Reply, Say
 
 FLAGS = ("-p", "go", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions")
@@ -125,12 +125,12 @@ def test_the_result_alone_tells_of_no_hook(played: Played) -> None:
 
 class Watching:
     def __init__(self) -> None:
-        self.seen: list[Started | Answered] = []
+        self.seen: list[HookCallStarted | HookCallFinished] = []
 
-    async def starts(self, hook: Started) -> None:
+    async def starts(self, hook: HookCallStarted) -> None:
         self.seen.append(hook)
 
-    def ended(self, hook: Answered) -> None:
+    def ended(self, hook: HookCallFinished) -> None:
         self.seen.append(hook)
 
 
@@ -138,15 +138,15 @@ def watched(ask: Any, *, seconds: float = 5.0, **more: Any) -> list[Any]:
     watching = Watching()
 
     async def main() -> None:
-        runner = Runner([Hook(Point.STOP, ask, seconds=seconds, name="mine", **more)])
+        runner = HookRunner([Hook(HookPoint.STOP, ask, seconds=seconds, name="mine", **more)])
         runner.watch(watching)
-        await runner.ask(Point.STOP, {})
+        await runner.ask(HookPoint.STOP, {})
         await runner.close()
 
     asyncio.run(main())
     started, answered = watching.seen
-    assert isinstance(started, Started)
-    assert isinstance(answered, Answered)
+    assert isinstance(started, HookCallStarted)
+    assert isinstance(answered, HookCallFinished)
     assert (started.id, started.name) == (answered.id, answered.name)
     return [answered.outcome, answered.output, answered.stdout, answered.stderr, answered.code]
 
@@ -165,7 +165,7 @@ def raises(_: dict[str, Any]) -> None:
         (lambda _: {"decision": "block"}, ["success", '{"decision":"block"}', "", "", None]),
         (lambda _: None, ["success", "", "", "", None]),
         (raises, ["error", "failed: ValueError: ill", "", "failed: ValueError: ill", None]),
-        (lambda _: 7, ["error", "answered with int: an object, an Opinion or None is wanted"]),
+        (lambda _: 7, ["error", "answered with int: an object, a HookResult or None is wanted"]),
         (never, ["cancelled", "took longer than 0.05 seconds", "", "took longer than 0.05 seconds", None]),
     ],
 )
@@ -191,9 +191,9 @@ def test_an_interrupted_one_is_told_of_as_cancelled() -> None:
             asked.set()
             await never(facts)
 
-        runner = Runner([Hook(Point.STOP, ask)])
+        runner = HookRunner([Hook(HookPoint.STOP, ask)])
         runner.watch(watching)
-        asking = asyncio.create_task(runner.ask(Point.STOP, {}))
+        asking = asyncio.create_task(runner.ask(HookPoint.STOP, {}))
         await asked.wait()
         asking.cancel()
         await asyncio.wait({asking})
@@ -204,16 +204,16 @@ def test_an_interrupted_one_is_told_of_as_cancelled() -> None:
 
 def test_a_watcher_that_fails_is_no_concern_of_the_hook() -> None:
     class Failing:
-        async def starts(self, hook: Started) -> None:
+        async def starts(self, hook: HookCallStarted) -> None:
             raise OSError(hook.id)
 
-        def ended(self, hook: Answered) -> None:
+        def ended(self, hook: HookCallFinished) -> None:
             raise OSError(hook.id)
 
     async def main() -> Any:
-        runner = Runner([Hook(Point.STOP, lambda _: {"decision": "block", "reason": "red"})])
+        runner = HookRunner([Hook(HookPoint.STOP, lambda _: {"decision": "block", "reason": "red"})])
         runner.watch(Failing())
-        return await runner.ask(Point.STOP, {})
+        return await runner.ask(HookPoint.STOP, {})
 
     assert asyncio.run(main()).reason == "red"
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mainspring.hooks.notices import permission_wanted, waiting_for_person
-from mainspring.hooks.points import Nobody, Opinion, Point
-from mainspring.hooks.runner import Hook, Runner
+from mainspring.hooks.points import HookPoint, HookResult, NoHooks
+from mainspring.hooks.runner import Hook, HookRunner
 
-NOTICE = Point.NOTIFICATION
+NOTICE = HookPoint.NOTIFICATION
 IDLE = {"message": "mainspring is waiting for your input", "notification_type": "idle_prompt", "title": "Waiting"}
 ASKED = {
     "message": "mainspring needs your permission to use Bash",
@@ -27,12 +27,12 @@ class Heard:
         self.warnings: list[str] = []
         self.one = asyncio.Event()
         hooks = (Hook(NOTICE, self._hear, "Nothing", name="mine"), *more)
-        self.hooks = Runner(hooks, common=lambda: {"cwd": "/w"}, say=self.said.append, warn=self.warnings.append)
+        self.hooks = HookRunner(hooks, common=lambda: {"cwd": "/w"}, say=self.said.append, warn=self.warnings.append)
 
-    async def _hear(self, facts: dict[str, Any]) -> Opinion:
+    async def _hear(self, facts: dict[str, Any]) -> HookResult:
         self.facts.append(facts)
         self.one.set()
-        return Opinion(message="passed on", stop="its word does not count")
+        return HookResult(message="passed on", stop="its word does not count")
 
 
 def test_a_person_is_asked_about_a_call() -> None:
@@ -83,8 +83,8 @@ def test_a_conversation_that_waits_says_so_once() -> None:
     assert heard.facts == [{"cwd": "/w", "hook_event_name": "Notification", **IDLE}]
 
 
-@pytest.mark.parametrize("hooks", [Nobody(), Runner([])])
-def test_without_hooks_nothing_is_told(hooks: Nobody | Runner) -> None:
+@pytest.mark.parametrize("hooks", [NoHooks(), HookRunner([])])
+def test_without_hooks_nothing_is_told(hooks: NoHooks | HookRunner) -> None:
     async def main() -> None:
         permission_wanted(hooks, "Bash")
         hooks.tell(NOTICE, {})

@@ -8,13 +8,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mainspring.hooks.commands import Shell
-from mainspring.hooks.points import NOTHING, Opinion, Point
-from mainspring.hooks.runner import Runner
+from mainspring.hooks.commands import HookShell
+from mainspring.hooks.points import NOTHING, HookPoint, HookResult
+from mainspring.hooks.runner import HookRunner
 from mainspring.processes.children import Children
 
 PAGE = (Path(__file__).parents[2] / "docs/hooks.md").read_text(encoding="utf-8")
-EXPECTED = Opinion("deny", reason="Move it to ./trash instead.")
+EXPECTED = HookResult("deny", reason="Move it to ./trash instead.")
 
 
 def block(language: str) -> str:
@@ -23,9 +23,9 @@ def block(language: str) -> str:
     return found[1]
 
 
-async def both(runner: Runner) -> tuple[Opinion, Opinion]:
-    async def ask(command: str) -> Opinion:
-        return await runner.ask(Point.PRE_TOOL_USE, {"tool_input": {"command": command}}, "Bash")
+async def both(runner: HookRunner) -> tuple[HookResult, HookResult]:
+    async def ask(command: str) -> HookResult:
+        return await runner.ask(HookPoint.PRE_TOOL_USE, {"tool_input": {"command": command}}, "Bash")
 
     return await ask("cd x && rm -r y"), await ask("ls")
 
@@ -36,9 +36,9 @@ def test_the_command(tmp_path: Path) -> None:
     (group,) = json.loads(block("json"))["hooks"]["PreToolUse"]
     (entry,) = group["hooks"]
 
-    async def main() -> tuple[Opinion, Opinion]:
-        shell = Shell(Children(), {"PATH": "/usr/bin:/bin"}, cwd=str(tmp_path))
-        return await both(Runner([shell.hook(Point.PRE_TOOL_USE, group["matcher"], entry)]))
+    async def main() -> tuple[HookResult, HookResult]:
+        shell = HookShell(Children(), {"PATH": "/usr/bin:/bin"}, cwd=str(tmp_path))
+        return await both(HookRunner([shell.hook(HookPoint.PRE_TOOL_USE, group["matcher"], entry)]))
 
     assert asyncio.run(main()) == (EXPECTED, NOTHING)
 
@@ -50,4 +50,4 @@ def test_the_function() -> None:
 
 
 def test_every_point_is_on_the_page() -> None:
-    assert [point for point in Point if f"`{point}`" not in PAGE] == []
+    assert [point for point in HookPoint if f"`{point}`" not in PAGE] == []

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.hooks.points import NOTHING, Decision, Nobody, Opinion, Point, together
+from mainspring.hooks.points import NOTHING, Decision, HookPoint, HookResult, NoHooks, merge_hook_results
 
 STRICTNESS: dict[Decision | None, int] = {"deny": 3, "ask": 2, None: 1, "allow": 0}
 
 texts = st.text(max_size=5)
 opinions = st.builds(
-    Opinion,
+    HookResult,
     decision=st.sampled_from([None, "allow", "deny", "ask"]),
     block=st.booleans(),
     reason=texts,
@@ -31,12 +31,12 @@ opinions = st.builds(
 @pytest.mark.covers("I-12")
 @given(st.lists(opinions, max_size=6), st.randoms(use_true_random=False))
 def test_the_decision_does_not_depend_on_the_order_and_is_never_weaker_than_the_strictest(
-    said: list[Opinion], chance: random.Random
+    said: list[HookResult], chance: random.Random
 ) -> None:
-    result = together(said)
+    result = merge_hook_results(said)
     shuffled = list(said)
     chance.shuffle(shuffled)
-    other = together(shuffled)
+    other = merge_hook_results(shuffled)
     assert (other.decision, other.block) == (result.decision, result.block)
     assert (other.stop is None) == (result.stop is None)
     assert sorted(other.context) == sorted(result.context)
@@ -48,38 +48,44 @@ def test_the_decision_does_not_depend_on_the_order_and_is_never_weaker_than_the_
 
 
 @given(opinions)
-def test_one_alone_says_what_it_says(opinion: Opinion) -> None:
-    assert together([opinion]) == together([NOTHING, opinion, NOTHING]) == opinion
+def test_one_alone_says_what_it_says(opinion: HookResult) -> None:
+    assert merge_hook_results([opinion]) == merge_hook_results([NOTHING, opinion, NOTHING]) == opinion
 
 
 def test_nobody_says_nothing() -> None:
-    assert together([]) == together([NOTHING, NOTHING]) == NOTHING
-    assert Nobody().any_at(Point.STOP) is False
-    assert asyncio.run(Nobody().ask(Point.STOP, {})) == NOTHING
-    asyncio.run(Nobody().close())
+    assert merge_hook_results([]) == merge_hook_results([NOTHING, NOTHING]) == NOTHING
+    assert NoHooks().any_at(HookPoint.STOP) is False
+    assert asyncio.run(NoHooks().ask(HookPoint.STOP, {})) == NOTHING
+    asyncio.run(NoHooks().close())
 
 
 def test_reasons_are_those_of_the_ones_who_decided_and_the_rest_is_joined() -> None:
     said = [
-        Opinion("allow", reason="harmless", context=("a",), message="first"),
-        Opinion("deny", reason="no", input={"x": 1}, stop="enough"),
-        Opinion("deny", reason="never", context=("b", "c"), output="o", message="second", mcp_output="m"),
-        Opinion("ask", reason="perhaps", input={"x": 2}, stop="later"),
+        HookResult("allow", reason="harmless", context=("a",), message="first"),
+        HookResult("deny", reason="no", input={"x": 1}, stop="enough"),
+        HookResult("deny", reason="never", context=("b", "c"), output="o", message="second", mcp_output="m"),
+        HookResult("ask", reason="perhaps", input={"x": 2}, stop="later"),
     ]
-    assert together(said) == Opinion(
+    assert merge_hook_results(said) == HookResult(
         "deny", False, "no; never", {"x": 2}, "o", ("a", "b", "c"), "first\nsecond", "enough", "m"
     )
 
 
 def test_the_reasons_of_those_who_block_are_kept() -> None:
-    said = [Opinion(context=("c",), reason="idle talk"), Opinion(block=True, reason="lint"), Opinion(block=True)]
-    assert together(said) == Opinion(block=True, reason="lint", context=("c",))
-    assert together([Opinion(reason="one"), Opinion(reason="two")]).reason == "one; two"
+    said = [
+        HookResult(context=("c",), reason="idle talk"),
+        HookResult(block=True, reason="lint"),
+        HookResult(block=True),
+    ]
+    assert merge_hook_results(said) == HookResult(block=True, reason="lint", context=("c",))
+    assert merge_hook_results([HookResult(reason="one"), HookResult(reason="two")]).reason == "one; two"
 
 
 @pytest.mark.covers("I-12")
 def test_a_yes_does_not_hold_for_an_input_that_another_hook_made() -> None:
     """It was given for what its hook has seen: the rewritten input is decided by the rules alone."""
-    assert together([Opinion("allow"), Opinion(input={"command": "other"})]).decision is None
-    assert together([Opinion("allow"), Opinion("allow", input={"command": "other"})]).decision == "allow"
-    assert together([Opinion("deny"), Opinion(input={"command": "other"})]).decision == "deny"
+    assert merge_hook_results([HookResult("allow"), HookResult(input={"command": "other"})]).decision is None
+    assert (
+        merge_hook_results([HookResult("allow"), HookResult("allow", input={"command": "other"})]).decision == "allow"
+    )
+    assert merge_hook_results([HookResult("deny"), HookResult(input={"command": "other"})]).decision == "deny"

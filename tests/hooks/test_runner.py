@@ -15,10 +15,10 @@ import pytest
 from processes.traces import until
 
 from mainspring.hooks import waiting
-from mainspring.hooks.points import GUARDS, NOTHING, OF_TOOLS, Opinion, Point
-from mainspring.hooks.runner import MOST_ASIDE, SECONDS, Hook, Runner
+from mainspring.hooks.points import GUARDS, NOTHING, OF_TOOLS, HookPoint, HookResult
+from mainspring.hooks.runner import MOST_ASIDE, SECONDS, Hook, HookRunner
 
-PRE, STOP = Point.PRE_TOOL_USE, Point.STOP
+PRE, STOP = HookPoint.PRE_TOOL_USE, HookPoint.STOP
 DENY = {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "no"}}
 Result = TypeVar("Result")
 
@@ -29,16 +29,16 @@ class Scene:
     def __init__(self, *hooks: Hook) -> None:
         self.warnings: list[str] = []
         self.said: list[str] = []
-        self.runner = Runner(hooks, common=lambda: {"cwd": "/w"}, warn=self.warnings.append, say=self.said.append)
+        self.runner = HookRunner(hooks, common=lambda: {"cwd": "/w"}, warn=self.warnings.append, say=self.said.append)
 
-    async def ask(self, point: Point = PRE, tool: str = "Bash", **facts: Any) -> Opinion:
+    async def ask(self, point: HookPoint = PRE, tool: str = "Bash", **facts: Any) -> HookResult:
         return await self.runner.ask(point, facts, tool)
 
-    def now(self, point: Point = PRE, tool: str = "Bash", **facts: Any) -> Opinion:
+    def now(self, point: HookPoint = PRE, tool: str = "Bash", **facts: Any) -> HookResult:
         return asyncio.run(self.ask(point, tool, **facts))
 
 
-def hook(ask: waiting.Ask, point: Point = PRE, **more: Any) -> Hook:
+def hook(ask: waiting.Ask, point: HookPoint = PRE, **more: Any) -> Hook:
     return Hook(point, ask, name="mine", **more)
 
 
@@ -67,11 +67,11 @@ MATCHES: list[tuple[str | None, str, bool]] = [
 
 @pytest.mark.parametrize(("matcher", "tool", "matches"), MATCHES)
 def test_a_matcher_is_for_the_whole_name(matcher: str | None, tool: str, *, matches: bool) -> None:
-    for point in Point:
-        scene = Scene(hook(lambda _: Opinion(message="asked"), point, matcher=matcher))
+    for point in HookPoint:
+        scene = Scene(hook(lambda _: HookResult(message="asked"), point, matcher=matcher))
         expected = matches or point not in OF_TOOLS  # events without tools ignore it
         assert scene.runner.any_at(point, tool) is expected
-        assert scene.now(point, tool) == (Opinion(message="asked") if expected else NOTHING)
+        assert scene.now(point, tool) == (HookResult(message="asked") if expected else NOTHING)
 
 
 @pytest.mark.covers("I-01")
@@ -80,10 +80,10 @@ def test_there_are_thirteen_points_and_at_each_somebody_is_asked() -> None:
         "PreToolUse PostToolUse PostToolUseFailure UserPromptSubmit Stop SubagentStart SubagentStop PreCompact "
         "PostCompact SessionStart SessionEnd Notification PermissionRequest"
     )
-    assert [str(point) for point in Point] == names.split()
+    assert [str(point) for point in HookPoint] == names.split()
     heard: list[dict[str, Any]] = []
-    scene = Scene(*[hook(heard.append, point) for point in Point])
-    for point in Point:
+    scene = Scene(*[hook(heard.append, point) for point in HookPoint])
+    for point in HookPoint:
         assert scene.now(point, fact=1) == NOTHING
     assert heard == [{"cwd": "/w", "hook_event_name": name, "fact": 1} for name in names.split()]
     assert scene.warnings == []
@@ -154,8 +154,8 @@ class Somebody:
     async def __call__(self, facts: dict[str, Any]) -> dict[str, Any]:
         return plain(facts)
 
-    def method(self, facts: dict[str, Any]) -> Opinion:
-        return Opinion("deny", reason="no", message=str(facts["fact"]))
+    def method(self, facts: dict[str, Any]) -> HookResult:
+        return HookResult("deny", reason="no", message=str(facts["fact"]))
 
 
 FORMS: dict[str, waiting.Ask] = {
@@ -172,7 +172,7 @@ FORMS: dict[str, waiting.Ask] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_any_kind_of_function_in_this_process(form: str) -> None:
     scene = Scene(hook(FORMS[form]))
-    assert scene.now(fact=5) == Opinion("deny", reason="no", message="5")
+    assert scene.now(fact=5) == HookResult("deny", reason="no", message="5")
     assert scene.said == ["5"]
 
 
@@ -257,7 +257,7 @@ FAILURES: dict[str, tuple[waiting.Ask, str]] = {
     "stops an iteration": (next_of_nothing, "failed: RuntimeError: it raised StopIteration()"),
     "exits": (leaves, "failed: RuntimeError: it called sys.exit(3)"),
     "exits, async": (leaves_async, "failed: RuntimeError: it called sys.exit(3)"),
-    "answers wrongly": (lambda _: "deny", "answered with str: an object, an Opinion or None is wanted"),
+    "answers wrongly": (lambda _: "deny", "answered with str: an object, a HookResult or None is wanted"),
     "answers in the wrong type": (
         lambda _: {"reason": 5},
         "gave an answer that cannot be used: Expected `str | null`, got `int` - at `$.reason`",
@@ -268,14 +268,14 @@ FAILURES: dict[str, tuple[waiting.Ask, str]] = {
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_failure_is_no_opinion_and_is_named_and_may_block(name: str) -> None:
     ask, why = FAILURES[name]
-    for point in (PRE, STOP, Point.SESSION_START):
+    for point in (PRE, STOP, HookPoint.SESSION_START):
         scene = Scene(hook(ask, point))
         assert scene.now(point) == NOTHING
         assert scene.warnings == [f"the {point} hook 'mine' {why}"]
         strict = Scene(hook(ask, point, blocks=True))
         reason = f"The hook 'mine', which guards this, {why}."
         assert strict.now(point) == (
-            Opinion("deny", reason=reason) if point is PRE else Opinion(block=True, reason=reason)
+            HookResult("deny", reason=reason) if point is PRE else HookResult(block=True, reason=reason)
         )
         assert len(strict.warnings) == 1
 
@@ -299,11 +299,11 @@ def test_a_message_is_short_and_nobody_fails_by_a_closed_terminal() -> None:
     def wordy(_: dict[str, Any]) -> NoReturn:
         raise ValueError("x" * 1_000_000)
 
-    runner = Runner([hook(wordy, blocks=True), hook(lambda _: {"systemMessage": "m"})], warn=closed, say=closed)
+    runner = HookRunner([hook(wordy, blocks=True), hook(lambda _: {"systemMessage": "m"})], warn=closed, say=closed)
     opinion = asyncio.run(runner.ask(PRE, {}))
     assert opinion.decision == "deny"
     assert len(opinion.reason) < 2_200
-    assert asyncio.run(Runner([hook(fails)]).ask(PRE, {})) == NOTHING  # and nobody need listen
+    assert asyncio.run(HookRunner([hook(fails)]).ask(PRE, {})) == NOTHING  # and nobody need listen
 
 
 def test_names_for_those_that_have_none() -> None:
@@ -326,12 +326,12 @@ def test_one_that_takes_too_long_is_a_no_where_it_guards() -> None:
         free.wait(60)
 
     for ask in (sleeps, hangs):
-        for point in Point:
+        for point in HookPoint:
             scene = Scene(hook(ask, point, seconds=0.01))
             opinion = scene.now(point)
             why = "took longer than 0.01 seconds"
             reason = f"The hook 'mine', which guards this, {why}."
-            assert opinion == (Opinion("deny", reason=reason) if point in GUARDS else NOTHING)
+            assert opinion == (HookResult("deny", reason=reason) if point in GUARDS else NOTHING)
             assert scene.warnings == [f"the {point} hook 'mine' {why}"]
     free.set()
 
@@ -353,7 +353,7 @@ def test_a_plain_function_that_hangs_does_not_hold_up_the_end() -> None:
 def test_an_answer_that_comes_too_late_is_dropped() -> None:
     free = threading.Event()
 
-    async def main() -> Opinion:
+    async def main() -> HookResult:
         scene = Scene(hook(lambda _: free.wait(60), seconds=0.01))
         opinion = await scene.ask()
         free.set()
@@ -375,7 +375,7 @@ def test_one_that_does_not_obey_is_left_behind(monkeypatch: pytest.MonkeyPatch) 
                 continue
         raise KeyError("nobody hears this")
 
-    async def main() -> Opinion:
+    async def main() -> HookResult:
         opinion = await Scene(hook(stubborn, seconds=0.01)).ask()
         free.set()
         await until(lambda: len(asyncio.all_tasks()) == 1)
@@ -465,11 +465,11 @@ def test_aside_there_are_not_too_many() -> None:
 
 # --- what it says of the end ------------------------------------------------------------------------------------------
 
-SHOWN = {Point.POST_TOOL_USE, Point.POST_TOOL_USE_FAILURE, Point.STOP, Point.SUBAGENT_STOP}
+SHOWN = {HookPoint.POST_TOOL_USE, HookPoint.POST_TOOL_USE_FAILURE, HookPoint.STOP, HookPoint.SUBAGENT_STOP}
 
 
-@pytest.mark.parametrize("point", Point)
-def test_why_a_run_ended_is_shown_where_nothing_else_would_show_it(point: Point) -> None:
+@pytest.mark.parametrize("point", HookPoint)
+def test_why_a_run_ended_is_shown_where_nothing_else_would_show_it(point: HookPoint) -> None:
     """Elsewhere the reason is what became of the call or of the prompt, or nothing ends there."""
     scene = Scene(hook(lambda _: {"continue": False, "stopReason": "enough", "systemMessage": "mind"}, point))
     assert scene.now(point).stop == "enough"
@@ -482,7 +482,7 @@ def test_why_a_run_ended_is_shown_where_nothing_else_would_show_it(point: Point)
 def test_what_only_the_session_knows_is_told_at_its_point() -> None:
     heard: list[Any] = []
     both = [hook(heard.append, point) for point in (PRE, STOP)]
-    runner = Runner(both, more={STOP: lambda facts: {"tasks": [facts["last"]], "last": "changed"}})
+    runner = HookRunner(both, more={STOP: lambda facts: {"tasks": [facts["last"]], "last": "changed"}})
 
     async def main() -> None:
         await runner.ask(PRE, {"last": "a"}, "Bash")

@@ -13,7 +13,7 @@ from mainspring.agent.hooks import Said, hooks_of
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.sessions import Opened
 from mainspring.cli.telling import say, tell
-from mainspring.hooks.points import NOTHING, Opinion, Point
+from mainspring.hooks.points import NOTHING, HookPoint, HookResult
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import Envelope
 from mainspring.settings.values import HookSetting, SettingOrigin, Settings, SettingsSource
@@ -27,12 +27,12 @@ ENV = {"PATH": "/usr/bin:/bin"}
 TOLD = SessionOptions(notice=tell, remark=say)
 
 
-def ask(folder: Path, point: Point, *entries: tuple[str, str, dict[str, object]]) -> Opinion:
+def ask(folder: Path, point: HookPoint, *entries: tuple[str, str, dict[str, object]]) -> HookResult:
     settings = Settings(hooks=tuple(HookSetting(event, matcher, entry, ORIGIN) for event, matcher, entry in entries))
     kit = Kit(Place(str(folder)), ENV)
     (folder / "sub").mkdir(exist_ok=True)
 
-    async def main() -> Opinion:
+    async def main() -> HookResult:
         runner = hooks_of(settings, kit, Opened("session-1", None), lambda: "default", (), Said(TOLD.tell, TOLD.say))
         kit.place.cwd = str(folder / "sub")  # a shell has gone there since
         try:
@@ -50,7 +50,7 @@ def command(text: str, **more: Any) -> dict[str, object]:
 
 def test_a_command_is_told_what_all_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = command('cat > told; echo \'{"systemMessage": "hi\\u001b[31m"}\'')
-    assert ask(tmp_path, Point.PRE_TOOL_USE, ("PreToolUse", "Bash", said)).message == "hi\x1b[31m"
+    assert ask(tmp_path, HookPoint.PRE_TOOL_USE, ("PreToolUse", "Bash", said)).message == "hi\x1b[31m"
     assert json.loads((tmp_path / "told").read_text()) == {
         "session_id": "session-1",
         "transcript_path": "",
@@ -65,12 +65,12 @@ def test_a_command_is_told_what_all_are_told(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_failure_is_a_line_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask(tmp_path, Point.STOP, ("Stop", "", command("exit 1"))) == NOTHING
+    assert ask(tmp_path, HookPoint.STOP, ("Stop", "", command("exit 1"))) == NOTHING
     assert capsys.readouterr().err == "mainspring: the Stop hook 'exit 1' ended with exit code 1\n"
 
 
 def test_a_point_that_is_none_is_named_and_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask(tmp_path, Point.STOP, ("PreToolUze", "", command("exit 2"))) == NOTHING
+    assert ask(tmp_path, HookPoint.STOP, ("PreToolUze", "", command("exit 2"))) == NOTHING
     assert capsys.readouterr().err == (
         "mainspring: settings.json: 'PreToolUze': there is no hook event 'PreToolUze', so it never runs. "
         "Did you mean 'PreToolUse'?\n"
@@ -80,11 +80,11 @@ def test_a_point_that_is_none_is_named_and_left_out(tmp_path: Path, capsys: pyte
 @pytest.mark.covers("I-04")
 def test_a_guard_of_a_kind_that_is_not_there_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     entry: dict[str, object] = {"type": "http", "url": "u"}
-    assert ask(tmp_path, Point.PRE_TOOL_USE, ("PreToolUse", "Bash", entry)).decision == "deny"
+    assert ask(tmp_path, HookPoint.PRE_TOOL_USE, ("PreToolUse", "Bash", entry)).decision == "deny"
     assert "only 'command' is), and it guards: every call that it matches is refused" in capsys.readouterr().err
-    assert ask(tmp_path, Point.PRE_TOOL_USE, ("PreToolUse", "Edit", entry)) == NOTHING
+    assert ask(tmp_path, HookPoint.PRE_TOOL_USE, ("PreToolUse", "Edit", entry)) == NOTHING
     capsys.readouterr()
-    assert ask(tmp_path, Point.STOP, ("Stop", "", {"type": "prompt", "prompt": "p"})) == NOTHING
+    assert ask(tmp_path, HookPoint.STOP, ("Stop", "", {"type": "prompt", "prompt": "p"})) == NOTHING
     assert capsys.readouterr().err == (
         "mainspring: settings.json: 'Stop': hooks of the type 'prompt' are not supported yet (only 'command' is). "
         "It is left out\n"
@@ -95,12 +95,12 @@ def test_a_guard_with_a_broken_entry_refuses_and_names_it(tmp_path: Path) -> Non
     broken = HookSetting("PreToolUse", "Bash", {}, ORIGIN, "hooks.PreToolUse[0].hooks[1]", "it needs a text 'command'")
     kit = Kit(Place(str(tmp_path)), ENV)
 
-    async def main() -> list[Opinion]:
+    async def main() -> list[HookResult]:
         runner = hooks_of(
             Settings(hooks=(broken,)), kit, Opened("session-1", None), lambda: "default", (), Said(TOLD.tell, TOLD.say)
         )
         try:
-            return [await runner.ask(Point.PRE_TOOL_USE, {}, tool) for tool in ("Bash", "Edit")]
+            return [await runner.ask(HookPoint.PRE_TOOL_USE, {}, tool) for tool in ("Bash", "Edit")]
         finally:
             await kit.close()
 
@@ -116,7 +116,7 @@ def test_with_a_journal_it_is_told_where_the_session_is(tmp_path: Path) -> None:
 
     async def main() -> None:
         await hooks_of(settings, kit, Opened(ID, journal), lambda: "default", (), Said(TOLD.tell, TOLD.say)).ask(
-            Point.STOP, {}
+            HookPoint.STOP, {}
         )
         journal.close()
         await kit.close()

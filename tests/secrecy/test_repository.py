@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from mainspring.hooks.points import Point
+from mainspring.hooks.points import HookPoint
 from mainspring.settings import trust
 from mainspring.simulator.replies import Say
 
@@ -92,10 +92,10 @@ class Repository:
 
 
 def hooks_of(repository: Repository, name: str) -> dict[str, Any]:
-    def entry(point: Point) -> list[dict[str, Any]]:
+    def entry(point: HookPoint) -> list[dict[str, Any]]:
         return [{"matcher": "", "hooks": [{"type": "command", "command": repository.mark(f"{name} {point}")}]}]
 
-    return {"hooks": {point.value: entry(point) for point in Point}}
+    return {"hooks": {point.value: entry(point) for point in HookPoint}}
 
 
 def wide(repository: Repository, name: str) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from mainspring.core.messages import Text, ToolCall
 from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import Update
 from mainspring.engine.shared import Policy
-from mainspring.hooks.points import Opinion, Point
-from mainspring.hooks.runner import Hook, Runner
+from mainspring.hooks.points import HookPoint, HookResult
+from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.tools.approval import DENIED
 from mainspring.tools.base import INTERRUPTED, Answer, Calling, Input, Offer, Place, Tool, answer
 from mainspring.tools.gate import Gate
@@ -28,10 +28,10 @@ from mainspring.tools.passage import Done
 from mainspring.tools.steps import STEPS
 
 PRE, POST, FAILED, ASKED = (
-    Point.PRE_TOOL_USE,
-    Point.POST_TOOL_USE,
-    Point.POST_TOOL_USE_FAILURE,
-    Point.PERMISSION_REQUEST,
+    HookPoint.PRE_TOOL_USE,
+    HookPoint.POST_TOOL_USE,
+    HookPoint.POST_TOOL_USE_FAILURE,
+    HookPoint.PERMISSION_REQUEST,
 )
 ALL = [name for name, _ in STEPS]
 ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
@@ -54,7 +54,7 @@ class Scene:
         self.more: list[Tool] = []
         self.agent: tuple[str, str] | None = None
 
-    def hook(self, point: Point, says: Says | dict[str, Any] | None = None, *, matcher: str = "") -> Scene:
+    def hook(self, point: HookPoint, says: Says | dict[str, Any] | None = None, *, matcher: str = "") -> Scene:
         def ask(facts: dict[str, Any]) -> object:
             self.log.append((str(point), facts))
             return says(facts) if callable(says) else says
@@ -65,7 +65,7 @@ class Scene:
     def hands(self) -> Hands:
         attended = bool(self._answers)
         tools: list[Tool | Offer] = [*self.kit.offers(["Read", "Edit", "Bash"]), *self.more]
-        hooks = Runner(self.hooks, warn=self.warnings.append)
+        hooks = HookRunner(self.hooks, warn=self.warnings.append)
         gate = Gate(home=self.kit.place.home)
         return Hands(tools, place=self.kit.place, gate=gate, hooks=hooks, attended=attended, agent=self.agent)
 
@@ -427,9 +427,9 @@ def test_a_person_changes_the_input_but_not_past_a_deny_rule(tmp_path: Path) -> 
 
 ANSWERS: list[tuple[object, list[str], bool]] = [
     (own(decision={"behavior": "allow"}), ["ask", "PermissionRequest", "allow"], True),
-    (Opinion("allow", reason="known"), ["ask", "PermissionRequest", "allow"], True),
+    (HookResult("allow", reason="known"), ["ask", "PermissionRequest", "allow"], True),
     (own(decision={"behavior": "deny", "message": "no"}), ["ask", "PermissionRequest", "deny"], False),
-    (Opinion("deny"), ["ask", "PermissionRequest", "deny"], False),
+    (HookResult("deny"), ["ask", "PermissionRequest", "deny"], False),
     (None, ["ask", "PermissionRequest", "asked", "allow"], True),
     (own(permissionDecision="ask"), ["ask", "PermissionRequest", "asked", "allow"], True),
 ]
@@ -782,7 +782,7 @@ def test_hooks_of_a_sub_agents_calls_know_whose_they_are(tmp_path: Path, agent: 
 
 def test_who_looks_elsewhere_is_told_that_a_person_is_asked(tmp_path: Path) -> None:
     """And only then: not where a rule, a hook or nobody at all answers. The question does not wait for it."""
-    notice = Point.NOTIFICATION
+    notice = HookPoint.NOTIFICATION
 
     async def slow(facts: dict[str, Any]) -> None:
         told.append(facts["message"])

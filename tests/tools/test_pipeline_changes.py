@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.messages import ToolCall
-from mainspring.hooks.points import Opinion
+from mainspring.hooks.points import HookResult
 from mainspring.tools.gate import Gate
 from mainspring.tools.hands import Hands
 from mainspring.tools.passage import Done
@@ -38,7 +38,7 @@ def test_a_hook_that_answers_the_question_may_change_the_input_but_not_past_a_de
     [
         own(decision={"behavior": "deny", "message": "stop", "interrupt": True}),
         {"continue": False, "stopReason": "stop"},
-        Opinion("allow", stop="stop"),
+        HookResult("allow", stop="stop"),
     ],
 )
 def test_a_hook_that_answers_the_question_may_end_the_run(tmp_path: Path, says: Any) -> None:

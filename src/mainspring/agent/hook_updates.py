@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from mainspring.agent.updates import HookFinished, HookStarted, UpdateStream
 from mainspring.hooks.points import Hooks
-from mainspring.hooks.runner import Runner
-from mainspring.hooks.seen import Answered, Started
+from mainspring.hooks.runner import HookRunner
+from mainspring.hooks.seen import HookCallFinished, HookCallStarted
 
 
 class HookWatcher:
     def __init__(self, updates: UpdateStream) -> None:
         self._updates = updates
 
-    async def starts(self, hook: Started) -> None:
+    async def starts(self, hook: HookCallStarted) -> None:
         self._updates.push(HookStarted(hook))
 
-    def ended(self, hook: Answered) -> None:
+    def ended(self, hook: HookCallFinished) -> None:
         self._updates.push(HookFinished(hook))
 
 
 def watch(hooks: Hooks, updates: UpdateStream) -> None:
-    if isinstance(hooks, Runner):
+    if isinstance(hooks, HookRunner):
         hooks.watch(HookWatcher(updates))

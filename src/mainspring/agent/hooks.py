@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from mainspring.agent.sessions import Opened
 from mainspring.core.meant import did_you_mean
 from mainspring.core.value import Bundle
-from mainspring.hooks.commands import Shell, unstartable
-from mainspring.hooks.facts import Facts, of_command
-from mainspring.hooks.points import Point
-from mainspring.hooks.runner import Hook, Runner
+from mainspring.hooks.commands import HookShell, make_failing_hook
+from mainspring.hooks.facts import Facts, make_command_task
+from mainspring.hooks.points import HookPoint
+from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.settings.values import HookSetting as Setting
 from mainspring.settings.values import Settings
 from mainspring.tools.kit import Kit
@@ -25,11 +25,11 @@ class Said(Bundle):
 
 def hooks_of(  # noqa: PLR0913, PLR0917  # what hooks are made of, and told
     settings: Settings, kit: Kit, opened: Opened, mode: Callable[[], str], brought: tuple[Hook, ...], said: Said
-) -> Runner:
+) -> HookRunner:
     """`brought`: functions of a program that drives us. `mode`: the permission mode in force."""
     warn = said.warn
     place = kit.place
-    shell = Shell(kit.children, kit.env, cwd=place.root, outside=(place.root, *place.folders))
+    shell = HookShell(kit.children, kit.env, cwd=place.root, outside=(place.root, *place.folders))
     hooks: list[Hook] = [*brought, *of_settings(settings, shell, warn)]
 
     def common() -> Facts:
@@ -41,21 +41,21 @@ def hooks_of(  # noqa: PLR0913, PLR0917  # what hooks are made of, and told
         }
 
     def at_the_end(_: Facts) -> Facts:
-        running = [of_command(one.id, one.command, one.about) for one in kit.background.running]
+        running = [make_command_task(one.id, one.command, one.about) for one in kit.background.running]
         return {"background_tasks": running}
 
-    return Runner(hooks, common=common, more={Point.STOP: at_the_end}, warn=warn, say=said.say)
+    return HookRunner(hooks, common=common, more={HookPoint.STOP: at_the_end}, warn=warn, say=said.say)
 
 
-def of_settings(settings: Settings, shell: Shell, warn: Callable[[str], object]) -> Iterator[Hook]:
+def of_settings(settings: Settings, shell: HookShell, warn: Callable[[str], object]) -> Iterator[Hook]:
     """What cannot run is told, and refuses what it would have guarded."""
     for hook in settings.hooks:
-        point = next((one for one in Point if one == hook.event), None)
+        point = next((one for one in HookPoint if one == hook.event), None)
         if point is None:
-            near = did_you_mean(hook.event, Point)
+            near = did_you_mean(hook.event, HookPoint)
             warn(f"{where(hook)}: there is no hook event '{hook.event}', so it never runs{near}")
         elif hook.broken:  # which was told with the settings
-            guard = unstartable(point, hook.matcher, {}, f"{where(hook)}: {hook.broken}", hook.entry)
+            guard = make_failing_hook(point, hook.matcher, {}, f"{where(hook)}: {hook.broken}", hook.entry)
             yield from [guard] if guard else []
         elif hook.command.get("type") == "command":
             yield shell.hook(point, hook.matcher, hook.command)
@@ -63,10 +63,10 @@ def of_settings(settings: Settings, shell: Shell, warn: Callable[[str], object])
             yield from of_other_type(hook, point, warn)
 
 
-def of_other_type(hook: Setting, point: Point, warn: Callable[[str], object]) -> Iterator[Hook]:
+def of_other_type(hook: Setting, point: HookPoint, warn: Callable[[str], object]) -> Iterator[Hook]:
     kind = hook.command.get("type")
     why = f"hooks of the type '{kind}' are not supported yet (only 'command' is)"
-    if guard := unstartable(point, hook.matcher, hook.command, why, f"{kind} hook"):
+    if guard := make_failing_hook(point, hook.matcher, hook.command, why, f"{kind} hook"):
         warn(f"{where(hook)}: {why}, and it guards: every call that it matches is refused")
         yield guard
     else:

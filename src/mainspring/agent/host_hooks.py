@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from mainspring.agent.host import HostHook
-from mainspring.hooks.points import Point
+from mainspring.hooks.points import HookPoint
 from mainspring.hooks.runner import SECONDS, Hook
 
 MOST_SECONDS = 86_400.0
 # The session has begun before anybody could say what to do at its beginning.
-NEVER_CALLED = frozenset({Point.SESSION_START, Point.SESSION_END})
+NEVER_CALLED = frozenset({HookPoint.SESSION_START, HookPoint.SESSION_END})
 
 Run = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
@@ -20,7 +20,7 @@ def host_hooks(given: Iterable[HostHook], run: Run, warn: Callable[[str], object
     found: list[Hook] = []
     told: set[str] = set()
     for one in given:
-        point = next((point for point in Point if point == one.event), None)
+        point = next((point for point in HookPoint if point == one.event), None)
         if point is not None and point not in NEVER_CALLED:
             found.append(hook(point, one, run))
         elif one.event not in told:
@@ -34,11 +34,11 @@ def never_called(event: str) -> str:
         return f"the 'initialize' request has hooks for '{event}', which are never called: put them into the settings"
     from mainspring.core.meant import did_you_mean
 
-    near = did_you_mean(event, Point)
+    near = did_you_mean(event, HookPoint)
     return f"the 'initialize' request has hooks for '{event}', which are never called: there is no such event{near}"
 
 
-def hook(point: Point, given: HostHook, run: Run) -> Hook:
+def hook(point: HookPoint, given: HostHook, run: Run) -> Hook:
     async def ask(payload: dict[str, Any]) -> Any:
         return await run(given.id, payload)
 

@@ -34,7 +34,7 @@ from mainspring.engine.endings import end_all
 from mainspring.engine.prompts import Blocked, Heard
 from mainspring.engine.run import Run
 from mainspring.engine.wishes import token_budget
-from mainspring.hooks.points import Point
+from mainspring.hooks.points import HookPoint
 
 if TYPE_CHECKING:
     from mainspring.agent.world import World
@@ -108,7 +108,7 @@ class RunLoop:
         if self._queue or (self._run is None and not self._steering()):
             return False
         text, hooks = prompt.text, self._world.hands.hooks
-        asked = hooks.any_at(Point.USER_PROMPT_SUBMIT)
+        asked = hooks.any_at(HookPoint.USER_PROMPT_SUBMIT)
         return not asked and "@" not in text and not text.startswith("/") and token_budget(text) is None
 
     def _steering(self) -> list[Command]:

@@ -28,7 +28,7 @@ from mainspring.driven.wire import Object
 
 if TYPE_CHECKING:
     from mainspring.agent.session import AgentSession
-    from mainspring.hooks.seen import Answered, Started
+    from mainspring.hooks.seen import HookCallFinished, HookCallStarted
 
 BY_REPORT = {"kind": "task-notification"}  # the origin of a run that a report of a subagent has begun
 
@@ -129,11 +129,11 @@ class Renderer:
         return []
 
 
-def named(hook: Started | Answered) -> Object:
+def named(hook: HookCallStarted | HookCallFinished) -> Object:
     return {"hook_id": hook.id, "hook_name": hook.name, "hook_event": str(hook.point)}
 
 
-def answered(hook: Answered) -> Object:
+def answered(hook: HookCallFinished) -> Object:
     said = {"output": hook.output, "stdout": hook.stdout, "stderr": hook.stderr, "exit_code": hook.code}
     return said | {"outcome": hook.outcome}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mainspring.agent.host import Answers, ApprovalRequest, JsonObject, QuestionSet, Reach
 from mainspring.agent.json_values import table
 from mainspring.core.errors import ToolError
-from mainspring.hooks.facts import as_updates
+from mainspring.hooks.facts import to_permission_updates
 from mainspring.tools.approval import Approval
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class WireHost(ABC):
         asked: JsonObject = {key: facts[key] for key in ("tool_name", "input", "tool_use_id")}
         asked |= {"display_name": request.tool_name}
         asked |= {key: facts[key] for key in OPTIONAL if facts.get(key)}
-        asked["permission_suggestions"] = as_updates(facts)
+        asked["permission_suggestions"] = to_permission_updates(facts)
         said = read_approval(await self.can_use_tool(asked))
         if said.interrupt:
             self._interrupt()

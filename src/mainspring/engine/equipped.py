@@ -12,7 +12,7 @@ from mainspring.core.messages import Assistant, User
 from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import Question
 from mainspring.engine.plain import Plain, estimate
-from mainspring.hooks.points import Opinion, Point
+from mainspring.hooks.points import HookPoint, HookResult
 
 if TYPE_CHECKING:
     from mainspring.context.values import Prepared, Summary
@@ -106,11 +106,11 @@ class Equipped(Plain):
         if self._mind is not None:
             self._mind.afterwards(state)  # before the hooks, which may take their time (I-06)
         hooks = self.hands.hooks
-        if not hooks.any_at(Point.STOP):
+        if not hooks.any_at(HookPoint.STOP):
             return StopDecision()
-        from mainspring.hooks.facts import of_stop  # with the first hook
+        from mainspring.hooks.facts import make_stop_payload  # with the first hook
 
-        return verdict(await hooks.ask(Point.STOP, of_stop(active=effect.active, last=last_said(state))))
+        return verdict(await hooks.ask(HookPoint.STOP, make_stop_payload(active=effect.active, last=last_said(state))))
 
 
 def last_said(state: State) -> str:
@@ -118,7 +118,7 @@ def last_said(state: State) -> str:
     return next((m.text for m in state.history.newest_first() if isinstance(m, Assistant)), "")
 
 
-def verdict(opinion: Opinion) -> StopDecision:
+def verdict(opinion: HookResult) -> StopDecision:
     """What hooks say about an end: of a session, or of an agent."""
     if opinion.stop is not None:
         return StopDecision(prevent=opinion.stop)

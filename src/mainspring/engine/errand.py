@@ -37,8 +37,8 @@ from mainspring.engine.deps import Question
 from mainspring.engine.equipped import Equipped, last_said, verdict
 from mainspring.engine.mind import Mind
 from mainspring.engine.session import Session
-from mainspring.hooks.facts import of_agent, of_agent_stop
-from mainspring.hooks.points import Point
+from mainspring.hooks.facts import make_subagent_start_payload, make_subagent_stop_payload
+from mainspring.hooks.points import HookPoint
 from mainspring.sessions.records import AgentRecord, Journal
 from mainspring.tools.base import Answer
 from mainspring.tools.hands import SEARCH, Hands
@@ -198,9 +198,9 @@ class Errand:
 
     async def _hooks_at_the_start(self) -> tuple[User, ...]:
         hooks = self._hands.hooks
-        if not hooks.any_at(Point.SUBAGENT_START):
+        if not hooks.any_at(HookPoint.SUBAGENT_START):
             return ()
-        opinion = await hooks.ask(Point.SUBAGENT_START, of_agent(self.id, self._kind.name))
+        opinion = await hooks.ask(HookPoint.SUBAGENT_START, make_subagent_start_payload(self.id, self._kind.name))
         return tuple([user(text, Origin.ATTACHMENT) for text in opinion.context])
 
     def _look_at(self, update: Update) -> None:
@@ -266,10 +266,10 @@ class AgentWorld(Equipped):
 
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:
         hooks, agent = self.hands.hooks, self.hands.agent
-        if agent is None or not hooks.any_at(Point.SUBAGENT_STOP):
+        if agent is None or not hooks.any_at(HookPoint.SUBAGENT_STOP):
             return StopDecision()
-        facts = of_agent_stop(*agent, transcript=self._file, active=effect.active, last=last_said(state))
-        return verdict(await hooks.ask(Point.SUBAGENT_STOP, facts))
+        facts = make_subagent_stop_payload(*agent, transcript=self._file, active=effect.active, last=last_said(state))
+        return verdict(await hooks.ask(HookPoint.SUBAGENT_STOP, facts))
 
 
 def new_agent_id() -> str:

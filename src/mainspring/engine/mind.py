@@ -23,7 +23,7 @@ from mainspring.core.view import Fold, Replace
 from mainspring.engine.plain import CHARS_PER_TOKEN, ViewSize, estimate, marks, since_the_last_reply
 from mainspring.engine.plain import size_of as size_of_call
 from mainspring.engine.sampling import CutOffError
-from mainspring.hooks.points import Hooks, Nobody, Point
+from mainspring.hooks.points import HookPoint, Hooks, NoHooks
 from mainspring.providers.base import ToolSpec
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Sight(Bundle):
     folder: str = ""  # where results go that are no longer shown; empty: they are not stored
     fixed: Callable[[], int] = int  # bytes of system text and tools
     files: Callable[[], Iterable[tuple[str, str]]] | None = None  # that were read, newest first: path and text
-    hooks: Hooks = Nobody()
+    hooks: Hooks = NoHooks()
     limits: Callable[[], Limits] | None = None  # of the layers; None: the usual ones
     notes: str = ""  # where those go that are written after a turn; empty: none are
     suggest: Callable[[str], object] | None = None  # is told what the user may say next
@@ -197,23 +197,23 @@ class Mind:
     async def _before(self, trigger: Trigger, asked: str | None) -> tuple[str, str]:
         """What hooks want of a summary, and why there shall be none."""
         hooks = self._sight.hooks
-        if not hooks.any_at(Point.PRE_COMPACT):
+        if not hooks.any_at(HookPoint.PRE_COMPACT):
             return "", ""
-        from mainspring.hooks.facts import of_compaction
+        from mainspring.hooks.facts import make_compaction_payload
 
-        opinion = await hooks.ask(Point.PRE_COMPACT, of_compaction(trigger, asked))
+        opinion = await hooks.ask(HookPoint.PRE_COMPACT, make_compaction_payload(trigger, asked))
         if opinion.block or opinion.stop is not None:
             return "", f"a hook does not want it: {opinion.reason or opinion.stop or 'it gives no reason'}"
         return "\n".join(opinion.context), ""
 
     async def _after(self, trigger: Trigger, made: Summary) -> None:
         hooks = self._sight.hooks
-        if made.failed or not hooks.any_at(Point.POST_COMPACT):
+        if made.failed or not hooks.any_at(HookPoint.POST_COMPACT):
             return
-        from mainspring.hooks.facts import of_summary
+        from mainspring.hooks.facts import make_summary_payload
 
         text = "\n".join([edit.summary.text for edit in made.edits if isinstance(edit, Fold)])
-        await hooks.ask(Point.POST_COMPACT, of_summary(trigger, text))
+        await hooks.ask(HookPoint.POST_COMPACT, make_summary_payload(trigger, text))
 
 
 def length(message: Message) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin, User, user
 from mainspring.core.value import Value
-from mainspring.hooks.points import Hooks, Opinion, Point
+from mainspring.hooks.points import HookPoint, HookResult, Hooks
 
 
 class Blocked(Value):
@@ -59,8 +59,8 @@ class Prompts:
         context: list[str] = []
         if not self._begun:
             self._begun = True
-            context += (await self._ask(Point.SESSION_START, source=self._source)).context
-        opinion = await self._ask(Point.USER_PROMPT_SUBMIT, prompt=prompt.text)
+            context += (await self._ask(HookPoint.SESSION_START, source=self._source)).context
+        opinion = await self._ask(HookPoint.USER_PROMPT_SUBMIT, prompt=prompt.text)
         if opinion.block or opinion.stop is not None:
             return Blocked(opinion.reason or opinion.stop or "A hook does not let this prompt through.")
         context += opinion.context
@@ -72,7 +72,7 @@ class Prompts:
 
     async def ended(self, reason: str) -> None:
         if self._begun:
-            await self._ask(Point.SESSION_END, reason=reason)
+            await self._ask(HookPoint.SESSION_END, reason=reason)
 
-    async def _ask(self, point: Point, **facts: str) -> Opinion:
-        return await self._hooks.ask(point, dict(facts)) if self._hooks.any_at(point) else Opinion()
+    async def _ask(self, point: HookPoint, **facts: str) -> HookResult:
+        return await self._hooks.ask(point, dict(facts)) if self._hooks.any_at(point) else HookResult()

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct, field
 
-from mainspring.hooks.points import CAN_BLOCK, ENDS, GUARDS, NOTHING, STRICTEST_FIRST, Decision, Opinion, Point
+from mainspring.hooks.points import CAN_BLOCK, ENDS, GUARDS, NOTHING, STRICTEST_FIRST, Decision, HookPoint, HookResult
 
 LONGEST_TEXT = 100_000  # characters of a text for the model
 DEEPEST = 64  # how far an answer may be nested: as far as the input of a call
@@ -20,10 +20,10 @@ ENDED = "A hook ended the run."
 DEFERRED = "A hook deferred the call, and taking it up later is not there yet."
 
 
-class WrongAnswer(ValueError):  # noqa: N818  # it reads as what it says
+class HookAnswerError(ValueError):
     """An answer that is none. But a no in it is still a no, whatever is wrong beside it: then that is `said`."""
 
-    def __init__(self, why: str, said: Opinion = NOTHING) -> None:
+    def __init__(self, why: str, said: HookResult = NOTHING) -> None:
         super().__init__(why)
         self.said = said
 
@@ -73,41 +73,41 @@ _WORDS: dict[str | None, Decision] = {
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def opinion_of(answer: object, point: Point) -> Opinion:
-    """Of what a function returned. Raises `WrongAnswer`."""
+def opinion_of(answer: object, point: HookPoint) -> HookResult:
+    """Of what a function returned. Raises `HookAnswerError`."""
     if answer is None:
         return NOTHING
-    if not isinstance(answer, dict | Opinion):
-        raise WrongAnswer(f"answered with {type(answer).__name__}: an object, an Opinion or None is wanted")
-    raw = msgspec.structs.asdict(answer) if isinstance(answer, Opinion) else cast("dict[object, object]", answer)
+    if not isinstance(answer, dict | HookResult):
+        raise HookAnswerError(f"answered with {type(answer).__name__}: an object, a HookResult or None is wanted")
+    raw = msgspec.structs.asdict(answer) if isinstance(answer, HookResult) else cast("dict[object, object]", answer)
     try:
         data = msgspec.json.encode(answer)
-        return _checked(data, point) if isinstance(answer, Opinion) else _read(data, point)
+        return _checked(data, point) if isinstance(answer, HookResult) else _read(data, point)
     except RecursionError:
         raise _wrong("it is nested too deeply", raw, point) from None
     except (TypeError, ValueError) as error:  # it is no JSON, or not of this shape
         raise _wrong(str(error), raw, point) from None
 
 
-def opinion_in(printed: bytes, point: Point) -> Opinion:
-    """Of what a command printed. Raises `WrongAnswer`."""
+def opinion_in(printed: bytes, point: HookPoint) -> HookResult:
+    """Of what a command printed. Raises `HookAnswerError`."""
     try:
         raw = msgspec.json.decode(printed)
     except RecursionError:
-        raise WrongAnswer("printed JSON that is nested too deeply") from None
+        raise HookAnswerError("printed JSON that is nested too deeply") from None
     except msgspec.MsgspecError as error:
-        raise WrongAnswer(f"printed what is no JSON: {error}") from None
+        raise HookAnswerError(f"printed what is no JSON: {error}") from None
     try:
         return _read(printed, point)
     except msgspec.MsgspecError as error:
         raise _wrong(str(error), raw, point) from None
 
 
-def _read(data: bytes, point: Point) -> Opinion:
+def _read(data: bytes, point: HookPoint) -> HookResult:
     answer = msgspec.json.decode(data, type=_Answer)
     own = answer.hook_specific_output or _Own()
     asked = own.decision or _Approval()
-    opinion = Opinion(
+    opinion = HookResult(
         decision=_stricter(own.permission_decision, asked.behavior, answer.decision),
         reason=_cut(own.permission_decision_reason or asked.message or answer.reason),
         input=asked.updated_input if own.updated_input is None else own.updated_input,
@@ -120,12 +120,12 @@ def _read(data: bytes, point: Point) -> Opinion:
     return _placed(opinion, point)
 
 
-def _checked(data: bytes, point: Point) -> Opinion:
-    """Nobody has checked what stands in an `Opinion` that somebody else made."""
-    return _placed(msgspec.json.decode(data, type=Opinion), point)
+def _checked(data: bytes, point: HookPoint) -> HookResult:
+    """Nobody has checked what stands in a `HookResult` that somebody else made."""
+    return _placed(msgspec.json.decode(data, type=HookResult), point)
 
 
-def _placed(opinion: Opinion, point: Point) -> Opinion:
+def _placed(opinion: HookResult, point: HookPoint) -> HookResult:
     """A no where it can be said: about a call it is a deny, elsewhere it blocks, if there is something to block."""
     if max(map(_depth, (opinion.input, opinion.output, opinion.mcp_output))) > DEEPEST:
         raise msgspec.ValidationError(f"an input or output is nested deeper than {DEEPEST}")
@@ -136,7 +136,7 @@ def _placed(opinion: Opinion, point: Point) -> Opinion:
     return _going_on(placed) if point in ENDS and opinion.context else placed
 
 
-def _going_on(opinion: Opinion) -> Opinion:
+def _going_on(opinion: HookResult) -> HookResult:
     """What is added for the model at its end sends it on, as an objection does."""
     words = "\n".join([*([opinion.reason] if opinion.block and opinion.reason else []), *opinion.context])
     return msgspec.structs.replace(opinion, block=True, reason=words, context=())
@@ -171,11 +171,11 @@ def _depth(value: object) -> int:
 # --- what is wrong ------------------------------------------------------------------------------------------------
 
 
-def _wrong(why: str, raw: object, point: Point) -> WrongAnswer:
-    return WrongAnswer(f"gave an answer that cannot be used: {why}", _no_in(raw, point))
+def _wrong(why: str, raw: object, point: HookPoint) -> HookAnswerError:
+    return HookAnswerError(f"gave an answer that cannot be used: {why}", _no_in(raw, point))
 
 
-def _no_in(raw: object, point: Point) -> Opinion:
+def _no_in(raw: object, point: HookPoint) -> HookResult:
     """The no, or the question, in an answer of which something else is wrong: a slip must not turn it into a yes."""
     said = _table(raw)
     own = _table(said.get("hookSpecificOutput"))
@@ -183,9 +183,9 @@ def _no_in(raw: object, point: Point) -> Opinion:
     known = [_WORDS[word] for word in words if isinstance(word, str) and word in _WORDS]
     stop = ENDED if said.get("continue") is False or said.get("stop") is not None else None
     if "deny" in known or said.get("block") is True or stop is not None:
-        return msgspec.structs.replace(blocked(point, f"A hook said no, {WRONGLY}."), stop=stop)
+        return msgspec.structs.replace(blocking_result(point, f"A hook said no, {WRONGLY}."), stop=stop)
     if "ask" in known and point in GUARDS:
-        return Opinion(decision="ask", reason=f"a hook wants it asked, {WRONGLY}")
+        return HookResult(decision="ask", reason=f"a hook wants it asked, {WRONGLY}")
     return NOTHING
 
 
@@ -193,6 +193,6 @@ def _table(value: object) -> dict[object, object]:
     return cast("dict[object, object]", value) if isinstance(value, dict) else {}
 
 
-def blocked(point: Point, reason: str) -> Opinion:
+def blocking_result(point: HookPoint, reason: str) -> HookResult:
     """No: about a call, or about whatever is going on."""
-    return Opinion(decision="deny", reason=reason) if point in GUARDS else Opinion(block=True, reason=reason)
+    return HookResult(decision="deny", reason=reason) if point in GUARDS else HookResult(block=True, reason=reason)

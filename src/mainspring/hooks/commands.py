@@ -18,10 +18,10 @@ from typing import Any, NoReturn
 import msgspec
 
 from mainspring.core.errors import UsageError
-from mainspring.hooks.answers import LONGEST_TEXT, WrongAnswer, blocked, opinion_in
-from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, Opinion, Point
+from mainspring.hooks.answers import LONGEST_TEXT, HookAnswerError, blocking_result, opinion_in
+from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, HookPoint, HookResult
 from mainspring.hooks.runner import SECONDS, Hook
-from mainspring.hooks.waiting import GoesOn, Spoken, Unasked, over
+from mainspring.hooks.waiting import AsyncHookAnswer, HookCallError, HookOutput, cancel_and_wait
 from mainspring.processes.child import ProcessLimits, ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children, ProcessResult
 from mainspring.processes.marks import first_words, new_mark
@@ -36,10 +36,10 @@ NO_SANDBOX = ("bwrap: ", "mainspring-landlock: ")  # how what is said begins whe
 LONGEST_NAME = 80  # characters of a command that name it
 
 # What these print as plain text is for the model.
-TEXT_IS_CONTEXT = frozenset({Point.USER_PROMPT_SUBMIT, Point.SESSION_START})
+TEXT_IS_CONTEXT = frozenset({HookPoint.USER_PROMPT_SUBMIT, HookPoint.SESSION_START})
 
 
-class Shell:
+class HookShell:
     """What all command hooks of a session share."""
 
     def __init__(self, children: Children, env: Mapping[str, str], *, cwd: str, outside: tuple[str, ...] = ()) -> None:
@@ -49,49 +49,49 @@ class Shell:
         self._cwd = cwd
         self._outside = outside
 
-    def hook(self, point: Point, matcher: str | None, entry: Mapping[str, object]) -> Hook:
+    def hook(self, point: HookPoint, matcher: str | None, entry: Mapping[str, object]) -> Hook:
         """From an entry of the settings, whose shape was checked when it was read."""
         command = str(entry["command"])
 
-        async def ask(facts: dict[str, Any]) -> Spoken | GoesOn:
+        async def ask(facts: dict[str, Any]) -> HookOutput | AsyncHookAnswer:
             return await self._ask(command, point, facts)
 
-        return made(point, matcher, entry, ask, command)
+        return make_command_hook(point, matcher, entry, ask, command)
 
-    async def _ask(self, command: str, point: Point, facts: dict[str, Any]) -> Spoken | GoesOn:
-        early = Early()
+    async def _ask(self, command: str, point: HookPoint, facts: dict[str, Any]) -> HookOutput | AsyncHookAnswer:
+        early = AsyncMarkerListener()
         job = self.job(command, facts)._replace(on_output=early)
         running = asyncio.ensure_future(self._children.run(job))
         both: set[asyncio.Future[Any]] = {running, early.heard}
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:  # the time is up, or the run is over
-            await over(running)
+            await cancel_and_wait(running)
             raise
         if not running.done():
-            return GoesOn(running, early.heard.result(), partial(spoken, point=point))
+            return AsyncHookAnswer(running, early.heard.result(), partial(read_hook_output, point=point))
         try:
             ended = running.result()
         except (OSError, ValueError, UsageError) as error:  # no such folder, too long, a NUL, no sandbox
-            raise Unasked(f"cannot be started: {error}") from None
-        return spoken(ended, point)
+            raise HookCallError(f"cannot be started: {error}") from None
+        return read_hook_output(ended, point)
 
     def job(self, command: str, facts: dict[str, Any]) -> ProcessSpec:
-        """Raises `Unasked` where there is no shell."""
+        """Raises `HookCallError` where there is no shell."""
         path, mark = self._env.get("PATH", ""), new_mark()
         sizes = ProcessLimits(output=OutputSizes(head=MOST_PRINTED))
-        given = as_line(facts)
+        given = encode_payload(facts)
         bash = find_program("bash", path=path, outside=self._outside)
         shell = bash or find_program("sh", path=path, outside=self._outside)
         if shell is None:
-            raise Unasked("cannot be started: there is no 'bash' and no 'sh' outside of the working folders")
+            raise HookCallError("cannot be started: there is no 'bash' and no 'sh' outside of the working folders")
         script = f"{first_words(mark)}{command}" if bash else command  # other shells have no such word
         return ProcessSpec(
             (shell, "-c", script), self._cwd, self._env, sizes, given, mark=mark, walls=SandboxAccess.OWN
         )
 
 
-def made(point: Point, matcher: str | None, entry: Mapping[str, object], ask: Any, name: str) -> Hook:
+def make_command_hook(point: HookPoint, matcher: str | None, entry: Mapping[str, object], ask: Any, name: str) -> Hook:
     seconds = entry.get("timeout")
     return Hook(
         point,
@@ -104,17 +104,19 @@ def made(point: Point, matcher: str | None, entry: Mapping[str, object], ask: An
     )
 
 
-def unstartable(point: Point, matcher: str | None, entry: Mapping[str, object], why: str, name: str) -> Hook | None:
+def make_failing_hook(
+    point: HookPoint, matcher: str | None, entry: Mapping[str, object], why: str, name: str
+) -> Hook | None:
     """For an entry that cannot run. Where it was to guard something, it is a guard that cannot start."""
 
     async def ask(_: dict[str, Any]) -> NoReturn:
-        raise Unasked(f"cannot be started: {why}")
+        raise HookCallError(f"cannot be started: {why}")
 
-    hook = made(point, matcher, entry, ask, name)
+    hook = make_command_hook(point, matcher, entry, ask, name)
     return hook if point in GUARDS or hook.blocks else None
 
 
-def as_line(facts: dict[str, Any]) -> bytes:
+def encode_payload(facts: dict[str, Any]) -> bytes:
     """Half a character in an input must not get it past a guard: JSON has a way to write it, if not the quick one."""
     try:
         try:
@@ -122,10 +124,10 @@ def as_line(facts: dict[str, Any]) -> bytes:
         except UnicodeEncodeError:
             return json.dumps(facts).encode() + b"\n"
     except (TypeError, ValueError, RecursionError) as error:
-        raise Unasked(f"cannot be told what is going on: {error}") from None
+        raise HookCallError(f"cannot be told what is going on: {error}") from None
 
 
-class Early:
+class AsyncMarkerListener:
     """Listens for a first line that lets us go on without the rest."""
 
     def __init__(self) -> None:
@@ -159,35 +161,37 @@ class _Async(msgspec.Struct):
 # --- what came back -----------------------------------------------------------------------------------------------
 
 
-def spoken(ended: ProcessResult, point: Point) -> Spoken:
-    return Spoken(readable(ended.stdout), readable(ended.stderr), ended.code, partial(understood, ended, point))
+def read_hook_output(ended: ProcessResult, point: HookPoint) -> HookOutput:
+    return HookOutput(
+        output_to_text(ended.stdout), output_to_text(ended.stderr), ended.code, partial(parse_hook_result, ended, point)
+    )
 
 
-def understood(ended: ProcessResult, point: Point) -> Opinion:
-    told = readable(ended.stderr)[:MOST_SHOWN]
+def parse_hook_result(ended: ProcessResult, point: HookPoint) -> HookResult:
+    told = output_to_text(ended.stderr)[:MOST_SHOWN]
     because = f": {told}" if told else ""
     if ended.code == NO and (point in GUARDS or point in CAN_BLOCK):
-        return blocked(point, told or "A hook said no, and not why.")
+        return blocking_result(point, told or "A hook said no, and not why.")
     if ended.code in (NOT_EXECUTABLE, NOT_FOUND) or (ended.code and told.startswith(NO_SANDBOX)):
-        raise Unasked(f"cannot be started: {told or f'exit code {ended.code}'}")
+        raise HookCallError(f"cannot be started: {told or f'exit code {ended.code}'}")
     if ended.code < 0 or ended.code in KILLED:
-        raise Unasked(f"was ended by signal {-ended.code if ended.code < 0 else ended.code - 128}{because}")
+        raise HookCallError(f"was ended by signal {-ended.code if ended.code < 0 else ended.code - 128}{because}")
     if ended.code != 0:
-        raise WrongAnswer(f"ended with exit code {ended.code}{because}")
-    return answered(ended.stdout, point)
+        raise HookAnswerError(f"ended with exit code {ended.code}{because}")
+    return read_command_output(ended.stdout, point)
 
 
-def answered(stdout: ProcessOutput, point: Point) -> Opinion:
+def read_command_output(stdout: ProcessOutput, point: HookPoint) -> HookResult:
     printed = stdout.data.strip()
     if printed.startswith(b"{"):
         if stdout.cut:
-            raise WrongAnswer(f"printed {stdout.size:,} bytes; an answer has at most {MOST_PRINTED:,}")
+            raise HookAnswerError(f"printed {stdout.size:,} bytes; an answer has at most {MOST_PRINTED:,}")
         return opinion_in(printed, point)
     if printed and point in TEXT_IS_CONTEXT:
-        return Opinion(context=(readable(stdout)[:LONGEST_TEXT],))
+        return HookResult(context=(output_to_text(stdout)[:LONGEST_TEXT],))
     return NOTHING
 
 
-def readable(output: ProcessOutput) -> str:
+def output_to_text(output: ProcessOutput) -> str:
     """NUL is no character for many who read this later."""
     return output.text.strip().replace("\0", "\N{SYMBOL FOR NULL}")

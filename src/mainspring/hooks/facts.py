@@ -17,19 +17,19 @@ Trigger = Literal["manual", "auto"]
 Notice = Literal["permission_prompt", "idle_prompt"]
 
 
-def of_prompt(prompt: str) -> Facts:
+def make_prompt_payload(prompt: str) -> Facts:
     return {"prompt": prompt}
 
 
-def of_start(source: Source) -> Facts:
+def make_start_payload(source: Source) -> Facts:
     return {"source": source}
 
 
-def of_end(reason: Ending) -> Facts:
+def make_end_payload(reason: Ending) -> Facts:
     return {"reason": reason}
 
 
-def of_stop(*, active: bool, last: str, tasks: Sequence[Any] = (), crons: Sequence[Any] = ()) -> Facts:
+def make_stop_payload(*, active: bool, last: str, tasks: Sequence[Any] = (), crons: Sequence[Any] = ()) -> Facts:
     """`active`: the model goes on already because a hook wanted it. `last`: the text with which it ended."""
     return {
         "stop_hook_active": active,
@@ -39,18 +39,18 @@ def of_stop(*, active: bool, last: str, tasks: Sequence[Any] = (), crons: Sequen
     }
 
 
-def of_command(id: str, command: str, about: str) -> Facts:
+def make_command_task(id: str, command: str, about: str) -> Facts:
     """One of the tasks in the background: a shell command that still runs."""
     return {
         "id": id,
         "type": "shell",
         "status": "running",
-        "description": clipped(about or command),
-        "command": clipped(command),
+        "description": clip_task(about or command),
+        "command": clip_task(command),
     }
 
 
-def clipped(text: str) -> str:
+def clip_task(text: str) -> str:
     return (
         text
         if len(text) <= LONGEST_TASK
@@ -58,43 +58,43 @@ def clipped(text: str) -> str:
     )
 
 
-def of_agent(agent_id: str, agent_type: str) -> Facts:
+def make_subagent_start_payload(agent_id: str, agent_type: str) -> Facts:
     """When a sub-agent starts. Its own calls have these two among their common facts."""
     return {"agent_id": agent_id, "agent_type": agent_type}
 
 
-def of_agent_stop(agent_id: str, agent_type: str, *, transcript: str, active: bool, last: str) -> Facts:
+def make_subagent_stop_payload(agent_id: str, agent_type: str, *, transcript: str, active: bool, last: str) -> Facts:
     return {
-        **of_agent(agent_id, agent_type),
+        **make_subagent_start_payload(agent_id, agent_type),
         "agent_transcript_path": transcript,
         "stop_hook_active": active,
         "last_assistant_message": last,
     }
 
 
-def of_compaction(trigger: Trigger, instructions: str | None = None) -> Facts:
+def make_compaction_payload(trigger: Trigger, instructions: str | None = None) -> Facts:
     """Before it."""
     return {"trigger": trigger, "custom_instructions": instructions}
 
 
-def of_summary(trigger: Trigger, summary: str) -> Facts:
+def make_summary_payload(trigger: Trigger, summary: str) -> Facts:
     """After a compaction."""
     return {"trigger": trigger, "compact_summary": summary}
 
 
-def of_notification(message: str, kind: Notice, title: str = "") -> Facts:
+def make_notification_payload(message: str, kind: Notice, title: str = "") -> Facts:
     return {"message": message, "notification_type": kind, **({"title": title} if title else {})}
 
 
-def as_updates(about: Facts) -> list[Facts]:
+def to_permission_updates(about: Facts) -> list[Facts]:
     """What would cover the call that a question is `about`, in the shape in which it can be handed back. The mode comes
     first: clients take the first one, and it covers the next edit, too."""
     mode = about.get("suggested_mode")
     chosen = [{"type": "setMode", "mode": mode, "destination": "session"}] if mode else []
-    return [*chosen, *[of_suggestion(one["rule"]) for one in about.get("suggestions", ())]]
+    return [*chosen, *[make_suggestion_update(one["rule"]) for one in about.get("suggestions", ())]]
 
 
-def of_suggestion(rule: str) -> Facts:
+def make_suggestion_update(rule: str) -> Facts:
     """A rule that would cover what is asked, as an update of the rules (stream-json 5.1). Whoever hands it back is not
     asked again in this project, as with Claude Code."""
     tool, opened, rest = rule.partition("(")

@@ -9,23 +9,23 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from mainspring.hooks.facts import of_agent, of_notification
-from mainspring.hooks.points import Hooks, Point
+from mainspring.hooks.facts import make_notification_payload, make_subagent_start_payload
+from mainspring.hooks.points import HookPoint, Hooks
 
 IDLE = 60.0  # seconds without a word, after which a conversation says that it waits: as the one that users know
 
 
 def permission_wanted(hooks: Hooks, tool: str, agent: tuple[str, str] | None = None) -> None:
     """A person is asked about a call."""
-    whose = of_agent(*agent) if agent is not None else {}
+    whose = make_subagent_start_payload(*agent) if agent is not None else {}
     message = f"mainspring needs your permission to use {tool}"
-    _tell(hooks, {**whose, **of_notification(message, "permission_prompt", "Permission needed")})
+    _tell(hooks, {**whose, **make_notification_payload(message, "permission_prompt", "Permission needed")})
 
 
 @contextmanager
 def waiting_for_person(hooks: Hooks, *, seconds: float = IDLE) -> Generator[None, None, None]:
     """Around the wait for a prompt, where the event loop runs meanwhile: if it takes long, that is told, once."""
-    facts = of_notification("mainspring is waiting for your input", "idle_prompt", "Waiting")
+    facts = make_notification_payload("mainspring is waiting for your input", "idle_prompt", "Waiting")
     timer = asyncio.get_running_loop().call_later(seconds, _tell, hooks, facts)
     try:
         yield
@@ -34,5 +34,5 @@ def waiting_for_person(hooks: Hooks, *, seconds: float = IDLE) -> Generator[None
 
 
 def _tell(hooks: Hooks, facts: dict[str, Any]) -> None:
-    if hooks.any_at(Point.NOTIFICATION):
-        hooks.tell(Point.NOTIFICATION, facts)
+    if hooks.any_at(HookPoint.NOTIFICATION):
+        hooks.tell(HookPoint.NOTIFICATION, facts)

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from mainspring.core.value import Value
 
 
-class Point(StrEnum):
+class HookPoint(StrEnum):
     """Where a hook may stand."""
 
     PRE_TOOL_USE = "PreToolUse"
@@ -27,32 +27,32 @@ class Point(StrEnum):
 
 
 # Here a hook decides about a call: its no is a refusal, and so is that of one who cannot be asked.
-GUARDS = frozenset({Point.PRE_TOOL_USE, Point.PERMISSION_REQUEST})
+GUARDS = frozenset({HookPoint.PRE_TOOL_USE, HookPoint.PERMISSION_REQUEST})
 
 # Only these have a tool, so only their matchers count.
-OF_TOOLS = GUARDS | {Point.POST_TOOL_USE, Point.POST_TOOL_USE_FAILURE}
+OF_TOOLS = GUARDS | {HookPoint.POST_TOOL_USE, HookPoint.POST_TOOL_USE_FAILURE}
 
 # Here a no holds something up: a prompt, an end, a compaction; or the model hears of it with the outcome of a call.
 # At all others there is nothing to say no to.
 CAN_BLOCK = frozenset(
     {
-        Point.POST_TOOL_USE,
-        Point.POST_TOOL_USE_FAILURE,
-        Point.USER_PROMPT_SUBMIT,
-        Point.STOP,
-        Point.SUBAGENT_STOP,
-        Point.PRE_COMPACT,
+        HookPoint.POST_TOOL_USE,
+        HookPoint.POST_TOOL_USE_FAILURE,
+        HookPoint.USER_PROMPT_SUBMIT,
+        HookPoint.STOP,
+        HookPoint.SUBAGENT_STOP,
+        HookPoint.PRE_COMPACT,
     }
 )
 
 # Here the model would be done: whatever is added for it, it can only hear if it goes on.
-ENDS = frozenset({Point.STOP, Point.SUBAGENT_STOP})
+ENDS = frozenset({HookPoint.STOP, HookPoint.SUBAGENT_STOP})
 
 Decision = Literal["allow", "deny", "ask"]
 STRICTEST_FIRST: tuple[Decision, ...] = ("deny", "ask", "allow")
 
 
-class Opinion(Value):
+class HookResult(Value):
     """What one hook says, or all of them together. The empty one: nothing."""
 
     decision: Decision | None = None  # about a call
@@ -66,17 +66,17 @@ class Opinion(Value):
     mcp_output: Any = None  # like `output`, but for tools of MCP servers alone
 
 
-NOTHING = Opinion()
+NOTHING = HookResult()
 
 
-def together(opinions: list[Opinion]) -> Opinion:
+def merge_hook_results(opinions: list[HookResult]) -> HookResult:
     """Deny over ask over allow, with the reasons of those that decided; contexts are joined; the last input counts."""
     said = [opinion for opinion in opinions if opinion != NOTHING]
     if len(said) <= 1:
         return said[0] if said else NOTHING
     decision, block = _strictest(said), any(opinion.block for opinion in said)
     deciding = [o for o in said if o.block or (o.decision is not None and o.decision == decision)] or said
-    return Opinion(
+    return HookResult(
         decision,
         block,
         "; ".join([opinion.reason for opinion in deciding if opinion.reason]),
@@ -89,7 +89,7 @@ def together(opinions: list[Opinion]) -> Opinion:
     )
 
 
-def _strictest(said: list[Opinion]) -> Decision | None:
+def _strictest(said: list[HookResult]) -> Decision | None:
     """A yes was for the input that its hook has seen: it does not hold for one that another hook made of it."""
     decided = {opinion.decision for opinion in said}
     decision: Decision | None = next((one for one in STRICTEST_FIRST if one in decided), None)
@@ -100,15 +100,15 @@ def _strictest(said: list[Opinion]) -> Decision | None:
 class Hooks(Protocol):
     """All hooks of a session."""
 
-    def any_at(self, point: Point, tool: str = "") -> bool:
+    def any_at(self, point: HookPoint, tool: str = "") -> bool:
         """Whether somebody stands there. Nothing is made up for nobody."""
         ...
 
-    async def ask(self, point: Point, facts: dict[str, Any], tool: str = "") -> Opinion:
+    async def ask(self, point: HookPoint, facts: dict[str, Any], tool: str = "") -> HookResult:
         """What they say together. Never raises: a hook that fails has an opinion, too."""
         ...
 
-    def tell(self, point: Point, facts: dict[str, Any], tool: str = "") -> None:
+    def tell(self, point: HookPoint, facts: dict[str, Any], tool: str = "") -> None:
         """The same, in the background: nobody waits for them, and what they say does not count."""
         ...
 
@@ -117,16 +117,16 @@ class Hooks(Protocol):
         ...
 
 
-class Nobody:
+class NoHooks:
     """No hooks."""
 
-    def any_at(self, point: Point, tool: str = "") -> bool:  # noqa: ARG002
+    def any_at(self, point: HookPoint, tool: str = "") -> bool:  # noqa: ARG002
         return False
 
-    async def ask(self, point: Point, facts: dict[str, Any], tool: str = "") -> Opinion:  # noqa: ARG002
+    async def ask(self, point: HookPoint, facts: dict[str, Any], tool: str = "") -> HookResult:  # noqa: ARG002
         return NOTHING
 
-    def tell(self, point: Point, facts: dict[str, Any], tool: str = "") -> None:
+    def tell(self, point: HookPoint, facts: dict[str, Any], tool: str = "") -> None:
         pass
 
     async def close(self) -> None:

@@ -16,11 +16,19 @@ import msgspec
 
 from mainspring.core.matchers import compile_matcher
 from mainspring.core.value import Bundle
-from mainspring.hooks.answers import ENDED, WrongAnswer, blocked, opinion_of
+from mainspring.hooks.answers import ENDED, HookAnswerError, blocking_result, opinion_of
 from mainspring.hooks.facts import Facts
-from mainspring.hooks.points import ENDS, GUARDS, NOTHING, OF_TOOLS, Opinion, Point, together
-from mainspring.hooks.seen import How, Sight, Unwatched, Watcher
-from mainspring.hooks.waiting import Ask, GoesOn, Spoken, TooSlow, Unasked, asked, within
+from mainspring.hooks.points import ENDS, GUARDS, NOTHING, OF_TOOLS, HookPoint, HookResult, merge_hook_results
+from mainspring.hooks.seen import HookObserver, HookWatch, How, NoHookObserver
+from mainspring.hooks.waiting import (
+    Ask,
+    AsyncHookAnswer,
+    HookCallError,
+    HookOutput,
+    HookTimeoutError,
+    call_hook,
+    wait_with_timeout,
+)
 
 SECONDS = 60.0  # stream-json 10
 GRACE = 2.0  # seconds at the end of a session for those that nobody waited for
@@ -32,14 +40,14 @@ FORMER_NAMES = {"Agent": ("Task",)}  # which a matcher may still say (stream-jso
 Tell = Callable[[str], object]
 
 
-def nobody(_: str) -> None:
+def match_nothing(_: str) -> None:
     """Hears nothing."""
 
 
 class Hook(Bundle):
-    """One who is asked. `ask` gets the facts and returns an `Opinion`, a dictionary as in stream-json, or None."""
+    """One who is asked. `ask` gets the facts and returns a `HookResult`, a dictionary as in stream-json, or None."""
 
-    point: Point
+    point: HookPoint
     ask: Ask
     matcher: str | None = None  # for tools: a regular expression for the whole name; none, empty or '*': all
     seconds: float = SECONDS
@@ -48,7 +56,7 @@ class Hook(Bundle):
     aside: bool = False  # nobody waits for it
 
 
-class Runner:
+class HookRunner:
     """All hooks of a session."""
 
     def __init__(
@@ -56,33 +64,33 @@ class Runner:
         hooks: Iterable[Hook],
         *,
         common: Callable[[], Facts] = dict,
-        more: Mapping[Point, Callable[[Facts], Facts]] | None = None,
-        warn: Tell = nobody,
-        say: Tell = nobody,
+        more: Mapping[HookPoint, Callable[[Facts], Facts]] | None = None,
+        warn: Tell = match_nothing,
+        say: Tell = match_nothing,
     ) -> None:
         """`common`: facts that all are told; `more`: what only the session knows, at some points, beside or in place of
         what is known there. `warn` hears of hooks that fail, `say` what hooks have for the person."""
-        self._hooks: dict[Point, list[tuple[Hook, re.Pattern[str] | None]]] = {}
+        self._hooks: dict[HookPoint, list[tuple[Hook, re.Pattern[str] | None]]] = {}
         for hook in hooks:
-            self._hooks.setdefault(hook.point, []).append((hook, compiled(hook, warn)))
+            self._hooks.setdefault(hook.point, []).append((hook, compile_hook_matcher(hook, warn)))
         self._common, self._more = common, more or {}
         self._warn, self._say = warn, say
-        self._watcher: Watcher = Unwatched()
-        self._aside: set[asyncio.Task[Opinion]] = set()
+        self._watcher: HookObserver = NoHookObserver()
+        self._aside: set[asyncio.Task[HookResult]] = set()
 
-    def watch(self, watcher: Watcher) -> None:
+    def watch(self, watcher: HookObserver) -> None:
         """From now on somebody is told of each hook, when it is asked and when it has answered."""
         self._watcher = watcher
 
-    def any_at(self, point: Point, tool: str = "") -> bool:
+    def any_at(self, point: HookPoint, tool: str = "") -> bool:
         return bool(self._matching(point, tool))
 
-    def _matching(self, point: Point, tool: str) -> list[Hook]:
+    def _matching(self, point: HookPoint, tool: str) -> list[Hook]:
         standing = self._hooks.get(point, ())
         names = (tool, *FORMER_NAMES.get(tool, ()))
         return [hook for hook, matcher in standing if matcher is None or any(map(matcher.fullmatch, names))]
 
-    async def ask(self, point: Point, facts: dict[str, Any], tool: str = "") -> Opinion:
+    async def ask(self, point: HookPoint, facts: dict[str, Any], tool: str = "") -> HookResult:
         given = self._given(point, facts)
         waited: list[Hook] = []
         for hook in self._matching(point, tool):
@@ -95,18 +103,18 @@ class Runner:
         else:
             async with asyncio.TaskGroup() as group:  # which is over when all are; `gather` leaves with the first
                 all_of_them = [group.create_task(self._one(hook, given)) for hook in waited]
-            opinion = together([task.result() for task in all_of_them])
+            opinion = merge_hook_results([task.result() for task in all_of_them])
         for words in (opinion.message, why_ended(opinion, point)):
             if words:
                 self._tell(self._say, words)
         return opinion
 
-    def tell(self, point: Point, facts: dict[str, Any], tool: str = "") -> None:
+    def tell(self, point: HookPoint, facts: dict[str, Any], tool: str = "") -> None:
         given = self._given(point, facts)
         for hook in self._matching(point, tool):
             self._keep(hook, self._told(hook, given))
 
-    def _given(self, point: Point, facts: dict[str, Any]) -> dict[str, Any]:
+    def _given(self, point: HookPoint, facts: dict[str, Any]) -> dict[str, Any]:
         more = self._more[point](facts) if point in self._more else {}
         return {**self._common(), "hook_event_name": str(point), **facts, **more}
 
@@ -119,8 +127,8 @@ class Runner:
         if self._aside:
             await asyncio.wait(self._aside)
 
-    async def _one(self, hook: Hook, facts: dict[str, Any]) -> Opinion:
-        sight = Sight(self._watcher, hook.point, facts)
+    async def _one(self, hook: Hook, facts: dict[str, Any]) -> HookResult:
+        sight = HookWatch(self._watcher, hook.point, facts)
         await sight.starts()
         try:
             return await self._asked(hook, facts, sight)
@@ -128,22 +136,24 @@ class Runner:
             if not sight.goes_on:
                 sight.over()
 
-    async def _asked(self, hook: Hook, facts: dict[str, Any], sight: Sight) -> Opinion:
+    async def _asked(self, hook: Hook, facts: dict[str, Any], sight: HookWatch) -> HookResult:
         unasked, said = False, NOTHING
         how: How = "error"
         try:
-            answer = await within(asyncio.ensure_future(asked(hook.ask, copied(facts))), hook.seconds)
-            if isinstance(answer, GoesOn):
+            answer = await wait_with_timeout(
+                asyncio.ensure_future(call_hook(hook.ask, copy_payload(facts))), hook.seconds
+            )
+            if isinstance(answer, AsyncHookAnswer):
                 sight.goes_on = True
                 self._keep(hook, self._rest(hook, answer, sight)).add_done_callback(lambda _: sight.over())
                 return NOTHING
-            if isinstance(answer, Spoken):
+            if isinstance(answer, HookOutput):
                 sight.spoke(answer)
                 answer = answer.meant()
             opinion = opinion_of(answer, hook.point)
-        except Unasked as error:
-            why, unasked, how = str(error), True, "cancelled" if isinstance(error, TooSlow) else "error"
-        except WrongAnswer as error:
+        except HookCallError as error:
+            why, unasked, how = str(error), True, "cancelled" if isinstance(error, HookTimeoutError) else "error"
+        except HookAnswerError as error:
             why, said = str(error), error.said
         except Exception as error:  # noqa: BLE001  # whatever somebody else's code does
             why = f"failed: {type(error).__name__}: {error}"
@@ -152,39 +162,42 @@ class Runner:
             return opinion
         why = why[:LONGEST_WHY]
         sight.failed(why, how)
-        self._tell(self._warn, f"the {hook.point} hook '{called(hook)}' {why}")
+        self._tell(self._warn, f"the {hook.point} hook '{get_hook_name(hook)}' {why}")
         if hook.blocks or (unasked and hook.point in GUARDS):
-            return blocked(hook.point, f"The hook '{called(hook)}', which guards this, {why}.")
+            return blocking_result(hook.point, f"The hook '{get_hook_name(hook)}', which guards this, {why}.")
         return said
 
     # --- those that nobody waits for ---
 
-    def _keep(self, hook: Hook, asking: Coroutine[Any, Any, Opinion]) -> asyncio.Task[Opinion]:
+    def _keep(self, hook: Hook, asking: Coroutine[Any, Any, HookResult]) -> asyncio.Task[HookResult]:
         task = asyncio.get_running_loop().create_task(asking)
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
         if len(self._aside) > MOST_ASIDE:
             task.cancel()
             self._tell(
-                self._warn, f"{MOST_ASIDE} hooks are still under way, so '{called(hook)}' was not left to go on, too"
+                self._warn,
+                f"{MOST_ASIDE} hooks are still under way, so '{get_hook_name(hook)}' was not left to go on, too",
             )
         return task
 
-    async def _told(self, hook: Hook, facts: dict[str, Any]) -> Opinion:
+    async def _told(self, hook: Hook, facts: dict[str, Any]) -> HookResult:
         opinion = await self._one(hook, facts)
         if opinion.message:
             self._tell(self._say, opinion.message)
         return opinion
 
-    async def _rest(self, hook: Hook, answer: GoesOn, sight: Sight) -> Opinion:
+    async def _rest(self, hook: Hook, answer: AsyncHookAnswer, sight: HookWatch) -> HookResult:
         with contextlib.suppress(Exception):  # its word does not count any more, and it said so itself
             try:
-                ended = await within(answer.rest, answer.seconds)
+                ended = await wait_with_timeout(answer.rest, answer.seconds)
                 if answer.spoken is not None:
                     sight.spoke(answer.spoken(ended))
-            except Unasked as error:
+            except HookCallError as error:
                 sight.failed(str(error), "cancelled")
-                self._tell(self._warn, f"the {hook.point} hook '{called(hook)}', which nobody waited for, {error}")
+                self._tell(
+                    self._warn, f"the {hook.point} hook '{get_hook_name(hook)}', which nobody waited for, {error}"
+                )
         return NOTHING
 
     @staticmethod
@@ -193,30 +206,30 @@ class Runner:
             tell(text)
 
 
-def why_ended(opinion: Opinion, point: Point) -> str:
+def why_ended(opinion: HookResult, point: HookPoint) -> str:
     """A `stopReason`, where the person would not see it: elsewhere it is the outcome of the call or the prompt."""
     return opinion.stop or "" if point in QUIET_ENDS and opinion.stop != ENDED else ""
 
 
-def called(hook: Hook) -> str:
+def get_hook_name(hook: Hook) -> str:
     return hook.name or getattr(hook.ask, "__name__", "") or type(hook.ask).__name__
 
 
-def copied(facts: dict[str, Any]) -> dict[str, Any]:
+def copy_payload(facts: dict[str, Any]) -> dict[str, Any]:
     """For each hook its own: a call's input that one of them changes in place would run without having been decided."""
     try:
         return dict(msgspec.to_builtins(facts))
     except (TypeError, ValueError, RecursionError) as error:
-        raise Unasked(f"cannot be told what is going on: {error}") from None
+        raise HookCallError(f"cannot be told what is going on: {error}") from None
 
 
-def compiled(hook: Hook, warn: Tell) -> re.Pattern[str] | None:
+def compile_hook_matcher(hook: Hook, warn: Tell) -> re.Pattern[str] | None:
     """None: it stands for all, or at a point that has no tools. A broken one may be a guard's: it stands for all."""
     if hook.point not in OF_TOOLS:
         return None
     try:
         return compile_matcher(hook.matcher or "")
     except ValueError as error:
-        warn(f"the matcher '{hook.matcher}' of the {hook.point} hook '{called(hook)}' is not used: {error}. "
+        warn(f"the matcher '{hook.matcher}' of the {hook.point} hook '{get_hook_name(hook)}' is not used: {error}. "
              "The hook runs for every call")  # fmt: skip
         return None

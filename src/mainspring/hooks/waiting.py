@@ -20,15 +20,15 @@ Ask = Callable[[dict[str, Any]], Awaitable[object] | object]
 Result = TypeVar("Result")
 
 
-class Unasked(Exception):  # noqa: N818  # it reads as what it says
+class HookCallError(Exception):
     """A hook that could not be asked at all."""
 
 
-class TooSlow(Unasked):
+class HookTimeoutError(HookCallError):
     """One that took longer than it may."""
 
 
-class Spoken(Bundle):
+class HookOutput(Bundle):
     """An answer as a command gives it: what it printed, and how it ended. `meant` reads it, and raises for what is no
     answer."""
 
@@ -38,18 +38,18 @@ class Spoken(Bundle):
     meant: Callable[[], object]
 
 
-class GoesOn(Bundle):
+class AsyncHookAnswer(Bundle):
     """An answer: nobody need wait for me. `rest` is what is still under way, and how long it may take."""
 
     rest: asyncio.Future[Any]
     seconds: float
-    spoken: Callable[[Any], Spoken] | None = None  # what has come of it, by its result
+    spoken: Callable[[Any], HookOutput] | None = None  # what has come of it, by its result
 
 
-async def asked(ask: Ask, facts: dict[str, Any]) -> object:
+async def call_hook(ask: Ask, facts: dict[str, Any]) -> object:
     """A plain function runs in a thread: one that hangs would otherwise hold up everything, its own time limit too."""
     try:
-        answer = ask(facts) if is_async(ask) else await in_thread(ask, facts)
+        answer = ask(facts) if is_async(ask) else await call_in_thread(ask, facts)
         return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
     except SystemExit as error:  # `sys.exit` in a hook is the end of the hook
         raise RuntimeError(f"it called sys.exit({error.code!r})") from None
@@ -59,22 +59,22 @@ def is_async(ask: Ask) -> bool:
     return inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(getattr(ask, "__call__", None))  # noqa: B004
 
 
-async def within(work: asyncio.Future[Result], seconds: float) -> Result:
-    """Its result; or `Unasked`, and it is over. So it is if we are cancelled."""
+async def wait_with_timeout(work: asyncio.Future[Result], seconds: float) -> Result:
+    """Its result; or `HookCallError`, and it is over. So it is if we are cancelled."""
     try:
         done, _ = await asyncio.wait({work}, timeout=seconds)
     except asyncio.CancelledError:  # by whoever waits for the opinion: the run is over
-        await over(work)
+        await cancel_and_wait(work)
         raise
     if not done:
-        await over(work)
-        raise TooSlow(f"took longer than {seconds:g} seconds")
+        await cancel_and_wait(work)
+        raise HookTimeoutError(f"took longer than {seconds:g} seconds")
     if work.cancelled():
         raise RuntimeError("it was cancelled from within")
     return work.result()
 
 
-async def over(work: asyncio.Future[Any]) -> None:
+async def cancel_and_wait(work: asyncio.Future[Any]) -> None:
     """End it. One that does not end when it is told to is left to itself."""
     work.cancel()
     work.add_done_callback(_look_at)
@@ -87,7 +87,7 @@ def _look_at(work: asyncio.Future[Any]) -> None:
         work.exception()
 
 
-async def in_thread(ask: Ask, facts: dict[str, Any]) -> object:
+async def call_in_thread(ask: Ask, facts: dict[str, Any]) -> object:
     """In one that the end of the process does not wait for, as it would for those of `asyncio.to_thread`."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[object] = loop.create_future()

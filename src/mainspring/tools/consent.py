@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mainspring.hooks.facts import as_updates
+from mainspring.hooks.facts import to_permission_updates
 from mainspring.hooks.notices import permission_wanted
-from mainspring.hooks.points import Point
+from mainspring.hooks.points import HookPoint
 from mainspring.permissions.policy import PermissionDecision, PermissionRequest
 from mainspring.tools.approval import DENIED, approval
 from mainspring.tools.base import Answer
@@ -63,9 +63,9 @@ async def put(passage: Passage, verdict: PermissionDecision, about: dict[str, An
     """The question itself. A hook may answer it, but not say yes to what only a person may; where nobody can be asked,
     the answer is no."""
     hooks, reason = passage.hands.hooks, verdict.reason
-    if hooks.any_at(Point.PERMISSION_REQUEST, passage.call.name):
-        facts = passage.facts(permission_suggestions=as_updates(about))
-        opinion = await hooks.ask(Point.PERMISSION_REQUEST, facts, passage.call.name)
+    if hooks.any_at(HookPoint.PERMISSION_REQUEST, passage.call.name):
+        facts = passage.facts(permission_suggestions=to_permission_updates(about))
+        opinion = await hooks.ask(HookPoint.PERMISSION_REQUEST, facts, passage.call.name)
         passage.heed(opinion)
         if opinion.decision == "deny" or (opinion.decision == "allow" and not verdict.person):
             await passage.asking.decided(opinion.decision, opinion.reason or "a hook answered the question")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, ToolCall
-from mainspring.hooks.points import Hooks, Nobody
+from mainspring.hooks.points import Hooks, NoHooks
 from mainspring.providers.base import ToolSpec
 from mainspring.tools.base import Asking, Offer, Place, Tool, offer
 from mainspring.tools.gate import Gate
@@ -47,7 +47,7 @@ class Hands:
         self._loaded: dict[str, Tool] = {}
         self.place = place
         self.gate = gate or Gate()
-        self.hooks: Hooks = hooks or Nobody()
+        self.hooks: Hooks = hooks or NoHooks()
         self.attended = attended
         self.agent = agent
         self.specs: tuple[ToolSpec, ...] = ()  # what the model is told from the beginning

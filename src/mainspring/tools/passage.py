@@ -13,8 +13,8 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Text, ToolCall
 from mainspring.core.updates import Update
 from mainspring.core.value import Value
-from mainspring.hooks.facts import of_agent
-from mainspring.hooks.points import NOTHING, Opinion
+from mainspring.hooks.facts import make_subagent_start_payload
+from mainspring.hooks.points import NOTHING, HookResult
 from mainspring.processes.paths import Resolved, look_again
 from mainspring.tools.base import Answer, Asking, Tool
 
@@ -104,7 +104,7 @@ class Passage:
         self.denied = True
         return wrong(why)
 
-    def heed(self, opinion: Opinion) -> None:
+    def heed(self, opinion: HookResult) -> None:
         self.context += opinion.context
         if self.stop is None:
             self.stop = opinion.stop
@@ -112,7 +112,7 @@ class Passage:
     def facts(self, **more: Any) -> dict[str, Any]:
         agent = self.hands.agent
         return {
-            **(of_agent(*agent) if agent is not None else {}),
+            **(make_subagent_start_payload(*agent) if agent is not None else {}),
             "tool_name": self.call.name,
             "tool_input": self.input,
             "tool_use_id": self.call.id,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from mainspring.core.messages import Content, Document, Image, Text
-from mainspring.hooks.points import Opinion
+from mainspring.hooks.points import HookResult
 from mainspring.tools.base import Answer, Tool
 
 MCP = "mcp__"  # begins the name of every tool of a server (stream-json 11)
@@ -27,7 +27,7 @@ def block(part: Content) -> dict[str, Any]:
     return {"type": type(part).__name__.lower(), "source": source}
 
 
-def output_of(opinion: Opinion, name: str) -> Any:
+def output_of(opinion: HookResult, name: str) -> Any:
     """What hooks want the model to see. None: what there is."""
     if opinion.output is None and name.startswith(MCP):
         return opinion.mcp_output

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.messages import Text
 from mainspring.core.pairing import NeverRan
-from mainspring.hooks.points import Point
+from mainspring.hooks.points import HookPoint
 from mainspring.secrets.held import is_in
 from mainspring.tools.base import CRASHED, INTERRUPTED, Answer, is_answer
 from mainspring.tools.consent import decide
@@ -59,9 +59,9 @@ async def backfill(passage: Passage) -> Answer | None:
 
 async def ask_hooks(passage: Passage) -> Answer | None:
     hooks = passage.hands.hooks
-    if not hooks.any_at(Point.PRE_TOOL_USE, passage.call.name):
+    if not hooks.any_at(HookPoint.PRE_TOOL_USE, passage.call.name):
         return None
-    opinion = passage.opinion = await hooks.ask(Point.PRE_TOOL_USE, passage.facts(), passage.call.name)
+    opinion = passage.opinion = await hooks.ask(HookPoint.PRE_TOOL_USE, passage.facts(), passage.call.name)
     passage.heed(opinion)
     if opinion.input is not None:
         take(passage, opinion.input)
@@ -94,7 +94,7 @@ async def act(passage: Passage) -> Answer | None:
 async def tell_hooks(passage: Passage) -> Answer | None:
     made, hooks = passage.answer, passage.hands.hooks
     assert made is not None
-    point = Point.POST_TOOL_USE_FAILURE if made.is_error else Point.POST_TOOL_USE
+    point = HookPoint.POST_TOOL_USE_FAILURE if made.is_error else HookPoint.POST_TOOL_USE
     if not hooks.any_at(point, passage.call.name):
         return None
     if made.is_error:
@@ -113,7 +113,7 @@ async def tell_hooks(passage: Passage) -> Answer | None:
 def tell_of_interrupt(passage: Passage) -> None:
     """In the background: whoever has interrupted a call does not want to wait for a hook."""
     facts = passage.facts(error=INTERRUPTED, is_interrupt=True, duration_ms=passage.took)
-    passage.hands.hooks.tell(Point.POST_TOOL_USE_FAILURE, facts, passage.call.name)
+    passage.hands.hooks.tell(HookPoint.POST_TOOL_USE_FAILURE, facts, passage.call.name)
 
 
 async def fit(passage: Passage) -> Answer | None:

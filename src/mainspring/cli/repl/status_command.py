@@ -14,8 +14,8 @@ from typing import Any
 from mainspring.agent.harmless import harmless
 from mainspring.cli.talk import Talk
 from mainspring.core.money import NANOS_PER_USD
-from mainspring.hooks.commands import Shell
-from mainspring.hooks.waiting import Unasked
+from mainspring.hooks.commands import HookShell
+from mainspring.hooks.waiting import HookCallError
 from mainspring.version import __version__
 
 SECONDS = 5.0
@@ -54,11 +54,11 @@ class StatusCommand:
 
     async def _line(self) -> str:
         kit = self._talk.world.kit
-        shell = Shell(kit.children, kit.env, cwd=kit.place.root, outside=(kit.place.root, *kit.place.folders))
+        shell = HookShell(kit.children, kit.env, cwd=kit.place.root, outside=(kit.place.root, *kit.place.folders))
         try:
             async with asyncio.timeout(SECONDS):
                 ended = await kit.children.run(shell.job(self._command, self._facts()))
-        except (TimeoutError, OSError, ValueError, Unasked):
+        except (TimeoutError, OSError, ValueError, HookCallError):
             return ""
         lines = COLOURS.sub("", ended.stdout.text).strip().splitlines()
         return harmless(lines[0]).strip() if lines and ended.code == 0 else ""

@@ -73,9 +73,9 @@ def row(hook: HookSetting) -> str:
 
 def note(hook: HookSetting) -> str:
     """Why it does not do what somebody may expect of it."""
-    from mainspring.hooks.points import GUARDS, Point
+    from mainspring.hooks.points import GUARDS, HookPoint
 
-    point = next((one for one in Point if one == hook.event), None)
+    point = next((one for one in HookPoint if one == hook.event), None)
     kind = clean(str(hook.command.get("type")))
     if point is None:
         return "; never asked: there is no such point"
