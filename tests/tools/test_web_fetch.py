@@ -20,7 +20,7 @@ from mainspring.tools.web_fetch import web_fetch_tool
 from mainspring.web.asking import MOST_ASKED, Ask
 from mainspring.web.marking import WARNING
 from mainspring.web.reach import names_host
-from mainspring.web.reader import Reader
+from mainspring.web.reader import PageReader
 from tools.desk import Desk
 
 pytestmark = pytest.mark.covers("N-04")
@@ -41,7 +41,7 @@ class Site:
     def __init__(self, served: Served, ask: Ask | None = None) -> None:
         self.served = served
         self.net = Net(served.port, near_test="127.0.0.1", site_test=PUBLIC)
-        self.reader = Reader(fetcher(self.net), no_html)
+        self.reader = PageReader(fetcher(self.net), no_html)
         self.tool = web_fetch_tool(self.reader, everywhere, ask)
 
     async def use(self, path: str = "/", prompt: str = "") -> Answer:
@@ -214,7 +214,7 @@ def asked(url: str, answer: str = "allow", reply: bytes = page(b"hello")) -> tup
         async with serving(answering(reply)) as served:
             names = ("localhost", "near_test", "here_localhost", "127_0_0_1")
             net = Net(served.port, **dict.fromkeys(names, "127.0.0.1"))
-            desk = Desk([web_fetch_tool(Reader(fetcher(net), no_html), lambda _: False)], answers=(answer,))
+            desk = Desk([web_fetch_tool(PageReader(fetcher(net), no_html), lambda _: False)], answers=(answer,))
             desk.policy = Policy()
             done = await desk.call("WebFetch", url=url)
             return done, desk.decisions, net.connected

@@ -5,23 +5,23 @@ from __future__ import annotations
 import pytest
 
 from mainspring.tools.web_search import NO_SEARCH, web_search_tool
-from mainspring.web.searching import Found, Hit, Query
+from mainspring.web.searching import WebSearchQuery, WebSearchResult, WebSearchResults
 from tools.desk import Desk
 
 pytestmark = pytest.mark.covers("N-04")
 
-HITS = (Hit("https://a.test/", "A", "about a"), Hit("https://b.test/"))
+HITS = (WebSearchResult("https://a.test/", "A", "about a"), WebSearchResult("https://b.test/"))
 
 
 def test_pages_are_found() -> None:
-    asked: list[Query] = []
+    asked: list[WebSearchQuery] = []
 
-    async def search(query: Query) -> Found:
+    async def search(query: WebSearchQuery) -> WebSearchResults:
         asked.append(query)
-        return Found(HITS, "A is it.")
+        return WebSearchResults(HITS, "A is it.")
 
     done = Desk([web_search_tool(search)]).now("WebSearch", query="what", allowed_domains=["a.test", "b.test"])
-    assert asked == [Query("what", ("a.test", "b.test"))]
+    assert asked == [WebSearchQuery("what", ("a.test", "b.test"))]
     text = done.answer.text
     assert "\nA\n  https://a.test/\n  about a\nhttps://b.test/\n  https://b.test/\nA is it.\n</web-" in text
     assert text.startswith("<web-")
@@ -32,8 +32,8 @@ def test_pages_are_found() -> None:
 
 
 def test_what_was_not_asked_for_is_left_out() -> None:
-    async def search(_query: Query) -> Found:
-        return Found(HITS)
+    async def search(_query: WebSearchQuery) -> WebSearchResults:
+        return WebSearchResults(HITS)
 
     desk = Desk([web_search_tool(search)])
     assert "a.test" not in desk.now("WebSearch", query="what", blocked_domains=["a.test"]).answer.text
@@ -41,7 +41,7 @@ def test_what_was_not_asked_for_is_left_out() -> None:
     assert (nothing.text, nothing.is_error) == ("Nothing was found for 'what'.", False)
 
 
-async def never(_query: Query) -> Found:
+async def never(_query: WebSearchQuery) -> WebSearchResults:
     raise AssertionError("nothing is to be searched")
 
 

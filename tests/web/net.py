@@ -15,7 +15,7 @@ from typing import NamedTuple
 from wire.servers import NO_PROXIES, openssl
 
 from mainspring.providers.dial import Address, reach
-from mainspring.web.fetching import LIMITS, Fetcher, Limits
+from mainspring.web.fetching import LIMITS, FetchLimits, WebFetcher
 
 PUBLIC = "93.184.216.34"
 OTHER_PUBLIC = "2606:2800:220:1::1"
@@ -68,9 +68,11 @@ def make_paper(folder: Path) -> Paper:
     return Paper(authority, context)
 
 
-def fetcher(net: Net, paper: Paper | None = None, limits: Limits = LIMITS, known: Sequence[str] = ()) -> Fetcher:
+def fetcher(
+    net: Net, paper: Paper | None = None, limits: FetchLimits = LIMITS, known: Sequence[str] = ()
+) -> WebFetcher:
     ca_file = str(paper.authority) if paper else None
-    return Fetcher(
+    return WebFetcher(
         limits=limits, proxies=NO_PROXIES, ca_file=ca_file, known=known, resolve=net.resolve, connect=net.connect
     )
 

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.errors import ToolError
-from mainspring.web.body import STEP, Expanding, decoded
+from mainspring.web.body import STEP, BodyDecoder, decode_body
 
 
 @given(st.binary(max_size=2_000), st.integers(1, 700), st.integers(1, 60))
 def test_in_whatever_pieces_it_comes(body: bytes, times: int, size: int) -> None:
     """Also where a piece that is let out ends just where the input does."""
     sent = gzip.compress(body * times)
-    expanding = Expanding({"content-encoding": "gzip"}, len(body) * times)
+    expanding = BodyDecoder({"content-encoding": "gzip"}, len(body) * times)
     pieces = [piece for at in range(0, len(sent), size) for piece in expanding.feed(sent[at : at + size])]
     expanding.end()
     assert b"".join(pieces) == body * times
@@ -25,7 +25,7 @@ def test_in_whatever_pieces_it_comes(body: bytes, times: int, size: int) -> None
 
 @given(st.integers(0, 3 * STEP), st.integers(0, 3 * STEP))
 def test_the_limit_is_exact(size: int, most: int) -> None:
-    expanding = Expanding({"content-encoding": "gzip"}, most)
+    expanding = BodyDecoder({"content-encoding": "gzip"}, most)
     given = expanding.feed(gzip.compress(bytes(size)))
     if size <= most:
         assert sum(map(len, given)) == size
@@ -35,7 +35,7 @@ def test_the_limit_is_exact(size: int, most: int) -> None:
 
 
 def test_as_it_is() -> None:
-    expanding = Expanding({}, 5)
+    expanding = BodyDecoder({}, 5)
     assert list(expanding.feed(b"hello")) == [b"hello"]
     expanding.end()
     with pytest.raises(ToolError, match="has more than 5 bytes"):
@@ -62,10 +62,10 @@ TEXTS = [
 
 @pytest.mark.parametrize(("body", "kind", "text"), TEXTS)
 def test_texts(body: bytes, kind: str, text: str) -> None:
-    assert decoded(body, kind) == text
+    assert decode_body(body, kind) == text
 
 
 @given(st.binary(max_size=200), st.text(max_size=60))
 def test_any_bytes_are_some_text(body: bytes, kind: str) -> None:
     for said in (kind, f"text/html; charset={kind}"):
-        assert isinstance(decoded(body, said), str)
+        assert isinstance(decode_body(body, said), str)

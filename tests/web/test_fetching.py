@@ -24,8 +24,8 @@ from wire.servers import Handler, Peer, Served, answering, clear, descriptors, r
 
 from mainspring.core.errors import ToolError
 from mainspring.providers.proxies import Proxies
-from mainspring.web.body import STEP, Expanding
-from mainspring.web.fetching import LIMITS, MOST_REDIRECTS, Fetched, Fetcher, Limits
+from mainspring.web.body import STEP, BodyDecoder
+from mainspring.web.fetching import LIMITS, MOST_REDIRECTS, FetchedPage, FetchLimits, WebFetcher
 from web.net import OTHER_PUBLIC, PUBLIC, Net, Paper, fetcher, make_paper, moved, nowhere, page
 from web.test_addresses import NOT_PUBLIC
 
@@ -45,12 +45,12 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Paper:
 class Seen:
     """One fetch, and what the world saw of it."""
 
-    def __init__(self, fetched: Fetched | None, refused: str, net: Net, served: Served) -> None:
+    def __init__(self, fetched: FetchedPage | None, refused: str, net: Net, served: Served) -> None:
         self._fetched, self._refused = fetched, refused
         self.net, self.served = net, served
 
     @property
-    def fetched(self) -> Fetched:
+    def fetched(self) -> FetchedPage:
         assert self._fetched is not None, self._refused
         return self._fetched
 
@@ -69,7 +69,7 @@ def visit(
     handler: Handler,
     paper: Paper | None,
     *,
-    limits: Limits = LIMITS,
+    limits: FetchLimits = LIMITS,
     known: tuple[str, ...] = (),
     near: Callable[[str], bool] = nowhere,
     **names: list[list[str]] | list[str] | str,
@@ -93,7 +93,7 @@ def visit(
 
 def test_a_page(paper: Paper) -> None:
     seen = visit("https://site.test/a?b#c", answering(HELLO), paper)
-    assert seen.fetched == Fetched("https://site.test/a?b", 200, "text/plain", b"hello")
+    assert seen.fetched == FetchedPage("https://site.test/a?b", 200, "text/plain", b"hello")
     assert (seen.net.asked, seen.net.connected) == (["site.test"], [PUBLIC])
 
 
@@ -168,7 +168,7 @@ def test_a_number_that_is_near_is_refused_however_it_is_written(
     net.names = {}
 
     async def main() -> None:
-        made = Fetcher(proxies=Proxies({}), connect=net.connect)  # with the system's own resolver
+        made = WebFetcher(proxies=Proxies({}), connect=net.connect)  # with the system's own resolver
         with pytest.raises(ToolError, match=r"^Not fetched: "):
             await made.fetch(f"{scheme}://{numbers(int(number))[form]}{port}/", nowhere)
 
@@ -183,7 +183,7 @@ def test_this_machine_by_its_own_names(host: str) -> None:
     async def main() -> tuple[str, int]:
         async with serving(answering(HELLO)) as served:
             with pytest.raises(ToolError) as caught:
-                await Fetcher(proxies=Proxies({})).fetch(f"http://{host}:{served.port}/", nowhere)
+                await WebFetcher(proxies=Proxies({})).fetch(f"http://{host}:{served.port}/", nowhere)
             return str(caught.value), served.connections
 
     said, connections = run(main())
@@ -354,7 +354,7 @@ def test_others_have_their_turn_while_a_little_becomes_much(paper: Paper) -> Non
 
     async def main() -> None:
         nonlocal rounds
-        expanding = Expanding({"content-encoding": "gzip"}, size)
+        expanding = BodyDecoder({"content-encoding": "gzip"}, size)
         assert len(list(expanding.feed(gzip.compress(bytes(size))))) >= 200
         async with serving(answering(packed(bytes(size))), tls=paper.server) as served:
             net = Net(served.port, site_test=PUBLIC)
@@ -391,7 +391,7 @@ def test_a_server_that_falls_silent(sent: bytes, said: str, paper: Paper) -> Non
         await peer.send(sent)
         await peer.closed()
 
-    assert said in visit("https://site.test/", silent, paper, limits=Limits(first_byte=0.2, idle=0.2)).refused
+    assert said in visit("https://site.test/", silent, paper, limits=FetchLimits(first_byte=0.2, idle=0.2)).refused
 
 
 def test_a_name_server_that_does_not_answer() -> None:
@@ -401,7 +401,7 @@ def test_a_name_server_that_does_not_answer() -> None:
 
     async def main() -> str:
         with pytest.raises(ToolError) as caught:
-            await Fetcher(limits=Limits(connect=0.1), proxies=Proxies({}), resolve=never).fetch(
+            await WebFetcher(limits=FetchLimits(connect=0.1), proxies=Proxies({}), resolve=never).fetch(
                 "https://a.test/", nowhere
             )
         return str(caught.value)
@@ -451,7 +451,7 @@ def test_a_proxy_is_told_the_address_that_was_checked(paper: Paper) -> None:
     """It could resolve the name to something else. Near hosts are not asked of it."""
     asked: list[str] = []
 
-    async def main() -> tuple[Fetched, Fetched]:
+    async def main() -> tuple[FetchedPage, FetchedPage]:
         async with serving(answering(HELLO), tls=paper.server) as far, serving(answering(HELLO)) as close:
 
             async def relay(peer: Peer) -> None:
@@ -472,7 +472,9 @@ def test_a_proxy_is_told_the_address_that_was_checked(paper: Paper) -> None:
                 net = Net(close.port, site_test=PUBLIC, near_test="127.0.0.1")
                 by = (f"http://127.0.0.1:{proxy.port}",)
                 proxies = Proxies({"https": ("https_proxy", *by), "http": ("http_proxy", *by)})
-                made = Fetcher(proxies=proxies, ca_file=str(paper.authority), resolve=net.resolve, connect=net.connect)
+                made = WebFetcher(
+                    proxies=proxies, ca_file=str(paper.authority), resolve=net.resolve, connect=net.connect
+                )
                 first = await made.fetch("https://site.test/x", nowhere)
                 return first, await made.fetch("http://near.test/", lambda _: True)
 
@@ -490,7 +492,7 @@ def test_sockets_of_version_6_are_asked_for_as_such() -> None:
 
     async def main() -> str:
         net = Net(1, site_test=[[OTHER_PUBLIC, PUBLIC]])
-        made = Fetcher(proxies=Proxies({}), resolve=net.resolve, connect=connect)
+        made = WebFetcher(proxies=Proxies({}), resolve=net.resolve, connect=connect)
         with pytest.raises(ToolError) as caught:
             await made.fetch("https://site.test:8443/", nowhere)
         return str(caught.value)

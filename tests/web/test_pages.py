@@ -16,11 +16,11 @@ from processes.traces import until, with_word
 from mainspring.core.errors import ToolError
 from mainspring.processes.children import Children
 from mainspring.web import markdown
-from mainspring.web.cache import MOST_BYTES, SECONDS, Cache
-from mainspring.web.fetching import Fetched
+from mainspring.web.cache import MOST_BYTES, SECONDS, PageCache
+from mainspring.web.fetching import FetchedPage
 from mainspring.web.html_child import MISSING
-from mainspring.web.markdown import MOST_HTML, MOST_MARKDOWN, converter
-from mainspring.web.page import Page, page_of
+from mainspring.web.markdown import MOST_HTML, MOST_MARKDOWN, make_converter
+from mainspring.web.page import WebPage, page_of
 
 NEEDS_LIBRARY = pytest.mark.skipif(find_spec("html_to_markdown") is None, reason="the extra 'web' is not installed")
 
@@ -29,13 +29,13 @@ async def never(_html: str, _base: str) -> str:
     raise AssertionError("this is no HTML")
 
 
-def as_page(body: bytes, kind: str, status: int = 200) -> Page:
-    return asyncio.run(page_of(Fetched("https://site.test/", status, kind, body), never))
+def as_page(body: bytes, kind: str, status: int = 200) -> WebPage:
+    return asyncio.run(page_of(FetchedPage("https://site.test/", status, kind, body), never))
 
 
 def as_markdown(html: str, base: str = "https://site.test/a/") -> str:
     async def main() -> str:
-        return await converter(Children())(html, base)
+        return await make_converter(Children())(html, base)
 
     return asyncio.run(main())
 
@@ -58,7 +58,7 @@ def new_base() -> str:
     ],
 )
 def test_texts_stay_as_they_are(kind: str) -> None:
-    assert as_page(b"hello <b>", kind) == Page("https://site.test/", 200, 9, "hello <b>")
+    assert as_page(b"hello <b>", kind) == WebPage("https://site.test/", 200, 9, "hello <b>")
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_what_is_no_text_is_told(kind: str) -> None:
 
 
 def test_nothing_is_converted_of_a_page_that_is_elsewhere_or_empty() -> None:
-    assert as_page(b"", "text/html") == Page("https://site.test/", 200, 0, "")
-    moved = Fetched("https://site.test/", 302, "text/html", b"<p>x", moved="https://other.test/")
+    assert as_page(b"", "text/html") == WebPage("https://site.test/", 200, 0, "")
+    moved = FetchedPage("https://site.test/", 302, "text/html", b"<p>x", moved="https://other.test/")
     assert asyncio.run(page_of(moved, never)).moved == "https://other.test/"
 
 
@@ -85,7 +85,7 @@ def test_html_is_cut_before_it_is_converted() -> None:
         return base
 
     body = b"<p>" + b"x" * MOST_HTML
-    page = asyncio.run(page_of(Fetched("https://site.test/", 200, "text/html", body), convert))
+    page = asyncio.run(page_of(FetchedPage("https://site.test/", 200, "text/html", body), convert))
     assert (page.cut, page.text, given) == (True, "https://site.test/", [MOST_HTML])
 
 
@@ -97,9 +97,9 @@ def test_without_the_library_the_way_out_is_told(tmp_path: Path) -> None:
 
     async def main() -> None:
         with pytest.raises(ToolError, match=r"pip install 'mainspring\[web\]'"):
-            await converter(Children(), str(bare))("<p>x", "https://site.test/")
+            await make_converter(Children(), str(bare))("<p>x", "https://site.test/")
         with pytest.raises(ToolError, match="does not start"):
-            await converter(Children(), str(tmp_path / "missing"))("<p>x", "https://site.test/")
+            await make_converter(Children(), str(tmp_path / "missing"))("<p>x", "https://site.test/")
 
     asyncio.run(main())
     assert markdown.MISSING == MISSING
@@ -157,7 +157,7 @@ def test_a_page_that_takes_too_long_is_told() -> None:
 
     async def main() -> None:
         with pytest.raises(ToolError, match="takes too much time or memory"):
-            await converter(Children(), seconds=0.5)("<blockquote>" * 160_000, base)
+            await make_converter(Children(), seconds=0.5)("<blockquote>" * 160_000, base)
 
     asyncio.run(main())
     assert with_word(base) == []
@@ -168,7 +168,7 @@ def test_a_cancelled_conversion_ends_its_child() -> None:
     base = new_base()
 
     async def main() -> None:
-        task = asyncio.ensure_future(converter(Children())("<blockquote>" * 160_000, base))
+        task = asyncio.ensure_future(make_converter(Children())("<blockquote>" * 160_000, base))
         await until(lambda: with_word(base))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -181,13 +181,13 @@ def test_a_cancelled_conversion_ends_its_child() -> None:
 # --- the cache ------------------------------------------------------------------------------------------------------
 
 
-def stored(size: int, name: str = "x") -> Page:
-    return Page(f"https://site.test/{name}", 200, size, "x" * size)
+def stored(size: int, name: str = "x") -> WebPage:
+    return WebPage(f"https://site.test/{name}", 200, size, "x" * size)
 
 
 def test_pages_stay_a_quarter_of_an_hour() -> None:
     now = 0.0
-    cache = Cache(now=lambda: now)
+    cache = PageCache(now=lambda: now)
     cache.put(("a", False), stored(10))
     now = SECONDS - 0.001
     assert cache.get(("a", False)) == stored(10)
@@ -198,7 +198,7 @@ def test_pages_stay_a_quarter_of_an_hour() -> None:
 
 
 def test_the_one_used_last_goes_last() -> None:
-    cache = Cache(most=3 * 11_500)
+    cache = PageCache(most=3 * 11_500)
     for name in "abc":
         cache.put((name, False), stored(10_000, name))
     assert cache.get(("a", False)) is not None
@@ -208,7 +208,7 @@ def test_the_one_used_last_goes_last() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 60_000))))
 def test_it_never_holds_more_than_it_may(puts: list[tuple[str, int]]) -> None:
-    cache = Cache(most=100_000)
+    cache = PageCache(most=100_000)
     for name, size in puts:
         cache.put((name, False), stored(size, name))
         assert cache.size <= 100_000
@@ -217,6 +217,6 @@ def test_it_never_holds_more_than_it_may(puts: list[tuple[str, int]]) -> None:
 
 
 def test_one_that_is_too_large_is_not_kept() -> None:
-    cache = Cache()
+    cache = PageCache()
     cache.put(("a", False), stored(MOST_BYTES))
     assert (cache.get(("a", False)), cache.size) == (None, 0)

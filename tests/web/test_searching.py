@@ -17,58 +17,76 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Block, ServerBlock, Text
 from mainspring.processes.children import Children
 from mainspring.simulator.shapes import NAMED_TOOLS
-from mainspring.web.search_command import by_command
-from mainspring.web.search_service import by_service, declaration, found_in
-from mainspring.web.searching import LONGEST_SNIPPET, LONGEST_TITLE, MOST_HITS, Found, Hit, Query, fitting
+from mainspring.web.search_command import search_by_command
+from mainspring.web.search_service import found_in, make_declaration, search_by_service
+from mainspring.web.searching import (
+    LONGEST_SNIPPET,
+    LONGEST_TITLE,
+    MOST_HITS,
+    WebSearchQuery,
+    WebSearchResult,
+    WebSearchResults,
+    filter_results,
+)
 
 HITS = (
-    Hit("https://a.test/1", "One\n  line", "words"),
-    Hit("https://docs.a.test/2", "Two"),
-    Hit("https://b.test/3", "Three"),
-    Hit("https://nota.test/4"),
-    Hit("https://a.test/1", "again"),
-    Hit("file:///etc/passwd", "no page"),
-    Hit("https://a.test@b.test/", "two hosts"),
-    Hit("", "nothing"),
+    WebSearchResult("https://a.test/1", "One\n  line", "words"),
+    WebSearchResult("https://docs.a.test/2", "Two"),
+    WebSearchResult("https://b.test/3", "Three"),
+    WebSearchResult("https://nota.test/4"),
+    WebSearchResult("https://a.test/1", "again"),
+    WebSearchResult("file:///etc/passwd", "no page"),
+    WebSearchResult("https://a.test@b.test/", "two hosts"),
+    WebSearchResult("", "nothing"),
 )
 
 
-def urls(query: Query) -> list[str]:
-    return [hit.url.removeprefix("https://") for hit in fitting(Found(HITS), query).hits]
+def urls(query: WebSearchQuery) -> list[str]:
+    return [hit.url.removeprefix("https://") for hit in filter_results(WebSearchResults(HITS), query).hits]
 
 
 def test_only_pages_and_only_of_the_domains() -> None:
-    assert urls(Query("x")) == ["a.test/1", "docs.a.test/2", "b.test/3", "nota.test/4"]
-    assert urls(Query("x", allowed=("A.test",))) == ["a.test/1", "docs.a.test/2"]
-    assert urls(Query("x", blocked=("a.test", "nota.test"))) == ["b.test/3"]
-    assert fitting(Found(HITS), Query("x")).hits[0] == Hit("https://a.test/1", "One line", "words")
+    assert urls(WebSearchQuery("x")) == ["a.test/1", "docs.a.test/2", "b.test/3", "nota.test/4"]
+    assert urls(WebSearchQuery("x", allowed=("A.test",))) == ["a.test/1", "docs.a.test/2"]
+    assert urls(WebSearchQuery("x", blocked=("a.test", "nota.test"))) == ["b.test/3"]
+    assert filter_results(WebSearchResults(HITS), WebSearchQuery("x")).hits[0] == WebSearchResult(
+        "https://a.test/1", "One line", "words"
+    )
 
 
 def test_a_domain_that_is_none_is_told() -> None:
     with pytest.raises(ToolError, match=r"'https://a\.test' is no domain"):
-        fitting(Found(), Query("x", allowed=("https://a.test",)))
+        filter_results(WebSearchResults(), WebSearchQuery("x", allowed=("https://a.test",)))
 
 
-@given(st.lists(st.builds(Hit, st.text(max_size=30).map(lambda path: f"https://a.test/{path}"), st.text(), st.text())))
-def test_what_is_taken_is_bounded(hits: list[Hit]) -> None:
+@given(
+    st.lists(
+        st.builds(
+            WebSearchResult, st.text(max_size=30).map(lambda path: f"https://a.test/{path}"), st.text(), st.text()
+        )
+    )
+)
+def test_what_is_taken_is_bounded(hits: list[WebSearchResult]) -> None:
     many = tuple(hits * 30)
-    found = fitting(Found(many), Query("x")).hits
+    found = filter_results(WebSearchResults(many), WebSearchQuery("x")).hits
     assert len(found) == len({hit.url for hit in found}) <= MOST_HITS
     assert all(len(hit.title) <= LONGEST_TITLE and len(hit.snippet) <= LONGEST_SNIPPET for hit in found)
 
 
-PLAIN = Query("x")
+PLAIN = WebSearchQuery("x")
 
 
 # --- a command ------------------------------------------------------------------------------------------------------
 
 
-def command(script: str, tmp_path: Path, query: Query = PLAIN, seconds: float = 30) -> Found:
+def command(script: str, tmp_path: Path, query: WebSearchQuery = PLAIN, seconds: float = 30) -> WebSearchResults:
     file = tmp_path / "search.py"
     file.write_text(script)
 
-    async def main() -> Found:
-        search = by_command(f"'{sys.executable}' -I '{file}'", Children(), lambda: {"PATH": "/bin"}, seconds=seconds)
+    async def main() -> WebSearchResults:
+        search = search_by_command(
+            f"'{sys.executable}' -I '{file}'", Children(), lambda: {"PATH": "/bin"}, seconds=seconds
+        )
         return await search(query)
 
     return asyncio.run(main())
@@ -82,11 +100,11 @@ print(json.dumps([{"title": json.dumps(asked, sort_keys=True), "url": "https://a
 
 
 def test_a_command_gets_the_query_and_prints_pages(tmp_path: Path) -> None:
-    query = Query("-rf '; $(touch x)", allowed=("a.test",))
+    query = WebSearchQuery("-rf '; $(touch x)", allowed=("a.test",))
     found = command(ECHO, tmp_path, query)
     asked = {"allowed_domains": ["a.test"], "blocked_domains": [], "query": "-rf '; $(touch x)"}
-    assert found == Found((Hit("https://a.test/", json.dumps(asked, sort_keys=True)),))
-    assert command("", tmp_path) == Found()
+    assert found == WebSearchResults((WebSearchResult("https://a.test/", json.dumps(asked, sort_keys=True)),))
+    assert command("", tmp_path) == WebSearchResults()
 
 
 @pytest.mark.parametrize(
@@ -114,10 +132,12 @@ def test_a_command_that_takes_too_long(tmp_path: Path) -> None:
 # --- the model's service --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("query", [Query("x"), Query("x", allowed=("a.test",)), Query("x", blocked=("a.test",))])
-def test_the_declaration_is_one_that_the_service_takes(query: Query) -> None:
+@pytest.mark.parametrize(
+    "query", [WebSearchQuery("x"), WebSearchQuery("x", allowed=("a.test",)), WebSearchQuery("x", blocked=("a.test",))]
+)
+def test_the_declaration_is_one_that_the_service_takes(query: WebSearchQuery) -> None:
     """By the rules that our simulator has from the API's own description."""
-    declared = declaration(query)
+    declared = make_declaration(query)
     wrong: list[Any] = []
     NAMED_TOOLS[declared["type"]](declared, "tools.0", wrong)
     assert wrong == []
@@ -146,11 +166,11 @@ def test_what_the_service_says_is_read() -> None:
         asked.append((prompt, tool))
         return [ServerBlock("server_tool_use", "{}"), result([ROW]), Text("It is "), Text("A.")]
 
-    async def main() -> Found:
-        return await by_service(call)(Query("what is a"))
+    async def main() -> WebSearchResults:
+        return await search_by_service(call)(WebSearchQuery("what is a"))
 
     found = asyncio.run(main())
-    assert found == Found((Hit("https://a.test/", "A"),), "It is A.")
+    assert found == WebSearchResults((WebSearchResult("https://a.test/", "A"),), "It is A.")
     assert "what is a" in asked[0][0]
 
 
@@ -158,7 +178,7 @@ def test_a_search_that_failed_is_told_if_none_went_well() -> None:
     failed = result({"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"})
     with pytest.raises(ToolError, match="The service could not search: max_uses_exceeded"):
         found_in([failed])
-    assert found_in([failed, result([ROW])]).hits == (Hit("https://a.test/", "A"),)
+    assert found_in([failed, result([ROW])]).hits == (WebSearchResult("https://a.test/", "A"),)
 
 
 @given(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.errors import UsageError
 from mainspring.permissions.hosts import AddressError
-from mainspring.web.target import read, redirected
+from mainspring.web.target import parse_target, resolve_redirect
 
 READ = [
     ("https://site.test", "site.test", "https://site.test/"),
@@ -59,15 +59,15 @@ REFUSED = [
 
 @pytest.mark.parametrize(("url", "host", "canonical"), READ)
 def test_read(url: str, host: str, canonical: str) -> None:
-    target = read(url)
+    target = parse_target(url)
     assert (target.host, target.url) == (host, canonical)
-    assert read(target.url) == target
+    assert parse_target(target.url) == target
 
 
 @pytest.mark.parametrize("url", REFUSED)
 def test_refused(url: str) -> None:
     with pytest.raises(UsageError):
-        read(url)
+        parse_target(url)
 
 
 hosts = st.one_of(
@@ -84,7 +84,7 @@ def test_another_parser_sees_the_same_host(scheme: str, before: str, host: str, 
     """What we read at all, the standard library's parser reads the same way, and so does ours in its canonical form."""
     url = scheme + before + host + after
     try:
-        target = read(url)
+        target = parse_target(url)
     except UsageError:
         return
     for spelling in (url, target.url):
@@ -99,12 +99,12 @@ def test_another_parser_sees_the_same_host(scheme: str, before: str, host: str, 
 def test_any_text_is_read_or_refused(text: str) -> None:
     for url in (text, f"https://{text}", f"https://site.test/{text}"):
         try:
-            read(url)
+            parse_target(url)
         except UsageError:
             continue
 
 
-HERE = read("https://site.test/a/b?c")
+HERE = parse_target("https://site.test/a/b?c")
 LEADS = [
     ("/x", "https://site.test/x"),
     ("x", "https://site.test/a/x"),
@@ -121,7 +121,7 @@ LEADS = [
 
 @pytest.mark.parametrize(("location", "url"), LEADS)
 def test_where_a_redirect_leads(location: str, url: str) -> None:
-    assert redirected(HERE, location).url == url
+    assert resolve_redirect(HERE, location).url == url
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ def test_where_a_redirect_leads(location: str, url: str) -> None:
 )  # fmt: skip
 def test_a_redirect_to_what_is_no_page(location: str) -> None:
     with pytest.raises(AddressError):
-        redirected(HERE, location)
+        resolve_redirect(HERE, location)
 
 
 @given(st.text(alphabet="abc./:@\\?#%[]0x1 \t\u00e9", max_size=20))
 def test_any_redirect_is_read_or_refused(location: str) -> None:
     try:
-        target = redirected(HERE, location)
+        target = resolve_redirect(HERE, location)
     except UsageError:
         return
-    assert target == read(target.url)
+    assert target == parse_target(target.url)

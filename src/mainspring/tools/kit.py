@@ -173,23 +173,23 @@ class Kit:
             return web_search_tool(self._search())
         from mainspring.secrets.held import list_secrets
         from mainspring.tools.web_fetch import web_fetch_tool
-        from mainspring.web.fetching import Fetcher
-        from mainspring.web.markdown import converter
-        from mainspring.web.reader import Reader
+        from mainspring.web.fetching import WebFetcher
+        from mainspring.web.markdown import make_converter
+        from mainspring.web.reader import PageReader
 
-        reader = Reader(Fetcher(known=list_secrets(), environ=self.place.environ), converter(self.children))
+        reader = PageReader(WebFetcher(known=list_secrets(), environ=self.place.environ), make_converter(self.children))
         return web_fetch_tool(reader, self._links.names_host, self._links.ask_small)
 
     def _search(self) -> Search | None:
         if self._links.search_command:
-            from mainspring.web.search_command import by_command
+            from mainspring.web.search_command import search_by_command
 
-            return by_command(self._links.search_command, self.children, lambda: self.env)
+            return search_by_command(self._links.search_command, self.children, lambda: self.env)
         if self._links.search_service is None:
             return None
-        from mainspring.web.search_service import by_service
+        from mainspring.web.search_service import search_by_service
 
-        return by_service(self._links.search_service)
+        return search_by_service(self._links.search_service)
 
     def _reads(self, given: Any) -> bool:
         return self._only_reads(given.command)

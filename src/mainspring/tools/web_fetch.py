@@ -16,12 +16,12 @@ from mainspring.core.messages import Text
 from mainspring.core.updates import Rendering
 from mainspring.permissions.hosts import host_of
 from mainspring.tools.base import Answer, Calling, Input, Tool, answer, without_nul
-from mainspring.web.asking import Ask, question
+from mainspring.web.asking import Ask, build_page_question
 from mainspring.web.fetching import Near
-from mainspring.web.marking import marked
-from mainspring.web.page import Page
+from mainspring.web.marking import mark_as_web_content
+from mainspring.web.page import WebPage
 from mainspring.web.reach import is_visibly_near
-from mainspring.web.reader import Reader
+from mainspring.web.reader import PageReader
 
 MOST_OF_AN_ERROR = 2_000  # characters of a page that says why there is none
 
@@ -31,7 +31,7 @@ class WebFetchInput(Input, frozen=True):
     prompt: Annotated[str, Meta(max_length=10_000), "What you want to know of it; empty: all."] = ""
 
 
-def web_fetch_tool(reader: Reader, near: Near, ask: Ask | None = None) -> Tool:
+def web_fetch_tool(reader: PageReader, near: Near, ask: Ask | None = None) -> Tool:
     async def run(given: WebFetchInput, calling: Calling) -> Answer:
         began = perf_counter_ns()
         calling.progress(f"Fetching {given.url[:200]}")
@@ -65,28 +65,29 @@ def _or_approved(near: Near, url: str) -> Near:
     return lambda host: near(host) or (is_visibly_near(host) and host == host_of(url))
 
 
-async def _told(page: Page, prompt: str, ask: Ask | None) -> str:
+async def _told(page: WebPage, prompt: str, ask: Ask | None) -> str:
     status = f"{page.status} {_phrase(page.status)}".strip()
     if page.moved:
         return (
             f"The page was moved to another host ({status}), and was not fetched there. If you want it, call WebFetch "
-            f"again with this address:\n{marked(page.moved, page.url)}"
+            f"again with this address:\n{mark_as_web_content(page.moved, page.url)}"
         )
     text = without_nul(page.text)
     if page.status >= 400:
-        return f"'{page.url}' answered {status}.\n{marked(text[:MOST_OF_AN_ERROR], page.url)}"
+        return f"'{page.url}' answered {status}.\n{mark_as_web_content(text[:MOST_OF_AN_ERROR], page.url)}"
     if not text.strip():
         return f"'{page.url}' answered {status}, and there is no text in it."
     notes = "\n[The page is longer: only its beginning was read.]" if page.cut else ""
     if ask is None or not prompt.strip():
-        return marked(text, page.url) + notes
+        return mark_as_web_content(text, page.url) + notes
     try:
-        said = await ask(question(prompt, text, page.url))
+        said = await ask(build_page_question(prompt, text, page.url))
     except MainspringError as error:
         return (
-            f"{marked(text, page.url)}{notes}\n[The small model could not be asked: {error}. This is the page itself.]"
+            f"{mark_as_web_content(text, page.url)}{notes}\n[The small model could not be asked: {error}. "
+            "This is the page itself.]"
         )
-    return f"A small model read the page and says:\n{marked(said, page.url)}{notes}"
+    return f"A small model read the page and says:\n{mark_as_web_content(said, page.url)}{notes}"
 
 
 def _phrase(status: int) -> str:

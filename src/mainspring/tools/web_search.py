@@ -10,8 +10,8 @@ from msgspec import Meta
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.tools.base import Answer, Calling, Input, Tool, answer, without_nul
-from mainspring.web.marking import marked
-from mainspring.web.searching import Found, Query, Search, fitting
+from mainspring.web.marking import mark_as_web_content
+from mainspring.web.searching import Search, WebSearchQuery, WebSearchResults, filter_results
 
 NO_SEARCH = (
     "There is no web search here. The user can set one up: a command in 'webSearch.command' of their settings, or a "
@@ -34,9 +34,9 @@ def web_search_tool(search: Search | None) -> Tool:
             raise ToolError("Nothing was searched: give 'allowed_domains' or 'blocked_domains', not both.")
         began = perf_counter()
         calling.progress(f"Searching: {given.query[:200]}")
-        query = Query(given.query, given.allowed_domains, given.blocked_domains)
-        fitting(Found(), query)  # domains that are none are told before anybody searches
-        found = fitting(await search(query), query)
+        query = WebSearchQuery(given.query, given.allowed_domains, given.blocked_domains)
+        filter_results(WebSearchResults(), query)  # domains that are none are told before anybody searches
+        found = filter_results(await search(query), query)
         pages = [{"title": hit.title, "url": hit.url} for hit in found.hits]
         results: list[Any] = [{"tool_use_id": calling.id, "content": pages}, *([found.says] if found.says else [])]
         data: dict[str, Any] = {"query": given.query, "results": results, "durationSeconds": perf_counter() - began}
@@ -53,10 +53,10 @@ def web_search_tool(search: Search | None) -> Tool:
     )
 
 
-def _told(found: Found, query: str) -> str:
+def _told(found: WebSearchResults, query: str) -> str:
     if not found.hits and not found.says:
         return f"Nothing was found for '{query}'."
     rows = [
         f"{hit.title or hit.url}\n  {hit.url}" + (f"\n  {hit.snippet}" if hit.snippet else "") for hit in found.hits
     ]
-    return marked(without_nul("\n".join([*rows, *([found.says] if found.says else [])])), "a web search")
+    return mark_as_web_content(without_nul("\n".join([*rows, *([found.says] if found.says else [])])), "a web search")

@@ -33,7 +33,7 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16le"), (codecs
 _HEAD = 2_048  # bytes in which a page may name its character set; browsers look at 1,024
 
 
-class Expanding:
+class BodyDecoder:
     """Bytes as they come from the server in, those of the page out."""
 
     def __init__(self, headers: Mapping[str, str], most: int) -> None:
@@ -70,7 +70,7 @@ class Expanding:
         return piece
 
 
-def decoded(body: bytes, content_type: str) -> str:
+def decode_body(body: bytes, content_type: str) -> str:
     """By its byte order mark, else by the header, else by what the page says itself, else UTF-8. Never fails."""
     for mark, name in _MARKS:
         if body.startswith(mark):

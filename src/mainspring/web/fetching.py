@@ -24,8 +24,8 @@ from mainspring.providers.proxies import Proxies, from_environment
 from mainspring.secrets.held import SHORTEST
 from mainspring.version import __version__
 from mainspring.web import line
-from mainspring.web.body import Expanding
-from mainspring.web.target import Target, read, redirected
+from mainspring.web.body import BodyDecoder
+from mainspring.web.target import FetchTarget, parse_target, resolve_redirect
 
 MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -34,7 +34,7 @@ _ACCEPTED = "text/markdown, text/html;q=0.9, text/*;q=0.8, application/json;q=0.
 Near = Callable[[str], bool]  # whether a rule names this host, so that it may be near
 
 
-class Limits(Bundle):
+class FetchLimits(Bundle):
     """Bytes and seconds."""
 
     sent: int = 5_000_000  # by the server, as it sends it
@@ -45,10 +45,10 @@ class Limits(Bundle):
     whole: float = 60  # with all redirects
 
 
-LIMITS = Limits()
+LIMITS = FetchLimits()
 
 
-class Fetched(Bundle):
+class FetchedPage(Bundle):
     url: str  # in the end
     status: int
     content_type: str = ""
@@ -56,18 +56,18 @@ class Fetched(Bundle):
     moved: str = ""  # another host, where the page is said to be
 
 
-class Fetcher:
+class WebFetcher:
     """For a session, or for a process. Belongs to one event loop."""
 
     def __init__(  # noqa: PLR0913  # settings, by name
         self,
         *,
-        limits: Limits = LIMITS,
+        limits: FetchLimits = LIMITS,
         proxies: Proxies | None = None,  # None: from the environment,
         environ: Mapping[str, str] | None = None,  # which is that of the process, if none is given
         ca_file: str | None = None,
         known: Sequence[str] = (),  # keys: no address may hold one (security K3)
-        resolve: line.Resolve = line.resolve,
+        resolve: line.Resolve = line.resolve_host,
         connect: line.Connect = first_to_answer,
     ) -> None:
         self.limits = limits
@@ -75,13 +75,13 @@ class Fetcher:
         self._resolve = resolve
         environ = os.environ if environ is None else environ
         self._proxies = proxies if proxies is not None else from_environment(environ)
-        self._line = line.Line(wire.Limits(message=limits.sent), tls.trust(environ, ca_file), connect)
+        self._line = line.CheckedDialer(wire.Limits(message=limits.sent), tls.trust(environ, ca_file), connect)
 
-    async def fetch(self, url: str, near: Near) -> Fetched:
+    async def fetch(self, url: str, near: Near) -> FetchedPage:
         """Raises `ToolError`, with words for the model."""
         try:
             async with asyncio.timeout(self.limits.whole):
-                return await self._follow(read(url), near)
+                return await self._follow(parse_target(url), near)
         except ToolError:
             raise
         except TimeoutError:
@@ -91,26 +91,26 @@ class Fetcher:
         except (ProviderError, OSError) as error:
             raise ToolError(f"'{url[:200]}' could not be fetched: {_told(error)}.") from None
 
-    async def _follow(self, target: Target, near: Near) -> Fetched:
+    async def _follow(self, target: FetchTarget, near: Near) -> FetchedPage:
         host = target.host
         for _ in range(MOST_REDIRECTS + 1):
             self._refuse_keys(target)
             target, got, location = await self._once(target, near(host))
             if location is None:
                 return got
-            target = redirected(target, location)
+            target = resolve_redirect(target, location)
             if target.host != host:
                 self._refuse_keys(target)
                 return replace(got, moved=target.url)
         raise ToolError(f"The page was moved more than {MOST_REDIRECTS} times: '{target.url[:200]}' is the last place.")
 
-    def _refuse_keys(self, target: Target) -> None:
+    def _refuse_keys(self, target: FetchTarget) -> None:
         from urllib.parse import unquote
 
         if any(key in text for key in self._known for text in (target.url, unquote(target.url))):
             raise ToolError("Not fetched: the address holds a key. Keys go to nobody but their own service.")
 
-    async def _once(self, target: Target, near: bool) -> tuple[Target, Fetched, str | None]:
+    async def _once(self, target: FetchTarget, near: bool) -> tuple[FetchTarget, FetchedPage, str | None]:
         """The address that was asked in the end, the answer, and where it leads on."""
         origin = target.origin
         addresses = check_addresses(target.host, await self._look_up(origin.host), near=near)
@@ -119,14 +119,14 @@ class Fetcher:
             target = target.over_tls()
             origin = target.origin
         proxy = self._proxies.on_the_way_to(origin) if public else None  # what is near is not behind it
-        way = line.Way(origin, proxy, tuple(addresses))
+        way = line.CheckedRoute(origin, proxy, tuple(addresses))
         connection = await self._line.dial(way, self.limits.connect)
         try:
             request = _request(target)
             connection.send((request,), len(request))
             answer = await connection.head(self.limits.first_byte)
             _refuse_failed(answer)
-            got = Fetched(target.url, answer.status, answer.headers.get("content-type", ""))
+            got = FetchedPage(target.url, answer.status, answer.headers.get("content-type", ""))
             if answer.status in _REDIRECTS:
                 return target, got, _where_to(target, answer)
             return target, replace(got, body=await self._body(connection, answer.headers)), None
@@ -145,7 +145,7 @@ class Fetcher:
     async def _body(self, connection: Connection, headers: Mapping[str, str]) -> bytes:
         if headers.get("transfer-encoding", "chunked").lower() != "chunked":
             raise ToolError("The page is packed in its transfer, and we asked for it as it is.")
-        expanding, pieces = Expanding(headers, self.limits.expanded), list[bytes]()
+        expanding, pieces = BodyDecoder(headers, self.limits.expanded), list[bytes]()
         answer = connection.answer
         assert answer is not None
         while answer.body or not answer.ended:
@@ -160,7 +160,7 @@ class Fetcher:
         return b"".join(pieces)
 
 
-def _where_to(target: Target, answer: Answer) -> str:
+def _where_to(target: FetchTarget, answer: Answer) -> str:
     location = answer.headers.get("location", "").strip()
     if not location:
         raise ToolError(
@@ -176,7 +176,7 @@ def _refuse_failed(answer: Answer) -> None:
         raise ProviderError(answer.failure)
 
 
-def _request(target: Target) -> bytes:
+def _request(target: FetchTarget) -> bytes:
     lines = [f"GET {target.path} HTTP/1.1", f"host: {target.origin.authority}", f"user-agent: mainspring/{__version__}"]
     lines += [f"accept: {_ACCEPTED}", "accept-encoding: gzip", "connection: close", "", ""]
     return "\r\n".join(lines).encode("ascii")

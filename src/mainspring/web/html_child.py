@@ -14,7 +14,7 @@ SECONDS = 10  # of the processor
 MISSING = 3  # the exit code if the library is not there
 
 
-def limit() -> None:
+def limit_resources() -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
@@ -28,7 +28,7 @@ def main(base: str, most: int) -> int:
         library: Any = import_module("html_to_markdown")  # an extra: type checkers may not find it
     except ImportError:
         return MISSING
-    limit()
+    limit_resources()
     html = sys.stdin.buffer.read().decode("utf-8", "replace")
     options = library.ConversionOptions(base_url=base, inline_data_media="alt_text_only")
     content: str = library.convert(html, options).content or ""

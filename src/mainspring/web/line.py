@@ -21,31 +21,31 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]  # a name's addresses; raise
 Connect = Callable[[Sequence[Address]], Awaitable[socket.socket]]
 
 
-class Way(Route, frozen=True):
+class CheckedRoute(Route, frozen=True):
     addresses: tuple[str, ...]  # of the origin, checked
 
 
-class Line(Dialer):
+class CheckedDialer(Dialer):
     def __init__(self, limits: Limits, trusted: tls.Trust, connect: Connect = first_to_answer) -> None:
         super().__init__(limits, trusted)
         self._reach = connect
 
     async def _dial(self, route: Route, step: Step, seconds: float) -> Connection:
-        assert isinstance(route, Way)
+        assert isinstance(route, CheckedRoute)
         connection = await (self._direct(route, step) if route.proxy is None else self._by_proxy(route, step, seconds))
         if route.origin.scheme == "https":
             await self._guarded(connection, self._secure(connection, route.origin, step))
         return connection
 
-    async def _direct(self, way: Way, step: Step) -> Connection:
+    async def _direct(self, way: CheckedRoute, step: Step) -> Connection:
         origin = way.origin
         step.now(f"connecting to '{origin.place}'", origin.host)
-        reached = await self._reach([sockaddr(address, origin.port) for address in way.addresses])
+        reached = await self._reach([make_sockaddr(address, origin.port) for address in way.addresses])
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(lambda: Connection(origin.place, self._limits), sock=reached)
         return connection
 
-    async def _by_proxy(self, way: Way, step: Step, seconds: float) -> Connection:
+    async def _by_proxy(self, way: CheckedRoute, step: Step, seconds: float) -> Connection:
         assert way.proxy is not None
         first = way.proxy.origin
         connection = await self._connect(first, step)
@@ -64,11 +64,11 @@ class Line(Dialer):
             raise
 
 
-def sockaddr(address: str, port: int) -> Address:
+def make_sockaddr(address: str, port: int) -> Address:
     return (socket.AF_INET6, (address, port, 0, 0)) if ":" in address else (socket.AF_INET, (address, port))
 
 
-async def resolve(host: str) -> Sequence[str]:
+async def resolve_host(host: str) -> Sequence[str]:
     """By the system, once. A number is its own address."""
     if number(host) is not None:
         return (host,)

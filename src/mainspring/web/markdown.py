@@ -19,7 +19,7 @@ MISSING = 3  # as in `html_child.py`, which is not imported: it is a program
 Convert = Callable[[str, str], Awaitable[str]]  # a page and its address, which links are relative to
 
 
-def converter(children: Children, python: str = sys.executable, seconds: float = SECONDS) -> Convert:
+def make_converter(children: Children, python: str = sys.executable, seconds: float = SECONDS) -> Convert:
     async def convert(html: str, base: str) -> str:
         from mainspring.processes.child import ProcessLimits, ProcessSpec
         from mainspring.processes.output import OutputSizes

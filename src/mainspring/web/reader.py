@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from mainspring.core.errors import ToolError, UsageError
-from mainspring.web.cache import Cache
-from mainspring.web.fetching import Fetcher, Near
+from mainspring.web.cache import PageCache
+from mainspring.web.fetching import Near, WebFetcher
 from mainspring.web.markdown import Convert
-from mainspring.web.page import Page, page_of
-from mainspring.web.target import read
+from mainspring.web.page import WebPage, page_of
+from mainspring.web.target import parse_target
 
 
-class Reader:
+class PageReader:
     """For one session."""
 
-    def __init__(self, fetcher: Fetcher, convert: Convert, cache: Cache | None = None) -> None:
+    def __init__(self, fetcher: WebFetcher, convert: Convert, cache: PageCache | None = None) -> None:
         self._fetcher, self._convert = fetcher, convert
-        self._cache = cache if cache is not None else Cache()
+        self._cache = cache if cache is not None else PageCache()
 
-    async def read(self, url: str, near: Near) -> Page:
+    async def read(self, url: str, near: Near) -> WebPage:
         """Raises `ToolError`, with words for the model."""
         try:
-            target = read(url)
+            target = parse_target(url)
         except UsageError as error:
             raise ToolError(f"Not fetched: {error}.") from None
         key = (target.url, near(target.host))

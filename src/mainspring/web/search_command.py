@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from mainspring.core.errors import ToolError
-from mainspring.web.searching import Found, Hit, Query, Search
+from mainspring.web.searching import Search, WebSearchQuery, WebSearchResult, WebSearchResults
 
 if TYPE_CHECKING:
     from mainspring.processes.children import Children
@@ -31,16 +31,16 @@ class _Asked(Struct):
     blocked_domains: tuple[str, ...]
 
 
-class _Row(Struct):
+class _CommandResult(Struct):
     url: str
     title: str = ""
     snippet: str = ""
 
 
-def by_command(
+def search_by_command(
     command: str, children: Children, env: Callable[[], Mapping[str, str]], *, seconds: float = SECONDS
 ) -> Search:
-    async def search(query: Query) -> Found:
+    async def search(query: WebSearchQuery) -> WebSearchResults:
         from mainspring.processes.child import ProcessLimits, ProcessSpec
         from mainspring.processes.output import OutputSizes
 
@@ -60,9 +60,9 @@ def by_command(
     return search
 
 
-def _read(data: bytes) -> Found:
+def _read(data: bytes) -> WebSearchResults:
     try:
-        rows = msgspec.json.decode(data or b"[]", type=list[_Row])
+        rows = msgspec.json.decode(data or b"[]", type=list[_CommandResult])
     except msgspec.MsgspecError as error:
         raise ToolError(f"The search command printed no list of pages: {error}.") from None
-    return Found(tuple([Hit(row.url, row.title, row.snippet) for row in rows]))
+    return WebSearchResults(tuple([WebSearchResult(row.url, row.title, row.snippet) for row in rows]))

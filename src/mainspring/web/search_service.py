@@ -14,13 +14,13 @@ from msgspec import Struct
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Block, ServerBlock, Text
-from mainspring.web.searching import Found, Hit, Query, Search
+from mainspring.web.searching import Search, WebSearchQuery, WebSearchResult, WebSearchResults
 
 VERSION = "web_search_20250305"  # the first one: every model that searches has it, and it needs no code execution
 MOST_USES = 5  # searches within one request; each is paid for
 
 
-class _Row(Struct):
+class _ServiceResult(Struct):
     url: str
     title: str | None = None
     page_age: str | None = None
@@ -31,7 +31,7 @@ CallService = Callable[[str, Declare], Awaitable[Iterable[Block]]]
 """One request with a prompt and the declared tool, and the blocks of the answer. Raises our errors."""
 
 
-def declaration(query: Query) -> Declare:
+def make_declaration(query: WebSearchQuery) -> Declare:
     """As it stands in `tools` of a request to Anthropic's Messages API. The service takes one of the two lists."""
     tool: Declare = {"type": VERSION, "name": "web_search", "max_uses": MOST_USES}
     if query.allowed:
@@ -41,18 +41,18 @@ def declaration(query: Query) -> Declare:
     return tool
 
 
-def by_service(call: CallService) -> Search:
-    async def search(query: Query) -> Found:
+def search_by_service(call: CallService) -> Search:
+    async def search(query: WebSearchQuery) -> WebSearchResults:
         prompt = (
             f"Search the web for: {query.text}\n\nThen sum up what was found, in a few sentences, with the addresses."
         )
-        return found_in(await call(prompt, declaration(query)))
+        return found_in(await call(prompt, make_declaration(query)))
 
     return search
 
 
-def found_in(blocks: Iterable[Block]) -> Found:
-    hits: list[Hit] = []
+def found_in(blocks: Iterable[Block]) -> WebSearchResults:
+    hits: list[WebSearchResult] = []
     errors: list[str] = []
     says: list[str] = []
     for block in blocks:
@@ -62,10 +62,10 @@ def found_in(blocks: Iterable[Block]) -> Found:
             _read(block, hits, errors)
     if errors and not hits:
         raise ToolError(f"The service could not search: {errors[0]}.")
-    return Found(tuple(hits), "".join(says).strip())
+    return WebSearchResults(tuple(hits), "".join(says).strip())
 
 
-def _read(block: ServerBlock, hits: list[Hit], errors: list[str]) -> None:
+def _read(block: ServerBlock, hits: list[WebSearchResult], errors: list[str]) -> None:
     """A search that went well has a list, one that failed an object."""
     try:
         content: Any = msgspec.json.decode(block.json).get("content")
@@ -75,7 +75,7 @@ def _read(block: ServerBlock, hits: list[Hit], errors: list[str]) -> None:
         errors.append(str(cast("dict[str, Any]", content).get("error_code", "unknown")))
         return
     try:
-        rows = msgspec.convert(content, list[_Row])
+        rows = msgspec.convert(content, list[_ServiceResult])
     except msgspec.ValidationError:
         return
-    hits += [Hit(row.url, row.title or "", row.page_age or "") for row in rows]
+    hits += [WebSearchResult(row.url, row.title or "", row.page_age or "") for row in rows]

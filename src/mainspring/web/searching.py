@@ -13,40 +13,40 @@ from msgspec.structs import replace
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Value
 from mainspring.permissions.hosts import AddressError, domain_matches, domain_pattern
-from mainspring.web.target import read
+from mainspring.web.target import parse_target
 
 MOST_HITS = 20
 LONGEST_TITLE, LONGEST_SNIPPET = 200, 600  # characters
 
 
-class Query(Value):
+class WebSearchQuery(Value):
     text: str
     allowed: tuple[str, ...] = ()  # domains, each with all below it; none: all
     blocked: tuple[str, ...] = ()
 
 
-class Hit(Value):
+class WebSearchResult(Value):
     url: str
     title: str = ""
     snippet: str = ""
 
 
-class Found(Value):
-    hits: tuple[Hit, ...] = ()
+class WebSearchResults(Value):
+    hits: tuple[WebSearchResult, ...] = ()
     says: str = ""  # what whoever searched has to say about them
 
 
-Search = Callable[[Query], Awaitable[Found]]
+Search = Callable[[WebSearchQuery], Awaitable[WebSearchResults]]
 """Raises `ToolError`, with words for the model."""
 
 
-def fitting(found: Found, query: Query) -> Found:
+def filter_results(found: WebSearchResults, query: WebSearchQuery) -> WebSearchResults:
     """Only pages that can be fetched, of the domains that were asked for, each once: not every back end heeds them."""
     allowed, blocked = _patterns(query.allowed), _patterns(query.blocked)
-    hits: dict[str, Hit] = {}
+    hits: dict[str, WebSearchResult] = {}
     for hit in found.hits:
         try:
-            host = read(hit.url).host
+            host = parse_target(hit.url).host
         except UsageError:
             continue
         if (not allowed or _is_in(host, allowed)) and not _is_in(host, blocked):
@@ -65,6 +65,6 @@ def _is_in(host: str, domains: list[tuple[str, ...]]) -> bool:
     return any(domain_matches(domain, host) or domain_matches(("*", *domain), host) for domain in domains)
 
 
-def _short(hit: Hit) -> Hit:
+def _short(hit: WebSearchResult) -> WebSearchResult:
     title, snippet = (" ".join(text.split()) for text in (hit.title, hit.snippet))
-    return Hit(hit.url, title[:LONGEST_TITLE], snippet[:LONGEST_SNIPPET])
+    return WebSearchResult(hit.url, title[:LONGEST_TITLE], snippet[:LONGEST_SNIPPET])

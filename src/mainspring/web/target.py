@@ -17,7 +17,7 @@ _AUTHORITY_ENDS = re.compile(r"[/?]")
 _QUOTED = str.maketrans({character: f"%{ord(character):02X}" for character in ' "<>'})  # a path cannot hold them
 
 
-class Target(Bundle):
+class FetchTarget(Bundle):
     host: str  # as rules are matched with it: numbers of version 6 in brackets
     origin: Origin
     path: str  # with the query
@@ -26,13 +26,13 @@ class Target(Bundle):
     def url(self) -> str:
         return f"{self.origin}{self.path}"
 
-    def over_tls(self) -> Target:
+    def over_tls(self) -> FetchTarget:
         """The same page by https. A port of its own stays: nobody knows another."""
         port = 443 if self.origin.port == 80 else self.origin.port
         return replace(self, origin=replace(self.origin, scheme="https", port=port))
 
 
-def read(url: str) -> Target:
+def parse_target(url: str) -> FetchTarget:
     host = host_of(url)
     scheme, _, rest = url.partition("#")[0].partition("://")
     end = _AUTHORITY_ENDS.search(rest)
@@ -44,10 +44,10 @@ def read(url: str) -> Target:
     origin = replace(origin, host=origin.host.removesuffix("."))
     if origin.host != host.strip("[]"):
         raise AddressError(f"the host of '{url[:100]}' can be read in more than one way")
-    return Target(host, origin, path)
+    return FetchTarget(host, origin, path)
 
 
-def redirected(before: Target, location: str) -> Target:
+def resolve_redirect(before: FetchTarget, location: str) -> FetchTarget:
     """Where an answer sends us. Raises `AddressError` for what cannot be an address of a page."""
     from urllib.parse import urljoin  # 3 ms, only for a redirect
 
@@ -57,4 +57,4 @@ def redirected(before: Target, location: str) -> Target:
         joined = urljoin(before.url, ascii_only.translate(_QUOTED))
     except ValueError:
         raise AddressError(f"'{location[:100]}' is no address") from None
-    return read(joined)
+    return parse_target(joined)
