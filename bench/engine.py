@@ -31,7 +31,15 @@ from mainspring.engine.channel import CAPACITY, Channel
 from mainspring.engine.deps import Asking, Outcome
 from mainspring.engine.plain import Plain
 from mainspring.engine.session import Session
-from mainspring.providers.base import Batch, Conversation, Ended, Finished, Piece, Provider, Started
+from mainspring.providers.base import (
+    Batch,
+    BlockDelta,
+    BlockFinished,
+    Conversation,
+    Provider,
+    StreamEnded,
+    StreamStarted,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
 from bench.figures import Figure, best_time, import_figures, scaled, show, yardstick
@@ -95,12 +103,14 @@ def session(replies: Iterable[Reply], *, breathe: bool = False, act: Act = nothi
 def looks(turn: int) -> Reply:
     """A reply with one safe call, each with another input: the progress guard has nothing to say."""
     call = ToolCall(f"call-{turn}", "Read", {"path": f"src/file_{turn}.py"})
-    said = (Piece(BlockKind.TEXT, "Let me look."), Finished(Text("Let me look.")))
-    return [(Started(USAGE), *said, Finished(call), Ended(Stop.TOOL_USE, USAGE))]
+    said = (BlockDelta(BlockKind.TEXT, "Let me look."), BlockFinished(Text("Let me look.")))
+    return [(StreamStarted(USAGE), *said, BlockFinished(call), StreamEnded(Stop.TOOL_USE, USAGE))]
 
 
 def says(text: str) -> Reply:
-    return [(Started(USAGE), Piece(BlockKind.TEXT, text), Finished(Text(text)), Ended(usage=USAGE))]
+    return [
+        (StreamStarted(USAGE), BlockDelta(BlockKind.TEXT, text), BlockFinished(Text(text)), StreamEnded(usage=USAGE))
+    ]
 
 
 # --- times ------------------------------------------------------------------------------------------------------
@@ -134,10 +144,10 @@ DELTA_AIM = 2.0  # microseconds, where the yardstick takes `REFERENCE`
 
 def long_reply(size: int) -> Reply:
     """In batches of `size`; a word each, as models send them."""
-    pieces = tuple([Piece(BlockKind.TEXT, f"word{number} ") for number in range(DELTAS)])
+    pieces = tuple([BlockDelta(BlockKind.TEXT, f"word{number} ") for number in range(DELTAS)])
     batches: Reply = [pieces[start : start + size] for start in range(0, DELTAS, size)]
     text = "".join([piece.text for piece in pieces])
-    return [(Started(USAGE),), *batches, (Finished(Text(text)), Ended(usage=USAGE))]
+    return [(StreamStarted(USAGE),), *batches, (BlockFinished(Text(text)), StreamEnded(usage=USAGE))]
 
 
 async def bare(reply: Reply, *, breathe: bool) -> float:
@@ -146,7 +156,7 @@ async def bare(reply: Reply, *, breathe: bool) -> float:
     start = now()
     async for batch in stream:
         for item in batch:
-            seen += isinstance(item, Piece)
+            seen += isinstance(item, BlockDelta)
     took = now() - start
     assert seen == DELTAS
     return took / DELTAS

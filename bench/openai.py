@@ -23,8 +23,8 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Stop, Text, ToolCall, ToolResult, User
 from mainspring.engine.plain import marks
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.asking import Asking
-from mainspring.providers.base import Conversation, Piece, ToolSpec
+from mainspring.providers.asking import HttpProvider
+from mainspring.providers.base import BlockDelta, Conversation, ToolSpec
 from mainspring.providers.openai import OPENAI, PLAIN
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
@@ -43,7 +43,7 @@ PIECE = 2 * SHORT - 2  # turns of a session that are timed, as in bench/wire.py
 TOOLS = (ToolSpec("Read", "Reads a file.", {"type": "object", "properties": {"file_path": {"type": "string"}}}),)
 SYSTEM = ("You work on a repository.",)
 
-New = Callable[[str, Transport], Asking]
+New = Callable[[str, Transport], HttpProvider]
 PROVIDERS: dict[str, New] = {
     "anthropic": lambda url, transport: Anthropic("key", base_url=url, transport=transport),
     "chat": lambda url, transport: OpenAIChat("key", base_url=url, transport=transport, manners=OPENAI),
@@ -84,12 +84,12 @@ async def least(works: Mapping[str, Callable[[], Awaitable[float]]], rounds: int
     return best
 
 
-async def streamed(provider: Asking, asked: Request, talk: Conversation) -> tuple[float, int]:
+async def streamed(provider: HttpProvider, asked: Request, talk: Conversation) -> tuple[float, int]:
     """Microseconds, and pieces."""
     pieces, start = 0, now()
     async for batch in provider.stream(asked, talk):
         for item in batch:
-            pieces += isinstance(item, Piece)
+            pieces += isinstance(item, BlockDelta)
     return now() - start, pieces
 
 
@@ -109,7 +109,7 @@ HELLO = Conversation(History([User((Text("Hello."),), id="hello")]), (), SYSTEM,
 async def event_figures(server: Server) -> list[Figure]:
     async with new_transport() as transport:
 
-        async def one(name: str, provider: Asking) -> float:
+        async def one(name: str, provider: HttpProvider) -> float:
             took, pieces = await streamed(provider, request(name), HELLO)
             return took / pieces
 

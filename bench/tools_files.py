@@ -25,7 +25,7 @@ from mainspring.engine.equipped import Equipped
 from mainspring.engine.plain import new_id
 from mainspring.engine.session import Session
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.base import Batch, Conversation, Ended, Provider
+from mainspring.providers.base import Batch, Conversation, Provider, StreamEnded
 from mainspring.providers.transport import Transport
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import Envelope
@@ -266,7 +266,7 @@ class Timed:
 
     async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
         async for batch in self._provider.stream(request, conversation):
-            if any(isinstance(item, Ended) for item in batch):
+            if any(isinstance(item, StreamEnded) for item in batch):
                 self.ended.append(perf_counter_ns())
             yield batch
 

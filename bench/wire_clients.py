@@ -22,8 +22,8 @@ from mainspring.core.effects import Request
 from mainspring.core.history import History
 from mainspring.core.messages import Text, User
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.base import Conversation, Piece
-from mainspring.providers.proxies import Proxies
+from mainspring.providers.base import BlockDelta, Conversation
+from mainspring.providers.proxies import ProxySettings
 from mainspring.providers.transport import Transport
 
 HERE = Path(__file__).parent
@@ -69,7 +69,7 @@ class Server:
 
 
 def new_transport() -> Transport:
-    return Transport(proxies=Proxies({}))
+    return Transport(proxies=ProxySettings({}))
 
 
 async def ours(provider: Anthropic, request: Request = REQUEST, conversation: Conversation = HELLO) -> Read:
@@ -78,7 +78,7 @@ async def ours(provider: Anthropic, request: Request = REQUEST, conversation: Co
     async for batch in provider.stream(request, conversation):
         reads += 1
         for item in batch:
-            deltas += isinstance(item, Piece)
+            deltas += isinstance(item, BlockDelta)
     return Read(now() - start, deltas, reads)
 
 

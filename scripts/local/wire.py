@@ -13,7 +13,7 @@ from mainspring.core.effects import Request
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Text, ToolCall, result, user
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.base import Conversation, Ended, Finished, Item, Piece, Provider, ToolSpec
+from mainspring.providers.base import BlockDelta, BlockFinished, Conversation, Item, Provider, StreamEnded, ToolSpec
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.transport import Transport
@@ -41,7 +41,7 @@ class Said(NamedTuple):
 
     @property
     def blocks(self) -> list[Text | ToolCall]:
-        found = [item.block for item in self.items if isinstance(item, Finished)]
+        found = [item.block for item in self.items if isinstance(item, BlockFinished)]
         assert all(isinstance(block, Text | ToolCall) for block in found), f"what is this: {found}"
         return [block for block in found if isinstance(block, Text | ToolCall)]
 
@@ -55,7 +55,7 @@ async def ask(provider: Provider, talk: Conversation, most: int) -> Said:
     begun, first = time.perf_counter(), 0.0
     async with aclosing(provider.stream(request(most), talk)) as stream:
         async for batch in stream:
-            if not first and any(isinstance(item, Piece) for item in batch):
+            if not first and any(isinstance(item, BlockDelta) for item in batch):
                 first = time.perf_counter() - begun
             items.extend(batch)
     return Said(items, first, time.perf_counter() - begun)
@@ -63,11 +63,11 @@ async def ask(provider: Provider, talk: Conversation, most: int) -> Said:
 
 def ended(said: Said) -> str:
     """What must be true of every answer; and the figures of this one."""
-    (end,) = [item for item in said.items if isinstance(item, Ended)]
+    (end,) = [item for item in said.items if isinstance(item, StreamEnded)]
     assert said.items[-1] is end, "something came behind the end"
     assert end.usage.prompt > 0, "the prompt was not counted"
     assert end.usage.output > 0, "the answer was not counted"
-    pieces = sum(isinstance(item, Piece) for item in said.items)
+    pieces = sum(isinstance(item, BlockDelta) for item in said.items)
     tokens = f"{end.usage.prompt} + {end.usage.output} tokens"
     return f"{pieces} pieces, {tokens}, first after {said.first:.2f} of {said.whole:.2f} s, {end.stop.value}"
 
@@ -75,7 +75,7 @@ def ended(said: Said) -> str:
 async def text(servers: Servers, protocol: str) -> str:
     async with provider_at(servers.own, protocol) as provider:
         said = await ask(provider, Conversation(History([user("Name three colours.")]), system=("Be brief.",)), 40)
-    pieces = [item.text for item in said.items if isinstance(item, Piece)]
+    pieces = [item.text for item in said.items if isinstance(item, BlockDelta)]
     assert said.blocks == [Text("".join(pieces))], f"the pieces do not add up: {said.blocks}"
     assert len(pieces) > 3, f"it came in {len(pieces)} pieces"
     assert said.first < said.whole * 0.8, "the first piece came with the last"
@@ -87,7 +87,7 @@ async def left_early(servers: Servers, protocol: str) -> str:
     async with provider_at(servers.own, protocol) as provider:
         async with aclosing(provider.stream(request(1_500), long)) as stream:
             async for batch in stream:
-                if any(isinstance(item, Piece) for item in batch):
+                if any(isinstance(item, BlockDelta) for item in batch):
                     break
             left = time.perf_counter()
         gone = time.perf_counter() - left

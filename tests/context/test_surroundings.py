@@ -26,7 +26,7 @@ from mainspring.engine.session import Session as RealSession
 from mainspring.processes.atomic import ReadSet
 from mainspring.processes.paths import resolve_path
 from mainspring.providers.base import Batch, Conversation, Provider
-from mainspring.providers.scripted import Reply, Scripted, call, says
+from mainspring.providers.scripted import Scripted, ScriptedReply, call, says
 from mainspring.tools.custom import tool
 
 NOON = 1_772_366_400_000  # 2026-03-01 12:00 UTC
@@ -234,7 +234,7 @@ class Equipped(Plain):
 class Listening(Scripted):
     """A script that keeps what it was told."""
 
-    def __init__(self, replies: Iterable[Reply]) -> None:
+    def __init__(self, replies: Iterable[ScriptedReply]) -> None:
         super().__init__(replies)
         self.heard: list[list[Message]] = []
 

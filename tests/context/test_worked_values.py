@@ -26,7 +26,7 @@ from mainspring.engine.plain import new_id
 from mainspring.engine.session import Session
 from mainspring.engine.side_questions import SideQuestions
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.retry import PATIENCE, Who
+from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Transport
 from mainspring.sessions.records import MemoryJournal
 from mainspring.simulator.received import Received
@@ -62,7 +62,7 @@ def played(
     async def main() -> Told:
         async with ModelServer(choose=choose, metered=True, limit=limit) as server:
             transport = Transport()
-            patience = replace(PATIENCE[Who.FOREGROUND], tries=1)
+            patience = replace(PATIENCE[RetryProfile.FOREGROUND], tries=1)
             provider = Anthropic(base_url=server.url, transport=transport, patience=patience)
             config = Config(model=model, thinking=False, auto_compact=auto, advise_after=10**6, end_after=10**7)
             hands = Hands([LOOK], place=Place(str(folder)), gate=Open())

@@ -32,7 +32,7 @@ from mainspring.engine.side_questions import SideQuestions
 from mainspring.hooks.points import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.retry import PATIENCE, Who
+from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Transport
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Refuse, Reply, Say, Stream
@@ -341,7 +341,7 @@ class Scene:
         self, server: ModelServer, transport: Transport, folder: Path, hooks: Iterable[Hook], money: int | None
     ):
         self.server = server
-        patience = replace(PATIENCE[Who.FOREGROUND], tries=1)
+        patience = replace(PATIENCE[RetryProfile.FOREGROUND], tries=1)
         provider = Anthropic(base_url=server.url, transport=transport, patience=patience)
         config = Config(model=MODEL, thinking=False)
         self.told: list[str] = []

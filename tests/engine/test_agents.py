@@ -24,7 +24,7 @@ from mainspring.engine.plain import new_id
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.providers.base import Batch, Conversation
-from mainspring.providers.scripted import Reply, Scripted
+from mainspring.providers.scripted import Scripted, ScriptedReply
 from mainspring.sessions.records import MemoryJournal
 from mainspring.testing import VirtualLoop, call, says, virtually
 from mainspring.tools.agent import agent_tool
@@ -50,7 +50,7 @@ LOOK = Tool(name="Look", about="Looks.", input=LookInput, run=look, read_only=Tr
 class Theatre:
     """A provider: the session plays one script, its agents another, by the order in which they come."""
 
-    def __init__(self, main: Iterable[Reply], *agents: Iterable[Reply]) -> None:
+    def __init__(self, main: Iterable[ScriptedReply], *agents: Iterable[ScriptedReply]) -> None:
         self._main = Scripted(main)
         self._scripts = [Scripted(one) for one in agents]
         self._playing: dict[str, Scripted] = {}

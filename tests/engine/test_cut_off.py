@@ -30,7 +30,7 @@ from mainspring.engine.session import Session
 from mainspring.engine.side_questions import SideQuestions
 from mainspring.hooks.points import HookPoint, HookResult, NoHooks
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.base import Batch, Conversation, Piece
+from mainspring.providers.base import Batch, BlockDelta, Conversation
 from mainspring.providers.transport import Deadlines, Transport
 from mainspring.simulator.faults import Faults, Planned
 from mainspring.simulator.replies import Say
@@ -57,7 +57,7 @@ class Heard:
 
     async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
         async for batch in self._provider.stream(request, conversation):
-            if any(isinstance(item, Piece) for item in batch):
+            if any(isinstance(item, BlockDelta) for item in batch):
                 asyncio.get_running_loop().call_soon(self.words.set)  # when whoever asked has it
             yield batch
 

@@ -52,7 +52,7 @@ from mainspring.engine.driver import Driver
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy, Shared
-from mainspring.providers.base import Batch, Ended, Finished, Piece, Retry, Started
+from mainspring.providers.base import Batch, BlockDelta, BlockFinished, Retry, StreamEnded, StreamStarted
 from mainspring.sessions.records import (
     BlockRecord,
     CommandRecord,
@@ -228,7 +228,7 @@ def test_a_session_that_crashed_goes_on_and_replays() -> None:
 
 async def broken(stream: AsyncGenerator[Batch, None]) -> AsyncGenerator[Batch, None]:
     async for batch in stream:
-        if isinstance(batch[0], Ended):
+        if isinstance(batch[0], StreamEnded):
             raise Crash
         yield batch
 
@@ -434,8 +434,15 @@ def test_a_command_is_withdrawn_or_said_and_never_both() -> None:
 
 def test_one_read_may_span_blocks() -> None:
     async def one_read() -> AsyncGenerator[Batch, None]:
-        thinking, text = Finished(Thinking("hmm", "s")), Finished(Text("Hello"))
-        yield Started(), Piece(BlockKind.THINKING, "hmm"), thinking, Piece(BlockKind.TEXT, "Hello"), text, Ended()
+        thinking, text = BlockFinished(Thinking("hmm", "s")), BlockFinished(Text("Hello"))
+        yield (
+            StreamStarted(),
+            BlockDelta(BlockKind.THINKING, "hmm"),
+            thinking,
+            BlockDelta(BlockKind.TEXT, "Hello"),
+            text,
+            StreamEnded(),
+        )
 
     class OneRead(World):
         def stream(self, request, state, policy):  # type: ignore[no-untyped-def]
@@ -450,7 +457,11 @@ def test_one_read_may_span_blocks() -> None:
 
 def test_text_after_a_finished_call_survives_a_cut() -> None:
     cut = says(
-        "Look.", call("Read", "r"), Pause(5), Piece(BlockKind.TEXT, "This was shown"), Break(Failure(Trouble.NETWORK))
+        "Look.",
+        call("Read", "r"),
+        Pause(5),
+        BlockDelta(BlockKind.TEXT, "This was shown"),
+        Break(Failure(Trouble.NETWORK)),
     )
     stage = Stage(World([cut, says("Done.")]))
     reply = stage.session.state.history[1]
@@ -585,7 +596,7 @@ def test_an_interrupted_request_is_paid_for_by_estimate() -> None:
 
     async def main() -> None:
         ledger = Ledger(limit=10**12)
-        silent = says(Started(Usage(input=100_000)), Pause(10_000), "never")
+        silent = says(StreamStarted(Usage(input=100_000)), Pause(10_000), "never")
         session = Session(World([silent], contexts=[Prepared(100_000)]), CONFIG, ledger=ledger)
         run = session.run("go")
         asyncio.get_running_loop().call_later(5, run.interrupt)
@@ -760,10 +771,10 @@ def test_a_stream_that_does_not_listen_starts_nothing_after_the_end() -> None:
             return deaf_stream()
 
     async def deaf_stream() -> AsyncGenerator[Batch, None]:
-        yield Started(), Piece(BlockKind.TEXT, "I talk")
+        yield StreamStarted(), BlockDelta(BlockKind.TEXT, "I talk")
         for number in range(3):
             await deafly(5)
-            yield (Finished(call("Read", f"late{number}")),)
+            yield (BlockFinished(call("Read", f"late{number}")),)
 
     async def main() -> None:
         ledger = Ledger(limit=10**12)
@@ -787,7 +798,9 @@ def test_an_estimate_never_exceeds_what_was_reserved() -> None:
     async def main() -> None:
         limit = 100 * 2_000 + 1_000 * 5_000
         ledger = Ledger(limit=limit)
-        session = Session(World([says(Piece(BlockKind.TEXT, "x" * 5_000), Pause(1_000), "y")]), CONFIG, ledger=ledger)
+        session = Session(
+            World([says(BlockDelta(BlockKind.TEXT, "x" * 5_000), Pause(1_000), "y")]), CONFIG, ledger=ledger
+        )
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, Delta):

@@ -16,7 +16,7 @@ from mainspring.core.reasons import AbortReason, Terminal, Trouble
 from mainspring.core.updates import BlockDone, BlockKind, CallDone, CallStarted, Delta, Result, Update
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
-from mainspring.providers.base import Piece
+from mainspring.providers.base import BlockDelta
 from mainspring.sessions.records import EventRecord, MemoryJournal, Record
 from mainspring.testing import Pause, VirtualLoop, World, call, fails, says, virtually
 
@@ -235,7 +235,7 @@ def test_abort_while_streaming_keeps_shown_text_and_finished_early_results() -> 
                     "Let me look.",
                     call("Read", "r", ms=5),
                     Pause(20),
-                    Piece(BlockKind.TEXT, "And then I "),
+                    BlockDelta(BlockKind.TEXT, "And then I "),
                     Pause(1_000),
                     "never",
                 )

@@ -39,7 +39,15 @@ from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
 from mainspring.engine.side_questions import SideQuestions
-from mainspring.providers.base import Batch, Conversation, Ended, Finished, Opened, Piece, Started
+from mainspring.providers.base import (
+    Batch,
+    BlockDelta,
+    BlockFinished,
+    BlockOpened,
+    Conversation,
+    StreamEnded,
+    StreamStarted,
+)
 from mainspring.testing import VirtualLoop, World, virtually
 from mainspring.testing.play import assert_nothing_is_left
 
@@ -308,24 +316,24 @@ class Served:
         if turn.breaks is not None and not turn.written:
             raise ProviderError(Failure(turn.breaks, "at once"))
         till.charges[place] = cost(used, model.price)
-        yield (Started(used),)
+        yield (StreamStarted(used),)
         whole = max(1, round(request.max_output * turn.written))
-        yield (Opened(BlockKind.TEXT),)
+        yield (BlockOpened(BlockKind.TEXT),)
         said = ""
         for number in range(turn.pieces):
             some = whole // turn.pieces + (whole % turn.pieces if not number else 0)
             used = replace(used, output=used.output + some)
             till.charges[place] = cost(used, model.price)
             said += "word" * some
-            yield (Piece(BlockKind.TEXT, "word" * some),)
+            yield (BlockDelta(BlockKind.TEXT, "word" * some),)
             await asyncio.sleep(turn.pace / 1_000)
             if turn.breaks is not None and number == turn.pieces // 2:
                 raise ProviderError(Failure(turn.breaks, "on its way"))
-        yield (Finished(Text(said)),)
+        yield (BlockFinished(Text(said)),)
         for name in turn.calls:
-            yield (Finished(ToolCall(f"call_{id(self)}_{next(self._ids)}", name, {})),)
+            yield (BlockFinished(ToolCall(f"call_{id(self)}_{next(self._ids)}", name, {})),)
             await asyncio.sleep(turn.pace / 1_000)
-        yield (Ended(Stop.TOOL_USE if turn.calls else Stop.END_TURN, used, model.name),)
+        yield (StreamEnded(Stop.TOOL_USE if turn.calls else Stop.END_TURN, used, model.name),)
 
 
 # --- the law ------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from mainspring.hooks.points import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Provider
-from mainspring.providers.retry import PATIENCE, Who
+from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Transport
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Refuse, Reply, Say
@@ -112,7 +112,7 @@ def played(
     async def main() -> Told:
         async with ModelServer(choose=model, metered=True) as server:
             transport = Transport()
-            patience = replace(PATIENCE[Who.FOREGROUND], tries=1)
+            patience = replace(PATIENCE[RetryProfile.FOREGROUND], tries=1)
             provider: Provider = Anthropic(base_url=server.url, transport=transport, patience=patience)
             config = Config(model=window, thinking=False, advise_after=10**6, end_after=10**7)
             ledger = Ledger(money)

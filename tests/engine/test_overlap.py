@@ -6,12 +6,12 @@ import pytest
 
 from engine.stage import Stage
 from mainspring.core.updates import RequestStarted
-from mainspring.providers.scripted import Reply
+from mainspring.providers.scripted import ScriptedReply
 from mainspring.testing import Pause, World, call, says
 
 TALK = Pause(200)  # the model goes on talking
 
-SHAPES: dict[str, tuple[Reply, int, int, int]] = {
+SHAPES: dict[str, tuple[ScriptedReply, int, int, int]] = {
     # the reply, its length in ms, the tools' time in ms, and how long after the reply the last one is done
     "one read, then text": (says(call("Read", ms=100), TALK), 200, 100, 0),
     "five reads, then text": (says(*[call("Read", ms=100) for _ in range(5)], TALK), 200, 500, 0),

@@ -36,7 +36,7 @@ from mainspring.engine.plain import Plain
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy, Shared
 from mainspring.providers.base import Batch, Conversation, Provider
-from mainspring.providers.scripted import Reply
+from mainspring.providers.scripted import ScriptedReply
 from mainspring.sessions.records import Journal, MemoryJournal
 from mainspring.testing import Scripted, World, call, fails, says, virtually
 from mainspring.testing.conformance import ProviderConformance
@@ -47,7 +47,7 @@ from mainspring.tools.hands import Hands
 
 
 class TestScripted(ProviderConformance):
-    def provider(self, replies: list[Reply]) -> Provider:
+    def provider(self, replies: list[ScriptedReply]) -> Provider:
         return Scripted(replies)
 
 

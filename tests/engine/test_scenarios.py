@@ -321,8 +321,8 @@ def test_capped_stop_hooks_through_the_engine() -> None:
 
 def test_an_unfinished_break_inside_a_call() -> None:
     from mainspring.core.updates import BlockKind
-    from mainspring.providers.base import Piece
+    from mainspring.providers.base import BlockDelta
 
-    inside = says("I will write.", Piece(BlockKind.INPUT, '{"file'), Break(Failure(Trouble.NETWORK)))
+    inside = says("I will write.", BlockDelta(BlockKind.INPUT, '{"file'), Break(Failure(Trouble.NETWORK)))
     stage = Stage(World([inside, says("Done.")]))
     assert stage.seen[2:4] == [f"recovery {GO_ON!r}", "request 1 truncated_response_recovery"]

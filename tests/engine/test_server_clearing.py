@@ -14,7 +14,7 @@ from mainspring.core.reasons import Terminal
 from mainspring.core.updates import BlockDone, Boundary, PrefixBroken, ReplyDone, ReplyStarted, Result, Update
 from mainspring.engine.equipped import Equipped
 from mainspring.engine.session import Session
-from mainspring.providers.anthropic import Anthropic, Clearing
+from mainspring.providers.anthropic import Anthropic, ServerSideClearing
 from mainspring.providers.transport import Transport
 from mainspring.sessions.records import MemoryJournal, NoteRecord
 from mainspring.simulator.replies import Reply, Say
@@ -24,7 +24,7 @@ from mainspring.tools.gate import Open
 from mainspring.tools.hands import Hands
 
 CONFIG = Config(model=MODELS["claude-sonnet-4-5"], thinking=False)
-CLEARING = Clearing(trigger=1_000, keep=1, at_least=100)
+CLEARING = ServerSideClearing(trigger=1_000, keep=1, at_least=100)
 SEEN = Usage(input=900, output=30)  # what the model saw: far less than what was sent
 
 
@@ -52,7 +52,11 @@ class Told:
     """What came of one session with these replies."""
 
     def __init__(
-        self, folder: Path, *replies: Reply, clearing: Clearing | None = CLEARING, prompts: tuple[str, ...] = ("go",)
+        self,
+        folder: Path,
+        *replies: Reply,
+        clearing: ServerSideClearing | None = CLEARING,
+        prompts: tuple[str, ...] = ("go",),
     ) -> None:
         self.prompts = prompts
         self.updates: list[Update] = []
@@ -60,7 +64,7 @@ class Told:
         self.server = ModelServer(replies)
         asyncio.run(self._play(folder, clearing))
 
-    async def _play(self, folder: Path, clearing: Clearing | None) -> None:
+    async def _play(self, folder: Path, clearing: ServerSideClearing | None) -> None:
         async with self.server as server, Transport() as transport:
             provider = Anthropic(base_url=server.url, transport=transport, clearing=clearing)
             hands = Hands([LOOK], place=Place(str(folder)), gate=Open())

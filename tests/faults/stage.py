@@ -57,7 +57,7 @@ from mainspring.engine.run import Run
 from mainspring.engine.session import Session
 from mainspring.providers.anthropic import Anthropic, Key
 from mainspring.providers.base import ToolSpec
-from mainspring.providers.retry import PATIENCE, Patience, Who
+from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.providers.transport import Deadlines, Transport
 from mainspring.simulator.faults import Faults
 from mainspring.simulator.received import Json, Received
@@ -70,7 +70,7 @@ SECOND = model_named("claude-opus-5")
 ALONE = Config(model=PRIMARY, max_turns=8)
 WITH_FALLBACK = replace(ALONE, fallbacks=(SECOND,))
 
-QUICK = replace(PATIENCE[Who.FOREGROUND], base=1, cap=2)
+QUICK = replace(PATIENCE[RetryProfile.FOREGROUND], base=1, cap=2)
 # Seconds. A machine that is busy with other things must not look like a silent server, so only those who meet one are
 # in a hurry, and not more than they have to be.
 PATIENT = Deadlines(connect=30, headers=30, idle=30)
@@ -157,7 +157,7 @@ class Seen(NamedTuple):
 class Stage:
     """A server, and as many sessions as are wanted. Each has connections of its own."""
 
-    def __init__(self, server: ModelServer, patience: Patience = QUICK) -> None:
+    def __init__(self, server: ModelServer, patience: RetryLimits = QUICK) -> None:
         self.server = server
         self.patience = patience
         self.keys: list[str] = []  # of the server's requests, in their order
@@ -231,7 +231,7 @@ async def updates_of(
 async def staged(
     faults: Faults | None,
     choose: Callable[[Received], Reply] = look,
-    patience: Patience = QUICK,
+    patience: RetryLimits = QUICK,
     api_key: str | None = None,
 ) -> AsyncGenerator[Stage, None]:
     async with ModelServer(choose=choose, faults=faults, api_key=api_key) as server:

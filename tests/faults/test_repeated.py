@@ -27,8 +27,8 @@ from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Conversation
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.proxies import Proxies
-from mainspring.providers.retry import PATIENCE, Patience, Who
+from mainspring.providers.proxies import ProxySettings
+from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
 from mainspring.simulator.faults import Faults, Planned
 from mainspring.simulator.received import Json, Received
@@ -37,7 +37,7 @@ from mainspring.simulator.server import ModelServer
 from mainspring.simulator.speech import MESSAGES
 from mainspring.testing.clock import VirtualLoop, virtually
 
-EXACT = replace(PATIENCE[Who.FOREGROUND], jitter=0.0)
+EXACT = replace(PATIENCE[RetryProfile.FOREGROUND], jitter=0.0)
 BACKOFF = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 32_000, 32_000)  # milliseconds, after each failed attempt
 MOST = len(BACKOFF) + 1
 TURNS = 3  # of a run that nothing goes wrong with
@@ -111,7 +111,7 @@ class Run(NamedTuple):
 def play(
     *planned: Planned,
     config: Config = ALONE,
-    patience: Patience = EXACT,
+    patience: RetryLimits = EXACT,
     deadlines: Deadlines = REMOTE,
     choose: Callable[[Received], Reply] = look,
 ) -> Run:
@@ -230,7 +230,7 @@ def test_an_error_event_that_does_not_pass_is_not_asked_again(
 # --- refused connections ----------------------------------------------------------------------------------
 
 
-def refused(patience: Patience) -> tuple[list[tuple[int, int]], str]:
+def refused(patience: RetryLimits) -> tuple[list[tuple[int, int]], str]:
     async def main() -> tuple[list[tuple[int, int]], str]:
         async with ModelServer(choose=look) as server:
             stage = Stage(server, patience)
@@ -298,7 +298,7 @@ def test_a_hosted_server_of_any_protocol_may_be_silent_as_long(kind: Any, speaks
     async def main() -> str:
         proxy = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = proxy.sockets[0].getsockname()[1]
-        proxies = Proxies({"http": ("http_proxy", f"http://127.0.0.1:{port}")})
+        proxies = ProxySettings({"http": ("http_proxy", f"http://127.0.0.1:{port}")})
         async with proxy, Transport(proxies=proxies) as transport:
             how: Any = {
                 "base_url": "http://models.example/v1",

@@ -15,9 +15,17 @@ from mainspring.core.messages import Defect, RedactedThinking, ServerBlock, Stop
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Trouble
 from mainspring.core.updates import BlockKind
-from mainspring.providers.anthropic_events import Reply
-from mainspring.providers.base import Cleared, Ended, Finished, Item, Opened, Piece, Started
-from mainspring.providers.sse import Parser
+from mainspring.providers.anthropic_events import AnthropicStreamReader
+from mainspring.providers.base import (
+    BlockDelta,
+    BlockFinished,
+    BlockOpened,
+    Item,
+    ResultsCleared,
+    StreamEnded,
+    StreamStarted,
+)
+from mainspring.providers.sse import SseParser
 
 START = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 7, "output_tokens": 1}}}
 STOP = {"type": "message_stop"}
@@ -53,11 +61,11 @@ def wire(*events: dict[str, Any]) -> bytes:
 
 
 def read(*events: dict[str, Any]) -> list[Item]:
-    return list(Reply().take(Parser().feed(wire(*events))))
+    return list(AnthropicStreamReader().take(SseParser().feed(wire(*events))))
 
 
 def blocks(*events: dict[str, Any]) -> list[object]:
-    return [item.block for item in read(START, *events, stops("end_turn"), STOP) if isinstance(item, Finished)]
+    return [item.block for item in read(START, *events, stops("end_turn"), STOP) if isinstance(item, BlockFinished)]
 
 
 def failure(*events: dict[str, Any]) -> tuple[Trouble, str]:
@@ -72,16 +80,16 @@ def test_a_reply_from_its_start_to_its_stop() -> None:
         START, *text(0, "Hel", "lo"), *call(1, '{"file_', 'path":"a"}'), stops("tool_use", output_tokens=25), STOP
     )
     assert got == [
-        Started(Usage(input=7, output=1)),
-        Opened(BlockKind.TEXT),
-        Piece(BlockKind.TEXT, "Hel"),
-        Piece(BlockKind.TEXT, "lo"),
-        Finished(Text("Hello")),
-        Opened(BlockKind.INPUT, "toolu_1", "Read"),
-        Piece(BlockKind.INPUT, '{"file_'),
-        Piece(BlockKind.INPUT, 'path":"a"}'),
-        Finished(ToolCall("toolu_1", "Read", {"file_path": "a"})),
-        Ended(Stop.TOOL_USE, Usage(input=7, output=25)),
+        StreamStarted(Usage(input=7, output=1)),
+        BlockOpened(BlockKind.TEXT),
+        BlockDelta(BlockKind.TEXT, "Hel"),
+        BlockDelta(BlockKind.TEXT, "lo"),
+        BlockFinished(Text("Hello")),
+        BlockOpened(BlockKind.INPUT, "toolu_1", "Read"),
+        BlockDelta(BlockKind.INPUT, '{"file_'),
+        BlockDelta(BlockKind.INPUT, 'path":"a"}'),
+        BlockFinished(ToolCall("toolu_1", "Read", {"file_path": "a"})),
+        StreamEnded(Stop.TOOL_USE, Usage(input=7, output=25)),
     ]
 
 
@@ -96,30 +104,30 @@ def test_blocks_that_are_written_at_once_are_shown_one_after_the_other() -> None
     """content_block_start of block 1 before content_block_stop of block 0: the API's index says whose each piece is."""
     events = woven(text(0, "Hel", "lo", "!"), call(1, '{"file_', 'path":"a"}'))
     assert read(START, *events, stops("tool_use"), STOP) == [
-        Started(Usage(input=7, output=1)),
-        Opened(BlockKind.TEXT),
-        Piece(BlockKind.TEXT, "Hel"),
-        Piece(BlockKind.TEXT, "lo"),
-        Piece(BlockKind.TEXT, "!"),
-        Finished(Text("Hello!")),
-        Opened(BlockKind.INPUT, "toolu_1", "Read"),
-        Piece(BlockKind.INPUT, '{"file_path":"a"}'),
-        Finished(ToolCall("toolu_1", "Read", {"file_path": "a"})),
-        Ended(Stop.TOOL_USE, Usage(input=7, output=1)),
+        StreamStarted(Usage(input=7, output=1)),
+        BlockOpened(BlockKind.TEXT),
+        BlockDelta(BlockKind.TEXT, "Hel"),
+        BlockDelta(BlockKind.TEXT, "lo"),
+        BlockDelta(BlockKind.TEXT, "!"),
+        BlockFinished(Text("Hello!")),
+        BlockOpened(BlockKind.INPUT, "toolu_1", "Read"),
+        BlockDelta(BlockKind.INPUT, '{"file_path":"a"}'),
+        BlockFinished(ToolCall("toolu_1", "Read", {"file_path": "a"})),
+        StreamEnded(Stop.TOOL_USE, Usage(input=7, output=1)),
     ]
 
 
 def test_a_block_that_waited_goes_on_where_it_is() -> None:
     first, second = text(0, "one"), text(1, "t", "w", "o")
     events = [first[0], second[0], second[1], first[1], first[2], second[2], second[3], second[4]]
-    shown = [item for item in read(START, *events) if isinstance(item, Piece | Finished)]
+    shown = [item for item in read(START, *events) if isinstance(item, BlockDelta | BlockFinished)]
     assert shown == [
-        Piece(BlockKind.TEXT, "one"),
-        Finished(Text("one")),
-        Piece(BlockKind.TEXT, "t"),
-        Piece(BlockKind.TEXT, "w"),
-        Piece(BlockKind.TEXT, "o"),
-        Finished(Text("two")),
+        BlockDelta(BlockKind.TEXT, "one"),
+        BlockFinished(Text("one")),
+        BlockDelta(BlockKind.TEXT, "t"),
+        BlockDelta(BlockKind.TEXT, "w"),
+        BlockDelta(BlockKind.TEXT, "o"),
+        BlockFinished(Text("two")),
     ]
 
 
@@ -208,22 +216,22 @@ def test_usage_is_in_classes_that_do_not_overlap() -> None:
         "service_tier": "standard",
     }
     got = read({"type": "message_start", "message": {"usage": start}}, stops("end_turn", output_tokens=9), STOP)
-    assert got[-1] == Ended(Stop.END_TURN, Usage(10, 30, 20, 300, 9))
+    assert got[-1] == StreamEnded(Stop.END_TURN, Usage(10, 30, 20, 300, 9))
     assert Usage(10, 30, 20, 300, 9).prompt == 360
 
 
 def test_usage_may_be_missing_null_or_corrected_later() -> None:
     nulls = {"input_tokens": 5, "cache_read_input_tokens": None, "cache_creation": None}
     got = read({"type": "message_start", "message": {"usage": nulls}}, stops(None, input_tokens=6), STOP)
-    assert got[-1] == Ended(Stop.END_TURN, Usage(input=6))
+    assert got[-1] == StreamEnded(Stop.END_TURN, Usage(input=6))
     untold = read({"type": "message_start", "message": {}}, STOP)[-1]
-    assert untold == Ended(Stop.END_TURN, Usage(estimated=True))  # nought is no figure of the server's
+    assert untold == StreamEnded(Stop.END_TURN, Usage(estimated=True))  # nought is no figure of the server's
 
 
 @pytest.mark.parametrize("reason", ["pause_turn", "refusal", "model_context_window_exceeded", "max_tokens"])
 def test_stop_reasons_come_through(reason: str) -> None:
     ended = read(START, *text(0, "x"), stops(reason), STOP)[-1]
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, StreamEnded)
     assert ended.stop == reason
 
 
@@ -231,7 +239,7 @@ def test_a_stop_reason_that_nobody_knows_is_the_nearest_one() -> None:
     for events, nearest in ((text(0, "x"), Stop.END_TURN), (call(0, "{}"), Stop.TOOL_USE)):
         for reason in ("brand_new", "unfinished", None):
             ended = read(START, *events, stops(reason), STOP)[-1]
-            assert isinstance(ended, Ended)
+            assert isinstance(ended, StreamEnded)
             assert ended.stop is nearest
 
 
@@ -252,7 +260,8 @@ def test_unknown_events_fields_and_deltas_are_ignored() -> None:
         STOP,
     )
     assert got[1:] == [
-        Opened(BlockKind.TEXT), Piece(BlockKind.TEXT, "a"), Finished(Text("a")), Ended(Stop.END_TURN, Usage(input=7,
+        BlockOpened(BlockKind.TEXT), BlockDelta(BlockKind.TEXT, "a"), BlockFinished(Text("a")),
+            StreamEnded(Stop.END_TURN, Usage(input=7,
             output=1))
     ]  # fmt: skip
 
@@ -260,7 +269,9 @@ def test_unknown_events_fields_and_deltas_are_ignored() -> None:
 def test_duplicates_of_what_is_complete_change_nothing() -> None:
     doubled = [START, *text(0, "a"), end(0), begin(0, type="text", text=""), *text(1, "b")]
     got = [
-        item.block for item in read(*doubled, stops("end_turn"), STOP, STOP, *text(2, "c")) if type(item) is Finished
+        item.block
+        for item in read(*doubled, stops("end_turn"), STOP, STOP, *text(2, "c"))
+        if type(item) is BlockFinished
     ]
     assert got == [Text("a"), Text("b")]
 
@@ -304,7 +315,7 @@ def test_an_error_event_is_classified_like_an_error_response(type_: str, message
 def test_malformed_json_and_bytes_that_are_no_text_are_errors() -> None:
     for data in (b"{", b"nonsense", b'{"type": "ping"} x', b'{"type":"\xff"}', b"[1]"):
         with pytest.raises(ProviderError):
-            Reply().take([("x", data)])
+            AnthropicStreamReader().take([("x", data)])
 
 
 @given(st.data())
@@ -312,7 +323,7 @@ def test_however_the_bytes_are_cut_the_items_are_the_same(data: st.DataObject) -
     events = [START, *text(0, "Hé", "llo"), *call(1, '{"a":', '"漢"}'), stops("tool_use", output_tokens=3), STOP]
     stream = wire(*events)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=40)))
-    parser, reply = Parser(), Reply()
+    parser, reply = SseParser(), AnthropicStreamReader()
     got: list[Item] = []
     for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         got += reply.take(parser.feed(stream[start:stop]))
@@ -324,8 +335,8 @@ def test_no_truncation_of_a_reply_is_an_answer() -> None:
     events = [START, *text(0, "Hello"), *call(1, "{}"), stops("tool_use"), STOP]
     stream = wire(*events)
     for length in range(len(stream) - 1):  # the very last byte is the empty line's: without it nothing is dispatched
-        reply = Reply()
-        reply.take(Parser().feed(stream[:length]))
+        reply = AnthropicStreamReader()
+        reply.take(SseParser().feed(stream[:length]))
         assert not reply.ended
 
 
@@ -343,21 +354,21 @@ THOUGHTS = {"type": "clear_thinking_20251015", "cleared_thinking_turns": 3, "cle
 @pytest.mark.covers("D-14")
 def test_what_the_service_cleared_comes_right_before_the_end() -> None:
     got = read(START, *text(0, "So."), managed(CLEARED), STOP)
-    assert got[-2:] == [Cleared(50_000, 8), Ended(Stop.END_TURN, Usage(input=7, output=9))]
+    assert got[-2:] == [ResultsCleared(50_000, 8), StreamEnded(Stop.END_TURN, Usage(input=7, output=9))]
     assert got[:-2] == read(START, *text(0, "So."))
 
 
 def test_several_edits_are_one_figure_and_the_last_event_counts() -> None:
     got = read(START, managed(CLEARED), stops("end_turn"), managed(CLEARED, THOUGHTS), stops("end_turn"), STOP)
-    assert got[1:-1] == [Cleared(51_000, 8)]
+    assert got[1:-1] == [ResultsCleared(51_000, 8)]
 
 
 @pytest.mark.parametrize("said", [None, {}, {"applied_edits": None}, {"applied_edits": []}, {"original": 1}])
 def test_where_nothing_was_cleared_nothing_is_said(said: Any) -> None:
     got = read(START, {**stops("end_turn"), "context_management": said}, STOP)
-    assert [type(item) for item in got] == [Started, Ended]
+    assert [type(item) for item in got] == [StreamStarted, StreamEnded]
 
 
 @pytest.mark.covers("D-14")
 def test_a_reply_without_its_end_tells_of_no_clearing() -> None:
-    assert not any(isinstance(item, Cleared) for item in read(START, *text(0, "So."), managed(CLEARED)))
+    assert not any(isinstance(item, ResultsCleared) for item in read(START, *text(0, "So."), managed(CLEARED)))

@@ -23,9 +23,9 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import Text, user
 from mainspring.core.reasons import Trouble
-from mainspring.providers.asking import Key
-from mainspring.providers.base import Conversation, Finished, ToolSpec
-from mainspring.providers.openai import OpenAI, of_azure
+from mainspring.providers.asking import ApiKey
+from mainspring.providers.base import BlockFinished, Conversation, ToolSpec
+from mainspring.providers.openai import OpenAI, azure_base_url
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.transport import Transport
@@ -47,7 +47,7 @@ both = pytest.mark.parametrize("kind", PATHS, ids=["chat", "responses"])
 
 def provider(kind: type[OpenAI], url: str, transport: Transport, key: str = "key", version: str = VERSION) -> OpenAI:
     how: Any = {"base_url": url, "transport": transport, "prefix": "azure/", "api_version": version}
-    return kind(Key(key, "api-key"), **how)
+    return kind(ApiKey(key, "api-key"), **how)
 
 
 def ask(kind: type[OpenAI], **how: str) -> tuple[list[Text], ModelServer]:
@@ -59,7 +59,7 @@ def ask(kind: type[OpenAI], **how: str) -> tuple[list[Text], ModelServer]:
                 item.block
                 async for batch in provider(kind, server.url, transport, **how).stream(REQUEST, GO)
                 for item in batch
-                if isinstance(item, Finished)
+                if isinstance(item, BlockFinished)
             ]
         return [block for block in found if isinstance(block, Text)]
 
@@ -93,8 +93,8 @@ def test_what_azure_refuses(kind: type[OpenAI], how: dict[str, str], kind_of_tro
 
 
 def test_the_address_may_have_a_path_already() -> None:
-    assert of_azure("https://x.openai.azure.com/") == of_azure("https://x.openai.azure.com/openai/")
-    assert of_azure("https://gateway.example/team/openai") == "https://gateway.example/team/openai"
+    assert azure_base_url("https://x.openai.azure.com/") == azure_base_url("https://x.openai.azure.com/openai/")
+    assert azure_base_url("https://gateway.example/team/openai") == "https://gateway.example/team/openai"
 
 
 def sent(request: Received) -> tuple[str, str, str | None, str | None]:

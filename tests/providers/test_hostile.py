@@ -22,7 +22,7 @@ from mainspring.engine.session import Session
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.retry import PATIENCE, Who
+from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Deadlines, Transport
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Reply, Say
@@ -30,7 +30,7 @@ from mainspring.simulator.server import ModelServer
 from mainspring.tools.custom import tool
 from providers import hostile
 
-QUICK = replace(PATIENCE[Who.FOREGROUND], base=1, cap=2, tries=3)
+QUICK = replace(PATIENCE[RetryProfile.FOREGROUND], base=1, cap=2, tries=3)
 CONFIG = Config(model=model_named("claude-haiku-4-5"), max_turns=6, thinking=False)
 DEADLINES = Deadlines(connect=30, headers=30, idle=30)
 

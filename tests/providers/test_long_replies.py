@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring.providers.odd_calls import Balance, Written, is_whole
-from mainspring.providers.openai_blocks import Expected
-from mainspring.providers.openai_chat_events import Reply
+from mainspring.providers.odd_calls import JsonBalance, TextToolCallReader, is_whole
+from mainspring.providers.openai_blocks import ExpectedReply
+from mainspring.providers.openai_chat_events import ChatStreamReader
 from providers.hostile import called, piece, said
 
 FEW, MANY, MOST_TIMES = 2_000, 8_000, 9
@@ -40,7 +40,7 @@ def taken(name: str, pieces: int) -> float:
     begin, more = msgspec.json.encode(first), msgspec.json.encode(then)
 
     def once() -> float:
-        reply = Reply(Expected(written=Written({"Read": {"type": "object"}})))
+        reply = ChatStreamReader(ExpectedReply(written=TextToolCallReader({"Read": {"type": "object"}})))
         begun = time.process_time()
         reply.take([("", begin)])
         for _ in range(pieces):
@@ -67,10 +67,10 @@ def test_the_time_grows_with_the_reply_and_not_with_its_square(name: str) -> Non
 def test_what_is_whole_is_balanced_wherever_it_is_cut(written: str) -> None:
     """And it is not called balanced before: else it would be read again and again."""
     for at in range(len(written) + 1):
-        balance = Balance()
+        balance = JsonBalance()
         balance.feed(written[:at])
         balance.feed(written[at:])
         assert balance.is_even or not is_whole(written)
-    early = Balance()
+    early = JsonBalance()
     early.feed(written[:-1])
     assert not (early.is_even and is_whole(written))

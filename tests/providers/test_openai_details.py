@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from mainspring.core.effects import Request
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Block, Message, Text, Thinking, ToolCall, result, user
-from mainspring.providers.base import Conversation, Finished, ToolSpec
+from mainspring.providers.base import BlockFinished, Conversation, ToolSpec
 from mainspring.providers.openai import PLAIN, OpenAI
 from mainspring.providers.openai_chat import OpenAIChat
-from mainspring.providers.openai_chat_events import Reply
+from mainspring.providers.openai_chat_events import ChatStreamReader
 from mainspring.providers.openai_details import SIGNED
-from mainspring.providers.openai_refusals import THINKING, Complaint, cure_for
+from mainspring.providers.openai_refusals import THINKING, OpenAIError, cure_for
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.simulator import openai_chat_request
 from providers.histories import disorderly, orderly
@@ -39,12 +39,12 @@ THOUGHT = Thinking("Let me see", SIGNED + msgspec.json.encode(KNOWN).decode())
 
 
 def read(*deltas: dict[str, Any]) -> list[Block]:
-    reader = Reply()
+    reader = ChatStreamReader()
     events = [("", msgspec.json.encode({"choices": [{"index": 0, "delta": delta}]})) for delta in deltas]
     end = msgspec.json.encode({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     items = reader.take([*events, ("", end), ("", b"[DONE]")])
     assert reader.error is None
-    return [item.block for item in items if isinstance(item, Finished)]
+    return [item.block for item in items if isinstance(item, BlockFinished)]
 
 
 def sent(*messages: Message, model: str = NAME, kind: type[OpenAI] = OpenAIChat) -> Any:
@@ -117,7 +117,7 @@ def test_two_of_them_are_one_list() -> None:
 
 
 def test_a_server_that_does_not_know_it_is_sent_none() -> None:
-    assert cure_for(Complaint("Unknown field 'reasoning_details' in message 1"), ()) == THINKING
+    assert cure_for(OpenAIError("Unknown field 'reasoning_details' in message 1"), ()) == THINKING
 
 
 def with_thoughts(message: Message) -> Message:

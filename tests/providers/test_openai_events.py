@@ -14,11 +14,11 @@ from mainspring.core.messages import Defect, Stop, Text, Thinking, ToolCall
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Trouble
 from mainspring.core.updates import BlockKind
-from mainspring.providers.base import Ended, Finished, Item, Opened, Piece, Started
-from mainspring.providers.openai_blocks import MAX_REPLY, Expected, Reader
-from mainspring.providers.openai_chat_events import Reply as ChatReply
-from mainspring.providers.openai_responses_events import Reply as ResponsesReply
-from mainspring.providers.sse import Parser
+from mainspring.providers.base import BlockDelta, BlockFinished, BlockOpened, Item, StreamEnded, StreamStarted
+from mainspring.providers.openai_blocks import MAX_REPLY, BlockReader, ExpectedReply
+from mainspring.providers.openai_chat_events import ChatStreamReader as ChatReply
+from mainspring.providers.openai_responses_events import ResponsesStreamReader as ResponsesReply
+from mainspring.providers.sse import SseParser
 
 Readers = type[ChatReply] | type[ResponsesReply]
 both = pytest.mark.parametrize("reader", [ChatReply, ResponsesReply], ids=["chat", "responses"])
@@ -89,26 +89,26 @@ WHOLE: dict[Readers, list[dict[str, Any]]] = {
     ],
 }
 ITEMS: list[Item] = [
-    Started(Usage(input=77, estimated=True)),  # nobody says before the end
-    Opened(BlockKind.TEXT),
-    Piece(BlockKind.TEXT, "Hé"),
-    Piece(BlockKind.TEXT, "llo"),
-    Finished(Text("Héllo")),
-    Opened(BlockKind.INPUT, "c1", "Read"),
-    Piece(BlockKind.INPUT, '{"file_'),
-    Piece(BlockKind.INPUT, 'path":"漢"}'),
-    Finished(ToolCall("c1", "Read", {"file_path": "漢"})),
-    Ended(Stop.TOOL_USE, Usage(input=50, cache_write=50, cache_read=300, output=25)),
+    StreamStarted(Usage(input=77, estimated=True)),  # nobody says before the end
+    BlockOpened(BlockKind.TEXT),
+    BlockDelta(BlockKind.TEXT, "Hé"),
+    BlockDelta(BlockKind.TEXT, "llo"),
+    BlockFinished(Text("Héllo")),
+    BlockOpened(BlockKind.INPUT, "c1", "Read"),
+    BlockDelta(BlockKind.INPUT, '{"file_'),
+    BlockDelta(BlockKind.INPUT, 'path":"漢"}'),
+    BlockFinished(ToolCall("c1", "Read", {"file_path": "漢"})),
+    StreamEnded(Stop.TOOL_USE, Usage(input=50, cache_write=50, cache_read=300, output=25)),
 ]
-GUESSED = Expected(tokens=77)
+GUESSED = ExpectedReply(tokens=77)
 
 
 def wire(*events: dict[str, Any], done: bool = True) -> bytes:
     return b"".join([b"data: %s\n\n" % msgspec.json.encode(event) for event in events]) + b"data: [DONE]\n\n" * done
 
 
-def read(reader: Reader, stream: bytes) -> list[Item]:
-    got = list(reader.take(Parser().feed(stream)))
+def read(reader: BlockReader, stream: bytes) -> list[Item]:
+    got = list(reader.take(SseParser().feed(stream)))
     if reader.error is not None:
         raise reader.error
     return got
@@ -124,7 +124,7 @@ def test_a_reply_from_its_start_to_its_stop(reader: Readers) -> None:
 def test_however_the_bytes_are_cut_the_items_are_the_same(data: st.DataObject, reader: Readers) -> None:
     stream = wire(*WHOLE[reader])
     cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=40)))
-    parser, reply = Parser(), reader(GUESSED)
+    parser, reply = SseParser(), reader(GUESSED)
     got: list[Item] = []
     for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         got += reply.take(parser.feed(stream[start:stop]))
@@ -136,7 +136,7 @@ def test_no_truncation_of_a_response_is_an_answer() -> None:
     stream = wire(*WHOLE[ResponsesReply], done=False)
     for length in range(len(stream) - 1):  # the very last byte is the empty line's: without it nothing is dispatched
         reply = ResponsesReply()
-        reply.take(Parser().feed(stream[:length]))
+        reply.take(SseParser().feed(stream[:length]))
         assert reply.close() == ()
         assert not reply.ended
 
@@ -145,7 +145,7 @@ def test_no_truncation_of_a_chat_is_an_answer_before_it_says_why_it_stopped() ->
     stream = wire(*WHOLE[ChatReply][:-2], done=False)
     for length in range(len(stream) + 1):
         reply = ChatReply()
-        reply.take(Parser().feed(stream[:length]))
+        reply.take(SseParser().feed(stream[:length]))
         assert reply.close() == ()
         assert not reply.ended
 
@@ -172,7 +172,7 @@ def test_no_truncation_of_a_chat_is_an_answer_before_it_says_why_it_stopped() ->
 def test_what_a_chat_cost(usage: Any, expected: Usage) -> None:
     events = [said(content="Hello"), {**said("stop"), "usage": usage}]
     ended = read(ChatReply(GUESSED), wire(*events))[-1]
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, StreamEnded)
     assert ended.usage == expected
 
 
@@ -188,7 +188,7 @@ def test_what_a_chat_cost(usage: Any, expected: Usage) -> None:
 )
 def test_why_a_chat_stopped(reason: str, stop: Stop) -> None:
     ended = read(ChatReply(), wire(said(content="Hello"), said(reason)))[-1]
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, StreamEnded)
     assert ended.stop is stop
 
 
@@ -203,7 +203,7 @@ def test_why_a_chat_stopped(reason: str, stop: Stop) -> None:
 )
 def test_why_a_response_stopped(end: dict[str, Any], stop: Stop) -> None:
     ended = read(ResponsesReply(GUESSED), wire(response("output_text.delta", output_index=0, delta="Hello"), end))[-1]
-    assert ended == Ended(stop, Usage(input=77, output=2, estimated=True))
+    assert ended == StreamEnded(stop, Usage(input=77, output=2, estimated=True))
 
 
 @pytest.mark.parametrize(("tokens", "stop"), [(7, Stop.END_TURN), (8, Stop.MAX_TOKENS), (9, Stop.MAX_TOKENS)])
@@ -211,16 +211,16 @@ def test_a_response_that_reached_its_limit_is_not_complete_whatever_the_server_s
     """llama.cpp's server says 'completed' and gives no details."""
     end = completed(input_tokens=10, output_tokens=tokens)
     text = response("output_text.delta", output_index=0, delta="Hello")
-    ended = read(ResponsesReply(Expected(most=8)), wire(text, end))[-1]
-    assert ended == Ended(stop, Usage(input=10, output=tokens))
+    ended = read(ResponsesReply(ExpectedReply(most=8)), wire(text, end))[-1]
+    assert ended == StreamEnded(stop, Usage(input=10, output=tokens))
 
 
 def test_a_refusal_is_shown_and_known_as_one() -> None:
     chat = read(ChatReply(), wire(said(refusal="I can't."), said("stop")))
     spoken = read(ResponsesReply(), wire(response("refusal.delta", output_index=0, delta="I can't."), completed()))
     for got in (chat, spoken):
-        assert Finished(Text("I can't.")) in got
-        assert isinstance(got[-1], Ended)
+        assert BlockFinished(Text("I can't.")) in got
+        assert isinstance(got[-1], StreamEnded)
         assert got[-1].stop is Stop.REFUSAL
 
 
@@ -233,8 +233,8 @@ def test_a_call_cut_by_the_limit_is_never_one_that_can_run(reader: Readers) -> N
         cut = response("function_call_arguments.delta", output_index=0, delta='{"file_')
         events = [added, cut, completed("incomplete", "max_output_tokens")]
     got = read(reader(), wire(*events))
-    assert Finished(ToolCall("c1", "Read", {}, Defect.CUT)) in got
-    assert isinstance(got[-1], Ended)
+    assert BlockFinished(ToolCall("c1", "Read", {}, Defect.CUT)) in got
+    assert isinstance(got[-1], StreamEnded)
     assert got[-1].stop is Stop.MAX_TOKENS
 
 
@@ -255,14 +255,14 @@ def test_reasoning_is_kept_with_what_the_server_needs_to_read_it() -> None:
         response("output_item.done", output_index=0, item=done),
         completed(),
     ]
-    assert Finished(Thinking("hm", "rs_1 gA+/=")) in read(ResponsesReply(), wire(*events))
+    assert BlockFinished(Thinking("hm", "rs_1 gA+/=")) in read(ResponsesReply(), wire(*events))
 
 
 def test_a_tool_s_long_name_comes_back_as_its_own() -> None:
-    reply = ChatReply(Expected(names={"short_1a2b": "a_long_name"}))
+    reply = ChatReply(ExpectedReply(names={"short_1a2b": "a_long_name"}))
     got = read(reply, wire(call_piece("{}", id="c1", name="short_1a2b"), said("tool_calls")))
-    assert Opened(BlockKind.INPUT, "c1", "a_long_name") in got
-    assert Finished(ToolCall("c1", "a_long_name", {})) in got
+    assert BlockOpened(BlockKind.INPUT, "c1", "a_long_name") in got
+    assert BlockFinished(ToolCall("c1", "a_long_name", {})) in got
 
 
 # --- what is an error ----------------------------------------------------------------------------------
@@ -354,8 +354,8 @@ def test_what_came_before_an_error_in_the_same_read_is_handed_on(reader: Readers
         ResponsesReply: [response("output_text.delta", output_index=0, delta="half")],
     }
     reply = reader()
-    got = reply.take(Parser().feed(wire(*begun[reader]).replace(b"data: [DONE]", b"data: {broken")))
-    assert Piece(BlockKind.TEXT, "half") in got
+    got = reply.take(SseParser().feed(wire(*begun[reader]).replace(b"data: [DONE]", b"data: {broken")))
+    assert BlockDelta(BlockKind.TEXT, "half") in got
     assert reply.error is not None
 
 
@@ -363,7 +363,7 @@ def test_what_came_before_an_error_in_the_same_read_is_handed_on(reader: Readers
 def test_a_reply_that_only_began_before_an_error_may_be_asked_for_again(reader: Readers) -> None:
     begun = {ChatReply: said(role="assistant", content=""), ResponsesReply: response("created")}
     reply = reader()
-    assert reply.take(Parser().feed(wire(begun[reader], {"type": "error", "error": BUSY}))) == ()
+    assert reply.take(SseParser().feed(wire(begun[reader], {"type": "error", "error": BUSY}))) == ()
     assert reply.error is not None
 
 

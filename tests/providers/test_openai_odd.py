@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from mainspring.core.messages import Assistant, Block, Defect, Stop, Text, Thinking, ToolCall
 from mainspring.core.step import diagnose
 from mainspring.core.updates import BlockKind
-from mainspring.providers.base import Ended, Finished, Item, Opened, Piece, Started
-from mainspring.providers.odd_calls import Written, call_of
-from mainspring.providers.openai_blocks import Expected, Reader
-from mainspring.providers.openai_chat_events import Reply as ChatReply
-from mainspring.providers.openai_responses_events import Reply as ResponsesReply
-from mainspring.providers.sse import Parser
+from mainspring.providers.base import BlockDelta, BlockFinished, BlockOpened, Item, StreamEnded, StreamStarted
+from mainspring.providers.odd_calls import TextToolCallReader, call_of
+from mainspring.providers.openai_blocks import BlockReader, ExpectedReply
+from mainspring.providers.openai_chat_events import ChatStreamReader as ChatReply
+from mainspring.providers.openai_responses_events import ResponsesStreamReader as ResponsesReply
+from mainspring.providers.sse import SseParser
 
 SCHEMA = {"type": "object", "properties": {"file_path": {"type": "string"}, "limit": {"type": "integer"}}}
 TOOLS: dict[str, Any] = {"Read": SCHEMA, "Bash": {"type": "object"}}
@@ -93,42 +93,42 @@ in_text = pytest.mark.parametrize("name", IN_TEXT)
 
 def read_text(text: str, cuts: list[int]) -> list[Block]:
     """Through the reader of chats, in pieces."""
-    reply = ChatReply(Expected(written=Written(TOOLS)))
+    reply = ChatReply(ExpectedReply(written=TextToolCallReader(TOOLS)))
     ends = [*cuts, len(text)]
     pieces = [text[start:end] for start, end in zip([0, *cuts], ends, strict=True)]
     events = [{"choices": [{"delta": {"content": piece}}]} for piece in pieces]
     return blocks(reply, *events, {"choices": [{"delta": {}, "finish_reason": "stop"}]})
 
 
-def items(reader: Reader, *events: dict[str, Any], done: bool = True) -> list[Item]:
+def items(reader: BlockReader, *events: dict[str, Any], done: bool = True) -> list[Item]:
     stream = b"".join([b"data: %s\n\n" % msgspec.json.encode(event) for event in events])
-    got = list(reader.take(Parser().feed(stream + (b"data: [DONE]\n\n" if done else b""))))
+    got = list(reader.take(SseParser().feed(stream + (b"data: [DONE]\n\n" if done else b""))))
     if reader.error is not None:
         raise reader.error
     return [*got, *reader.close()]
 
 
-def blocks(reader: Reader, *events: dict[str, Any], done: bool = True) -> list[Block]:
+def blocks(reader: BlockReader, *events: dict[str, Any], done: bool = True) -> list[Block]:
     got = items(reader, *events, done=done)
-    assert isinstance(got[0], Started)
-    assert isinstance(got[-1], Ended)
+    assert isinstance(got[0], StreamStarted)
+    assert isinstance(got[-1], StreamEnded)
     well_told(got)
-    return [item.block for item in got if isinstance(item, Finished)]
+    return [item.block for item in got if isinstance(item, BlockFinished)]
 
 
 def well_told(got: list[Item]) -> None:
     """Each block is opened, its pieces make it, and it is finished before the next begins."""
-    opened: Opened | None = None
+    opened: BlockOpened | None = None
     pieces = ""
     for item in got[1:-1]:
-        if isinstance(item, Opened):
+        if isinstance(item, BlockOpened):
             assert opened is None
             opened, pieces = item, ""
-        elif isinstance(item, Piece):
+        elif isinstance(item, BlockDelta):
             assert opened is not None
             assert item.kind is opened.kind
             pieces += item.text
-        elif isinstance(item, Finished):
+        elif isinstance(item, BlockFinished):
             assert opened is not None
             if isinstance(item.block, Text | Thinking):
                 assert item.block.text == pieces
@@ -165,7 +165,7 @@ def test_nothing_is_lost_but_the_wrapping(parts: list[str]) -> None:
 
 
 def test_without_tools_only_thoughts_are_looked_for() -> None:
-    reply = ChatReply(Expected(written=Written({})))
+    reply = ChatReply(ExpectedReply(written=TextToolCallReader({})))
     assert blocks(reply, said(content=f"<think>hm</think>[TOOL_CALLS][{CALL}]")) == [
         Thinking("hm"),
         Text(f"[TOOL_CALLS][{CALL}]"),
@@ -178,7 +178,7 @@ def test_a_trusted_server_s_text_is_not_looked_through() -> None:
 
 
 def test_text_is_shown_as_it_comes_until_a_call_may_have_begun() -> None:
-    written = Written(TOOLS)
+    written = TextToolCallReader(TOOLS)
     assert written.feed("Let me look") == [(BlockKind.TEXT, "Let me look")]
     assert written.feed(" <") == [(BlockKind.TEXT, " ")]
     assert written.feed("b>") == [(BlockKind.TEXT, "<b>")]
@@ -188,7 +188,7 @@ def test_text_is_shown_as_it_comes_until_a_call_may_have_begun() -> None:
 
 
 def test_a_call_cut_by_the_limit_is_known_as_such() -> None:
-    reply = ChatReply(Expected(written=Written(TOOLS)))
+    reply = ChatReply(ExpectedReply(written=TextToolCallReader(TOOLS)))
     cut = said(content='<tool_call>{"name": "Read", "argu')
     assert blocks(reply, cut, {"choices": [{"delta": {}, "finish_reason": "length"}]}) == [
         defective("Read", Defect.CUT)
@@ -394,7 +394,7 @@ def test_odd_chats(name: str) -> None:
 def test_a_reply_with_calls_stops_for_them(name: str) -> None:
     events, expected = CHATS[name]
     ended = items(ChatReply(), *events)[-1]
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, StreamEnded)
     calls = any(isinstance(block, ToolCall) for block in expected)
     assert ended.stop is (Stop.TOOL_USE if calls else Stop.END_TURN)
 
@@ -415,7 +415,7 @@ def test_a_call_starts_as_soon_as_it_is_whole() -> None:
     first = items(
         reply, piece(call(WRITTEN, "Read", index=0, id="c1")), piece(call("", "Read", index=1, id="c2")), done=False
     )
-    assert Finished(READ_1) in first
+    assert BlockFinished(READ_1) in first
 
 
 # --- items of responses -----------------------------------------------------------------------------------
@@ -546,7 +546,7 @@ RESPONSES: dict[str, tuple[list[dict[str, Any]], list[Block]]] = {
 @pytest.mark.parametrize("name", RESPONSES)
 def test_odd_responses(name: str) -> None:
     events, expected = RESPONSES[name]
-    reply = ResponsesReply(Expected(written=Written(TOOLS)))
+    reply = ResponsesReply(ExpectedReply(written=TextToolCallReader(TOOLS)))
     assert blocks(reply, *events, done=False) == expected
 
 
@@ -554,7 +554,7 @@ def test_a_response_that_is_not_streamed() -> None:
     reply = ResponsesReply()
     output = [item("message", content=[{"type": "output_text", "text": "So."}]), {**CALL_ITEM, "arguments": WRITTEN}]
     got = list(reply.not_streamed(msgspec.json.encode({"status": "completed", "output": output})))
-    assert [each.block for each in got if isinstance(each, Finished)] == [Text("So."), READ_1]
+    assert [each.block for each in got if isinstance(each, BlockFinished)] == [Text("So."), READ_1]
 
 
 # --- never a silent end -----------------------------------------------------------------------------------

@@ -38,14 +38,14 @@ from mainspring.core.view import Drop, Edit, Fold, Replace
 from mainspring.engine.plain import marks
 from mainspring.providers import openai_chat_json, openai_responses_json
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.asking import Asking
-from mainspring.providers.base import Broken, Conversation, ToolSpec
+from mainspring.providers.asking import HttpProvider
+from mainspring.providers.base import Conversation, PrefixBreak, ToolSpec
 from mainspring.providers.openai import OPENAI, PLAIN, OpenAI
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_json import FAILED, NO_FILES
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.placing import Target
-from mainspring.providers.projection import Encode, Projection
+from mainspring.providers.placing import ProjectionTarget
+from mainspring.providers.projection import Encode, RequestProjection
 from mainspring.simulator import openai_chat_request, openai_responses_request, validate
 from providers.histories import PNG, disorderly, edits_of, orderly
 
@@ -62,7 +62,7 @@ KINDS = st.sampled_from([OpenAIChat, OpenAIResponses])
 Judge = Callable[[bytes, dict[str, str]], list[Any]]
 
 
-def judge_of(provider: Asking) -> Judge:
+def judge_of(provider: HttpProvider) -> Judge:
     if isinstance(provider, OpenAIResponses):
         return openai_responses_request.violations
     if isinstance(provider, OpenAIChat):
@@ -106,7 +106,7 @@ def conversation(messages: list[Message] | History, edits: tuple[Edit, ...] = ()
     return Conversation(history, edits, ("You are mainspring.",), TOOLS, marks(history))
 
 
-def sent(provider: Asking, asked: Request, talk: Conversation) -> dict[str, Any]:
+def sent(provider: HttpProvider, asked: Request, talk: Conversation) -> dict[str, Any]:
     prepared = provider.prepare(asked, talk)
     body = b"".join(prepared.body)
     assert len(body) == prepared.body.size
@@ -154,16 +154,16 @@ def test_every_truncation_of_a_session_gives_a_valid_request(messages: list[Mess
             sent(kind(manners=OPENAI), request(), conversation(messages[start:end]))
 
 
-SPELLINGS: dict[Kind, tuple[Encode, Any, Target]] = {
+SPELLINGS: dict[Kind, tuple[Encode, Any, ProjectionTarget]] = {
     OpenAIChat: (
-        openai_chat_json.encoding(files=True),
+        openai_chat_json.make_chat_encoder(files=True),
         openai_chat_json.form_of,
-        Target(GPT, takes=openai_chat_json.takes, calls_last=True, media_apart=True),
+        ProjectionTarget(GPT, takes=openai_chat_json.chat_accepts_block, calls_last=True, media_apart=True),
     ),
     OpenAIResponses: (
-        openai_responses_json.encoding(files=True),
+        openai_responses_json.make_responses_encoder(files=True),
         openai_responses_json.form_of,
-        Target(GPT, thinking=True, takes=openai_responses_json.takes),
+        ProjectionTarget(GPT, thinking=True, takes=openai_responses_json.responses_accepts_block),
     ),
 }
 
@@ -175,10 +175,10 @@ def test_growing_and_making_anew_lead_to_the_same_request(
     encode, form_of, target = SPELLINGS[kind]
     known = data.draw(st.integers(0, len(messages)))
     edits = data.draw(edits_of(messages[:known]))
-    grown, history = Projection(encode, form_of), History(messages[:known])
+    grown, history = RequestProjection(encode, form_of), History(messages[:known])
     while True:
         quick = grown.project(history, edits, target)
-        assert quick == Projection(encode, form_of).project(history, edits, target)
+        assert quick == RequestProjection(encode, form_of).project(history, edits, target)
         if len(history) == len(messages):
             break
         step = data.draw(st.integers(1, len(messages) - len(history)))
@@ -196,17 +196,17 @@ def test_a_call_behind_its_result_is_told_alike_however_the_request_grew(kind: K
         Assistant((ToolCall("t1", "Read", {}),), CLAUDE, id="m4"),
         replace(user("and?"), id="m5"),
     ]
-    grown, history = Projection(encode, form_of), History()
+    grown, history = RequestProjection(encode, form_of), History()
     for message in messages:
         history = history.append(message)
-        assert grown.project(history, (), target) == Projection(encode, form_of).project(history, (), target)
+        assert grown.project(history, (), target) == RequestProjection(encode, form_of).project(history, (), target)
 
 
 @settings(max_examples=examples(60))
 @given(st.data(), orderly().map(switched))
 def test_switching_protocols_in_mid_session_is_valid_both_ways(data: st.DataObject, messages: list[Message]) -> None:
     """One history, asked about at each length by one of three providers, each of which remembers what it sent."""
-    providers: list[tuple[Asking, str]] = [
+    providers: list[tuple[HttpProvider, str]] = [
         (Anthropic(base_url="http://127.0.0.1:1"), CLAUDE),
         (OpenAIResponses(manners=OPENAI), GPT),
         (OpenAIResponses(manners=OPENAI), "gpt-5.4"),
@@ -355,7 +355,7 @@ SIGNATURES = {
 
 @pytest.mark.covers("E-08")
 @pytest.mark.parametrize(("own", "signature"), SIGNATURES.values(), ids=SIGNATURES)
-def test_what_a_model_thought_goes_back_by_the_protocol_it_came_by(own: type[Asking], signature: str) -> None:
+def test_what_a_model_thought_goes_back_by_the_protocol_it_came_by(own: type[HttpProvider], signature: str) -> None:
     """The model is the same: a gateway has it under one name for each protocol."""
     reply = Assistant((Thinking("hm", signature), Text("So.")), CLAUDE, id="a")
     talk = conversation([replace(user("go"), id="u"), reply, replace(user("on"), id="v")])
@@ -369,13 +369,13 @@ def test_what_a_model_thought_goes_back_by_the_protocol_it_came_by(own: type[Ask
 
 
 def test_reasoning_without_an_id_is_told_from_what_another_protocol_signed() -> None:
-    assert [openai_responses_json.signature(*each) for each in (("", "gA"), ("rs_1", "gA"), ("rs_1", ""))] == [
+    assert [openai_responses_json.make_signature(*each) for each in (("", "gA"), ("rs_1", "gA"), ("rs_1", ""))] == [
         " gA",
         "rs_1 gA",
         "",
     ]
     thoughts = [Thinking("hm", signature) for signature in (" gA", "rs_1 gA", "gA")]
-    assert [openai_responses_json.takes(thought) for thought in thoughts] == [True, True, False]
+    assert [openai_responses_json.responses_accepts_block(thought) for thought in thoughts] == [True, True, False]
     assert openai_responses_json.reasoning_object(thoughts[0]) == {
         "type": "reasoning",
         "summary": [{"type": "summary_text", "text": "hm"}],
@@ -432,7 +432,7 @@ def turn(history: History, number: int) -> History:
 @both
 def test_over_200_turns_only_edits_break_the_prefix(kind: Kind) -> None:
     provider, history, edits = kind(manners=OPENAI), History([replace(user("go"), id="u")]), tuple[Edit, ...]()
-    breaks: dict[int, Broken] = {}
+    breaks: dict[int, PrefixBreak] = {}
     before = b""
     for number in range(200):
         history = turn(history, number)

@@ -20,14 +20,14 @@ from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Block, Message, Text, Thinking, ToolCall, result, user
-from mainspring.providers.base import Conversation, Finished, Item, Retry, ToolSpec
-from mainspring.providers.openai import GEMINI, PLAIN, Manners, OpenAI, manners_for
-from mainspring.providers.openai_blocks import Reader
+from mainspring.providers.base import BlockFinished, Conversation, Item, Retry, ToolSpec
+from mainspring.providers.openai import GEMINI, PLAIN, OpenAI, ServerFeatures, manners_for
+from mainspring.providers.openai_blocks import BlockReader
 from mainspring.providers.openai_chat import OpenAIChat
-from mainspring.providers.openai_chat_events import Reply
+from mainspring.providers.openai_chat_events import ChatStreamReader
 from mainspring.providers.openai_chat_json import UNSIGNED
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.retry import PATIENCE, Who
+from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Transport
 from mainspring.simulator import openai_chat_request
 from providers.histories import disorderly, orderly
@@ -43,7 +43,9 @@ def asked(model: str = NAME) -> Request:
     return Request(model, 1_000, 1, "sdk", "", 0, overload_tries=1)
 
 
-def sent(*messages: Message, manners: Manners = GEMINI, model: str = NAME, kind: type[OpenAI] = OpenAIChat) -> Any:
+def sent(
+    *messages: Message, manners: ServerFeatures = GEMINI, model: str = NAME, kind: type[OpenAI] = OpenAIChat
+) -> Any:
     provider = kind(manners=manners, prefix="gemini/")
     prepared = provider.prepare(asked(model), Conversation(History(messages), (), (), (READ,)))
     return msgspec.json.decode(b"".join(prepared.body))
@@ -61,12 +63,12 @@ EMPTY = {"google": {"thought_signature": ""}}
 # --- read ---------------------------------------------------------------------------------------------------
 
 
-def read(reader: Reader, *deltas: dict[str, Any]) -> list[Block]:
+def read(reader: BlockReader, *deltas: dict[str, Any]) -> list[Block]:
     events = [("", msgspec.json.encode({"choices": [{"index": 0, "delta": delta}]})) for delta in deltas]
     end = msgspec.json.encode({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
     items = reader.take([*events, ("", end), ("", b"[DONE]")])
     assert reader.error is None
-    return [item.block for item in items if isinstance(item, Finished)]
+    return [item.block for item in items if isinstance(item, BlockFinished)]
 
 
 def call(index: object, id: object, arguments: object = "{}", extra: object = None) -> dict[str, Any]:
@@ -80,7 +82,7 @@ def google(signature: str) -> dict[str, Any]:
 
 def test_a_signature_stands_before_its_call() -> None:
     got = read(
-        Reply(),
+        ChatStreamReader(),
         {"reasoning_content": "hm"},
         {"content": "So."},
         {"tool_calls": [call(0, "a", extra=google("S1")), call(1, "b")]},
@@ -92,16 +94,16 @@ def test_a_signature_stands_before_its_call() -> None:
 @pytest.mark.parametrize("extra", [7, None, {}, {"google": 7}, {"google": {}}, {"google": {"thought_signature": ""}}])
 def test_what_is_no_signature_is_none(extra: object) -> None:
     piece = call(0, "a") | {"extra_content": extra}
-    assert read(Reply(), {"tool_calls": [piece]}) == [ToolCall("a", "Read", {})]
+    assert read(ChatStreamReader(), {"tool_calls": [piece]}) == [ToolCall("a", "Read", {})]
 
 
 def test_also_in_a_call_of_an_odd_form() -> None:
-    got = read(Reply(), {"tool_calls": [call("0", 7, arguments={}, extra=google("S1"))]})
+    got = read(ChatStreamReader(), {"tool_calls": [call("0", 7, arguments={}, extra=google("S1"))]})
     assert got == [Thinking("", "google S1"), ToolCall("7", "Read", {})]
 
 
 def test_thoughts_before_a_signed_call_keep_their_own() -> None:
-    got = read(Reply(), {"reasoning": "hm"}, {"tool_calls": [call(0, "a", extra=google("S1"))]})
+    got = read(ChatStreamReader(), {"reasoning": "hm"}, {"tool_calls": [call(0, "a", extra=google("S1"))]})
     assert got[:2] == [Thinking("hm", "reasoning"), Thinking("", "google S1")]
 
 
@@ -171,7 +173,7 @@ def stripped(body: Any) -> Any:
 
 @given(st.one_of(orderly(), disorderly()), st.sampled_from([GEMINI, PLAIN]), st.integers(0, 40))
 def test_whatever_the_history_the_rest_of_the_request_is_the_same(
-    messages: list[Message], manners: Manners, cut: int
+    messages: list[Message], manners: ServerFeatures, cut: int
 ) -> None:
     """Also where it is cut: and it is valid, once what only Gemini knows is taken out."""
     same_names = [replace(m, model=NAME) if isinstance(m, Assistant) else m for m in messages]
@@ -240,20 +242,20 @@ async def answers(provider: OpenAI, *messages: Message) -> list[Item]:
     return got
 
 
-def over_the_wire(manners: Manners, *before: Message) -> tuple[list[Item], list[Any]]:
+def over_the_wire(manners: ServerFeatures, *before: Message) -> tuple[list[Item], list[Any]]:
     """The answer to a conversation; without one, to what comes of a first question."""
 
     async def main() -> tuple[list[Item], list[Any]]:
         server = Strict()
         async with server as url, Transport() as transport:
-            patience = replace(PATIENCE[Who.FOREGROUND], tries=1)
+            patience = replace(PATIENCE[RetryProfile.FOREGROUND], tries=1)
             provider = OpenAIChat(
                 base_url=url, transport=transport, manners=manners, prefix="gemini/", patience=patience
             )
             talk = before
             if not talk:
                 blocks = tuple(
-                    [item.block for item in await answers(provider, user("go")) if isinstance(item, Finished)]
+                    [item.block for item in await answers(provider, user("go")) if isinstance(item, BlockFinished)]
                 )
                 talk = (user("go"), Assistant(blocks, NAME, id="r1"), RESULTS[0])
             return await answers(provider, *talk), server.heard
@@ -262,11 +264,11 @@ def over_the_wire(manners: Manners, *before: Message) -> tuple[list[Item], list[
 
 
 def done(items: list[Item]) -> list[Block]:
-    return [item.block for item in items if isinstance(item, Finished)]
+    return [item.block for item in items if isinstance(item, BlockFinished)]
 
 
 @pytest.mark.parametrize("manners", [GEMINI, PLAIN])
-def test_a_call_and_its_result_reach_a_strict_server_at_once(manners: Manners) -> None:
+def test_a_call_and_its_result_reach_a_strict_server_at_once(manners: ServerFeatures) -> None:
     items, heard = over_the_wire(manners)
     assert (done(items), len(heard)) == ([Text("Done.")], 2)
     assert not any(isinstance(item, Retry) for item in items)
@@ -282,7 +284,7 @@ SPOILT = (user("go"), Assistant((Thinking("", "google bad"), ToolCall("a", "Read
     ids=["known", "learned", "a bad one", "a bad one, learned"],
 )
 def test_what_is_refused_for_its_signature_is_sent_again_without(
-    manners: Manners, talk: tuple[Message, ...], tries: int
+    manners: ServerFeatures, talk: tuple[Message, ...], tries: int
 ) -> None:
     items, heard = over_the_wire(manners, *talk)
     assert (done(items), len(heard)) == ([Text("Done.")], tries)

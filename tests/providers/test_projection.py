@@ -32,12 +32,12 @@ from mainspring.core.pairing import NeverRan
 from mainspring.core.view import Drop, Edit, Fold, Replace
 from mainspring.engine.plain import marks
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.anthropic_json import MARK, encode
-from mainspring.providers.base import Broken, Conversation, ToolSpec
-from mainspring.providers.chunks import Chunks
+from mainspring.providers.anthropic_json import MARK, encode_part
+from mainspring.providers.base import Conversation, PrefixBreak, ToolSpec
+from mainspring.providers.chunks import ByteChunks
 from mainspring.providers.media import MOST, REMOVED
-from mainspring.providers.placing import Target
-from mainspring.providers.projection import Projection
+from mainspring.providers.placing import ProjectionTarget
+from mainspring.providers.projection import RequestProjection
 from mainspring.simulator.validate import violations
 from providers.histories import PNG, disorderly, edits_of, orderly, signature
 
@@ -94,12 +94,12 @@ def test_every_truncation_of_a_session_gives_a_valid_request(messages: list[Mess
 @given(st.data(), st.one_of(orderly(), disorderly()))
 def test_growing_and_making_anew_lead_to_the_same_request(data: st.DataObject, messages: list[Message]) -> None:
     """The quick way, which extends the last request, is the slow way: at each length, with any cut of the steps."""
-    target = Target(data.draw(ASKED), data.draw(st.booleans()), data.draw(st.booleans()))
-    grown = Projection(encode)
+    target = ProjectionTarget(data.draw(ASKED), data.draw(st.booleans()), data.draw(st.booleans()))
+    grown = RequestProjection(encode_part)
     history = History()
     while True:
         quick = grown.project(history, (), target)
-        slow = Projection(encode).project(history, (), target)
+        slow = RequestProjection(encode_part).project(history, (), target)
         assert quick == slow
         if len(history) == len(messages):
             break
@@ -111,25 +111,25 @@ def test_growing_and_making_anew_lead_to_the_same_request(data: st.DataObject, m
 def test_growing_under_edits_leads_to_the_same_request(data: st.DataObject, messages: list[Message]) -> None:
     known = data.draw(st.integers(0, len(messages)))
     edits = data.draw(edits_of(messages[:known]))
-    grown = Projection(encode)
+    grown = RequestProjection(encode_part)
     history = History(messages[:known])
     for message in (None, *messages[known:]):
         history = history if message is None else history.append(message)
-        quick = grown.project(history, edits, Target(SONNET, True))
-        assert quick == Projection(encode).project(history, edits, Target(SONNET, True))
+        quick = grown.project(history, edits, ProjectionTarget(SONNET, True))
+        assert quick == RequestProjection(encode_part).project(history, edits, ProjectionTarget(SONNET, True))
 
 
 @given(st.data(), st.one_of(orderly(), disorderly()))
 def test_growing_while_results_are_cut_leads_to_the_same_request(data: st.DataObject, messages: list[Message]) -> None:
     """As by the layer that cuts large results: mostly the newest ones, and now and then an old one."""
-    target, grown, history = Target(SONNET, True), Projection(encode), History()
+    target, grown, history = ProjectionTarget(SONNET, True), RequestProjection(encode_part), History()
     edits: tuple[Edit, ...] = ()
     for message in messages:
         history = history.append(message)
         chosen = data.draw(st.sampled_from([None, message, message, messages[0]]))
         if chosen is not None:
             edits = (*edits, Replace(chosen.id, (Text(f"cut {len(edits)}"),)))
-        assert grown.project(history, edits, target) == Projection(encode).project(history, edits, target)
+        assert grown.project(history, edits, target) == RequestProjection(encode_part).project(history, edits, target)
 
 
 def call(id: str, name: str) -> Assistant:
@@ -157,19 +157,23 @@ OUT_OF_ORDER: dict[str, list[Message]] = {
 def test_results_out_of_order_are_told_alike_however_the_request_grew(messages: list[Message], step: int) -> None:
     """What was said in the meantime has settled what stands before it. A call that comes later takes its result from
     there, or there is a call of the same id already."""
-    target, grown, history = Target(SONNET), Projection(encode), History()
+    target, grown, history = ProjectionTarget(SONNET), RequestProjection(encode_part), History()
     for start in range(0, len(messages), step):
         history = history.append(*messages[start : start + step])
-        assert grown.project(history, (), target) == Projection(encode).project(history, (), target)
+        assert grown.project(history, (), target) == RequestProjection(encode_part).project(history, (), target)
 
 
 def test_a_result_without_its_call_is_placed_once_and_for_all() -> None:
     """It is remembered, for the call that may still come; the others extend the request as ever."""
-    target, grown, history = Target(SONNET), Projection(encode), History([answer("gone", "r"), call("t", "a"), SAID])
-    rows = list[Chunks]()
+    target, grown, history = (
+        ProjectionTarget(SONNET),
+        RequestProjection(encode_part),
+        History([answer("gone", "r"), call("t", "a"), SAID]),
+    )
+    rows = list[ByteChunks]()
     for number in range(5):
         quick = grown.project(history, (), target)
-        assert quick == Projection(encode).project(history, (), target)
+        assert quick == RequestProjection(encode_part).project(history, (), target)
         rows += [] if any(quick.chunks is row for row in rows) else [quick.chunks]
         history = history.append(call(f"t{number}", f"a{number}"), answer(f"t{number}", f"r{number}"))
     assert len(rows) == 1
@@ -181,13 +185,17 @@ LOOPS = {"it never thinks": (False, False), "it thinks at first": (True, False),
 @pytest.mark.parametrize("thinks", LOOPS.values(), ids=LOOPS)
 def test_budgeted_thinking_that_comes_and_goes_makes_nothing_anew(thinks: tuple[bool, bool]) -> None:
     """A loop that began without thinking goes on without it; the next one may think again."""
-    target, grown, history = Target(HAIKU, thinking=True, leads=True), Projection(encode), History()
-    thinking, rows = list[bool](), list[Chunks]()  # one that is made anew has chunks of its own
+    target, grown, history = (
+        ProjectionTarget(HAIKU, thinking=True, leads=True),
+        RequestProjection(encode_part),
+        History(),
+    )
+    thinking, rows = list[bool](), list[ByteChunks]()  # one that is made anew has chunks of its own
     for loop in range(4):
         history = history.append(replace(user(f"prompt {loop}"), id=f"u{loop}"))
         for turn in range(3):
             quick = grown.project(history, (), target)
-            assert quick == Projection(encode).project(history, (), target)
+            assert quick == RequestProjection(encode_part).project(history, (), target)
             thinking.append(quick.thinking)
             rows += [] if any(quick.chunks is row for row in rows) else [quick.chunks]
             thought = [Thinking("hm", "sig")] if thinks[turn > 0] else []
@@ -441,7 +449,7 @@ def turn(history: History, number: int) -> History:
 
 def test_over_200_turns_only_edits_break_the_prefix() -> None:
     provider, history, edits = Anthropic(), History([replace(user("go"), id="u")]), tuple[Edit, ...]()
-    breaks: dict[int, Broken] = {}
+    breaks: dict[int, PrefixBreak] = {}
     before: list[Any] = []
     for number in range(200):
         history = turn(history, number)
@@ -480,7 +488,7 @@ def bare(body: bytes) -> list[Any]:
 def test_a_break_names_its_place_its_reason_and_its_price() -> None:
     history = turn(turn(History([replace(user("go"), id="u")]), 1), 2)
 
-    def after(change: Conversation, asked: Request) -> Broken | None:
+    def after(change: Conversation, asked: Request) -> PrefixBreak | None:
         provider = Anthropic()
         assert provider.prepare(request(), conversation(history)).broken is None
         assert provider.prepare(request(), conversation(history)).broken is None, "the same again extends itself"

@@ -14,8 +14,8 @@ from mainspring.core.messages import Assistant, Message, Text, user
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.view import Drop
 from mainspring.providers.anthropic import LARGEST, Anthropic
-from mainspring.providers.asking import Asking
-from mainspring.providers.base import Broken, Conversation, Ended, Item
+from mainspring.providers.asking import HttpProvider
+from mainspring.providers.base import Conversation, Item, PrefixBreak, StreamEnded
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.simulator.replies import Refuse, Say
 from mainspring.simulator.server import ModelServer
@@ -24,7 +24,7 @@ REQUEST = Request(model="claude-haiku-4-5", max_output=1_000, turn=1, source="sd
 TOO_LARGE = Refuse(413, "", "Request Entity Too Large")
 
 
-async def asked(provider: Asking, conversation: Conversation) -> list[Item] | Failure:
+async def asked(provider: HttpProvider, conversation: Conversation) -> list[Item] | Failure:
     items: list[Item] = []
     try:
         async for batch in provider.stream(REQUEST, conversation):
@@ -62,8 +62,8 @@ def test_what_is_known_to_be_refused_is_not_sent_and_does_not_count_as_sent() ->
             without = Conversation(history.append(replace(user("three"), id="u2")), (Drop(("giant",)),))
             items = await asked(provider, without)
             assert isinstance(items, list)
-            assert isinstance(items[-1], Ended)
-            assert [item for item in items if isinstance(item, Broken)] == []
+            assert isinstance(items[-1], StreamEnded)
+            assert [item for item in items if isinstance(item, PrefixBreak)] == []
             assert server.violations == []
 
     asyncio.run(main())

@@ -14,34 +14,34 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Text
 from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.core.updates import BlockKind
-from mainspring.providers.base import Batch, Ended, Finished, Item, Piece, Retry, Started
+from mainspring.providers.base import Batch, BlockDelta, BlockFinished, Item, Retry, StreamEnded, StreamStarted
 from mainspring.providers.retry import (
     PATIENCE,
-    Patience,
-    RefusedError,
-    Tried,
-    Who,
-    classify,
-    countdown,
+    AttemptCounts,
+    RequestRefusedError,
+    RetryLimits,
+    RetryProfile,
+    classify_failure,
     next_delay,
-    retrying,
+    plan_countdown,
+    stream_with_retries,
 )
 from mainspring.testing import virtually
 
-FOREGROUND = PATIENCE[Who.FOREGROUND]
+FOREGROUND = PATIENCE[RetryProfile.FOREGROUND]
 OVERLOADED = Failure(Trouble.OVERLOADED)
 
 
-def delays(failure: Failure, patience: Patience = FOREGROUND, jitter: float = 0) -> list[int]:
+def delays(failure: Failure, patience: RetryLimits = FOREGROUND, jitter: float = 0) -> list[int]:
     """All the waits until it gives up."""
     waits: list[int] = []
-    tried = Tried(overloads=1)
+    tried = AttemptCounts(overloads=1)
     while True:
         delay = next_delay(tried, failure, patience, asked=None, jitter=jitter)
         if delay is None:
             return waits
         waits.append(delay)
-        tried = Tried(tried.times + 1, tried.overloads + 1, tried.waited + delay)
+        tried = AttemptCounts(tried.times + 1, tried.overloads + 1, tried.waited + delay)
 
 
 @pytest.mark.covers("G-17", "G-18", "E-16")
@@ -67,14 +67,14 @@ def test_with_a_fallback_the_third_overload_in_a_row_is_the_last() -> None:
 
 @pytest.mark.covers("G-22")
 def test_a_side_job_does_not_wait_for_an_overloaded_model() -> None:
-    background = PATIENCE[Who.BACKGROUND]
+    background = PATIENCE[RetryProfile.BACKGROUND]
     assert delays(OVERLOADED, background) == []
     assert delays(Failure(Trouble.NETWORK), background) == [500, 1_000]
 
 
 @pytest.mark.covers("G-23")
 def test_unattended_it_goes_on_for_six_hours() -> None:
-    waits = delays(OVERLOADED, PATIENCE[Who.UNATTENDED])
+    waits = delays(OVERLOADED, PATIENCE[RetryProfile.UNATTENDED])
     assert max(waits) == 300_000
     assert 5.9 * 3_600_000 < sum(waits) <= 6 * 3_600_000
 
@@ -87,27 +87,27 @@ def test_unattended_it_goes_on_for_six_hours() -> None:
 def test_what_the_server_asks_for_counts_within_reason(asked: int | None, delay: int | None) -> None:
     """Never less than our own backoff, never more than a person would wait for."""
     limited = Failure(Trouble.RATE_LIMIT)
-    assert next_delay(Tried(3), limited, FOREGROUND, asked=asked, jitter=0) == delay
+    assert next_delay(AttemptCounts(3), limited, FOREGROUND, asked=asked, jitter=0) == delay
 
 
 @given(st.integers(1, 9), st.floats(0, 1), st.none() | st.integers(0, 300_000))
 def test_a_delay_is_never_shorter_than_the_backoff_nor_endless(times: int, jitter: float, asked: int | None) -> None:
-    delay = next_delay(Tried(times), OVERLOADED, FOREGROUND, asked=asked, jitter=jitter)
+    delay = next_delay(AttemptCounts(times), OVERLOADED, FOREGROUND, asked=asked, jitter=jitter)
     assert delay is not None
     assert min(500 * 2 ** (times - 1), 32_000) <= delay <= max(40_000, asked or 0)
 
 
 @pytest.mark.covers("G-24")
 def test_a_long_wait_gives_signs_of_life() -> None:
-    assert countdown(500) == [500]
-    assert countdown(30_000) == [30_000]
-    assert countdown(75_000) == [75_000, 45_000, 15_000]
-    assert countdown(0) == []
+    assert plan_countdown(500) == [500]
+    assert plan_countdown(30_000) == [30_000]
+    assert plan_countdown(75_000) == [75_000, 45_000, 15_000]
+    assert plan_countdown(0) == []
 
 
 # --- around a stream --------------------------------------------------------------------------------
 
-DONE: tuple[Batch, ...] = ((Started(),), (Finished(Text("hi")),), (Ended(),))
+DONE: tuple[Batch, ...] = ((StreamStarted(),), (BlockFinished(Text("hi")),), (StreamEnded(),))
 
 
 class Server:
@@ -132,12 +132,12 @@ class Server:
 
 async def collect(server: Server, overload_tries: int = 10) -> list[Item]:
     patience = replace(FOREGROUND, overload_tries=overload_tries)
-    stream = retrying(server.attempt, patience, lambda: 0.0)
+    stream = stream_with_retries(server.attempt, patience, lambda: 0.0)
     return [item async for batch in stream for item in batch]
 
 
 def test_a_failure_before_the_first_item_is_tried_again_and_told() -> None:
-    server = Server(ProviderError(OVERLOADED), RefusedError(Failure(Trouble.RATE_LIMIT), 70_000))
+    server = Server(ProviderError(OVERLOADED), RequestRefusedError(Failure(Trouble.RATE_LIMIT), 70_000))
     items = virtually(collect(server))
     waits = [item.delay for item in items if isinstance(item, Retry)]
     assert waits == [500, 70_000, 40_000, 10_000]
@@ -218,16 +218,16 @@ def test_a_wait_ends_with_its_cancellation() -> None:
     ],
 )
 def test_every_failure_is_sorted_once(status: int | None, kind: str, message: str, trouble: Trouble) -> None:
-    assert classify(status, kind, message) is trouble
+    assert classify_failure(status, kind, message) is trouble
 
 
 def test_pieces_count_as_handed_on() -> None:
     async def attempt() -> AsyncGenerator[Batch, None]:
-        yield (Piece(BlockKind.TEXT, "h"),)
+        yield (BlockDelta(BlockKind.TEXT, "h"),)
         raise ProviderError(OVERLOADED)
 
     async def main() -> list[Item]:
-        stream = retrying(attempt, FOREGROUND, lambda: 0.5)
+        stream = stream_with_retries(attempt, FOREGROUND, lambda: 0.5)
         return [item async for batch in stream for item in batch]
 
     with pytest.raises(ProviderError):

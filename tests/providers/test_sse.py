@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.errors import ProviderError
-from mainspring.providers.sse import Parser, ServerEvent
+from mainspring.providers.sse import ServerEvent, SseParser
 
 
 def parse(*chunks: bytes) -> list[ServerEvent]:
-    parser = Parser()
+    parser = SseParser()
     return [event for chunk in chunks for event in parser.feed(chunk)]
 
 
@@ -94,14 +94,14 @@ def test_an_event_without_its_end_is_none() -> None:
 
 @pytest.mark.covers("E-02")
 def test_an_event_that_never_ends_is_refused() -> None:
-    endless = Parser(max_event=100)
+    endless = SseParser(max_event=100)
     with pytest.raises(ProviderError, match="an event of more than 100 bytes"):
         for _ in range(30):
             endless.feed(b"data: x")
-    many = Parser(max_event=100)
+    many = SseParser(max_event=100)
     with pytest.raises(ProviderError, match="an event of more than 100 bytes"):
         many.feed(b"data: 0123456789\n" * 10)
-    fine = Parser(max_event=100)
+    fine = SseParser(max_event=100)
     assert len(fine.feed(b"data: 0123456789\n\n" * 50)) == 50
 
 

@@ -20,11 +20,11 @@ from mainspring.core.messages import Assistant, Image, Text, ToolCall, ToolResul
 from mainspring.core.reasons import Trouble
 from mainspring.core.view import Replace
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.asking import Asking
-from mainspring.providers.base import Conversation, Ended, ToolSpec
+from mainspring.providers.asking import HttpProvider
+from mainspring.providers.base import Conversation, StreamEnded, ToolSpec
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.toolless import Toolless, plain
+from mainspring.providers.toolless import ToollessProvider, strip_tools
 from mainspring.providers.transport import Transport
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Refuse, Reply, Say
@@ -64,7 +64,9 @@ async def streamed(provider: Any, conversation: Conversation) -> list[Any]:
 
 @pytest.mark.parametrize("kind", PROVIDERS)
 @pytest.mark.parametrize("server", SAID)
-def test_the_error_names_the_model_and_the_way_out_and_is_not_tried_again(kind: type[Asking], server: str) -> None:
+def test_the_error_names_the_model_and_the_way_out_and_is_not_tried_again(
+    kind: type[HttpProvider], server: str
+) -> None:
     status, words = SAID[server]
     there = ModelServer(choose=refuses(status, words))
 
@@ -110,7 +112,7 @@ BEFORE = (
 
 def test_what_was_called_before_is_told_in_words() -> None:
     edits = (Replace("r1", (Text("cleared"),)),)
-    told = plain(Conversation(History([*BEFORE, user("so?")]), edits, tools=(READ,)))
+    told = strip_tools(Conversation(History([*BEFORE, user("so?")]), edits, tools=(READ,)))
     assert (told.tools, told.edits) == ((), ())
     assert [(message.id, message.text) for message in told.history][1:4] == [
         ("a1", 'Let me look.[Read was called with {"file_path":"a.py"}]'),
@@ -118,24 +120,24 @@ def test_what_was_called_before_is_told_in_words() -> None:
         ("a2", "[Bash was called with {}]"),
     ]
     assert [message.text for message in told.history][4:] == ["[Bash failed with:]no such command", "so?"]
-    assert plain(GO).history is GO.history
+    assert strip_tools(GO).history is GO.history
 
 
 @pytest.mark.parametrize("kind", PROVIDERS)
-def test_each_protocol_takes_it(kind: type[Asking]) -> None:
+def test_each_protocol_takes_it(kind: type[HttpProvider]) -> None:
     there = ModelServer(choose=refuses(*SAID["ollama"]))
 
     async def main() -> list[Any]:
         async with there, Transport() as transport:
             how: Any = {"base_url": there.url, "transport": transport, "prefix": "ollama/"}
-            provider = Toolless(kind("key", **how))  # type: ignore[arg-type]  # as above
+            provider = ToollessProvider(kind("key", **how))  # type: ignore[arg-type]  # as above
             first = Conversation(History([*BEFORE, user("so?")]), tools=(READ,))
             again = Conversation(History([*BEFORE, user("so?"), Assistant((Text("Hello."),)), user("and?")]))
             return [*await streamed(provider, first), *await streamed(provider, again)]
 
     got = asyncio.run(main())
-    assert [type(item) for item in got].count(Ended) == 2
-    assert [type(item).__name__ for item in got if type(item).__name__ in ("Broken", "Retry")] == []
+    assert [type(item) for item in got].count(StreamEnded) == 2
+    assert [type(item).__name__ for item in got if type(item).__name__ in ("PrefixBreak", "Retry")] == []
     assert there.violations == []
     for request in there.requests:
         assert "tools" not in request.body

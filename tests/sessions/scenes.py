@@ -15,14 +15,14 @@ from mainspring.core.reasons import Trouble
 from mainspring.core.updates import CallStarted, ReplyStarted, Update
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
-from mainspring.testing import Reply, call, fails, says
+from mainspring.testing import ScriptedReply, call, fails, says
 from sessions.stage import CONFIG, CheckedWorld, Meanwhile, nothing
 
 FULL = 990_000  # tokens: above the threshold of the default model
 
 
 class Scene(NamedTuple):
-    replies: tuple[Reply, ...]
+    replies: tuple[ScriptedReply, ...]
     prompts: tuple[str, ...] = ("go",)
     contexts: tuple[Prepared, ...] = ()
     meanwhile: Meanwhile = nothing

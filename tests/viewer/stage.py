@@ -19,12 +19,12 @@ from mainspring.core.state import State
 from mainspring.core.updates import CallStarted
 from mainspring.engine.deps import Asking, Outcome, Question
 from mainspring.engine.session import Session
-from mainspring.providers.base import Broken, Retry
+from mainspring.providers.base import PrefixBreak, Retry
 from mainspring.sessions.agents import open_journal
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.records import AgentRecord
-from mainspring.testing import Pause, Reply, World, call, says, virtually
+from mainspring.testing import Pause, ScriptedReply, World, call, says, virtually
 from mainspring.viewer.spans import Kind, Span
 from mainspring.viewer.trace import Trace
 
@@ -42,7 +42,7 @@ HOSTILE = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1
 class Slow(World):
     """Its context, its hooks, its summaries and its people take time; a rule decides about each call."""
 
-    def __init__(self, replies: Iterable[Reply], *, takes: int = 0, **scripts: Any) -> None:
+    def __init__(self, replies: Iterable[ScriptedReply], *, takes: int = 0, **scripts: Any) -> None:
         super().__init__(replies, **scripts)
         self.takes = takes  # milliseconds of each of these
         self.session: Session | None = None
@@ -150,7 +150,7 @@ def story(folder: Path) -> Path:
         says(
             retry,
             Pause(1_500),
-            Broken(3, "the tools", "a tool was added", 12_000, 24_000_000),
+            PrefixBreak(3, "the tools", "a tool was added", 12_000, 24_000_000),
             "An agent may search while I ask.",
             call("Agent", "toolu_agent", description="look for the cause", prompt="Where is the cause?"),
             usage=USAGE,

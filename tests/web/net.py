@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from wire.servers import NO_PROXIES, openssl
 
-from mainspring.providers.dial import Address, reach
+from mainspring.providers.dial import Address, connect_socket
 from mainspring.web.fetching import LIMITS, FetchLimits, WebFetcher
 
 PUBLIC = "93.184.216.34"
@@ -39,7 +39,7 @@ class Net:
 
     async def connect(self, found: Sequence[Address]) -> socket.socket:
         self.connected.append(str(found[0][1][0]))
-        return await reach((socket.AF_INET, ("127.0.0.1", self.port)))
+        return await connect_socket((socket.AF_INET, ("127.0.0.1", self.port)))
 
 
 def _answers(given: Sequence[Sequence[str]] | Sequence[str] | str) -> list[Sequence[str]]:

@@ -23,7 +23,7 @@ from tiers import examples
 from wire.servers import Handler, Peer, Served, answering, clear, descriptors, run, serving, until
 
 from mainspring.core.errors import ToolError
-from mainspring.providers.proxies import Proxies
+from mainspring.providers.proxies import ProxySettings
 from mainspring.web.body import STEP, BodyDecoder
 from mainspring.web.fetching import LIMITS, MOST_REDIRECTS, FetchedPage, FetchLimits, WebFetcher
 from web.net import OTHER_PUBLIC, PUBLIC, Net, Paper, fetcher, make_paper, moved, nowhere, page
@@ -168,7 +168,7 @@ def test_a_number_that_is_near_is_refused_however_it_is_written(
     net.names = {}
 
     async def main() -> None:
-        made = WebFetcher(proxies=Proxies({}), connect=net.connect)  # with the system's own resolver
+        made = WebFetcher(proxies=ProxySettings({}), connect=net.connect)  # with the system's own resolver
         with pytest.raises(ToolError, match=r"^Not fetched: "):
             await made.fetch(f"{scheme}://{numbers(int(number))[form]}{port}/", nowhere)
 
@@ -183,7 +183,7 @@ def test_this_machine_by_its_own_names(host: str) -> None:
     async def main() -> tuple[str, int]:
         async with serving(answering(HELLO)) as served:
             with pytest.raises(ToolError) as caught:
-                await WebFetcher(proxies=Proxies({})).fetch(f"http://{host}:{served.port}/", nowhere)
+                await WebFetcher(proxies=ProxySettings({})).fetch(f"http://{host}:{served.port}/", nowhere)
             return str(caught.value), served.connections
 
     said, connections = run(main())
@@ -401,7 +401,7 @@ def test_a_name_server_that_does_not_answer() -> None:
 
     async def main() -> str:
         with pytest.raises(ToolError) as caught:
-            await WebFetcher(limits=FetchLimits(connect=0.1), proxies=Proxies({}), resolve=never).fetch(
+            await WebFetcher(limits=FetchLimits(connect=0.1), proxies=ProxySettings({}), resolve=never).fetch(
                 "https://a.test/", nowhere
             )
         return str(caught.value)
@@ -471,7 +471,7 @@ def test_a_proxy_is_told_the_address_that_was_checked(paper: Paper) -> None:
             async with serving(relay) as proxy:
                 net = Net(close.port, site_test=PUBLIC, near_test="127.0.0.1")
                 by = (f"http://127.0.0.1:{proxy.port}",)
-                proxies = Proxies({"https": ("https_proxy", *by), "http": ("http_proxy", *by)})
+                proxies = ProxySettings({"https": ("https_proxy", *by), "http": ("http_proxy", *by)})
                 made = WebFetcher(
                     proxies=proxies, ca_file=str(paper.authority), resolve=net.resolve, connect=net.connect
                 )
@@ -492,7 +492,7 @@ def test_sockets_of_version_6_are_asked_for_as_such() -> None:
 
     async def main() -> str:
         net = Net(1, site_test=[[OTHER_PUBLIC, PUBLIC]])
-        made = WebFetcher(proxies=Proxies({}), resolve=net.resolve, connect=connect)
+        made = WebFetcher(proxies=ProxySettings({}), resolve=net.resolve, connect=connect)
         with pytest.raises(ToolError) as caught:
             await made.fetch("https://site.test:8443/", nowhere)
         return str(caught.value)

@@ -17,7 +17,7 @@ from mainspring.core.messages import Stop, ToolCall
 from mainspring.providers.base import Batch, Conversation, Item, Retry
 from mainspring.providers.openai import OPENAI, OpenAI
 from mainspring.providers.openai_chat import OpenAIChat
-from mainspring.providers.scripted import Break, Pause, Reply
+from mainspring.providers.scripted import Break, Pause, ScriptedReply
 from mainspring.providers.transport import Transport
 from mainspring.simulator.openai_chat import ChatTeller
 from mainspring.simulator.openai_responses import ResponsesTeller
@@ -35,7 +35,7 @@ SLOW_DOWN = b'{"error":{"message":"slow down","type":"requests","param":null,"co
 class Served:
     """A provider whose server speaks the given replies."""
 
-    def __init__(self, kind: type[OpenAI], replies: list[Reply]) -> None:
+    def __init__(self, kind: type[OpenAI], replies: list[ScriptedReply]) -> None:
         self._kind = kind
         self._replies = replies
 
@@ -76,7 +76,7 @@ class Responding(ScriptedServer):
         writer.write(b"0\r\n\r\n")
         await writer.drain()
 
-    def _said(self, reply: Reply) -> Say:
+    def _said(self, reply: ScriptedReply) -> Say:
         spoken = [part for part in reply.parts if not isinstance(part, Pause | Break | Item)]
         calls = any(isinstance(part, ToolCall) for part in spoken)
         stop = reply.stop or (Stop.TOOL_USE if calls else Stop.END_TURN)

@@ -15,18 +15,18 @@ from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, 
 from mainspring.core.reasons import Trouble
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Batch, Conversation, Retry
-from mainspring.providers.retry import PATIENCE, Who
-from mainspring.providers.scripted import Break, Part, Pause, Reply
+from mainspring.providers.retry import PATIENCE, RetryProfile
+from mainspring.providers.scripted import Break, Part, Pause, ScriptedReply
 from mainspring.providers.transport import Transport
 
 ERRORS = {Trouble.OVERLOADED: "overloaded_error", Trouble.RATE_LIMIT: "rate_limit_error"}
-IMPATIENT = replace(PATIENCE[Who.FOREGROUND], base=1, cap=1)
+IMPATIENT = replace(PATIENCE[RetryProfile.FOREGROUND], base=1, cap=1)
 
 
 class Served:
     """A provider whose server speaks the given replies."""
 
-    def __init__(self, replies: list[Reply]) -> None:
+    def __init__(self, replies: list[ScriptedReply]) -> None:
         self._replies = replies
 
     async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
@@ -38,7 +38,7 @@ class Served:
 
 
 class ScriptedServer:
-    def __init__(self, replies: list[Reply]) -> None:
+    def __init__(self, replies: list[ScriptedReply]) -> None:
         self._replies = list(replies)
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -23,13 +23,13 @@ from programs import need
 
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.proxies import Proxies
+from mainspring.providers.proxies import ProxySettings
 from mainspring.providers.transport import Deadlines, Transport
 
 T = TypeVar("T")
 
 QUICK = Deadlines(connect=5, headers=5, idle=5)  # far more than loopback needs: only a bug meets them
-NO_PROXIES = Proxies({})
+NO_PROXIES = ProxySettings({})
 ENVIRONMENT = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
 

@@ -16,10 +16,20 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Text, Thinking, ToolCall, result, user
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.anthropic import Anthropic, Clearing, Key
-from mainspring.providers.base import Broken, Cleared, Conversation, Ended, Finished, Item, Piece, Provider, Retry
-from mainspring.providers.retry import PATIENCE, Patience, Who, countdown
-from mainspring.providers.scripted import Reply
+from mainspring.providers.anthropic import Anthropic, Key, ServerSideClearing
+from mainspring.providers.base import (
+    BlockDelta,
+    BlockFinished,
+    Conversation,
+    Item,
+    PrefixBreak,
+    Provider,
+    ResultsCleared,
+    Retry,
+    StreamEnded,
+)
+from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile, plan_countdown
+from mainspring.providers.scripted import ScriptedReply
 from mainspring.providers.transport import Deadlines, Transport
 from mainspring.simulator.replies import Raw, Refuse, Say
 from mainspring.simulator.server import ModelServer
@@ -27,14 +37,14 @@ from mainspring.testing.conformance import ProviderConformance
 from wire.scripted_server import Served
 from wire.servers import quickest
 
-QUICK = replace(PATIENCE[Who.FOREGROUND], base=1, cap=1)
+QUICK = replace(PATIENCE[RetryProfile.FOREGROUND], base=1, cap=1)
 REQUEST = Request("claude-sonnet-5-5", 1_000, 1, "sdk", "", 0, overload_tries=10, adaptive=True)
 GO = Conversation(History([user("go")]))
 NOW = 1_800_000_000.0
 
 
 class TestConformance(ProviderConformance):
-    def provider(self, replies: list[Reply]) -> Provider:
+    def provider(self, replies: list[ScriptedReply]) -> Provider:
         return Served(replies)
 
 
@@ -92,7 +102,9 @@ def test_thinking_effort_task_budget_and_betas_go_with_the_request() -> None:
 
 @pytest.mark.covers("D-14")
 def test_the_service_is_asked_to_clear_and_says_what_it_cleared() -> None:
-    asked = Asked(Say.of("ok", cleared=(8, 50_000)), clearing=Clearing(90_000, 4, 10_000), betas=("mine-2026-01-01",))
+    asked = Asked(
+        Say.of("ok", cleared=(8, 50_000)), clearing=ServerSideClearing(90_000, 4, 10_000), betas=("mine-2026-01-01",)
+    )
     [edit] = asked.body["context_management"]["edits"]
     assert edit == {
         "type": "clear_tool_uses_20250919",
@@ -101,28 +113,30 @@ def test_the_service_is_asked_to_clear_and_says_what_it_cleared() -> None:
         "clear_at_least": {"type": "input_tokens", "value": 10_000},
     }
     assert asked.server.requests[0].headers["anthropic-beta"] == "mine-2026-01-01,context-management-2025-06-27"
-    assert [item for item in asked.items if isinstance(item, Cleared)] == [Cleared(50_000, 8)]
-    assert isinstance(asked.items[-1], Ended)
+    assert [item for item in asked.items if isinstance(item, ResultsCleared)] == [ResultsCleared(50_000, 8)]
+    assert isinstance(asked.items[-1], StreamEnded)
 
 
 @pytest.mark.covers("D-14")
 @pytest.mark.parametrize("source", ["sdk", "compact", "collapse", "search"])
 def test_nobody_asks_the_service_to_clear_when_it_is_off_or_beside_the_conversation(source: str) -> None:
-    clearing = None if source == "sdk" else Clearing()
+    clearing = None if source == "sdk" else ServerSideClearing()
     asked = Asked(Say.of("ok"), request=replace(REQUEST, source=source), clearing=clearing)
     assert "context_management" not in asked.body
     assert "anthropic-beta" not in asked.server.requests[0].headers
-    assert not any(isinstance(item, Cleared) for item in asked.items)
+    assert not any(isinstance(item, ResultsCleared) for item in asked.items)
 
 
 def test_tokens_are_counted_as_the_service_would_clear_them() -> None:
     async def main() -> Any:
         async with ModelServer() as server, Transport() as transport:
-            await Anthropic(base_url=server.url, transport=transport, clearing=Clearing()).count_tokens(REQUEST, GO)
+            await Anthropic(base_url=server.url, transport=transport, clearing=ServerSideClearing()).count_tokens(
+                REQUEST, GO
+            )
             assert server.violations == []
             return server.requests[0].body
 
-    assert asyncio.run(main())["context_management"] == {"edits": [Clearing().edit]}
+    assert asyncio.run(main())["context_management"] == {"edits": [ServerSideClearing().edit]}
 
 
 @pytest.mark.covers("K-06")
@@ -187,7 +201,7 @@ def test_a_broken_prefix_is_told_before_the_reply() -> None:
             return await ask(provider, replace(REQUEST, model="claude-opus-5-5"))
 
     first = asyncio.run(main())[0]
-    assert isinstance(first, Broken)
+    assert isinstance(first, PrefixBreak)
     assert "claude-opus-5-5" in first.why
 
 
@@ -202,7 +216,7 @@ def test_passing_troubles_are_outlasted() -> None:
     # The reset comes first: on a connection that was kept it would be taken for a close while idle.
     troubles = [RESET, OVERLOADED, Refuse(429, "rate_limit_error"), Refuse(500, "api_error"), OVERLOADED, OVERLOADED]
     asked = Asked(*troubles, Say.of("at last"))
-    assert isinstance(asked.items[-1], Ended)
+    assert isinstance(asked.items[-1], StreamEnded)
     kinds = [wait.failure.kind for wait in asked.waits]
     assert kinds == ["network", "overloaded", "rate_limit", "server", "overloaded", "overloaded"]
     assert [wait.attempt for wait in asked.waits] == [1, 2, 3, 4, 5, 6]
@@ -225,7 +239,7 @@ def test_an_overloaded_model_is_tried_as_often_as_the_request_says() -> None:
 
 @pytest.mark.covers("G-22")
 def test_a_side_job_does_not_wait_for_an_overloaded_model() -> None:
-    asked = Asked(*[OVERLOADED] * 5, patience=PATIENCE[Who.BACKGROUND])
+    asked = Asked(*[OVERLOADED] * 5, patience=PATIENCE[RetryProfile.BACKGROUND])
     assert len(asked.server.requests) == 1
 
 
@@ -268,7 +282,7 @@ def test_a_wait_that_is_too_long_is_a_limit_with_its_reset_time() -> None:
     ],
 )
 def test_the_reset_time_of_a_limit_is_read_from_what_the_server_says(headers: Any, resets_at: int | None) -> None:
-    never = Patience(tries=1, base=1, cap=1, longest_asked=1)
+    never = RetryLimits(tries=1, base=1, cap=1, longest_asked=1)
     asked = Asked(Refuse(429, "rate_limit_error", "limit", headers), patience=never)
     assert asked.failure is not None
     assert asked.failure.resets_at == resets_at
@@ -316,7 +330,7 @@ def test_a_refused_key_is_refreshed_once() -> None:
         return "new"
 
     asked = Asked(Say.of("ok"), key=Key("old", refresh=fresh), api_key="new")
-    assert isinstance(asked.items[-1], Ended)
+    assert isinstance(asked.items[-1], StreamEnded)
     assert [received.headers["x-api-key"] for received in asked.server.requests] == ["old", "new"]
 
 
@@ -346,11 +360,11 @@ def test_a_signature_that_is_refused_is_dropped_once_and_for_all() -> None:
     talk = Conversation(History([user("go"), reply, user("on")]))
     words = "messages.1.content.0: Invalid `signature` in `thinking` block"
     asked = Asked(Refuse(400, "invalid_request_error", words), Say.of("ok"), talk=talk)
-    assert isinstance(asked.items[-1], Ended)
+    assert isinstance(asked.items[-1], StreamEnded)
     assert [wait.failure.detail for wait in asked.waits] == [f"400: {words}"]
     sent = [[block["type"] for block in received.body["messages"][1]["content"]] for received in asked.server.requests]
     assert sent == [["thinking", "text"], ["text"]]
-    (broken,) = [item for item in asked.items if isinstance(item, Broken)]
+    (broken,) = [item for item in asked.items if isinstance(item, PrefixBreak)]
     assert (broken.what, broken.why) == (
         "block 1 of the messages",
         "the server refused a part of it, which was changed",
@@ -424,7 +438,7 @@ def test_every_wait_ends_within_50_ms_of_an_abort() -> None:
         async with ModelServer([later]) as server, Transport() as transport:
             took.append(await seconds_to_abort(Anthropic(base_url=server.url, transport=transport), after=Retry))
         async with ModelServer([Say.of("a long answer " * 100, pace_ms=20)]) as server, Transport() as transport:
-            took.append(await seconds_to_abort(Anthropic(base_url=server.url, transport=transport), after=Piece))
+            took.append(await seconds_to_abort(Anthropic(base_url=server.url, transport=transport), after=BlockDelta))
             aborted_at = time.monotonic()
             await server.until(lambda: server.aborted == 1)
             took.append(time.monotonic() - aborted_at)
@@ -435,7 +449,7 @@ def test_every_wait_ends_within_50_ms_of_an_abort() -> None:
 
 @pytest.mark.covers("G-24")
 def test_long_waits_give_signs_of_life() -> None:
-    assert countdown(100_000) == [100_000, 70_000, 40_000, 10_000]
+    assert plan_countdown(100_000) == [100_000, 70_000, 40_000, 10_000]
 
 
 # --- a tool loop over the wire ------------------------------------------------------------------
@@ -449,7 +463,7 @@ def test_what_the_model_said_comes_back_to_it_word_for_word() -> None:
         async with ModelServer([first, Say.of("Done.")]) as server, Transport() as transport:
             provider = Anthropic(base_url=server.url, transport=transport)
             items = await ask(provider)
-            blocks = tuple([item.block for item in items if isinstance(item, Finished)])
+            blocks = tuple([item.block for item in items if isinstance(item, BlockFinished)])
             reply = Assistant(blocks, "claude-sonnet-5-5", id="a1")
             assert isinstance(reply.blocks[2], ToolCall)
             history: list[Message] = [user("go"), reply, result("toolu_1", "contents")]

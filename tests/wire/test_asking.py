@@ -13,17 +13,17 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import user
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.asking import Asking, Key
+from mainspring.providers.asking import ApiKey, HttpProvider
 from mainspring.providers.base import Conversation
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.retry import PATIENCE, Who
+from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Transport
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 
 HELLO = Conversation(History([user("hi")]))
-ONCE = replace(PATIENCE[Who.FOREGROUND], tries=1)
+ONCE = replace(PATIENCE[RetryProfile.FOREGROUND], tries=1)
 
 
 def asked(source: str) -> Request:
@@ -42,7 +42,7 @@ def test_three_requests_that_are_refused_at_once_share_the_new_key() -> None:
                 await waiting.wait()
                 return "new-key"
 
-            provider = Anthropic(Key("old-key", refresh=refresh), base_url=server.url, transport=transport)
+            provider = Anthropic(ApiKey("old-key", refresh=refresh), base_url=server.url, transport=transport)
 
             async def ask(source: str) -> int:
                 return sum([len(batch) async for batch in provider.stream(asked(source), HELLO)])
@@ -55,7 +55,7 @@ def test_three_requests_that_are_refused_at_once_share_the_new_key() -> None:
 
 @pytest.mark.parametrize("kind", [OpenAIChat, OpenAIResponses])
 @pytest.mark.parametrize("body", [b'{"error":{"message":"Slow down","code":429}}', b'{"choices":[]}', b"not json"])
-def test_a_200_that_is_no_answer_is_a_failure(kind: Callable[..., Asking], body: bytes) -> None:
+def test_a_200_that_is_no_answer_is_a_failure(kind: Callable[..., HttpProvider], body: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"

@@ -31,25 +31,25 @@ from mainspring.core.messages import (
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.asking import Key
+from mainspring.providers.asking import ApiKey
 from mainspring.providers.base import (
-    Broken,
+    BlockDelta,
+    BlockFinished,
     Conversation,
-    Ended,
-    Finished,
     Item,
-    Piece,
+    PrefixBreak,
     Provider,
     Retry,
-    Started,
+    StreamEnded,
+    StreamStarted,
     ToolSpec,
 )
-from mainspring.providers.openai import HOME, OPENAI, PLAIN, OpenAI, manners_for, with_version
+from mainspring.providers.openai import HOME, OPENAI, PLAIN, OpenAI, add_version_path, manners_for
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.refusals import WaysOut
-from mainspring.providers.retry import PATIENCE, Patience, Who
-from mainspring.providers.scripted import Reply, says
+from mainspring.providers.refusals import UserRemedies
+from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
+from mainspring.providers.scripted import ScriptedReply, says
 from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
 from mainspring.simulator.replies import Raw, Refuse, Say, Stream
 from mainspring.simulator.server import ModelServer
@@ -57,7 +57,7 @@ from mainspring.testing.conformance import ProviderConformance
 from wire.openai_scripted import Served
 from wire.servers import quickest
 
-QUICK = replace(PATIENCE[Who.FOREGROUND], base=1, cap=1)
+QUICK = replace(PATIENCE[RetryProfile.FOREGROUND], base=1, cap=1)
 REQUEST = Request("gpt-5.5", 1_000, 1, "sdk", "", 0, overload_tries=10)
 GO = Conversation(History([user("go")]))
 NOW = 1_800_000_000.0
@@ -68,7 +68,7 @@ both = pytest.mark.parametrize("kind", [OpenAIChat, OpenAIResponses], ids=["chat
 
 
 class TestChatConformance(ProviderConformance):
-    def provider(self, replies: list[Reply]) -> Provider:
+    def provider(self, replies: list[ScriptedReply]) -> Provider:
         return Served(OpenAIChat, replies)
 
     def test_blocks_come_finished_and_in_order(self) -> None:
@@ -82,7 +82,7 @@ class TestChatConformance(ProviderConformance):
 
 
 class TestResponsesConformance(ProviderConformance):
-    def provider(self, replies: list[Reply]) -> Provider:
+    def provider(self, replies: list[ScriptedReply]) -> Provider:
         return Served(OpenAIResponses, replies)
 
     def test_blocks_come_finished_and_in_order(self) -> None:
@@ -100,13 +100,13 @@ async def ask(provider: Provider, request: Request = REQUEST, talk: Conversation
 
 
 def blocks(items: list[Item]) -> list[Block]:
-    return [item.block for item in items if isinstance(item, Finished)]
+    return [item.block for item in items if isinstance(item, BlockFinished)]
 
 
 class Asked:
     """What came of asking a server with these replies, once."""
 
-    def __init__(self, kind: Kind, *replies: Any, key: Key | str = "", **settings: Any) -> None:
+    def __init__(self, kind: Kind, *replies: Any, key: ApiKey | str = "", **settings: Any) -> None:
         self.items: list[Item] = []
         self.failure: Failure | None = None
         self.request = settings.pop("request", REQUEST)
@@ -115,7 +115,7 @@ class Asked:
         self.server = ModelServer(replies, api_key=settings.pop("api_key", None), odd=settings.pop("odd", ()))
         asyncio.run(self._ask(kind, key, settings))
 
-    async def _ask(self, kind: Kind, key: Key | str, settings: dict[str, Any]) -> None:
+    async def _ask(self, kind: Kind, key: ApiKey | str, settings: dict[str, Any]) -> None:
         async with self.server as server, Transport(deadlines=settings.pop("deadlines", None)) as transport:
             settings = {"patience": QUICK, "manners": OPENAI} | settings
             provider = kind(key, base_url=server.url, transport=transport, now=lambda: NOW, **settings)
@@ -135,9 +135,9 @@ class Asked:
         return self.server.requests[-1].body
 
     @property
-    def ended(self) -> Ended:
+    def ended(self) -> StreamEnded:
         last = self.items[-1]
-        assert isinstance(last, Ended)
+        assert isinstance(last, StreamEnded)
         return last
 
 
@@ -198,9 +198,9 @@ def test_a_plain_server_is_sent_the_least(kind: Kind) -> None:
 
 
 def test_the_address_says_what_a_server_can_do() -> None:
-    assert with_version("http://localhost:11434/") == "http://localhost:11434/v1"
-    assert with_version("https://api.openai.com") == HOME
-    assert with_version("https://gateway.example/openai/v1") == "https://gateway.example/openai/v1"
+    assert add_version_path("http://localhost:11434/") == "http://localhost:11434/v1"
+    assert add_version_path("https://api.openai.com") == HOME
+    assert add_version_path("https://gateway.example/openai/v1") == "https://gateway.example/openai/v1"
     assert manners_for(HOME) == OPENAI
     assert manners_for("http://localhost:11434/v1") == PLAIN
 
@@ -214,7 +214,7 @@ def test_local_servers_may_read_long_prompts_for_minutes() -> None:
 
 @both
 def test_the_key_may_go_into_another_header(kind: Kind) -> None:
-    asked = Asked(kind, Say.of("ok"), key=Key("k1", "api-key"))
+    asked = Asked(kind, Say.of("ok"), key=ApiKey("k1", "api-key"))
     assert asked.server.requests[0].headers["api-key"] == "k1"
 
 
@@ -240,7 +240,7 @@ def test_a_broken_prefix_is_told_before_the_reply(kind: Kind) -> None:
             return await ask(provider, replace(REQUEST, model="gpt-6"))
 
     first = asyncio.run(main())[0]
-    assert isinstance(first, Broken)
+    assert isinstance(first, PrefixBreak)
     assert "gpt-6" in first.why
 
 
@@ -260,7 +260,7 @@ def test_what_nobody_says_is_estimated(kind: Kind) -> None:
     picture = User((Image("image/png", "A" * 40_000),))
     talk = Conversation(History([user("x" * 4_000), picture]))
     asked = Asked(kind, Say.of("y" * 300), talk=talk, odd=("no_usage",))
-    begun = next(item for item in asked.items if isinstance(item, Started))
+    begun = next(item for item in asked.items if isinstance(item, StreamStarted))
     assert asked.ended.usage == Usage(input=begun.usage.input, output=101, estimated=True)
     assert 1_000 < begun.usage.input < 1_500, "the picture's base64 is not counted as text"
 
@@ -305,7 +305,7 @@ def test_an_overloaded_model_is_tried_as_often_as_the_request_says(kind: Kind) -
 @pytest.mark.covers("G-22")
 @both
 def test_a_side_job_does_not_wait_for_an_overloaded_model(kind: Kind) -> None:
-    assert len(Asked(kind, *[OVERLOADED] * 5, patience=PATIENCE[Who.BACKGROUND]).server.requests) == 1
+    assert len(Asked(kind, *[OVERLOADED] * 5, patience=PATIENCE[RetryProfile.BACKGROUND]).server.requests) == 1
 
 
 LIMIT = "Rate limit reached for gpt-5.5 on tokens per min (TPM): Limit 10000, Used 8782, Requested 8172."
@@ -372,7 +372,7 @@ def test_refusals_are_classified_once(
     kind: Kind, status: int, type_: str, code: str, words: str, kind_: Trouble
 ) -> None:
     refuse = Refuse(status, type_, words, code=code)
-    asked = Asked(kind, *[refuse] * 2, patience=Patience(tries=1, base=1, cap=1, longest_asked=1))
+    asked = Asked(kind, *[refuse] * 2, patience=RetryLimits(tries=1, base=1, cap=1, longest_asked=1))
     assert asked.failure is not None
     assert (asked.failure.kind, asked.failure.status) == (kind_, status)
     assert words in asked.failure.detail
@@ -407,8 +407,8 @@ def test_a_refused_key_is_refreshed_once(kind: Kind) -> None:
     async def fresh() -> str:
         return "new"
 
-    asked = Asked(kind, Say.of("ok"), key=Key("old", "authorization", fresh), api_key="new")
-    assert isinstance(asked.items[-1], Ended)
+    asked = Asked(kind, Say.of("ok"), key=ApiKey("old", "authorization", fresh), api_key="new")
+    assert isinstance(asked.items[-1], StreamEnded)
     sent = [received.headers["authorization"] for received in asked.server.requests]
     assert sent == ["Bearer old", "Bearer new"]
 
@@ -422,7 +422,7 @@ def test_a_key_that_stays_refused_is_a_clear_error(kind: Kind) -> None:
     assert len(asked.server.requests) == 1
 
 
-WAYS_OUT = WaysOut("refused: look here", "none was sent: look here", "not here: look here", "Look here")
+WAYS_OUT = UserRemedies("refused: look here", "none was sent: look here", "not here: look here", "Look here")
 
 
 @pytest.mark.parametrize(
@@ -683,7 +683,7 @@ def test_every_wait_ends_within_50_ms_of_an_abort(kind: Kind) -> None:
             took.append(await seconds_to_abort(provider, after=Retry))
         async with ModelServer([Say.of("a long answer " * 100, pace_ms=20)]) as server, Transport() as transport:
             provider = kind(base_url=server.url, transport=transport, manners=OPENAI)
-            took.append(await seconds_to_abort(provider, after=Piece))
+            took.append(await seconds_to_abort(provider, after=BlockDelta))
             aborted_at = time.monotonic()
             await server.until(lambda: server.aborted == 1)
             took.append(time.monotonic() - aborted_at)

@@ -19,8 +19,8 @@ from tiers import chosen, parametrize_few
 
 from mainspring.core.config import Config
 from mainspring.engine.session import Session
-from mainspring.providers.asking import Key
-from mainspring.providers.openai import OPENAI, PLAIN, Manners, OpenAI
+from mainspring.providers.asking import ApiKey
+from mainspring.providers.openai import OPENAI, PLAIN, OpenAI, ServerFeatures
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_json import FAILED
 from mainspring.providers.openai_responses import OpenAIResponses
@@ -61,12 +61,12 @@ def look(received: Received) -> Reply:
 
 
 class OpenAIStage(Stage):
-    def __init__(self, server: ModelServer, kind: Kind, manners: Manners = OPENAI) -> None:
+    def __init__(self, server: ModelServer, kind: Kind, manners: ServerFeatures = OPENAI) -> None:
         super().__init__(server)
         self.kind = kind
         self.manners = manners
 
-    def session(self, transport: Transport, config: Config, ran: Counter[int], key: Key | str = "key") -> Session:
+    def session(self, transport: Transport, config: Config, ran: Counter[int], key: ApiKey | str = "key") -> Session:
         url = self.server.url
         provider = self.kind(key, base_url=url, transport=transport, patience=self.patience, manners=self.manners)
 

@@ -20,7 +20,7 @@ from mainspring.providers.base import Provider
 from mainspring.providers.openai import OPENAI
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.router import Router
+from mainspring.providers.router import ProviderRouter
 from mainspring.providers.transport import Transport
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Reply, Say
@@ -42,14 +42,14 @@ def choose(received: Received) -> Reply:
     return Say.of(thought, f"Looking at {seen}.", call)
 
 
-def router(url: str, transport: Transport) -> Router:
+def router(url: str, transport: Transport) -> ProviderRouter:
     how: Any = {"base_url": url, "transport": transport, "patience": QUICK}
     makers: dict[str, Callable[[], Provider]] = {
         "claude-sonnet-5-5": lambda: Anthropic("key", **how),
         "gpt-5.5": lambda: OpenAIResponses("key", manners=OPENAI, **how),
         "other/gpt-6": lambda: OpenAIChat("key", manners=OPENAI, prefix="other/", **how),
     }
-    return Router(lambda model: (model, makers[model]))
+    return ProviderRouter(lambda model: (model, makers[model]))
 
 
 def test_every_turn_of_a_run_at_another_server() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mainspring.core.errors import UsageError
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.proxies import Origin, Proxies, Proxy, from_environment, split
+from mainspring.providers.proxies import HttpOrigin, HttpProxy, ProxySettings, read_proxy_settings, split_url
 from mainspring.providers.transport import Deadlines, Transport
 from wire.servers import (
     OK,
@@ -51,7 +51,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 def way(url: str, **env: str) -> str | None:
-    proxy = from_environment(env).on_the_way_to(split(url)[0])
+    proxy = read_proxy_settings(env).on_the_way_to(split_url(url)[0])
     return str(proxy.origin) if proxy else None
 
 
@@ -160,9 +160,9 @@ def test_a_proxy_that_cannot_be_used(value: str) -> None:
 
 
 def test_credentials_are_decoded_and_not_shown() -> None:
-    proxies = from_environment({"https_proxy": "http://us%40er:se%3Asa%25me@p:3128"})
-    proxy = proxies.on_the_way_to(Origin("https", "a.example", 443))
-    assert proxy == Proxy(Origin("http", "p", 3128), "Basic " + base64.b64encode(b"us@er:se:sa%me").decode())
+    proxies = read_proxy_settings({"https_proxy": "http://us%40er:se%3Asa%25me@p:3128"})
+    proxy = proxies.on_the_way_to(HttpOrigin("https", "a.example", 443))
+    assert proxy == HttpProxy(HttpOrigin("http", "p", 3128), "Basic " + base64.b64encode(b"us@er:se:sa%me").decode())
     assert repr(proxy) == str(proxy) == "Proxy(http://p:3128)"
 
 
@@ -193,8 +193,8 @@ def proxy_server(answer: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n")
     return handle
 
 
-def through(scheme: str, port: int, user: str = "", proxy_scheme: str = "http") -> Proxies:
-    return from_environment({f"{scheme}_proxy": f"{proxy_scheme}://{user}127.0.0.1:{port}"})
+def through(scheme: str, port: int, user: str = "", proxy_scheme: str = "http") -> ProxySettings:
+    return read_proxy_settings({f"{scheme}_proxy": f"{proxy_scheme}://{user}127.0.0.1:{port}"})
 
 
 def test_https_goes_through_a_tunnel(certificates: Certificates) -> None:
@@ -274,7 +274,7 @@ def test_a_kept_connection_is_used_for_its_own_proxy_only() -> None:
             Transport(proxies=through("http", proxy.port), deadlines=QUICK) as transport,
         ):
             assert await fetch(transport, served.url) == (200, b"ok")
-            transport._proxies = Proxies({})
+            transport._proxies = ProxySettings({})
             assert await fetch(transport, served.url) == (200, b"ok")
             assert (served.connections, proxy.connections) == (1, 1)
 

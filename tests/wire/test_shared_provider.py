@@ -16,8 +16,8 @@ from mainspring.core.updates import PrefixBroken, Result
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.projection import Projection
-from mainspring.providers.toolless import Toolless
+from mainspring.providers.projection import RequestProjection
+from mainspring.providers.toolless import ToollessProvider
 from mainspring.providers.transport import Transport
 from mainspring.simulator.received import Received
 from mainspring.simulator.replies import Reply, Say
@@ -77,10 +77,10 @@ def test_sessions_that_share_a_provider_break_no_prefix(kind: str) -> None:
 
 def projections() -> int:
     gc.collect()
-    return sum([isinstance(one, Projection) for one in gc.get_objects()])
+    return sum([isinstance(one, RequestProjection) for one in gc.get_objects()])
 
 
-@pytest.mark.parametrize("around", [lambda provider: provider, Toolless], ids=["plain", "toolless"])
+@pytest.mark.parametrize("around", [lambda provider: provider, ToollessProvider], ids=["plain", "toolless"])
 def test_a_provider_keeps_nothing_of_a_session_that_is_gone(around: Any) -> None:
     server, before = ModelServer(choose=lambda _: Say.of("Hello.")), projections()
 

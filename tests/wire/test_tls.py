@@ -10,7 +10,7 @@ import pytest
 
 from mainspring.core.errors import UsageError
 from mainspring.providers import tls
-from mainspring.providers.retry import RefusedError
+from mainspring.providers.retry import RequestRefusedError
 from mainspring.providers.transport import Deadlines, Transport
 from wire.servers import (
     OK,
@@ -129,7 +129,7 @@ def test_a_hashed_directory_of_the_system_is_used(certificates: Certificates, tm
     assert tls.hashed_directory(places) == str(certificates.hashed)
 
     async def main() -> None:
-        context = await tls.context(tls.Trust(system=places))
+        context = await tls.get_ssl_context(tls.TrustedCertificates(system=places))
         assert context.cert_store_stats()["x509"] == 0  # nothing is read before it is needed
         async with serving(answering(OK), tls=certificates.good) as served:
             _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=context)
@@ -145,7 +145,7 @@ def test_a_hashed_directory_of_the_system_is_used(certificates: Certificates, tm
 
 @pytest.mark.parametrize("system", [(), tls.HASHED])
 def test_every_context_checks_certificate_and_host(system: tuple[str, ...]) -> None:
-    context = run(tls.context(tls.Trust(system=system)))
+    context = run(tls.get_ssl_context(tls.TrustedCertificates(system=system)))
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
 
@@ -268,7 +268,7 @@ def test_a_certificate_that_is_not_accepted_is_not_tried_again(certificates: Cer
             serving(answering(OK), tls=certificates.self_signed) as served,
             Transport(ca_file=authority) as client,
         ):
-            with pytest.raises(RefusedError) as caught:
+            with pytest.raises(RequestRefusedError) as caught:
                 await fetch(client, served.url)
         return caught.value.final
 

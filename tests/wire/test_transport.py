@@ -20,9 +20,9 @@ from tiers import examples
 
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.connection import BATCH, LIMITS, UNREAD, Answer, Limits, Unsent
+from mainspring.providers.connection import BATCH, LIMITS, UNREAD, HttpResponse, ResponseLimits, UnsentRequest
 from mainspring.providers.dial import first_to_answer
-from mainspring.providers.proxies import Origin, split
+from mainspring.providers.proxies import HttpOrigin, split_url
 from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
 from wire.servers import (
     OK,
@@ -91,7 +91,7 @@ def test_a_request_is_sent_once_and_in_order(sizes: list[int], tiny: int, batche
     with ours, theirs:
         ours.setblocking(False)
         theirs.setblocking(False)
-        unsent = Unsent(pieces, len(whole))
+        unsent = UnsentRequest(pieces, len(whole))
         for most in [*batches, *(len(whole) // BATCH + 1) * [BATCH]]:
             with suppress(BlockingIOError):
                 unsent.write(ours.fileno())
@@ -166,20 +166,20 @@ def test_a_name_is_looked_up() -> None:
 
 
 ADDRESSES = {
-    "https://api.example.com/v1": (Origin("https", "api.example.com", 443), "/v1"),
-    "https://api.example.com": (Origin("https", "api.example.com", 443), "/"),
-    "HTTPS://API.Example.Com:8443/": (Origin("https", "api.example.com", 8443), "/"),
-    "http://localhost:11434/v1?a=b&c=%20": (Origin("http", "localhost", 11434), "/v1?a=b&c=%20"),
-    "http://[::1]:80/x": (Origin("http", "::1", 80), "/x"),
-    "http://[FE80::1]/": (Origin("http", "fe80::1", 80), "/"),
-    "http://host.example./": (Origin("http", "host.example.", 80), "/"),
-    "http://my_host-1/": (Origin("http", "my_host-1", 80), "/"),
+    "https://api.example.com/v1": (HttpOrigin("https", "api.example.com", 443), "/v1"),
+    "https://api.example.com": (HttpOrigin("https", "api.example.com", 443), "/"),
+    "HTTPS://API.Example.Com:8443/": (HttpOrigin("https", "api.example.com", 8443), "/"),
+    "http://localhost:11434/v1?a=b&c=%20": (HttpOrigin("http", "localhost", 11434), "/v1?a=b&c=%20"),
+    "http://[::1]:80/x": (HttpOrigin("http", "::1", 80), "/x"),
+    "http://[FE80::1]/": (HttpOrigin("http", "fe80::1", 80), "/"),
+    "http://host.example./": (HttpOrigin("http", "host.example.", 80), "/"),
+    "http://my_host-1/": (HttpOrigin("http", "my_host-1", 80), "/"),
 }
 
 
 @pytest.mark.parametrize("url", ADDRESSES)
 def test_addresses(url: str) -> None:
-    assert split(url) == ADDRESSES[url]
+    assert split_url(url) == ADDRESSES[url]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_addresses_that_are_refused(url: str) -> None:
 
 def test_a_refused_address_does_not_show_its_query() -> None:
     with pytest.raises(UsageError, match="'http://ho st/v1' is not an address") as caught:
-        split("http://ho st/v1?key=sesame")
+        split_url("http://ho st/v1?key=sesame")
     assert "sesame" not in str(caught.value)
 
 
@@ -338,8 +338,8 @@ def test_headers_are_in_small_letters_and_joined() -> None:
     run(main())
 
 
-def parse(*pieces: bytes) -> Answer:
-    answer = Answer("host:80", LIMITS, lambda: None)
+def parse(*pieces: bytes) -> HttpResponse:
+    answer = HttpResponse("host:80", LIMITS, lambda: None)
     for piece in pieces:
         answer.feed(piece)
     return answer
@@ -477,7 +477,7 @@ def test_a_redirect_is_not_followed(status: int, location: str) -> None:
 
 # --- limits -----------------------------------------------------------------------------------------
 
-SMALL = Limits(line=200, head=1_000, error=50, message=2_000)
+SMALL = ResponseLimits(line=200, head=1_000, error=50, message=2_000)
 
 
 @pytest.mark.parametrize(

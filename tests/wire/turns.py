@@ -32,7 +32,7 @@ from mainspring.engine.session import Session
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.toolless import Toolless
+from mainspring.providers.toolless import ToollessProvider
 from mainspring.providers.transport import Transport
 from mainspring.tools.custom import tool
 
@@ -245,7 +245,7 @@ def on(kind: Any, mode: str, model: str, play: Any, *, plain: bool = False, **ho
             made = kind(
                 "key", base_url=f"{url}/{mode}/v1" if kind is not Anthropic else f"{url}/{mode}", transport=transport
             )
-            await play(Toolless(made) if plain else made, model, size, turns, **how)
+            await play(ToollessProvider(made) if plain else made, model, size, turns, **how)
 
     return played
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mainspring.engine.mind import Mind
     from mainspring.engine.session import Session
     from mainspring.providers.base import Provider
-    from mainspring.providers.router import Router
+    from mainspring.providers.router import ProviderRouter
     from mainspring.sessions.loaded import LoadedSession
     from mainspring.sessions.records import AgentRecord
     from mainspring.tools.agent import AgentInput
@@ -280,7 +280,7 @@ class Ways:
 
     def __init__(self, config: ResolvedConfig) -> None:
         self._parts = config
-        self._router: Router | None = None
+        self._router: ProviderRouter | None = None
 
     def model(self, name: str) -> Model:
         """Raises `UsageError` for one that cannot be asked."""
@@ -301,12 +301,12 @@ class Ways:
                 raise UsageError("there is no key for Anthropic's models")
             return reached.provider
         from mainspring.agent.routes import routes
-        from mainspring.providers.router import Router
+        from mainspring.providers.router import ProviderRouter
 
         if self._router is None:
             known = reached.provider
             made = routes(settings, environment, reached.transport, lambda: known)
-            self._router = known if isinstance(known, Router) else made
+            self._router = known if isinstance(known, ProviderRouter) else made
         try:
             self._router.provider(name)  # what is wrong with it is told now
         except StartError as error:

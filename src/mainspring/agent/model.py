@@ -19,8 +19,8 @@ from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
 
 if TYPE_CHECKING:
-    from mainspring.providers.refusals import WaysOut
-    from mainspring.providers.retry import Patience
+    from mainspring.providers.refusals import UserRemedies
+    from mainspring.providers.retry import RetryLimits
     from mainspring.providers.transport import Deadlines, Transport
 
 Environment = dict[str, str]
@@ -61,13 +61,13 @@ def new_provider(
     elsewhere = [name for name in names if is_elsewhere(name, settings, environment)]
     if not found.is_any and not address and not (names and len(elsewhere) == len(names)):
         raise StartError(NO_KEY.format(model=options.spell("model", "openai/NAME")))
-    from mainspring.providers.anthropic import HOME, Anthropic, Clearing
-    from mainspring.providers.asking import Key
-    from mainspring.providers.proxies import split
+    from mainspring.providers.anthropic import HOME, Anthropic, ServerSideClearing
+    from mainspring.providers.asking import ApiKey
+    from mainspring.providers.proxies import split_url
     from mainspring.providers.transport import Transport
 
-    split(address or HOME)  # an address that is none is told now, and not at the first call
-    key = Key(found.value, found.header, found.refresh, found.is_stale)
+    split_url(address or HOME)  # an address that is none is told now, and not at the first call
+    key = ApiKey(found.value, found.header, found.refresh, found.is_stale)
     transport = Transport(deadlines=deadlines(environment, address or HOME), environ=environment)
 
     def anthropic() -> Provider:
@@ -77,7 +77,7 @@ def new_provider(
             transport=transport,
             betas=options.betas,
             thinking_display=options.thinking_display,
-            clearing=Clearing() if settings.features.server_clearing else None,
+            clearing=ServerSideClearing() if settings.features.server_clearing else None,
             patience=patience_of(settings),
             ways_out=ways_out(settings, found.source),
             driver=driver_of(environment) if options.driven else "",
@@ -114,17 +114,17 @@ def takes_tools(model: str, settings: Settings) -> bool:
     return not any(entry.name == model and entry.tools is False for entry in settings.models)
 
 
-def patience_of(settings: Settings) -> Patience:
+def patience_of(settings: Settings) -> RetryLimits:
     """That of somebody who looks at the screen, with as many retries as the user wants."""
-    from mainspring.providers.retry import PATIENCE, Who
+    from mainspring.providers.retry import PATIENCE, RetryProfile
 
-    usual, most = PATIENCE[Who.FOREGROUND], settings.api.max_retries
+    usual, most = PATIENCE[RetryProfile.FOREGROUND], settings.api.max_retries
     if most is None:
         return usual
     return replace(usual, tries=most + 1, overload_tries=most + 1, near_tries=most + 1)
 
 
-def ways_out(settings: Settings, source: str) -> WaysOut:
+def ways_out(settings: Settings, source: str) -> UserRemedies:
     """For Anthropic's protocol: by what brought the key, and who set the address."""
     from mainspring.providers.anthropic import WAYS_OUT
 

@@ -17,12 +17,12 @@ from mainspring.agent.endpoints import (
 )
 from mainspring.agent.model import TOOLLESS, patience_of, takes_tools
 from mainspring.agent.options import StartError
-from mainspring.providers.asking import Key
+from mainspring.providers.asking import ApiKey
 from mainspring.providers.base import Provider
-from mainspring.providers.proxies import is_local, split
-from mainspring.providers.refusals import WaysOut
-from mainspring.providers.retry import Patience
-from mainspring.providers.router import Router
+from mainspring.providers.proxies import is_local, split_url
+from mainspring.providers.refusals import UserRemedies
+from mainspring.providers.retry import RetryLimits
+from mainspring.providers.router import ProviderRouter
 from mainspring.providers.transport import Transport
 from mainspring.secrets.held import bind_scope
 from mainspring.settings.values import Settings
@@ -32,7 +32,7 @@ KEYS_NEEDED = ("https://api.openai.com", "https://openrouter.ai", "https://gener
 
 def routes(
     settings: Settings, environment: Mapping[str, str], transport: Transport, anthropic: Callable[[], Provider]
-) -> Router:
+) -> ProviderRouter:
     patience = patience_of(settings)
     made_at = bind_scope(provider_at)  # the key of a server that is asked later is held by this session, too
 
@@ -49,13 +49,13 @@ def routes(
         name = f"{endpoint.name} {endpoint.url} {endpoint.protocol} {endpoint.key} {endpoint.api_version}"
         return name, lambda: made_at(endpoint, environment, transport, patience)
 
-    return Router(find)
+    return ProviderRouter(find)
 
 
 def provider_at(
-    endpoint: Endpoint, environment: Mapping[str, str], transport: Transport, patience: Patience
+    endpoint: Endpoint, environment: Mapping[str, str], transport: Transport, patience: RetryLimits
 ) -> Provider:
-    split(endpoint.url)  # an address that is none is told now
+    split_url(endpoint.url)  # an address that is none is told now
     value = key_of(endpoint, environment)
     if not value and endpoint.url.startswith(KEYS_NEEDED):
         raise StartError(f"there is no key for '{endpoint.url}': set {key_place(endpoint)}")
@@ -69,8 +69,8 @@ def provider_at(
     if endpoint.protocol == ANTHROPIC:
         from mainspring.providers.anthropic import Anthropic
 
-        return Anthropic(Key(value), **how)
-    key = Key(value, AZURE_KEY if endpoint.api_version else "authorization")
+        return Anthropic(ApiKey(value), **how)
+    key = ApiKey(value, AZURE_KEY if endpoint.api_version else "authorization")
     how["api_version"] = endpoint.api_version
     if endpoint.protocol == RESPONSES:
         from mainspring.providers.openai_responses import OpenAIResponses
@@ -82,16 +82,16 @@ def provider_at(
 
 
 def without_tools(provider: Provider) -> Provider:
-    from mainspring.providers.toolless import Toolless
+    from mainspring.providers.toolless import ToollessProvider
 
-    return Toolless(provider)
+    return ToollessProvider(provider)
 
 
-def ways_out(endpoint: Endpoint) -> WaysOut:
+def ways_out(endpoint: Endpoint) -> UserRemedies:
     """In the names of the variables and settings that this server is known by."""
     place, key = address_place(endpoint), key_place(endpoint)
     is_set = endpoint.moved or bool(endpoint.entry)
-    near = is_local(split(endpoint.url)[0].host)
+    near = is_local(split_url(endpoint.url)[0].host)
     if near:
         starts = f"'{endpoint.start}' starts it. " if endpoint.start else ""
         unreached = f"{starts}{'Its' if is_set else 'Another'} address is set by {place}"
@@ -100,7 +100,7 @@ def ways_out(endpoint: Endpoint) -> WaysOut:
     what = "the model's name"
     if endpoint.api_version:
         what, place = "the name of the deployment", f"{place}, with 'api_version' beside it"
-    return WaysOut(
+    return UserRemedies(
         toolless=TOOLLESS,
         refused=f"the key was refused: check {key}",
         keyless=f"no key was sent: set {key}",

@@ -8,7 +8,7 @@ from mainspring.core.config import Config
 from mainspring.core.models import Model
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.providers.base import Retry
-from mainspring.providers.scripted import Break, Pause, Reply, call, says
+from mainspring.providers.scripted import Break, Pause, ScriptedReply, call, says
 
 FILES = {
     "pages.py": '''\
@@ -45,7 +45,7 @@ CONFIG = Config(model=Model("scripted-model"), fallbacks=(Model("scripted-fallba
 OVERLOADED = Failure(Trouble.OVERLOADED, "Overloaded", status=529)
 WAIT = 100  # milliseconds; a real provider waits for seconds
 
-SCRIPT: tuple[Reply, ...] = (
+SCRIPT: tuple[ScriptedReply, ...] = (
     says(
         "I'll run the tests to see what fails.",
         call("Bash", command=RUN_TESTS),
@@ -80,6 +80,6 @@ SCRIPT: tuple[Reply, ...] = (
 )
 
 
-def script(pace: int) -> list[Reply]:
+def script(pace: int) -> list[ScriptedReply]:
     """With so many milliseconds before each piece."""
     return [replace(reply, pace=pace) for reply in SCRIPT]

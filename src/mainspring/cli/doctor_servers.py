@@ -56,11 +56,11 @@ def placed(here: Here) -> list[str]:
 
 def set_up(endpoint: Endpoint, here: Here) -> Finding:
     from mainspring.agent.routes import KEYS_NEEDED
-    from mainspring.providers.proxies import split
+    from mainspring.providers.proxies import split_url
 
     name = f"'{endpoint.entry or endpoint.name}' at '{endpoint.url}'"
     try:
-        split(endpoint.url)
+        split_url(endpoint.url)
     except UsageError as error:
         return Finding("server", State.PROBLEM, f"{name}: {error}", f"mend {address_place(endpoint)}")
     if key_of(endpoint, here.environ):
@@ -145,7 +145,7 @@ async def anthropic(here: Here) -> Finding:
 async def ask(here: Here, transport: Transport, address: str) -> bool:
     """Whether a key was sent. Raises if the answer is none."""
     from mainspring.providers.anthropic import VERSION
-    from mainspring.providers.anthropic_refusals import refusal
+    from mainspring.providers.anthropic_refusals import read_refusal
 
     found = find_key(wanted_key(here))
     value = found.value or (await found.refresh() if found.refresh is not None else "")
@@ -154,6 +154,6 @@ async def ask(here: Here, transport: Transport, address: str) -> bool:
     body = msgspec.json.encode({"model": model, "messages": [{"role": "user", "content": "hello"}]})
     async with transport.post(f"{address}/v1/messages/count_tokens", headers, [body]) as response:
         if response.status != 200:
-            raise await refusal(response, time.time(), ways_out(here.settings, found.source), keyed=bool(value))
+            raise await read_refusal(response, time.time(), ways_out(here.settings, found.source), keyed=bool(value))
         await response.read()
     return bool(value)

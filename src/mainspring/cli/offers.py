@@ -23,7 +23,7 @@ from mainspring.core.value import Bundle, Value
 from mainspring.settings.values import Settings
 
 if TYPE_CHECKING:
-    from mainspring.providers.asking import Key
+    from mainspring.providers.asking import ApiKey
 
 PATIENCE = 20.0  # seconds for a list that takes milliseconds
 LARGEST = 8 * 1024 * 1024  # bytes; OpenRouter's, with some hundred models, has half of one
@@ -34,7 +34,7 @@ class Server(Bundle):
 
     named_by: str  # where its address came from
     url: str  # of its list of models
-    key: Key
+    key: ApiKey
     headers: dict[str, str]
     endpoint: Endpoint | None = None  # None: the one that is set for Anthropic's protocol
 
@@ -62,27 +62,27 @@ def servers_in(settings: Settings, environment: Environment, models: Iterable[st
 def at_home(settings: Settings, environment: Environment) -> Server | None:
     """Anthropic's, or what stands in its place; None if neither a key nor an address is there."""
     from mainspring.providers.anthropic import HOME
-    from mainspring.providers.asking import Key
+    from mainspring.providers.asking import ApiKey
 
     key = key_for(settings, environment, os.getcwd())  # noqa: PTH109  # pathlib takes 8 ms to load
     address = settings.api.base_url or ""
     if not key.is_any and not address:
         return None
-    proof = Key(key.value, key.header, key.refresh)
+    proof = ApiKey(key.value, key.header, key.refresh)
     return Server("api.baseUrl" if address else key.source, in_claude_s_way(address or HOME), proof, versioned())
 
 
 def server_at(endpoint: Endpoint, environment: Environment) -> Server:
-    from mainspring.providers.asking import Key
-    from mainspring.providers.openai import of_azure, with_version
+    from mainspring.providers.asking import ApiKey
+    from mainspring.providers.openai import add_version_path, azure_base_url
 
     value, name = key_of(endpoint, environment), named_by(endpoint)
     if endpoint.protocol == ANTHROPIC:
-        return Server(name, in_claude_s_way(endpoint.url), Key(value), versioned(), endpoint)
+        return Server(name, in_claude_s_way(endpoint.url), ApiKey(value), versioned(), endpoint)
     if endpoint.api_version:
-        url = f"{of_azure(endpoint.url)}/models?api-version={endpoint.api_version}"
-        return Server(name, url, Key(value, AZURE_KEY), {}, endpoint)
-    return Server(name, f"{with_version(endpoint.url)}/models", Key(value, "authorization"), {}, endpoint)
+        url = f"{azure_base_url(endpoint.url)}/models?api-version={endpoint.api_version}"
+        return Server(name, url, ApiKey(value, AZURE_KEY), {}, endpoint)
+    return Server(name, f"{add_version_path(endpoint.url)}/models", ApiKey(value, "authorization"), {}, endpoint)
 
 
 def in_claude_s_way(address: str) -> str:
@@ -130,14 +130,14 @@ async def offered(server: Server) -> Offered:
         return replace(answered, error="its list of models cannot be read")
 
 
-async def brought(key: Key) -> Key:
+async def brought(key: ApiKey) -> ApiKey:
     """A helper is asked only here: its key is not known before."""
     if key.value or key.refresh is None:
         return key
     return replace(key, value=await key.refresh())
 
 
-async def fetched(server: Server, key: Key) -> tuple[int, bytes]:
+async def fetched(server: Server, key: ApiKey) -> tuple[int, bytes]:
     from mainspring.providers.transport import Transport
 
     async with Transport() as transport, transport.get(server.url, server.headers | key.headers) as response:

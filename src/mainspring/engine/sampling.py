@@ -31,7 +31,17 @@ from mainspring.core.updates import (
 from mainspring.engine.deps import Deps
 from mainspring.engine.executor import Executor
 from mainspring.engine.shared import Shared
-from mainspring.providers.base import Batch, Broken, Cleared, Ended, Finished, Opened, Piece, Retry, Started
+from mainspring.providers.base import (
+    Batch,
+    BlockDelta,
+    BlockFinished,
+    BlockOpened,
+    PrefixBreak,
+    ResultsCleared,
+    Retry,
+    StreamEnded,
+    StreamStarted,
+)
 from mainspring.sessions.records import BlockRecord, DeltaRecord, NoteRecord, PrefixRecord, RetryRecord
 
 CHARS_PER_TOKEN = 3  # rather fewer than there are, so that the estimate for an aborted call errs high
@@ -72,7 +82,7 @@ class Draft:
         self.open_kind: BlockKind | None = None
         self.open_text: list[str] = []
 
-    def piece(self, piece: Piece) -> None:
+    def piece(self, piece: BlockDelta) -> None:
         self.handed_on = True
         self.open_kind = piece.kind
         self.open_text.append(piece.text)
@@ -189,11 +199,11 @@ class Sampler:
             await self._journal.append(draft.record(index, text, self._deps.now()))
             self._show(BlockDone(draft.reply_id, index, text))
 
-    async def _take(self, batch: Batch, draft: Draft) -> Ended | None:
+    async def _take(self, batch: Batch, draft: Draft) -> StreamEnded | None:
         """Hand on what one read of the socket brought. Its deltas are journaled together, before the first is shown."""
         if draft is not self._draft:
             raise asyncio.CancelledError  # this call was given up
-        if len(batch) == 1 and isinstance(piece := batch[0], Piece):  # most reads, and most of a run's time
+        if len(batch) == 1 and isinstance(piece := batch[0], BlockDelta):  # most reads, and most of a run's time
             draft.piece(piece)
             if self._deltas:
                 delta = Delta(draft.reply_id, len(draft.blocks), piece.kind, piece.text)
@@ -205,11 +215,11 @@ class Sampler:
             await self._journal.append(DeltaRecord(deltas, self._deps.now()))
         shown = iter(deltas)
         for item in batch:
-            if isinstance(item, Piece):
+            if isinstance(item, BlockDelta):
                 draft.piece(item)
                 if deltas:
                     self._show(next(shown))
-            elif isinstance(item, Ended):
+            elif isinstance(item, StreamEnded):
                 return item
             else:
                 await self._take_other(item, draft)
@@ -218,28 +228,30 @@ class Sampler:
     def _deltas_of(self, batch: Batch, draft: Draft) -> tuple[Delta, ...]:
         index, deltas = len(draft.blocks), list[Delta]()
         for item in batch:
-            if isinstance(item, Piece):
+            if isinstance(item, BlockDelta):
                 deltas.append(Delta(draft.reply_id, index, item.kind, item.text))
-            elif isinstance(item, Finished):
+            elif isinstance(item, BlockFinished):
                 index += 1
         return tuple(deltas)
 
-    async def _take_other(self, item: Started | Opened | Finished | Cleared | Broken | Retry, draft: Draft) -> None:
+    async def _take_other(
+        self, item: StreamStarted | BlockOpened | BlockFinished | ResultsCleared | PrefixBreak | Retry, draft: Draft
+    ) -> None:
         match item:
-            case Finished():
+            case BlockFinished():
                 await self._finish_block(item.block, draft)
-            case Started():
+            case StreamStarted():
                 draft.usage, draft.begun = item.usage, True
                 self._show(ReplyStarted(draft.reply_id, draft.model, item.usage))
-            case Opened():
+            case BlockOpened():
                 if item.name and self._expect_tool is not None:
                     with suppress(Exception):  # a side job: its failure is silent
                         self._expect_tool(item.name)
                 if self._deltas:
                     self._show(BlockStarted(draft.reply_id, len(draft.blocks), item.kind, item.id, item.name))
-            case Cleared():
+            case ResultsCleared():
                 await self._left_out(item, draft)
-            case Broken():
+            case PrefixBreak():
                 broken = PrefixRecord(item.block, item.what, item.why, item.tokens, item.price, self._deps.now())
                 await self._journal.append(broken)
                 self._show(PrefixBroken(item.block, item.what, item.why, item.tokens, item.price))
@@ -251,7 +263,7 @@ class Sampler:
             case _:
                 assert_never(item)
 
-    async def _left_out(self, item: Cleared, draft: Draft) -> None:
+    async def _left_out(self, item: ResultsCleared, draft: Draft) -> None:
         """The service is sent the whole history each time, and each time says how much of it the model did not see.
         Only what came to that since the last reply is news."""
         draft.cleared, more = item.tokens, item.tokens - self._shared.cleared

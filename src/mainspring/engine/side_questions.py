@@ -31,14 +31,14 @@ from mainspring.engine.ledger import Ledger
 from mainspring.engine.sampling import CHARS_PER_TOKEN, NO_END, CutOffError
 from mainspring.providers.base import (
     Batch,
+    BlockDelta,
+    BlockFinished,
     Conversation,
-    Ended,
-    Finished,
-    Piece,
     Provider,
     RequestCache,
     Retry,
-    Started,
+    StreamEnded,
+    StreamStarted,
     ToolSpec,
 )
 
@@ -240,17 +240,17 @@ class Attempt:
     def take(self, batch: Batch) -> None:
         for item in batch:
             match item:
-                case Started():
+                case StreamStarted():
                     self.begun = True
                     self.used = item.usage if item.usage.total else self.used
-                case Piece():
+                case BlockDelta():
                     self.begun = True
                     self.written += len(item.text)
-                case Finished(block=block):
+                case BlockFinished(block=block):
                     self.begun = True
                     self.texts += [block.text] if isinstance(block, Text) else []
                     self.blocks.append(block)
-                case Ended():
+                case StreamEnded():
                     self.used, self.stop = item.usage, item.stop
                 case Retry() if item.most:
                     self.number = item.attempt + 1

@@ -18,20 +18,28 @@ from mainspring.core.effects import Request
 from mainspring.core.models import model_named
 from mainspring.core.value import Bundle
 from mainspring.providers import asking
-from mainspring.providers.anthropic_json import END, can_be_marked, encode, marked, system_json, takes, tool_json
-from mainspring.providers.asking import Asking, Body, Fixed, Line, Prepared
+from mainspring.providers.anthropic_json import (
+    END,
+    accepts_block,
+    can_be_marked,
+    encode_part,
+    mark_cache_end,
+    system_json,
+    tool_json,
+)
+from mainspring.providers.asking import FixedPart, HttpProvider, PreparedRequest, RequestBody, RequestChain
 from mainspring.providers.base import Conversation
-from mainspring.providers.placing import Target
-from mainspring.providers.projection import Projected, Projection
-from mainspring.providers.refusals import WaysOut
-from mainspring.providers.retry import PATIENCE, Patience, RefusedError, Who
-from mainspring.providers.transport import Exchange, Transport
+from mainspring.providers.placing import ProjectionTarget
+from mainspring.providers.projection import ProjectedParts, RequestProjection
+from mainspring.providers.refusals import UserRemedies
+from mainspring.providers.retry import PATIENCE, RequestRefusedError, RetryLimits, RetryProfile
+from mainspring.providers.transport import HttpExchange, Transport
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
-    from mainspring.providers.anthropic_events import Reply
+    from mainspring.providers.anthropic_events import AnthropicStreamReader
 
-Key = asking.Key  # where its users look for it
+Key = asking.ApiKey  # where its users look for it
 
 HOME = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -39,7 +47,7 @@ INTERLEAVED = "interleaved-thinking-2025-05-14"  # budgeted thinking between cal
 TASK_BUDGET = "task-budgets-2026-03-13"
 BINDING = "thinking-binding-controls-2026-08-01"
 MANAGING = "context-management-2025-06-27"
-WAYS_OUT = WaysOut(
+WAYS_OUT = UserRemedies(
     refused="the key was refused: check ANTHROPIC_API_KEY",
     keyless="no key was sent: set ANTHROPIC_API_KEY",
     unknown="check the model's name and ANTHROPIC_BASE_URL",
@@ -51,7 +59,7 @@ MOST_FOUND = 16  # places of marks that are remembered; three or four are in use
 ASIDE = frozenset({"compact", "collapse", "search"})  # sources of questions beside the conversation
 
 
-class Clearing(Bundle):
+class ServerSideClearing(Bundle):
     """When the service itself clears old tool results (D-14). Each time it does, what follows them is cached anew."""
 
     trigger: int = 100_000  # tokens of a prompt; the API's own default
@@ -68,7 +76,7 @@ class Clearing(Bundle):
         }
 
 
-class Anthropic(Asking):
+class Anthropic(HttpProvider):
     path = "/v1/messages"
     largest = LARGEST
 
@@ -81,10 +89,10 @@ class Anthropic(Asking):
         prefix: str = "anthropic/",
         betas: tuple[str, ...] = (),
         thinking_display: str | None = None,
-        clearing: Clearing | None = None,
-        patience: Patience = PATIENCE[Who.FOREGROUND],
+        clearing: ServerSideClearing | None = None,
+        patience: RetryLimits = PATIENCE[RetryProfile.FOREGROUND],
         now: Callable[[], float] = time.time,
-        ways_out: WaysOut = WAYS_OUT,
+        ways_out: UserRemedies = WAYS_OUT,
         driver: str = "",
     ) -> None:
         """`driver`: who drives us, for the server to know."""
@@ -113,48 +121,48 @@ class Anthropic(Asking):
 
     # --- what `asking.py` wants to know ---
 
-    def _projection(self) -> Projection:
-        return Projection(encode)
+    def _projection(self) -> RequestProjection:
+        return RequestProjection(encode_part)
 
-    def _target(self, request: Request, distrusted: frozenset[str]) -> Target:
+    def _target(self, request: Request, distrusted: frozenset[str]) -> ProjectionTarget:
         model = model_named(request.model)
         leads = request.thinking is not None and not request.adaptive
         thinks = request.adaptive or leads or model.thinking_off not in ("", "disabled")
-        return Target(request.model, thinks, leads, distrusted, takes)
+        return ProjectionTarget(request.model, thinks, leads, distrusted, accepts_block)
 
     def _thinking_in(self, settings: dict[str, object]) -> object:
         return settings.get("thinking")
 
-    def _fix(self, conversation: Conversation) -> Fixed:
+    def _fix(self, conversation: Conversation) -> FixedPart:
         return fixed_part(conversation)
 
     def _body(
-        self, settings: dict[str, object], fixed: Fixed, projected: Projected, conversation: Conversation
-    ) -> Body:
+        self, settings: dict[str, object], fixed: FixedPart, projected: ProjectedParts, conversation: Conversation
+    ) -> RequestBody:
         return body_of(settings, fixed, projected, conversation.marks)
 
     def _warm(self) -> None:
         for name in ("anthropic_events", "sse"):
             import_module(f"mainspring.providers.{name}")
 
-    def _reading(self, prepared: Prepared) -> Reply:  # noqa: ARG002  # a reply says all by itself
-        from mainspring.providers.anthropic_events import Reply
+    def _reading(self, prepared: PreparedRequest) -> AnthropicStreamReader:  # noqa: ARG002  # a reply says all by itself
+        from mainspring.providers.anthropic_events import AnthropicStreamReader
 
-        return Reply()
+        return AnthropicStreamReader()
 
-    async def _refusal(self, response: Exchange) -> RefusedError:
-        from mainspring.providers.anthropic_refusals import refusal
+    async def _refusal(self, response: HttpExchange) -> RequestRefusedError:
+        from mainspring.providers.anthropic_refusals import read_refusal
 
-        return await refusal(response, self._now(), self._ways_out, keyed=self._keyed)
+        return await read_refusal(response, self._now(), self._ways_out, keyed=self._keyed)
 
-    def _cure(self, cure: str, line: Line, conversation: Conversation) -> None:  # noqa: ARG002  # one does for both
+    def _cure(self, cure: str, line: RequestChain, conversation: Conversation) -> None:  # noqa: ARG002  # one does for both
         """What a change of ours can cure: signatures that this server does not know, as after a resume with another
         account, and blocks of a kind that it does not know, as after one with another server."""
         line.distrust(conversation)
 
     # --- making the request ---
 
-    def _settings(self, request: Request, projected: Projected) -> dict[str, object]:
+    def _settings(self, request: Request, projected: ProjectedParts) -> dict[str, object]:
         settings: dict[str, object] = {"model": self._model(request), "max_tokens": request.max_output, "stream": True}
         if thinking := self._thinking(request, projected):
             settings["thinking"] = thinking
@@ -177,7 +185,7 @@ class Anthropic(Asking):
     def _model(self, request: Request) -> str:
         return request.model.removeprefix(self._prefix)
 
-    def _thinking(self, request: Request, projected: Projected) -> dict[str, object] | None:
+    def _thinking(self, request: Request, projected: ProjectedParts) -> dict[str, object] | None:
         off = model_named(request.model).thinking_off
         setting: dict[str, object] = {"type": "adaptive" if request.adaptive else off}
         if request.thinking is not None and projected.thinking and not request.adaptive:
@@ -235,7 +243,7 @@ def effort_for(request: Request) -> Effort | None:
     return min(request.effort, Effort(most), Effort.MAX if thinks else Effort.HIGH, key=EFFORTS.index)
 
 
-def fixed_part(conversation: Conversation) -> Fixed:
+def fixed_part(conversation: Conversation) -> FixedPart:
     """In the order of the cache: tools, then system. A mark at the end of the system text that other sessions share
     covers both; what is this session's alone is covered by the marks of its messages."""
     tools = [tool_json(tool) for tool in conversation.tools]
@@ -244,25 +252,27 @@ def fixed_part(conversation: Conversation) -> Fixed:
     own = [system_json(text) for text in conversation.system[blank:] if text.strip()]
     body = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
     if shared or own:
-        at_end = [*shared[:-1], marked(shared[-1]), *own] if shared else [*own[:-1], marked(own[-1])]
+        at_end = [*shared[:-1], mark_cache_end(shared[-1]), *own] if shared else [*own[:-1], mark_cache_end(own[-1])]
         body += b',"system":[' + b",".join(at_end) + b"]"
-    return Fixed(tools, [*shared, *own], body)
+    return FixedPart(tools, [*shared, *own], body)
 
 
-def body_of(settings: dict[str, object], fixed: Fixed, projected: Projected, marks: tuple[str, ...]) -> Body:
+def body_of(
+    settings: dict[str, object], fixed: FixedPart, projected: ProjectedParts, marks: tuple[str, ...]
+) -> RequestBody:
     front = [msgspec.json.encode(settings)[:-1], fixed.body, b',"messages":[']
-    pieces = Body(front, projected, [END, b"]}"])
+    pieces = RequestBody(front, projected, [END, b"]}"])
     put_marks(pieces, projected, marks, MOST_MARKS - bool(fixed.system))
     return pieces
 
 
-def put_marks(pieces: Body, projected: Projected, marks: tuple[str, ...], most: int) -> None:
+def put_marks(pieces: RequestBody, projected: ProjectedParts, marks: tuple[str, ...], most: int) -> None:
     """Each mark stands on the last part of its message that can carry one; of too many, the first ones are left out."""
     places = sorted([at for mark in dict.fromkeys(marks) if (at := place_of(mark, projected)) is not None])
-    pieces.put({at: marked(projected.chunks[at]) for at in places[-most:]})
+    pieces.put({at: mark_cache_end(projected.chunks[at]) for at in places[-most:]})
 
 
-def place_of(mark: str, projected: Projected) -> int | None:
+def place_of(mark: str, projected: ProjectedParts) -> int | None:
     """A mark may stand at the front for a whole session, so a place among the settled parts is looked for once."""
     chunks, owners, found = projected.chunks, projected.owners, projected.found
     if not mark:

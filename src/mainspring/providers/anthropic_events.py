@@ -18,8 +18,18 @@ from mainspring.core.messages import Block, Defect, RedactedThinking, ServerBloc
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import BlockKind
-from mainspring.providers.base import Batch, Cleared, Ended, Finished, Item, Opened, Piece, Started, told
-from mainspring.providers.retry import classify
+from mainspring.providers.base import (
+    Batch,
+    BlockDelta,
+    BlockFinished,
+    BlockOpened,
+    Item,
+    ResultsCleared,
+    StreamEnded,
+    StreamStarted,
+    parse_token_count,
+)
+from mainspring.providers.retry import classify_failure
 from mainspring.providers.sse import ServerEvent
 
 MAX_REPLY = 64 * 1024 * 1024  # characters; about a hundred times the longest reply that any model can give
@@ -30,7 +40,7 @@ class _Writes(Struct, frozen=True, gc=False):
     ephemeral_1h_input_tokens: int | None = 0
 
 
-class _Usage(Struct, frozen=True, gc=False):
+class _AnthropicUsage(Struct, frozen=True, gc=False):
     """None where the server does not say: the events of one reply complete each other."""
 
     input_tokens: int | None = None
@@ -41,15 +51,15 @@ class _Usage(Struct, frozen=True, gc=False):
 
 
 class _Message(Struct, frozen=True, gc=False):
-    usage: _Usage | None = None
+    usage: _AnthropicUsage | None = None
 
 
-class _Error(Struct, frozen=True, gc=False):
+class _StreamError(Struct, frozen=True, gc=False):
     type: str = ""
     message: str = ""
 
 
-class _Delta(Struct, frozen=True, gc=False):
+class _AnthropicDelta(Struct, frozen=True, gc=False):
     type: str = ""
     text: str = ""
     partial_json: str = ""
@@ -70,16 +80,16 @@ class _Managed(Struct, frozen=True, gc=False):
     applied_edits: tuple[_Applied, ...] | None = None
 
 
-class _Event(Struct, frozen=True, gc=False):
+class _AnthropicEvent(Struct, frozen=True, gc=False):
     """All events in one: they share no field with different meanings, and one decoder is the fastest."""
 
     type: str = ""
     index: int = 0
-    delta: _Delta | None = None
+    delta: _AnthropicDelta | None = None
     content_block: Raw = Raw()
     message: _Message | None = None
-    usage: _Usage | None = None
-    error: _Error | None = None
+    usage: _AnthropicUsage | None = None
+    error: _StreamError | None = None
     context_management: _Managed | None = None
 
 
@@ -97,7 +107,7 @@ class _Begun(Struct, frozen=True, gc=False):
     citations: list[Raw] | None = None
 
 
-_decode = msgspec.json.Decoder(_Event).decode
+_decode = msgspec.json.Decoder(_AnthropicEvent).decode
 _decode_begun = msgspec.json.Decoder(_Begun).decode
 
 KINDS = {"text": BlockKind.TEXT, "thinking": BlockKind.THINKING, "tool_use": BlockKind.INPUT}
@@ -142,13 +152,13 @@ class _Open:
         return msgspec.json.encode(block).decode()
 
 
-class Reply:
+class AnthropicStreamReader:
     """Feed it what one read brought; it returns the items that come of it."""
 
     def __init__(self) -> None:
         self.ended = False
         self._begun = False
-        self._usage = _Usage()
+        self._usage = _AnthropicUsage()
         self._stop: str | None = None
         self._managed = _Managed()
         self._open: dict[int, _Open] = {}  # by index, in the order in which they began; the first one is shown
@@ -170,12 +180,12 @@ class Reply:
         return tuple(items)
 
     def not_streamed(self, body: bytes) -> Batch:
-        from mainspring.providers.anthropic_odd import as_events
+        from mainspring.providers.anthropic_odd import message_to_events
 
-        events = [("", data) for data in as_events(body)]
+        events = [("", data) for data in message_to_events(body)]
         return self.take(events)
 
-    def _take(self, event: _Event, items: list[Item]) -> None:
+    def _take(self, event: _AnthropicEvent, items: list[Item]) -> None:
         kind = event.type
         if self.ended:
             return  # nothing that follows the end belongs to the answer
@@ -196,16 +206,16 @@ class Reply:
         elif kind == "message_stop":
             self._end(items)
         elif kind == "error" or (not kind and event.error is not None):
-            error = event.error or _Error(message="the server reported an error in mid-stream")
-            raise ProviderError(Failure(classify(None, error.type, error.message), error.message or error.type))
+            error = event.error or _StreamError(message="the server reported an error in mid-stream")
+            raise ProviderError(Failure(classify_failure(None, error.type, error.message), error.message or error.type))
 
-    def _start(self, event: _Event, items: list[Item]) -> None:
+    def _start(self, event: _AnthropicEvent, items: list[Item]) -> None:
         if not self._begun:  # a second one tells nothing new
             self._begun = True
             self._usage = _merged(self._usage, event.message.usage if event.message else None)
-            items.append(Started(_as_usage(self._usage)))
+            items.append(StreamStarted(_as_usage(self._usage)))
 
-    def _block_start(self, event: _Event, items: list[Item]) -> None:
+    def _block_start(self, event: _AnthropicEvent, items: list[Item]) -> None:
         raw = bytes(event.content_block)
         if raw in (b"", b"null") or self._raws.get(event.index) == raw:
             return  # nothing, or a duplicate
@@ -220,7 +230,7 @@ class Reply:
         if len(self._open) == 1:
             _show(opened, items)
 
-    def _delta(self, index: int, delta: _Delta, items: list[Item]) -> None:
+    def _delta(self, index: int, delta: _AnthropicDelta, items: list[Item]) -> None:
         opened = self._open.get(index)
         if opened is None or opened.stopped:
             _fail(f"the server wrote to block {index}, which is not open")
@@ -238,7 +248,7 @@ class Reply:
             return
         opened.pieces.append(written)
         if opened.kind is not None and written and opened.shown:
-            items.append(Piece(opened.kind, written))
+            items.append(BlockDelta(opened.kind, written))
 
     def _block_stop(self, index: int, items: list[Item]) -> None:
         if index not in self._raws:
@@ -259,7 +269,7 @@ class Reply:
             del self._open[index]
             block = opened.block()
             self._calls = self._calls or isinstance(block, ToolCall)
-            items.append(Finished(block))
+            items.append(BlockFinished(block))
 
     def _end(self, items: list[Item]) -> None:
         if self._open:
@@ -270,34 +280,34 @@ class Reply:
             stop = Stop(self._stop)
         if applied := self._managed.applied_edits:
             items.append(_as_cleared(applied))
-        items.append(Ended(stop, _as_usage(self._usage)))
+        items.append(StreamEnded(stop, _as_usage(self._usage)))
 
 
 def _show(opened: _Open, items: list[Item]) -> None:
     opened.shown = True
     if opened.kind is not None:
-        items.append(Opened(opened.kind, opened.begun.id, opened.begun.name))
+        items.append(BlockOpened(opened.kind, opened.begun.id, opened.begun.name))
         if written := "".join(opened.pieces):
-            items.append(Piece(opened.kind, written))
+            items.append(BlockDelta(opened.kind, written))
 
 
 KNOWN_STOPS = frozenset(Stop) - {Stop.UNFINISHED}
 UNREAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def _mended(data: bytes, error: Exception) -> _Event:
+def _mended(data: bytes, error: Exception) -> _AnthropicEvent:
     from mainspring.providers.anthropic_odd import odd_event
 
-    event = odd_event(data, _Event)
+    event = odd_event(data, _AnthropicEvent)
     if event is None:
         _fail(f"the server sent an event that cannot be read: {error}")
     return event
 
 
 def _mended_block(raw: bytes, error: Exception) -> _Begun:
-    from mainspring.providers.odd_json import mended
+    from mainspring.providers.odd_json import repair_json
 
-    begun = mended(raw, _Begun)
+    begun = repair_json(raw, _Begun)
     if begun is None:
         _fail(f"the server began a block that cannot be read: {error}")
     return begun
@@ -321,36 +331,36 @@ def _joined(citations: list[bytes]) -> str:
     return (b"[" + b",".join(citations) + b"]").decode() if citations else ""
 
 
-def _merged(known: _Usage, said: _Usage | None) -> _Usage:
+def _merged(known: _AnthropicUsage, said: _AnthropicUsage | None) -> _AnthropicUsage:
     """A later event counts on from an earlier one, and may leave out what did not change (E-14)."""
     if said is None:
         return known
     fields = {
         name: getattr(said, name) if getattr(said, name) is not None else getattr(known, name)
-        for name in _Usage.__struct_fields__
+        for name in _AnthropicUsage.__struct_fields__
     }
-    return _Usage(**fields)
+    return _AnthropicUsage(**fields)
 
 
-def _as_usage(said: _Usage) -> Usage:
+def _as_usage(said: _AnthropicUsage) -> Usage:
     """In disjoint classes: the server's figure for cache writes holds both lifetimes."""
-    written, hour = told(said.cache_creation_input_tokens), 0
+    written, hour = parse_token_count(said.cache_creation_input_tokens), 0
     if said.cache_creation is not None:
-        hour = told(said.cache_creation.ephemeral_1h_input_tokens)
-        written = max(written, hour + told(said.cache_creation.ephemeral_5m_input_tokens))
+        hour = parse_token_count(said.cache_creation.ephemeral_1h_input_tokens)
+        written = max(written, hour + parse_token_count(said.cache_creation.ephemeral_5m_input_tokens))
     return Usage(
-        input=told(said.input_tokens),
+        input=parse_token_count(said.input_tokens),
         cache_write=max(0, written - hour),
         cache_write_1h=hour,
-        cache_read=told(said.cache_read_input_tokens),
-        output=told(said.output_tokens),
+        cache_read=parse_token_count(said.cache_read_input_tokens),
+        output=parse_token_count(said.output_tokens),
         estimated=said.input_tokens is None and said.output_tokens is None,  # it told nothing: nought is our guess
     )
 
 
-def _as_cleared(applied: tuple[_Applied, ...]) -> Cleared:
+def _as_cleared(applied: tuple[_Applied, ...]) -> ResultsCleared:
     tokens = sum([max(0, edit.cleared_input_tokens or 0) for edit in applied])
-    return Cleared(tokens, sum([max(0, edit.cleared_tool_uses or 0) for edit in applied]))
+    return ResultsCleared(tokens, sum([max(0, edit.cleared_tool_uses or 0) for edit in applied]))
 
 
 def _fail(detail: str) -> NoReturn:

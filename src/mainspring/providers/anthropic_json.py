@@ -18,8 +18,17 @@ from mainspring.core.messages import (
     ToolCall,
 )
 from mainspring.providers.base import ToolSpec
-from mainspring.providers.media import fitting
-from mainspring.providers.placing import NAME_LENGTH, REASONING, Answer, Part, Placed, Role, clean, is_empty
+from mainspring.providers.media import replace_oversized_media
+from mainspring.providers.placing import (
+    NAME_LENGTH,
+    REASONING,
+    Part,
+    PlacedPart,
+    PlacedToolResult,
+    Role,
+    clean_tool_name,
+    is_empty,
+)
 
 BETWEEN = b","
 END = b"]}"
@@ -31,7 +40,7 @@ MARK = b',"cache_control":{"type":"ephemeral"}}'
 NO_WORDS = "(no output)"
 
 
-def encode(placed: Placed, before: str | None) -> bytes:
+def encode_part(placed: PlacedPart, before: str | None) -> bytes:
     """A part, with what must stand between it and the one before. `END` closes the last one."""
     if placed.role == before:
         return BETWEEN + part_json(placed.part)
@@ -39,7 +48,7 @@ def encode(placed: Placed, before: str | None) -> bytes:
     return opened if before is None else END + BETWEEN + opened
 
 
-def marked(chunk: bytes) -> bytes:
+def mark_cache_end(chunk: bytes) -> bytes:
     """The same part as the end of a span worth caching."""
     return chunk[:-1] + MARK
 
@@ -48,26 +57,26 @@ def can_be_marked(chunk: bytes) -> bool:
     return b'{"type":"thinking"' not in chunk[:60] and b'{"type":"redacted_thinking"' not in chunk[:60]
 
 
-def as_bytes(value: object) -> bytes:
+def encode_json_safely(value: object) -> bytes:
     """JSON, whatever the strings hold: half a character, which no UTF-8 can express, becomes a question mark."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(mended(value))
+        return msgspec.json.encode(replace_surrogates(value))
 
 
-def mended(value: Any) -> Any:
+def replace_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value)
-        return {mended(key): mended(inner) for key, inner in pairs.items()}
+        return {replace_surrogates(key): replace_surrogates(inner) for key, inner in pairs.items()}
     if isinstance(value, list | tuple):
-        return [mended(inner) for inner in cast("list[Any]", value)]
+        return [replace_surrogates(inner) for inner in cast("list[Any]", value)]
     return value
 
 
-def takes(block: Block) -> bool:
+def accepts_block(block: Block) -> bool:
     """Of what was thought, only what this protocol signed. The others' signatures have a blank, or name a field."""
     return not isinstance(block, Thinking) or (" " not in block.signature and block.signature not in REASONING)
 
@@ -77,18 +86,18 @@ def part_json(part: Part) -> bytes:
         case Text():
             return text_json(part)
         case Image() | Document():
-            return as_bytes(media_object(fitting(part)))
+            return encode_json_safely(media_object(replace_oversized_media(part)))
         case Thinking():
-            return as_bytes({"type": "thinking", "thinking": part.text, "signature": part.signature})
+            return encode_json_safely({"type": "thinking", "thinking": part.text, "signature": part.signature})
         case RedactedThinking():
-            return as_bytes({"type": "redacted_thinking", "data": part.data})
+            return encode_json_safely({"type": "redacted_thinking", "data": part.data})
         case ServerBlock():
             return part.json.strip().encode(errors="replace")
         case ToolCall():
-            name = clean(part.name)[:NAME_LENGTH] or "unknown"
-            return as_bytes({"type": "tool_use", "id": part.id, "name": name, "input": part.input})
-        case Answer():
-            return as_bytes(answer_object(part))
+            name = clean_tool_name(part.name)[:NAME_LENGTH] or "unknown"
+            return encode_json_safely({"type": "tool_use", "id": part.id, "name": name, "input": part.input})
+        case PlacedToolResult():
+            return encode_json_safely(answer_object(part))
         case _:
             assert_never(part)
 
@@ -97,7 +106,7 @@ def text_json(text: Text) -> bytes:
     block: dict[str, object] = {"type": "text", "text": text.text}
     if text.citations:
         block["citations"] = msgspec.Raw(text.citations.encode(errors="replace"))
-    return as_bytes(block)
+    return encode_json_safely(block)
 
 
 def media_object(part: Content) -> dict[str, object]:
@@ -107,9 +116,9 @@ def media_object(part: Content) -> dict[str, object]:
     return {"type": "image" if isinstance(part, Image) else "document", "source": source}
 
 
-def answer_object(answer: Answer) -> dict[str, object]:
+def answer_object(answer: PlacedToolResult) -> dict[str, object]:
     """The API takes no empty text, and nothing but text, at least some, in a result that is an error (F-22)."""
-    content = [media_object(fitting(part)) for part in answer.content if not is_empty(part)]
+    content = [media_object(replace_oversized_media(part)) for part in answer.content if not is_empty(part)]
     if answer.is_error:
         content = [block for block in content if block["type"] == "text"] or [{"type": "text", "text": NO_WORDS}]
     block: dict[str, object] = {"type": "tool_result", "tool_use_id": answer.call_id}
@@ -122,9 +131,9 @@ def answer_object(answer: Answer) -> dict[str, object]:
 
 def tool_json(tool: ToolSpec) -> bytes:
     if tool.server is not None:
-        return as_bytes(tool.server)
-    return as_bytes({"name": tool.name, "description": tool.description, "input_schema": tool.schema})
+        return encode_json_safely(tool.server)
+    return encode_json_safely({"name": tool.name, "description": tool.description, "input_schema": tool.schema})
 
 
 def system_json(text: str) -> bytes:
-    return as_bytes({"type": "text", "text": text})
+    return encode_json_safely({"type": "text", "text": text})

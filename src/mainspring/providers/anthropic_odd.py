@@ -12,7 +12,7 @@ import msgspec
 
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.odd_json import UNREADABLE, as_list, in_form, loosely
+from mainspring.providers.odd_json import UNREADABLE, as_list, convert_loosely, decode_loosely
 
 T = TypeVar("T")
 
@@ -22,11 +22,11 @@ NO_ANSWER = Failure(Trouble.SERVER, "the server sent an answer that is none")
 def odd_event(data: bytes, form: type[T]) -> T | None:
     """None if it cannot be helped; raises if it is an error that is told in another way."""
     try:
-        event = loosely(data)
+        event = decode_loosely(data)
         complain_of(event)
         if isinstance(event, dict) and isinstance(delta := cast("dict[str, Any]", event).get("delta"), dict):
             put_in_text(cast("dict[str, Any]", delta))
-        return in_form(event, form)
+        return convert_loosely(event, form)
     except UNREADABLE:
         return None
 
@@ -51,21 +51,21 @@ def put_in_text(delta: dict[str, Any]) -> None:
 # --- no stream --------------------------------------------------------------------------------------------------
 
 
-def as_events(body: bytes) -> Iterator[bytes]:
+def message_to_events(body: bytes) -> Iterator[bytes]:
     """A whole message, as if it had been streamed."""
     try:
-        message = loosely(body)
+        message = decode_loosely(body)
     except UNREADABLE:
         raise ProviderError(NO_ANSWER) from None
     complain_of(message)
     content = cast("dict[str, Any]", message).get("content") if isinstance(message, dict) else None
     if not isinstance(content, list):
         raise ProviderError(NO_ANSWER)
-    for event in told(cast("dict[str, Any]", message), as_list(content)):
+    for event in stream_whole_message(cast("dict[str, Any]", message), as_list(content)):
         yield msgspec.json.encode(event)
 
 
-def told(message: dict[str, Any], content: list[Any]) -> Iterator[dict[str, Any]]:
+def stream_whole_message(message: dict[str, Any], content: list[Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "message_start", "message": {"usage": message.get("usage")}}
     for index, block in enumerate(content):
         yield {"type": "content_block_start", "index": index, "content_block": block}

@@ -13,33 +13,35 @@ from mainspring.providers.refusals import (
     LONGEST_WORDS,
     SECOND,
     CurableError,
-    WaysOut,
-    number,
+    UserRemedies,
+    parse_number,
     retry_after,
 )
-from mainspring.providers.retry import UNKNOWN_BLOCK, RefusedError, classify
+from mainspring.providers.retry import UNKNOWN_BLOCK, RequestRefusedError, classify_failure
 
 if TYPE_CHECKING:
-    from mainspring.providers.refusals import Response
+    from mainspring.providers.refusals import ErrorResponse
 
 THINKING = "thinking"  # the cure: the same request without the thinking blocks may pass
 BLOCKS = "blocks"  # the cure: without blocks of a kind that we do not know, though a server sent them
 
 
-class _Error(msgspec.Struct, frozen=True):
+class _ErrorBody(msgspec.Struct, frozen=True):
     type: str = ""
     message: str = ""
 
 
 class _Body(msgspec.Struct):
-    error: _Error = _Error()
+    error: _ErrorBody = _ErrorBody()
 
 
-async def refusal(response: Response, now: float, ways_out: WaysOut = GIVEN, *, keyed: bool = True) -> RefusedError:
+async def read_refusal(
+    response: ErrorResponse, now: float, ways_out: UserRemedies = GIVEN, *, keyed: bool = True
+) -> RequestRefusedError:
     """`now` is in seconds since 1970, to turn "in so many seconds" into a time."""
     status, headers = response.status, response.headers
-    kind, words = what_it_says(await response.read())
-    trouble = classify(status, kind, words)
+    kind, words = read_error_body(await response.read())
+    trouble = classify_failure(status, kind, words)
     wait = retry_after(headers, now)
     resets_at = limit_lifts(headers, now, wait) if trouble is Trouble.RATE_LIMIT else None
     detail = f"{status}: {words}"[:LONGEST_WORDS] + ways_out.behind(trouble, status, keyed=keyed)
@@ -48,10 +50,10 @@ async def refusal(response: Response, now: float, ways_out: WaysOut = GIVEN, *, 
         return CurableError(failure, THINKING)
     if status == 400 and UNKNOWN_BLOCK in words:
         return CurableError(failure, BLOCKS)
-    return RefusedError(failure, wait, final=headers.get("x-should-retry") == "false")
+    return RequestRefusedError(failure, wait, final=headers.get("x-should-retry") == "false")
 
 
-def what_it_says(body: bytes) -> tuple[str, str]:
+def read_error_body(body: bytes) -> tuple[str, str]:
     try:
         error = msgspec.json.decode(body, type=_Body).error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -66,7 +68,7 @@ def is_about_thinking(words: str) -> bool:
 
 def limit_lifts(headers: Mapping[str, str], now: float, wait: int | None) -> int | None:
     """Milliseconds since 1970."""
-    unified = number(headers.get("anthropic-ratelimit-unified-reset"))
+    unified = parse_number(headers.get("anthropic-ratelimit-unified-reset"))
     if unified is not None:
         return round(unified * SECOND)
     exhausted = [
@@ -75,12 +77,12 @@ def limit_lifts(headers: Mapping[str, str], now: float, wait: int | None) -> int
         if name.startswith("anthropic-ratelimit-") and name.endswith("-remaining") and left == "0"
         if (reset := headers.get(name.removesuffix("remaining") + "reset"))
     ]
-    if times := [at for at in map(rfc3339, exhausted) if at is not None]:
+    if times := [at for at in map(parse_rfc3339, exhausted) if at is not None]:
         return max(times)
     return round(now * SECOND) + wait if wait is not None else None
 
 
-def rfc3339(text: str) -> int | None:
+def parse_rfc3339(text: str) -> int | None:
     from datetime import datetime
 
     try:

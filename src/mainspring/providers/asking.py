@@ -25,23 +25,23 @@ from mainspring.core.effects import Request, Retried
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.core.value import Bundle
-from mainspring.providers.base import Batch, Broken, Conversation, Ended, RequestCache, Retry
-from mainspring.providers.placing import Target
-from mainspring.providers.prefix import Sent, broken, parts
-from mainspring.providers.projection import Projected, Projection
-from mainspring.providers.refusals import GIVEN, CurableError, WaysOut, over, sized
+from mainspring.providers.base import Batch, Conversation, PrefixBreak, RequestCache, Retry, StreamEnded
+from mainspring.providers.placing import ProjectionTarget
+from mainspring.providers.prefix import SentPrefix, find_prefix_break, make_request_parts
+from mainspring.providers.projection import ProjectedParts, RequestProjection
+from mainspring.providers.refusals import GIVEN, CurableError, UserRemedies, add_request_size, request_too_large
 from mainspring.providers.retry import (
     HEARTBEAT,
     PATIENCE,
     SECOND,
-    Patience,
-    RefusedError,
-    Who,
+    RequestRefusedError,
+    RetryLimits,
+    RetryProfile,
     backoff,
-    countdown,
-    retrying,
+    plan_countdown,
+    stream_with_retries,
 )
-from mainspring.providers.transport import Exchange, Transport
+from mainspring.providers.transport import HttpExchange, Transport
 from mainspring.secrets.sources import headers_of
 
 if TYPE_CHECKING:  # a reply is read while the server thinks about it
@@ -51,7 +51,7 @@ NOT_STREAMED = 16 * 1024 * 1024  # bytes of a reply that came as one, at most
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
 
 
-class Key(Bundle):
+class ApiKey(Bundle):
     """What proves who we are, and how to get another one when it is refused."""
 
     value: str
@@ -68,7 +68,7 @@ class Key(Bundle):
         return f"Key({self.header})"  # a traceback or a log shows this
 
 
-class Fixed(Bundle):
+class FixedPart(Bundle):
     """The part of a request that stays the same from turn to turn."""
 
     tools: list[bytes]
@@ -76,10 +76,10 @@ class Fixed(Bundle):
     body: bytes
 
 
-class Body(list[bytes]):
+class RequestBody(list[bytes]):
     """In pieces. To add up their lengths would take as long as to join them, so whoever makes it says its size."""
 
-    def __init__(self, front: list[bytes], projected: Projected, back: list[bytes]) -> None:
+    def __init__(self, front: list[bytes], projected: ProjectedParts, back: list[bytes]) -> None:
         super().__init__(front)
         self += projected.chunks.packs
         self += projected.chunks.since(projected.chunks.packed)
@@ -100,12 +100,12 @@ class Body(list[bytes]):
                 self[self._front + pack] = b"".join([places.get(n) or chunks[n] for n in chunks.within(pack)])
 
 
-class Prepared(Bundle):
+class PreparedRequest(Bundle):
     """A request, ready to be sent as often as it takes."""
 
-    body: Body
+    body: RequestBody
     headers: dict[str, str]
-    broken: Broken | None
+    broken: PrefixBreak | None
     conversation: Conversation
     tokens: int = 0  # of the prompt, as far as can be told; for servers that do not say
     most: int = 0  # tokens that the reply may have
@@ -115,7 +115,7 @@ class Prepared(Bundle):
 
 if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    class Reading(Protocol):
+    class StreamReader(Protocol):
         """Makes items of a reply's events."""
 
         ended: bool
@@ -127,7 +127,7 @@ if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
             ...
 
 
-class Asking:
+class HttpProvider:
     """What a protocol must say is at the end."""
 
     path: str  # behind the address
@@ -135,13 +135,13 @@ class Asking:
 
     def __init__(  # noqa: PLR0913  # keywords, all of them
         self,
-        key: Key,
+        key: ApiKey,
         url: str,
         *,
         transport: Transport | None = None,
-        patience: Patience = PATIENCE[Who.FOREGROUND],
+        patience: RetryLimits = PATIENCE[RetryProfile.FOREGROUND],
         now: Callable[[], float] = time.time,
-        ways_out: WaysOut = GIVEN,
+        ways_out: UserRemedies = GIVEN,
     ) -> None:
         self._key = key
         self._ways_out = ways_out
@@ -157,7 +157,7 @@ class Asking:
             yield (prepared.broken,)
         patience = replace(self._patience, overload_tries=min(self._patience.overload_tries, request.overload_tries))
         line = self._line(request, conversation)
-        for wait in waits(request, line.lost, patience):
+        for wait in plan_waits(request, line.lost, patience):
             yield (wait,)
             await asyncio.sleep(min(wait.delay, HEARTBEAT) / SECOND)
         before = request.retried.attempts if request.retried is not None else 0
@@ -165,11 +165,11 @@ class Asking:
         while True:
             try:
                 attempt = partial(self._attempt, prepared)
-                tries = retrying(attempt, patience, random_share, before)
+                tries = stream_with_retries(attempt, patience, random_share, before)
                 async with aclosing(tries) as batches:
                     async for batch in batches:
                         begun = begun or not isinstance(batch[0], Retry)
-                        if isinstance(batch[-1], Ended):  # whoever reads may leave as soon as it has this
+                        if isinstance(batch[-1], StreamEnded):  # whoever reads may leave as soon as it has this
                             line.lost = None
                         yield batch
             except CurableError as error:
@@ -189,39 +189,39 @@ class Asking:
             else:
                 return
 
-    def _within_limit(self, request: Request, conversation: Conversation) -> Prepared:
+    def _within_limit(self, request: Request, conversation: Conversation) -> PreparedRequest:
         """To send what is known to be refused would take a minute of many a line."""
         line = self._line(request, conversation)
         sent = line.sent
         prepared = self.prepare(request, conversation)
         if self.largest is not None and prepared.body.size > self.largest:
             line.sent = sent  # it was not, so what the server has cached is the one before
-            raise ProviderError(over(self.largest, prepared.body.size))
+            raise ProviderError(request_too_large(self.largest, prepared.body.size))
         return prepared
 
-    def prepare(self, request: Request, conversation: Conversation) -> Prepared:
+    def prepare(self, request: Request, conversation: Conversation) -> PreparedRequest:
         """The request that would be sent now. It counts as sent: the next one is compared with it."""
         line = self._line(request, conversation)
         target = self._target(request, line.distrusted)
         projected = line.projection.project(conversation.history, conversation.edits, target)
         settings = self._settings(request, projected)
         fixed = self._fixed_part(line, conversation)
-        sent = Sent(
+        sent = SentPrefix(
             model=request.model,
             thinking=msgspec.json.encode(self._thinking_in(settings)),
             tools=fixed.tools,
             system=fixed.system,
-            parts=parts(projected.chunks, projected.settled),
+            parts=make_request_parts(projected.chunks, projected.settled),
             conversation=conversation,
             unfinished=projected.unfinished,
             gone=projected.gone,
             cured=line.cured,
         )
-        break_ = broken(line.sent, sent)
+        break_ = find_prefix_break(line.sent, sent)
         line.sent = sent
         body = self._body(settings, fixed, projected, conversation)
         tokens = self._weigh(line, projected)
-        return Prepared(
+        return PreparedRequest(
             body,
             self._headers(request),
             break_,
@@ -234,7 +234,7 @@ class Asking:
 
     # --- one attempt ---
 
-    async def _attempt(self, prepared: Prepared) -> AsyncGenerator[Batch, None]:
+    async def _attempt(self, prepared: PreparedRequest) -> AsyncGenerator[Batch, None]:
         refreshed = False
         if self._key.is_stale is not None and self._key.is_stale():
             await self._refresh(self._key.value)
@@ -248,15 +248,17 @@ class Asking:
                         async for batch in batches:
                             yield batch
                     return
-                error = sized(self._ways_out.toolless_at(await self._refusal(response), prepared.model), body.size)
+                error = add_request_size(
+                    self._ways_out.toolless_at(await self._refusal(response), prepared.model), body.size
+                )
             if response.status != 401 or refreshed or not await self._refresh(refused):
                 raise error
             refreshed = True
 
-    async def _read(self, response: Exchange, prepared: Prepared) -> AsyncGenerator[Batch, None]:
-        from mainspring.providers.sse import Parser
+    async def _read(self, response: HttpExchange, prepared: PreparedRequest) -> AsyncGenerator[Batch, None]:
+        from mainspring.providers.sse import SseParser
 
-        parser, reply, heard = Parser(), self._reading(prepared), False
+        parser, reply, heard = SseParser(), self._reading(prepared), False
         if is_json(response):
             yield reply.not_streamed(await response.read(NOT_STREAMED))
             return
@@ -265,7 +267,7 @@ class Asking:
             if events := parser.feed(chunk):
                 response.heard()
             if batch := reply.take(events):
-                response.progressed()
+                response.note_progress()
             heard = heard or bool(batch)
             if reply.ended:
                 await response.finish()  # so that the connection can be used again
@@ -288,11 +290,11 @@ class Asking:
         """Whether a key was sent."""
         return bool(self._key.value)
 
-    def _line(self, request: Request, conversation: Conversation) -> Line:
+    def _line(self, request: Request, conversation: Conversation) -> RequestChain:
         cache = conversation.cache or self._own_cache
-        return cache.get(self, request.source, lambda: Line(self._projection()))
+        return cache.get(self, request.source, lambda: RequestChain(self._projection()))
 
-    def _fixed_part(self, line: Line, conversation: Conversation) -> Fixed:
+    def _fixed_part(self, line: RequestChain, conversation: Conversation) -> FixedPart:
         last = line.sent.conversation if line.sent is not None else None
         same = last is not None and (last.tools, last.system) == (conversation.tools, conversation.system)
         if line.fixed is None or not same:
@@ -305,13 +307,13 @@ class Asking:
     # --- what a protocol says ---
 
     @abstractmethod
-    def _projection(self) -> Projection: ...
+    def _projection(self) -> RequestProjection: ...
 
     @abstractmethod
-    def _target(self, request: Request, distrusted: frozenset[str]) -> Target: ...
+    def _target(self, request: Request, distrusted: frozenset[str]) -> ProjectionTarget: ...
 
     @abstractmethod
-    def _settings(self, request: Request, projected: Projected) -> dict[str, object]:
+    def _settings(self, request: Request, projected: ProjectedParts) -> dict[str, object]:
         """Everything but tools, system and messages."""
 
     @abstractmethod
@@ -319,12 +321,12 @@ class Asking:
         """What of them, when it changes, spoils what is cached of the messages."""
 
     @abstractmethod
-    def _fix(self, conversation: Conversation) -> Fixed: ...
+    def _fix(self, conversation: Conversation) -> FixedPart: ...
 
     @abstractmethod
     def _body(
-        self, settings: dict[str, object], fixed: Fixed, projected: Projected, conversation: Conversation
-    ) -> Body: ...
+        self, settings: dict[str, object], fixed: FixedPart, projected: ProjectedParts, conversation: Conversation
+    ) -> RequestBody: ...
 
     @abstractmethod
     def _headers(self, request: Request) -> dict[str, str]: ...
@@ -333,20 +335,20 @@ class Asking:
         """Load what a reply needs, while we wait for it."""
 
     @abstractmethod
-    def _reading(self, prepared: Prepared) -> Reading: ...
+    def _reading(self, prepared: PreparedRequest) -> StreamReader: ...
 
     @abstractmethod
-    async def _refusal(self, response: Exchange) -> RefusedError: ...
+    async def _refusal(self, response: HttpExchange) -> RequestRefusedError: ...
 
     @abstractmethod
-    def _cure(self, cure: str, line: Line, conversation: Conversation) -> None:
+    def _cure(self, cure: str, line: RequestChain, conversation: Conversation) -> None:
         """Change what the server complained of, before the request is made anew."""
 
-    def _weigh(self, line: Line, projected: Projected) -> int:  # noqa: ARG002  # for those who need it
+    def _weigh(self, line: RequestChain, projected: ProjectedParts) -> int:  # noqa: ARG002  # for those who need it
         return 0
 
 
-def waits(request: Request, lost: Failure | None, patience: Patience) -> list[Retry]:
+def plan_waits(request: Request, lost: Failure | None, patience: RetryLimits) -> list[Retry]:
     """After a reply that broke off, the next request waits as long as a retry would (E-16): also one that is no retry,
     because the reply's calls were complete."""
     retried = request.retried
@@ -355,16 +357,16 @@ def waits(request: Request, lost: Failure | None, patience: Patience) -> list[Re
     if retried is None or retried.failure.kind not in PASSING:
         return []
     delay = backoff(retried.attempts, patience, random_share())
-    return [Retry(retried.failure, retried.attempts, left, retried.most) for left in countdown(delay)]
+    return [Retry(retried.failure, retried.attempts, left, retried.most) for left in plan_countdown(delay)]
 
 
-class Line:
+class RequestChain:
     """Requests that extend each other."""
 
-    def __init__(self, projection: Projection) -> None:
+    def __init__(self, projection: RequestProjection) -> None:
         self.projection = projection
-        self.sent: Sent | None = None
-        self.fixed: Fixed | None = None
+        self.sent: SentPrefix | None = None
+        self.fixed: FixedPart | None = None
         self.distrusted: frozenset[str] = frozenset()
         self.cured = 0  # refusals that were answered with a change of ours
         self.lost: Failure | None = None  # what the last reply broke off with
@@ -373,7 +375,7 @@ class Line:
         self.distrusted |= {message.id for message in conversation.history}
 
 
-def is_json(response: Exchange) -> bool:
+def is_json(response: HttpExchange) -> bool:
     return response.headers.get("content-type", "").startswith("application/json")
 
 

@@ -55,13 +55,13 @@ class Conversation(Bundle):
     cache: RequestCache | None = None  # of the session; None: the provider uses one of its own
 
 
-class Started(Value):
+class StreamStarted(Value):
     """The model answers. What the prompt cost is known from here on, also if the rest never comes."""
 
     usage: Usage = Usage()
 
 
-class Opened(Value):
+class BlockOpened(Value):
     """A block begins. Of a call its id and its name are known long before its input."""
 
     kind: BlockKind
@@ -69,25 +69,25 @@ class Opened(Value):
     name: str = ""
 
 
-class Piece(Value):
+class BlockDelta(Value):
     kind: BlockKind
     text: str
 
 
-class Finished(Value):
+class BlockFinished(Value):
     """A block is complete: a call in it may start now, while the model goes on."""
 
     block: Block
 
 
-class Cleared(Value):
+class ResultsCleared(Value):
     """The service itself left old tool results out of what the model saw. Both figures are its own (D-14)."""
 
     tokens: int  # of the whole history that was sent, so an earlier reply's are among them
     results: int
 
 
-class Ended(Value):
+class StreamEnded(Value):
     """The reply is complete. A stream without this is never an answer."""
 
     stop: Stop = Stop.END_TURN
@@ -95,7 +95,7 @@ class Ended(Value):
     model: str = ""  # the name the server gives itself, where it gives one
 
 
-class Broken(Value):
+class PrefixBreak(Value):
     """This request does not extend the last one: what was cached from `block` on must be paid for again (law 4)."""
 
     block: int  # the first that differs, counted over tools, system and messages
@@ -114,14 +114,14 @@ class Retry(Value):
     most: int = 0  # attempts in all, if it keeps failing like this; 0: this one is not counted
 
 
-Item = Started | Opened | Piece | Finished | Cleared | Ended | Broken | Retry
+Item = StreamStarted | BlockOpened | BlockDelta | BlockFinished | ResultsCleared | StreamEnded | PrefixBreak | Retry
 Batch = tuple[Item, ...]  # what one read of the socket brought
 
 
 MOST_TOKENS = 10**9  # of one reply; a figure beyond that is none
 
 
-def told(figure: int | None) -> int:
+def parse_token_count(figure: int | None) -> int:
     """A number of tokens, as a server has it; nought if it cannot be one."""
     return figure if figure is not None and 0 < figure <= MOST_TOKENS else 0
 

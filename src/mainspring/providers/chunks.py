@@ -12,7 +12,7 @@ PACK = 64  # chunks that are joined
 LARGE = 64 * 1024  # bytes of them from which on they stay as they are: joining would copy a lot for little
 
 
-class Chunks:
+class ByteChunks:
     def __init__(self) -> None:
         self.packs: list[bytes] = []
         self.packed = 0  # chunks that are in packs,
@@ -34,7 +34,7 @@ class Chunks:
         return iter(self.since(0))
 
     def __eq__(self, other: object) -> bool:
-        return list(self) == list(other) if isinstance(other, Chunks) else NotImplemented
+        return list(self) == list(other) if isinstance(other, ByteChunks) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 

@@ -1,7 +1,7 @@
 """One socket and one answer at a time: bytes out, and what httptools makes of the bytes that come in.
 
-`Answer` does no I/O. `Connection` is the asyncio protocol that feeds it, keeps the clock, and holds the server back
-when nobody reads.
+`HttpResponse` does no I/O. `ClientConnection` is the asyncio protocol that feeds it, keeps the clock, and holds the
+server back when nobody reads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
 
 
-class Limits(Bundle):
+class ResponseLimits(Bundle):
     """Bytes. A server that sends more has lost its way, or means us harm."""
 
     line: int = 16 * 1024  # of one header: what Node takes for all of them
@@ -29,18 +29,18 @@ class Limits(Bundle):
     message: int = 256 * 1024 * 1024  # of a body; 128,000 tokens, each in an event of 150 bytes, are 20 MB
 
 
-LIMITS = Limits()
+LIMITS = ResponseLimits()
 UNREAD = 1024 * 1024  # bytes that may wait for the reader; beyond, the server must (settled 16 keeps it far below)
 
 
-def network(detail: str) -> ProviderError:
+def network_error(detail: str) -> ProviderError:
     return ProviderError(Failure(Trouble.NETWORK, detail))
 
 
-class Answer:
+class HttpResponse:
     """Bytes in; status, headers and body out. `wake` is called when there is something new to look at."""
 
-    def __init__(self, place: str, limits: Limits, wake: Callable[[], None]) -> None:
+    def __init__(self, place: str, limits: ResponseLimits, wake: Callable[[], None]) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.body: list[bytes] = []  # what is here and not yet taken,
@@ -148,7 +148,7 @@ MOST_PIECES = 1024  # that the kernel takes at once (IOV_MAX)
 CAN_GATHER = hasattr(os, "writev")
 
 
-class Unsent:
+class UnsentRequest:
     """What is still to be sent of a request."""
 
     def __init__(self, pieces: Sequence[bytes] = (), size: int = 0) -> None:
@@ -191,15 +191,15 @@ class Unsent:
         self._gone = size
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """A socket. `answer` is the one that is awaited; without it, whatever the server sends is unasked for."""
 
     raw: asyncio.Transport  # the socket's own; it closes everything that is built upon it
     transport: asyncio.Transport  # where to write: the same, or TLS above it
 
-    def __init__(self, place: str, limits: Limits) -> None:
+    def __init__(self, place: str, limits: ResponseLimits) -> None:
         self.place = place
-        self.answer: Answer | None = None
+        self.answer: HttpResponse | None = None
         self.lost = False  # the other side ended it
         self.sent_at = 0.0
         self._limits = limits
@@ -210,7 +210,7 @@ class Connection(asyncio.Protocol):
         self._due = 0.0
         self._patience = 0.0
         self._asked_at = 0.0  # since when the server owes us headers
-        self._request = Unsent()  # what neither the kernel nor asyncio has been given yet
+        self._request = UnsentRequest()  # what neither the kernel nor asyncio has been given yet
         self._full = False  # asyncio wants no more for now
         self._unsent = 0  # bytes of the request that were not yet with the kernel when we last looked
         self._paused = False
@@ -219,8 +219,8 @@ class Connection(asyncio.Protocol):
 
     def send(self, request: Sequence[bytes], size: int) -> None:
         """`size`: bytes of all pieces. What the kernel does not take at once follows while the answer is awaited."""
-        self.answer = Answer(self.place, self._limits, self._wake)
-        self._request = Unsent(request, size)
+        self.answer = HttpResponse(self.place, self._limits, self._wake)
+        self._request = UnsentRequest(request, size)
         self._send_on()
         self.sent_at = self._asked_at = self._loop.time()
         self._unsent = self._left()
@@ -242,7 +242,7 @@ class Connection(asyncio.Protocol):
     def _left(self) -> int:
         return self._request.left + self.raw.get_write_buffer_size()
 
-    async def head(self, seconds: float) -> Answer:
+    async def head(self, seconds: float) -> HttpResponse:
         """The answer, once its status and headers are here: all of them within this time, however they drip in."""
         answer = self.answer
         assert answer is not None

@@ -15,9 +15,9 @@ from threading import Thread
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
 from mainspring.providers import tls
-from mainspring.providers.connection import Connection, Limits, network
-from mainspring.providers.proxies import Origin, Proxy, is_local, number
-from mainspring.providers.retry import RefusedError
+from mainspring.providers.connection import ClientConnection, ResponseLimits, network_error
+from mainspring.providers.proxies import HttpOrigin, HttpProxy, is_local, parse_numeric_host
+from mainspring.providers.retry import RequestRefusedError
 
 HEAD_START = 0.25  # seconds before the next address of a name is tried beside the first (RFC 8305)
 
@@ -25,11 +25,11 @@ HEAD_START = 0.25  # seconds before the next address of a name is tried beside t
 class Route(Bundle):
     """Connections with the same route are interchangeable."""
 
-    origin: Origin
-    proxy: Proxy | None
+    origin: HttpOrigin
+    proxy: HttpProxy | None
 
 
-class Step:
+class ConnectProgress:
     """How far one connection has got, for the message if it gets no further."""
 
     what = ""
@@ -42,30 +42,32 @@ class Step:
 class Dialer:
     """What new connections share: lookups under way, and the certificates."""
 
-    def __init__(self, limits: Limits, trusted: tls.Trust) -> None:
+    def __init__(self, limits: ResponseLimits, trusted: tls.TrustedCertificates) -> None:
         self._limits = limits
         self._trusted = trusted
         self._context: ssl.SSLContext | None = None
         self._context_lock = asyncio.Lock()
-        self._lookups: dict[Origin, asyncio.Future[Found]] = {}
+        self._lookups: dict[HttpOrigin, asyncio.Future[Found]] = {}
 
-    async def dial(self, route: Route, seconds: float) -> Connection:
-        step = Step()
+    async def dial(self, route: Route, seconds: float) -> ClientConnection:
+        step = ConnectProgress()
         clock = asyncio.timeout(seconds)
         try:
             async with clock:
                 return await self._dial(route, step, seconds)
         except ssl.SSLError as error:
-            kind = lasting if isinstance(error, ssl.SSLCertVerificationError) else network
-            raise kind(tls.explain(error, step.host)) from None
+            kind = lasting_error if isinstance(error, ssl.SSLCertVerificationError) else network_error
+            raise kind(tls.explain_ssl_error(error, step.host)) from None
         except ConnectionRefusedError as error:
-            refused = Failure(Trouble.NETWORK, f"{step.what}: {why(error)}")
-            raise RefusedError(refused, near=is_local(step.host)) from None
+            refused = Failure(Trouble.NETWORK, f"{step.what}: {explain_os_error(error)}")
+            raise RequestRefusedError(refused, near=is_local(step.host)) from None
         except OSError as error:
             late = clock.expired()  # else a TimeoutError is the kernel's own
-            raise network(f"{step.what}: {f'timed out after {seconds:g} seconds' if late else why(error)}") from None
+            raise network_error(
+                f"{step.what}: {f'timed out after {seconds:g} seconds' if late else explain_os_error(error)}"
+            ) from None
 
-    async def _dial(self, route: Route, step: Step, seconds: float) -> Connection:
+    async def _dial(self, route: Route, step: ConnectProgress, seconds: float) -> ClientConnection:
         first = route.proxy.origin if route.proxy else route.origin
         connection = await self._connect(first, step)
         try:
@@ -73,27 +75,27 @@ class Dialer:
                 await self._secure(connection, first, step)
             if route.proxy and route.origin.scheme == "https":
                 step.now(f"asking the proxy '{first.place}' for '{route.origin.place}'", first.host)
-                await tunnel(connection, route.origin, route.proxy, seconds)
+                await open_tunnel(connection, route.origin, route.proxy, seconds)
                 await self._secure(connection, route.origin, step)
         except BaseException:
             connection.abort()
             raise
         return connection
 
-    async def _connect(self, origin: Origin, step: Step) -> Connection:
+    async def _connect(self, origin: HttpOrigin, step: ConnectProgress) -> ClientConnection:
         step.now(f"looking up '{origin.host}'", origin.host)
         found = await self._look_up(origin)
         step.now(f"connecting to '{origin.place}'", origin.host)
         reached = await first_to_answer(found)
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(lambda: Connection(origin.place, self._limits), sock=reached)
+        _, connection = await loop.create_connection(lambda: ClientConnection(origin.place, self._limits), sock=reached)
         return connection
 
-    async def _secure(self, connection: Connection, origin: Origin, step: Step) -> None:
+    async def _secure(self, connection: ClientConnection, origin: HttpOrigin, step: ConnectProgress) -> None:
         step.now(f"TLS with '{origin.place}'", origin.host)
         async with self._context_lock:
             if self._context is None:
-                self._context = await tls.context(self._trusted)
+                self._context = await tls.get_ssl_context(self._trusted)
         name = origin.host.rstrip(".")  # certificates are written without the dot
         secured = await asyncio.get_running_loop().start_tls(
             connection.transport, connection, self._context, server_hostname=name
@@ -103,10 +105,10 @@ class Dialer:
         connection.transport = secured
         connection.place = origin.place
 
-    async def _look_up(self, origin: Origin) -> Sequence[Address]:
+    async def _look_up(self, origin: HttpOrigin) -> Sequence[Address]:
         """One lookup at a time for each origin, however many sessions begin at once."""
-        if number(origin.host) is not None:
-            return addresses(origin)
+        if parse_numeric_host(origin.host) is not None:
+            return look_up_addresses(origin)
         if origin not in self._lookups:
             self._lookups[origin] = lookup = look_up(origin)
             lookup.add_done_callback(lambda _: self._lookups.pop(origin))
@@ -116,12 +118,12 @@ class Dialer:
         return found
 
 
-def lasting(detail: str) -> RefusedError:
+def lasting_error(detail: str) -> RequestRefusedError:
     """What will be the same at the next try: somebody must change a setting first."""
-    return RefusedError(Failure(Trouble.NETWORK, detail), final=True)
+    return RequestRefusedError(Failure(Trouble.NETWORK, detail), final=True)
 
 
-def why(error: OSError) -> str:
+def explain_os_error(error: OSError) -> str:
     match error:
         case socket.gaierror():
             return f"the name is not known ({error.strerror}). Is the network up, and the name right?"
@@ -139,13 +141,13 @@ Address = tuple[int, tuple[object, ...]]  # family, and what the kernel wants to
 Found = Sequence[Address] | OSError
 
 
-def addresses(origin: Origin) -> Sequence[Address]:
+def look_up_addresses(origin: HttpOrigin) -> Sequence[Address]:
     # As bytes: for a `str` Python loads its tables of international names, which takes 10 ms. A host here is ASCII.
     found = socket.getaddrinfo(origin.host.encode(), origin.port, type=socket.SOCK_STREAM)
     return [(family, address) for family, _, _, _, address in found]
 
 
-def look_up(origin: Origin) -> asyncio.Future[Found]:
+def look_up(origin: HttpOrigin) -> asyncio.Future[Found]:
     """In a thread of its own that nobody waits for. The loop's threads are joined when the loop ends, so a name server
     that does not answer would hold up the end of the process."""
     loop = asyncio.get_running_loop()
@@ -157,7 +159,7 @@ def look_up(origin: Origin) -> asyncio.Future[Found]:
 
     def work() -> None:
         try:
-            found: Found = addresses(origin)
+            found: Found = look_up_addresses(origin)
         except OSError as error:
             found = error
         with suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
@@ -177,7 +179,7 @@ async def first_to_answer(found: Sequence[Address]) -> socket.socket:
     try:
         while left or running:
             if left:
-                running.add(asyncio.create_task(reach(left.pop(0))))
+                running.add(asyncio.create_task(connect_socket(left.pop(0))))
             wait = HEAD_START if left else None
             done, running = await asyncio.wait(running, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
             while done:
@@ -190,15 +192,15 @@ async def first_to_answer(found: Sequence[Address]) -> socket.socket:
     finally:
         for task in running | done:
             task.cancel()
-            task.add_done_callback(drop)
+            task.add_done_callback(close_late_socket)
 
 
-def drop(late: asyncio.Task[socket.socket]) -> None:
+def close_late_socket(late: asyncio.Task[socket.socket]) -> None:
     if not late.cancelled() and late.exception() is None:
         late.result().close()
 
 
-async def reach(address: Address) -> socket.socket:
+async def connect_socket(address: Address) -> socket.socket:
     family, where = address
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY if told it is TCP
     try:
@@ -213,7 +215,7 @@ async def reach(address: Address) -> socket.socket:
 # --- proxies ----------------------------------------------------------------------------------------
 
 
-async def tunnel(connection: Connection, target: Origin, proxy: Proxy, seconds: float) -> None:
+async def open_tunnel(connection: ClientConnection, target: HttpOrigin, proxy: HttpProxy, seconds: float) -> None:
     lines = [f"CONNECT {target.place} HTTP/1.1", f"host: {target.place}"]
     if proxy.credentials:
         lines.append(f"proxy-authorization: {proxy.credentials}")
@@ -221,14 +223,16 @@ async def tunnel(connection: Connection, target: Origin, proxy: Proxy, seconds: 
     connection.send((request,), len(request))
     answer = await connection.head(seconds)
     if answer.status == 407:
-        raise lasting(wants_a_password(proxy))
+        raise lasting_error(wants_a_password(proxy))
     if not 200 <= answer.status < 300:
-        raise network(f"the proxy '{connection.place}' refuses to connect to '{target.place}': it says {answer.status}")
+        raise network_error(
+            f"the proxy '{connection.place}' refuses to connect to '{target.place}': it says {answer.status}"
+        )
     if answer.body:
-        raise network(f"the proxy '{connection.place}' speaks where the server should")
+        raise network_error(f"the proxy '{connection.place}' speaks where the server should")
     connection.answer = None
 
 
-def wants_a_password(proxy: Proxy) -> str:
+def wants_a_password(proxy: HttpProxy) -> str:
     given = "does not accept its user and password" if proxy.credentials else "wants a user and a password"
     return f"the proxy '{proxy.origin.place}' {given} (407): set them in 'http://user:password@host:port'"

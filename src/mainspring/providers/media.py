@@ -23,7 +23,7 @@ FEWER, FEWER_BYTES = MOST // 2, MOST_BYTES // 2
 REMOVED = Text("[An image or document stood here. It was removed to make room for newer ones.]")
 
 
-def fitting(part: Content) -> Content:
+def replace_oversized_media(part: Content) -> Content:
     """The part itself, or words in its place."""
     if isinstance(part, Text):
         return part
@@ -63,10 +63,10 @@ def too_many(sizes: Iterable[int]) -> int:
 
 def media_in(parts: Iterable[object]) -> list[int]:
     """The sizes of those that would be shown."""
-    return [len(part.data) for part in parts if isinstance(part, Image | Document) and fits(part)]
+    return [len(part.data) for part in parts if isinstance(part, Image | Document) and media_fits(part)]
 
 
-def fits(part: Image | Document) -> bool:
+def media_fits(part: Image | Document) -> bool:
     largest = LARGEST_IMAGE if isinstance(part, Image) else LARGEST_DOCUMENT
     return len(part.data) <= largest
 
@@ -75,7 +75,7 @@ def without_oldest(parts: tuple[Content, ...], gone: int) -> tuple[Content, ...]
     """The parts with the first `gone` images and documents replaced."""
     kept: list[Content] = []
     for part in parts:
-        if gone and isinstance(part, Image | Document) and fits(part):
+        if gone and isinstance(part, Image | Document) and media_fits(part):
             gone -= 1
             kept.append(REMOVED)
         else:

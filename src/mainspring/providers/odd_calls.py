@@ -4,9 +4,9 @@ A weak model behind a plain server writes its calls as it was taught to, and nob
 
     <tool_call>{"name": "Read", "arguments": {"file_path": "a.py"}}</tool_call>
 
-`Written` takes text as it comes and gives back text, thoughts and calls. Text is held back only from where a known
-spelling may have begun, until it is clear whether it has. A spelling that is sure but cannot be read becomes a call
-with a defect, which the loop answers with a bounded retry; one that is not sure stays text. Nothing is dropped.
+`TextToolCallReader` takes text as it comes and gives back text, thoughts and calls. Text is held back only from where a
+known spelling may have begun, until it is clear whether it has. A spelling that is sure but cannot be read becomes a
+call with a defect, which the loop answers with a bounded retry; one that is not sure stays text. Nothing is dropped.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def is_whole(written: str) -> bool:
 MARKS = re.compile(r'["\\{}\[\]]')
 
 
-class Balance:
+class JsonBalance:
     """Whether JSON that comes in pieces may be complete: what was opened is closed. Each piece is looked at once."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ def calls_in(value: Any) -> list[ToolCall] | None:
 _lines = msgspec.json.Decoder()
 
 
-def from_json(text: str, _: Tools) -> list[ToolCall] | None:
+def parse_json_calls(text: str, _: Tools) -> list[ToolCall] | None:
     """One value, or one on each line."""
     for decode in (msgspec.json.decode, _lines.decode_lines):
         try:
@@ -148,37 +148,37 @@ NAMED = re.compile(r"\s*([\w.-]+)\s*(?:\[ARGS\]|\[CALL_ID\]\w+\[ARGS\])?\s*(\{.*
 PAIRED = re.compile(r"\s*([\w.-]+)\s*(<arg_key>.*)", re.DOTALL)
 
 
-def from_tags(text: str, tools: Tools) -> list[ToolCall] | None:
+def parse_tagged_calls(text: str, tools: Tools) -> list[ToolCall] | None:
     """`name>{...}` or `name><parameter=key>value</parameter>`, with or without `<function=` before it."""
     found = FUNCTION.fullmatch(text)
     if found is None:
         return None
     name, inner = found[1], found[2]
     if pairs := PARAMETER.findall(inner):
-        return [ToolCall("", name, typed(pairs, tools.get(name, {})))]
+        return [ToolCall("", name, convert_to_schema(pairs, tools.get(name, {})))]
     return [call_of("", name, inner)] if not inner.strip() or inner.strip().startswith("{") else None
 
 
-def from_pairs(text: str, tools: Tools) -> list[ToolCall] | None:
+def parse_paired_calls(text: str, tools: Tools) -> list[ToolCall] | None:
     """`name<arg_key>key</arg_key><arg_value>value</arg_value>`."""
     found = PAIRED.fullmatch(text)
     pairs = PAIR.findall(found[2]) if found else []
-    return [ToolCall("", found[1], typed(pairs, tools.get(found[1], {})))] if found and pairs else None
+    return [ToolCall("", found[1], convert_to_schema(pairs, tools.get(found[1], {})))] if found and pairs else None
 
 
-def from_named(text: str, _: Tools) -> list[ToolCall] | None:
+def parse_named_calls(text: str, _: Tools) -> list[ToolCall] | None:
     """`name{...}` or `name[ARGS]{...}`."""
     found = NAMED.fullmatch(text)
     return [call_of("", found[1], found[2])] if found else None
 
 
-def typed(pairs: list[tuple[str, str]], schema: Mapping[str, Any]) -> dict[str, Any]:
+def convert_to_schema(pairs: list[tuple[str, str]], schema: Mapping[str, Any]) -> dict[str, Any]:
     """Values that came as plain text, as the schema wants them."""
     properties: dict[str, Any] = schema.get("properties") or {}
-    return {key: as_wanted(value, properties.get(key) or {}) for key, value in pairs}
+    return {key: convert_value_to_schema(value, properties.get(key) or {}) for key, value in pairs}
 
 
-def as_wanted(value: str, schema: Mapping[str, Any]) -> Any:
+def convert_value_to_schema(value: str, schema: Mapping[str, Any]) -> Any:
     if schema.get("type") == "string":
         return value
     try:
@@ -192,7 +192,7 @@ def as_wanted(value: str, schema: Mapping[str, Any]) -> Any:
 Read = Callable[[str, Tools], list[ToolCall] | None]
 
 
-class Spelling(Bundle):
+class CallSpelling(Bundle):
     begin: str
     end: str  # empty: the reply's
     reads: tuple[Read, ...] = ()  # none: it is thinking
@@ -200,25 +200,25 @@ class Spelling(Bundle):
     first: bool = False  # only where the reply begins
 
 
-ANY_FORM = (from_json, from_tags, from_pairs, from_named)
+ANY_FORM = (parse_json_calls, parse_tagged_calls, parse_paired_calls, parse_named_calls)
 
 CALLS = (
-    Spelling("<tool_call>", "</tool_call>", ANY_FORM),  # Hermes, Qwen, GLM
-    Spelling("<|tool_call|>", "<|/tool_call|>", ANY_FORM),  # Phi
-    Spelling("<function_call>", "</function_call>", ANY_FORM),
-    Spelling("<function=", "</function>", (from_tags,)),  # Llama 3.1, Qwen coder
-    Spelling("[TOOL_CALLS]", "", ANY_FORM),  # Mistral
-    Spelling("<|python_tag|>", "", (from_json,)),  # Llama 3
-    Spelling("```json", "```", (from_json,), sure=False),
-    Spelling("```tool_call", "```", (from_json,), sure=False),
-    Spelling("```\n", "```", (from_json,), sure=False),
-    Spelling("{", "", (from_json,), sure=False, first=True),
-    Spelling("[{", "", (from_json,), sure=False, first=True),
+    CallSpelling("<tool_call>", "</tool_call>", ANY_FORM),  # Hermes, Qwen, GLM
+    CallSpelling("<|tool_call|>", "<|/tool_call|>", ANY_FORM),  # Phi
+    CallSpelling("<function_call>", "</function_call>", ANY_FORM),
+    CallSpelling("<function=", "</function>", (parse_tagged_calls,)),  # Llama 3.1, Qwen coder
+    CallSpelling("[TOOL_CALLS]", "", ANY_FORM),  # Mistral
+    CallSpelling("<|python_tag|>", "", (parse_json_calls,)),  # Llama 3
+    CallSpelling("```json", "```", (parse_json_calls,), sure=False),
+    CallSpelling("```tool_call", "```", (parse_json_calls,), sure=False),
+    CallSpelling("```\n", "```", (parse_json_calls,), sure=False),
+    CallSpelling("{", "", (parse_json_calls,), sure=False, first=True),
+    CallSpelling("[{", "", (parse_json_calls,), sure=False, first=True),
 )
 THOUGHTS = (
-    Spelling("<think>", "</think>", first=True),
-    Spelling("<thinking>", "</thinking>", first=True),
-    Spelling("<thought>", "</thought>", first=True),
+    CallSpelling("<think>", "</think>", first=True),
+    CallSpelling("<thinking>", "</thinking>", first=True),
+    CallSpelling("<thought>", "</thought>", first=True),
 )
 MAY_BEGIN = re.compile(r"[<\[`{]")
 KEYS = (*NAMES, *ARGUMENTS, *OTHERS, "tool_calls")
@@ -229,14 +229,14 @@ NAME = re.compile(r'"name"\s*:\s*"([\w.-]+)"|<function=([\w.-]+)')
 QUOTES = "`\"'"  # right behind one of these a spelling is only talked about
 
 
-class Written:
+class TextToolCallReader:
     """Feed it the text as it comes. Without tools only thoughts are looked for."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._spellings = (*THOUGHTS, *CALLS) if tools else THOUGHTS
         self._held = ""
-        self._inside: Spelling | None = None
+        self._inside: CallSpelling | None = None
         self._inner: list[str] = []  # what stands inside, and need not be looked at again until the end comes
         self._at_start = True  # nothing but blanks and thoughts so far
         self._last = ""  # what was let go last
@@ -294,13 +294,13 @@ class Written:
             at += 1
         yield from self._let_go(len(self._held))
 
-    def _can_stand(self, spelling: Spelling, at: int) -> bool:
+    def _can_stand(self, spelling: CallSpelling, at: int) -> bool:
         before = self._held[:at]
         if spelling.first:
             return self._at_start and not before.strip()
         return (before or self._last)[-1:] not in (*QUOTES,)
 
-    def _within(self, spelling: Spelling) -> Iterator[Said]:
+    def _within(self, spelling: CallSpelling) -> Iterator[Said]:
         at = self._held.find(spelling.end) if spelling.end else -1
         if at >= 0:
             inner, self._held, self._inside = self._whole(self._held[:at]), self._held[at + len(spelling.end) :], None
@@ -313,7 +313,7 @@ class Written:
         else:
             yield from self._wait_for_end(spelling)
 
-    def _wait_for_end(self, spelling: Spelling) -> Iterator[Said]:
+    def _wait_for_end(self, spelling: CallSpelling) -> Iterator[Said]:
         is_call = True if spelling.sure or self._inner else may_be_call(spelling, self._held)
         if is_call:
             self._put_by(spelling)
@@ -321,7 +321,7 @@ class Written:
             self._inside = None
             yield from self._let_go_with(spelling.begin)
 
-    def _put_by(self, spelling: Spelling) -> None:
+    def _put_by(self, spelling: CallSpelling) -> None:
         """All but what may be the beginning of the end."""
         length = len(self._held) - max(0, len(spelling.end) - 1)
         if length > 0:
@@ -332,7 +332,7 @@ class Written:
         inner, self._inner = "".join(self._inner) + last, []
         return inner
 
-    def _read(self, spelling: Spelling, inner: str, end: str, *, cut: bool = False) -> Iterator[Said]:
+    def _read(self, spelling: CallSpelling, inner: str, end: str, *, cut: bool = False) -> Iterator[Said]:
         if not spelling.reads:
             yield BlockKind.THINKING, inner
             return
@@ -343,13 +343,13 @@ class Written:
             yield from calls
         elif spelling.sure:
             self._at_start = False
-            yield damaged(spelling.begin + inner, cut=cut)
+            yield damaged_call(spelling.begin + inner, cut=cut)
         else:
             text = spelling.begin + inner + end
             self._passed(text)
             yield BlockKind.TEXT, text
 
-    def _calls(self, spelling: Spelling, inner: str) -> list[ToolCall] | None:
+    def _calls(self, spelling: CallSpelling, inner: str) -> list[ToolCall] | None:
         for read in spelling.reads:
             calls = read(inner, self._tools)
             if calls and (spelling.sure or all(call.name in self._tools for call in calls)):
@@ -372,7 +372,7 @@ class Written:
         self._at_start = self._at_start and not text.strip()
 
 
-def may_be_call(spelling: Spelling, held: str) -> bool | None:
+def may_be_call(spelling: CallSpelling, held: str) -> bool | None:
     """As far as the first key tells; None while that is not complete."""
     whole = spelling.begin + held if spelling.begin in ("{", "[{") else held
     found = FIRST_KEY.match(whole)
@@ -390,7 +390,7 @@ def begun_end(text: str, end: str) -> int:
     return next((size for size in range(min(len(end) - 1, len(text)), 0, -1) if end.startswith(text[-size:])), 0)
 
 
-def damaged(text: str, *, cut: bool) -> ToolCall:
+def damaged_call(text: str, *, cut: bool) -> ToolCall:
     found = NAME.search(text)
     name = (found[1] or found[2]) if found else UNNAMED
     return ToolCall("", name, {}, Defect.CUT if cut else Defect.MALFORMED)

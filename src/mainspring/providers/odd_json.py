@@ -18,7 +18,7 @@ UNREADABLE = (ValueError, msgspec.MsgspecError, RecursionError)
 OF_THE_MODEL = ("arguments", "input")  # what a model wrote: null means something there
 
 
-def loosely(data: bytes) -> Any:
+def decode_loosely(data: bytes) -> Any:
     """The value, with null for NaN and infinities. Raises one of `UNREADABLE`."""
     try:
         return msgspec.json.decode(data)
@@ -28,26 +28,26 @@ def loosely(data: bytes) -> Any:
         return msgspec.json.decode(msgspec.json.encode(json.loads(data)))
 
 
-def mended(data: bytes, form: type[T]) -> T | None:
+def repair_json(data: bytes, form: type[T]) -> T | None:
     """None if it cannot be helped."""
     try:
-        return in_form(loosely(data), form)
+        return convert_loosely(decode_loosely(data), form)
     except UNREADABLE:
         return None
 
 
-def in_form(value: Any, form: type[T]) -> T:
+def convert_loosely(value: Any, form: type[T]) -> T:
     """Raises one of `UNREADABLE`."""
-    return msgspec.json.decode(msgspec.json.encode(sound(value)), type=form, strict=False)
+    return msgspec.json.decode(msgspec.json.encode(drop_nulls(value)), type=form, strict=False)
 
 
-def sound(value: Any) -> Any:
+def drop_nulls(value: Any) -> Any:
     """Without what is null, and whole numbers only."""
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()
-        return {name: inner if name in OF_THE_MODEL else sound(inner) for name, inner in pairs if is_there(inner)}
+        return {name: inner if name in OF_THE_MODEL else drop_nulls(inner) for name, inner in pairs if is_there(inner)}
     if isinstance(value, list):
-        return [sound(inner) for inner in as_list(value) if is_there(inner)]
+        return [drop_nulls(inner) for inner in as_list(value) if is_there(inner)]
     return round(value) if isinstance(value, float) else value
 
 

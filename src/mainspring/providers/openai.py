@@ -21,18 +21,26 @@ from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.models import model_named
 from mainspring.core.value import Bundle
-from mainspring.providers.asking import NOT_STREAMED, Asking, Key, Line, Prepared, is_json, no_end
+from mainspring.providers.asking import (
+    NOT_STREAMED,
+    ApiKey,
+    HttpProvider,
+    PreparedRequest,
+    RequestChain,
+    is_json,
+    no_end,
+)
 from mainspring.providers.base import Batch, Conversation, Item, ToolSpec
-from mainspring.providers.odd_calls import Written
-from mainspring.providers.openai_blocks import Expected, Reader
+from mainspring.providers.odd_calls import TextToolCallReader
+from mainspring.providers.openai_blocks import BlockReader, ExpectedReply
 from mainspring.providers.openai_json import wire_name
-from mainspring.providers.openai_refusals import CARRY, SIGN, THINKING, VALUE, refusal
+from mainspring.providers.openai_refusals import CARRY, SIGN, THINKING, VALUE, read_openai_refusal
 from mainspring.providers.prefix import CHARS_PER_TOKEN
-from mainspring.providers.projection import Projected
-from mainspring.providers.refusals import GIVEN, WaysOut
-from mainspring.providers.retry import PATIENCE, Patience, RefusedError, Who
-from mainspring.providers.sse import Parser
-from mainspring.providers.transport import Exchange, Transport
+from mainspring.providers.projection import ProjectedParts
+from mainspring.providers.refusals import GIVEN, UserRemedies
+from mainspring.providers.retry import PATIENCE, RequestRefusedError, RetryLimits, RetryProfile
+from mainspring.providers.sse import SseParser
+from mainspring.providers.transport import HttpExchange, Transport
 from mainspring.version import __version__
 
 HOME = "https://api.openai.com/v1"
@@ -40,7 +48,7 @@ LAST_WORDS = 5.0  # seconds for the usage and the end of the stream, once the mo
 BYTES_PER_MEDIA_TOKEN = 500  # of base64: a picture of a megabyte is some 1,500 tokens
 
 
-class Manners(Bundle):
+class ServerFeatures(Bundle):
     """What a server takes and does, beyond the least."""
 
     output_cap: str = "max_tokens"  # by which name; OpenAI's own models refuse this one
@@ -52,54 +60,54 @@ class Manners(Bundle):
     signed_calls: bool = False  # refuses a call that comes back without the signature it was made with
 
 
-OPENAI = Manners("max_completion_tokens", files=True, cache_key=True, summaries=True, written_calls=False)
-PLAIN = Manners()
-GEMINI = Manners(signed_calls=True)
+OPENAI = ServerFeatures("max_completion_tokens", files=True, cache_key=True, summaries=True, written_calls=False)
+PLAIN = ServerFeatures()
+GEMINI = ServerFeatures(signed_calls=True)
 GOOGLE = "https://generativelanguage.googleapis.com/"
-AZURE = Manners("max_completion_tokens", written_calls=False)
+AZURE = ServerFeatures("max_completion_tokens", written_calls=False)
 
 
-def manners_for(url: str) -> Manners:
+def manners_for(url: str) -> ServerFeatures:
     if url.startswith(GOOGLE):
         return GEMINI
     return OPENAI if url == HOME else PLAIN
 
 
-def of_azure(base_url: str) -> str:
+def azure_base_url(base_url: str) -> str:
     """The address of a resource, with the path under which all is there."""
     url = base_url.rstrip("/")
     return url if "/" in url.partition("://")[2] else f"{url}/openai"
 
 
-def with_version(base_url: str) -> str:
+def add_version_path(base_url: str) -> str:
     """An address without a path means what all of these servers have in common."""
     url = base_url.rstrip("/")
     return url if "/" in url.partition("://")[2] else f"{url}/v1"
 
 
-class OpenAI(Asking):
+class OpenAI(HttpProvider):
     """Not a provider yet: `openai_chat.py` and `openai_responses.py` are."""
 
     deployed = False  # whether Azure has the deployment's name in the path
 
     def __init__(  # noqa: PLR0913  # keywords, all of them
         self,
-        key: Key | str = "",
+        key: ApiKey | str = "",
         *,
         base_url: str = HOME,
         transport: Transport | None = None,
         prefix: str = "",
         headers: Mapping[str, str] | None = None,
         api_version: str = "",
-        manners: Manners | None = None,
-        ways_out: WaysOut = GIVEN,
-        patience: Patience = PATIENCE[Who.FOREGROUND],
+        manners: ServerFeatures | None = None,
+        ways_out: UserRemedies = GIVEN,
+        patience: RetryLimits = PATIENCE[RetryProfile.FOREGROUND],
         now: Callable[[], float] = time.time,
     ) -> None:
         """`prefix` is what stands before a model's name in settings, as in `ollama/qwen3`, and is not sent; `manners`
         None: what the address suggests; `api_version` is for Azure: a model's name is that of a deployment then."""
-        url = of_azure(base_url) if api_version else with_version(base_url)
-        key = Key(key, "authorization") if isinstance(key, str) else key
+        url = azure_base_url(base_url) if api_version else add_version_path(base_url)
+        key = ApiKey(key, "authorization") if isinstance(key, str) else key
         super().__init__(key, url, transport=transport, patience=patience, now=now, ways_out=ways_out)
         self._prefix = prefix
         self._own_headers = dict(headers or {})
@@ -121,10 +129,10 @@ class OpenAI(Asking):
         inner = f"/deployments/{quote(self._model(request), safe='')}" if self.deployed else ""
         return f"{self._url}{inner}{self.path}?api-version={quote(self._api_version, safe='')}"
 
-    async def _refusal(self, response: Exchange) -> RefusedError:
-        return await refusal(response, self._now(), self._optional(), self._ways_out, keyed=self._keyed)
+    async def _refusal(self, response: HttpExchange) -> RequestRefusedError:
+        return await read_openai_refusal(response, self._now(), self._optional(), self._ways_out, keyed=self._keyed)
 
-    def _cure(self, cure: str, line: Line, conversation: Conversation) -> None:
+    def _cure(self, cure: str, line: RequestChain, conversation: Conversation) -> None:
         if cure == THINKING:
             line.distrust(conversation)
         elif cure == SIGN:
@@ -142,16 +150,16 @@ class OpenAI(Asking):
     def _optional(self) -> tuple[str, ...]:
         """Settings that a request can be sent without, if they were not left out already."""
 
-    def _weigh(self, line: Line, projected: Projected) -> int:
+    def _weigh(self, line: RequestChain, projected: ProjectedParts) -> int:
         fixed = len(line.fixed.body) if line.fixed else 0
         text = fixed + projected.size - projected.media
         return text // CHARS_PER_TOKEN + projected.media // BYTES_PER_MEDIA_TOKEN
 
     @abstractmethod
-    def _reading(self, prepared: Prepared) -> Reader: ...
+    def _reading(self, prepared: PreparedRequest) -> BlockReader: ...
 
-    async def _read(self, response: Exchange, prepared: Prepared) -> AsyncGenerator[Batch, None]:
-        parser, reply, heard = Parser(), self._reading(prepared), False
+    async def _read(self, response: HttpExchange, prepared: PreparedRequest) -> AsyncGenerator[Batch, None]:
+        parser, reply, heard = SseParser(), self._reading(prepared), False
         if is_json(response):
             if batch := reply.not_streamed(await response.read(NOT_STREAMED)):
                 yield batch
@@ -161,7 +169,7 @@ class OpenAI(Asking):
                 if events := parser.feed(chunk):
                     response.heard()
                 if batch := reply.take(events):
-                    response.progressed()
+                    response.note_progress()
                 heard = heard or bool(batch)
                 if reply.whole:
                     batch += await last_words(response, parser, reply)
@@ -177,10 +185,10 @@ class OpenAI(Asking):
     def _model(self, request: Request) -> str:
         return request.model.removeprefix(self._prefix)
 
-    def _expected(self, prepared: Prepared) -> Expected:
+    def _expected(self, prepared: PreparedRequest) -> ExpectedReply:
         tools = prepared.conversation.tools
-        written = Written(schemas(tools)) if self.manners.written_calls else None
-        return Expected(prepared.tokens, long_names(tools), prepared.most, written)
+        written = TextToolCallReader(tool_schemas(tools)) if self.manners.written_calls else None
+        return ExpectedReply(prepared.tokens, long_names(tools), prepared.most, written)
 
     def _effort(self, request: Request, name: str) -> str | None:
         """As much as was asked for, in the words of these servers; once refused, no more than all of them know."""
@@ -200,7 +208,7 @@ EFFORTS: dict[Effort, str] = {
 }
 
 
-def schemas(tools: tuple[ToolSpec, ...]) -> dict[str, Mapping[str, Any]]:
+def tool_schemas(tools: tuple[ToolSpec, ...]) -> dict[str, Mapping[str, Any]]:
     return {wire_name(tool.name): tool.schema for tool in tools}
 
 
@@ -214,7 +222,7 @@ def system_of(conversation: Conversation) -> str:
     return "\n\n".join([text for text in conversation.system if text.strip()])
 
 
-async def last_words(response: Exchange, parser: Parser, reply: Reader) -> Batch:
+async def last_words(response: HttpExchange, parser: SseParser, reply: BlockReader) -> Batch:
     """What follows when the model has said all: with some servers nothing, not even the end of the stream."""
     items: list[Item] = []
     if not reply.ended:

@@ -18,9 +18,9 @@ from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import BlockKind
 from mainspring.core.value import Bundle, as_json
-from mainspring.providers.base import Batch, Finished, Item, Opened, Piece, Started
-from mainspring.providers.odd_calls import UNNAMED, Written
-from mainspring.providers.openai_details import Details
+from mainspring.providers.base import Batch, BlockDelta, BlockFinished, BlockOpened, Item, StreamStarted
+from mainspring.providers.odd_calls import UNNAMED, TextToolCallReader
+from mainspring.providers.openai_details import ReasoningDetails
 from mainspring.providers.sse import ServerEvent
 
 MAX_REPLY = 64 * 1024 * 1024  # bytes of a stream; about a hundred times the longest reply that any model can give
@@ -29,28 +29,28 @@ TEXT = BlockKind.TEXT  # looked up once: it is asked for with every piece
 PROMISED = ToolCall("", UNNAMED, {}, Defect.MALFORMED)  # the server said that there are calls, and gave none
 
 
-class Expected(Bundle):
+class ExpectedReply(Bundle):
     """What a reader knows of the request."""
 
     tokens: int = 0  # of the prompt, estimated
     names: Mapping[str, str] = {}  # tools' own names by those on the wire, where they differ
     most: int = 0  # tokens that the reply may have; 0: nobody knows
-    written: Written | None = None  # looks through the text; None: the server is trusted to have done so
+    written: TextToolCallReader | None = None  # looks through the text; None: the server is trusted to have done so
 
 
-NOTHING_EXPECTED = Expected()
+NOTHING_EXPECTED = ExpectedReply()
 
 
-class Reader:
+class BlockReader:
     """Feed it what one read brought; it returns the items that come of it.
 
     What came before an error in the same read is handed on first: then `error` is set, and is to be raised.
     """
 
-    def __init__(self, expected: Expected = NOTHING_EXPECTED) -> None:
+    def __init__(self, expected: ExpectedReply = NOTHING_EXPECTED) -> None:
         self.ended = False
         self.error: ProviderError | None = None
-        self.blocks = Blocks(expected)
+        self.blocks = BlockBuilder(expected)
         self._begun = False
         self._size = 0
 
@@ -63,7 +63,7 @@ class Reader:
         try:
             self._size += sum([len(data) for _, data in events])
             if self._size > MAX_REPLY:
-                fail(f"the server sent a reply of more than {MAX_REPLY:,} bytes")
+                raise_stream_error(f"the server sent a reply of more than {MAX_REPLY:,} bytes")
             for _, data in events:
                 if self.ended:
                     break  # nothing that follows the end belongs to the answer
@@ -72,7 +72,7 @@ class Reader:
             self.error = error
             items = self.blocks.handed_on()
             # If the reply had only just begun, there is nothing to lose, and the request can still be tried again.
-            return () if len(items) == 1 and isinstance(items[0], Started) else items
+            return () if len(items) == 1 and isinstance(items[0], StreamStarted) else items
         return self.blocks.handed_on()
 
     def close(self) -> Batch:
@@ -81,7 +81,7 @@ class Reader:
 
     def _begin(self) -> None:
         self._begun = True
-        self.blocks.items.append(Started(Usage(input=self.blocks.estimate.input, estimated=True)))
+        self.blocks.items.append(StreamStarted(Usage(input=self.blocks.estimate.input, estimated=True)))
 
     @abstractmethod
     def not_streamed(self, body: bytes) -> Batch:
@@ -91,8 +91,8 @@ class Reader:
     def _take(self, data: bytes) -> None: ...
 
 
-class Blocks:
-    def __init__(self, expected: Expected) -> None:
+class BlockBuilder:
+    def __init__(self, expected: ExpectedReply) -> None:
         self.items: list[Item] = []
         self.called = False
         self._expected = expected
@@ -101,7 +101,7 @@ class Blocks:
         self._pieces: list[str] = []
         self._signature = ""
         self._blank = ""
-        self._details: Details | None = None
+        self._details: ReasoningDetails | None = None
         self._size = 0  # characters of the blocks that are complete
 
     def handed_on(self) -> tuple[Item, ...]:
@@ -114,7 +114,7 @@ class Blocks:
                 self._take(said)
         elif self._kind is TEXT:  # most of what is ever said
             self._pieces.append(text)
-            self.items.append(Piece(TEXT, text))
+            self.items.append(BlockDelta(TEXT, text))
         else:
             self._put(TEXT, text)
 
@@ -130,7 +130,7 @@ class Blocks:
     def know(self, details: list[Any]) -> str:
         """What is told of the thoughts, beside their text; returns the text in it. It is signed with that when they are
         complete."""
-        self._details = self._details or Details()
+        self._details = self._details or ReasoningDetails()
         return self._details.add(details)
 
     def end_knowing(self) -> None:
@@ -158,21 +158,21 @@ class Blocks:
         signature, self._signature = self._signature, ""
         if self._details is not None and kind is BlockKind.THINKING:
             signature, self._details = self._details.signature or signature, None
-        self.items.append(Finished(Text(text) if kind is BlockKind.TEXT else Thinking(text, signature)))
+        self.items.append(BlockFinished(Text(text) if kind is BlockKind.TEXT else Thinking(text, signature)))
 
     # --- calls ---
 
     def open_call(self, call_id: str, name: str) -> None:
         self.close()
-        self.items.append(Opened(BlockKind.INPUT, call_id, self.own_name(name)))
+        self.items.append(BlockOpened(BlockKind.INPUT, call_id, self.own_name(name)))
 
     def call_piece(self, text: str) -> None:
         self._size += len(text)
-        self.items.append(Piece(BlockKind.INPUT, text))
+        self.items.append(BlockDelta(BlockKind.INPUT, text))
 
     def close_call(self, call: ToolCall) -> None:
         self.called = True
-        self.items.append(Finished(replace(call, name=self.own_name(call.name))))
+        self.items.append(BlockFinished(replace(call, name=self.own_name(call.name))))
 
     def whole_call(self, call: ToolCall) -> None:
         self.open_call(call.id, call.name)
@@ -210,16 +210,16 @@ class Blocks:
                 return
             text = (self._open(kind, signature) + text).lstrip("\r\n")
         self._pieces.append(text)
-        self.items.append(Piece(kind, text))
+        self.items.append(BlockDelta(kind, text))
 
     def _open(self, kind: BlockKind, signature: str = "") -> str:
         """Returns the blanks that stand before a text: its first line may be indented."""
         blank = self._blank if kind is BlockKind.TEXT else ""
         self.close()
         self._kind, self._signature = kind, signature
-        self.items.append(Opened(kind))
+        self.items.append(BlockOpened(kind))
         return blank
 
 
-def fail(detail: str) -> NoReturn:
+def raise_stream_error(detail: str) -> NoReturn:
     raise ProviderError(Failure(Trouble.SERVER, detail)) from None

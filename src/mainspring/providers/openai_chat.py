@@ -10,23 +10,23 @@ import msgspec
 from msgspec.structs import replace
 
 from mainspring.core.effects import Request
-from mainspring.providers.asking import Body, Fixed, Prepared
+from mainspring.providers.asking import FixedPart, PreparedRequest, RequestBody
 from mainspring.providers.base import Conversation
 from mainspring.providers.openai import OpenAI, system_of
-from mainspring.providers.openai_chat_events import Reply
+from mainspring.providers.openai_chat_events import ChatStreamReader
 from mainspring.providers.openai_chat_json import (
     CLOSE,
-    encoding,
+    chat_accepts_block,
     form_of,
+    make_chat_encoder,
     signs_call,
     system_json,
-    takes,
     takes_reasoning,
     tool_json,
 )
 from mainspring.providers.openai_details import has_details
-from mainspring.providers.placing import Target
-from mainspring.providers.projection import Projected, Projection
+from mainspring.providers.placing import ProjectionTarget
+from mainspring.providers.projection import ProjectedParts, RequestProjection
 
 COMPLETION = "max_completion_tokens"
 NEWER = ("gpt-5", "o1", "o3", "o4")  # models of OpenAI's that know no other name for the cap
@@ -36,22 +36,22 @@ class OpenAIChat(OpenAI):
     path = "/chat/completions"
     deployed = True
 
-    def _projection(self) -> Projection:
-        return Projection(encoding(files=self.manners.files, signed=self.manners.signed_calls), form_of)
+    def _projection(self) -> RequestProjection:
+        return RequestProjection(make_chat_encoder(files=self.manners.files, signed=self.manners.signed_calls), form_of)
 
-    def _target(self, request: Request, distrusted: frozenset[str]) -> Target:
-        return Target(
+    def _target(self, request: Request, distrusted: frozenset[str]) -> ProjectionTarget:
+        return ProjectionTarget(
             request.model,
             thinking=True,
             distrusted=distrusted,
-            takes=takes_reasoning if self.manners.reasoning_back else takes,
+            takes=takes_reasoning if self.manners.reasoning_back else chat_accepts_block,
             calls_last=True,
             of_call=signs_call,
             first=has_details,
             media_apart=True,
         )
 
-    def _settings(self, request: Request, projected: Projected) -> dict[str, object]:  # noqa: ARG002
+    def _settings(self, request: Request, projected: ProjectedParts) -> dict[str, object]:  # noqa: ARG002
         settings: dict[str, object] = {"model": self._model(request), "stream": True}
         if self._model(request).startswith(NEWER):  # also behind a gateway
             self.manners = replace(self.manners, output_cap=COMPLETION)
@@ -78,21 +78,21 @@ class OpenAIChat(OpenAI):
     def _thinking_in(self, settings: dict[str, object]) -> object:
         return settings.get("reasoning_effort")
 
-    def _fix(self, conversation: Conversation) -> Fixed:
+    def _fix(self, conversation: Conversation) -> FixedPart:
         tools = [tool_json(tool) for tool in conversation.tools]
         system = [system_json(text)] if (text := system_of(conversation)) else []
         body = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
-        return Fixed(tools, system, body + b',"messages":[' + b"".join([each + b"," for each in system]))
+        return FixedPart(tools, system, body + b',"messages":[' + b"".join([each + b"," for each in system]))
 
     def _body(
         self,
         settings: dict[str, object],
-        fixed: Fixed,
-        projected: Projected,
+        fixed: FixedPart,
+        projected: ProjectedParts,
         conversation: Conversation,  # noqa: ARG002  # these servers cache by themselves: there are no marks
-    ) -> Body:
+    ) -> RequestBody:
         end = CLOSE[projected.form] if projected.form else b""
-        return Body([msgspec.json.encode(settings)[:-1], fixed.body], projected, [end, b"]}"])
+        return RequestBody([msgspec.json.encode(settings)[:-1], fixed.body], projected, [end, b"]}"])
 
-    def _reading(self, prepared: Prepared) -> Reply:
-        return Reply(self._expected(prepared))
+    def _reading(self, prepared: PreparedRequest) -> ChatStreamReader:
+        return ChatStreamReader(self._expected(prepared))

@@ -15,11 +15,11 @@ from msgspec import Raw, Struct
 from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Stop
 from mainspring.core.money import Usage
-from mainspring.providers.base import Batch, Ended, told
-from mainspring.providers.odd_calls import Balance, call_of, is_whole
-from mainspring.providers.openai_blocks import NOTHING_EXPECTED, Expected, Reader, fail
+from mainspring.providers.base import Batch, StreamEnded, parse_token_count
+from mainspring.providers.odd_calls import JsonBalance, call_of, is_whole
+from mainspring.providers.openai_blocks import NOTHING_EXPECTED, BlockReader, ExpectedReply, raise_stream_error
 from mainspring.providers.openai_chat_json import GOOGLE
-from mainspring.providers.openai_chat_odd import mended
+from mainspring.providers.openai_chat_odd import repair_chunk
 from mainspring.providers.openai_refusals import failure_of, read_complaint
 from mainspring.providers.placing import REASONING
 
@@ -39,7 +39,7 @@ class _CallPiece(Struct, frozen=True, gc=False):
     extra_content: Raw = NO_ERROR
 
 
-class _Delta(Struct, frozen=True, gc=False):
+class _ChatDelta(Struct, frozen=True, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -50,27 +50,27 @@ class _Delta(Struct, frozen=True, gc=False):
 
 
 class _Choice(Struct, frozen=True, gc=False):
-    delta: _Delta | None = None
-    message: _Delta | None = None  # of a server that does not stream
+    delta: _ChatDelta | None = None
+    message: _ChatDelta | None = None  # of a server that does not stream
     finish_reason: str | None = None
 
 
-class _Details(Struct, frozen=True, gc=False):
+class _ChatTokenDetails(Struct, frozen=True, gc=False):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
 
 
-class _Usage(Struct, frozen=True, gc=False):
+class _ChatUsage(Struct, frozen=True, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     total_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
+    prompt_tokens_details: _ChatTokenDetails | None = None
     prompt_cache_hit_tokens: int | None = None  # DeepSeek's name for it
 
 
 class _Chunk(Struct, frozen=True, gc=False):
     choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    usage: _ChatUsage | None = None
     error: Raw = NO_ERROR
 
 
@@ -104,7 +104,7 @@ class _Call:
         self.id = self.name = self.signature = ""
         self.pieces: list[str] = []
         self.shown = self.done = False
-        self._balance, self._weighed = Balance(), 0
+        self._balance, self._weighed = JsonBalance(), 0
 
     @property
     def written(self) -> str:
@@ -119,12 +119,12 @@ class _Call:
         return self._balance.is_even and is_whole(self.written)
 
 
-class Reply(Reader):
-    def __init__(self, expected: Expected = NOTHING_EXPECTED) -> None:
+class ChatStreamReader(BlockReader):
+    def __init__(self, expected: ExpectedReply = NOTHING_EXPECTED) -> None:
         super().__init__(expected)
         self._finish: str | None = None
         self._refused = False
-        self._usage: _Usage | None = None
+        self._usage: _ChatUsage | None = None
         self._calls: list[_Call] = []
 
     @property
@@ -150,7 +150,7 @@ class Reply(Reader):
                 return
             chunk = self._mended(data, error)
         if chunk.error is not NO_ERROR:
-            complain(bytes(chunk.error))
+            raise_chat_error(bytes(chunk.error))
         if not self._begun:
             self._begin()
         if chunk.usage is not None:
@@ -174,12 +174,12 @@ class Reply(Reader):
             self._stopped(choice.finish_reason)
 
     def _mended(self, data: bytes, error: Exception) -> _Chunk:
-        chunk = mended(data, _Chunk)
+        chunk = repair_chunk(data, _Chunk)
         if chunk is None:
-            fail(f"the server sent an event that cannot be read: {error}")
+            raise_stream_error(f"the server sent an event that cannot be read: {error}")
         return chunk
 
-    def _aside(self, delta: _Delta) -> None:
+    def _aside(self, delta: _ChatDelta) -> None:
         told = self.blocks.know(delta.reasoning_details) if delta.reasoning_details else ""
         if thought := delta.reasoning_content or delta.reasoning or told:
             self._end_calls()
@@ -191,7 +191,7 @@ class Reply(Reader):
 
     # --- calls ---
 
-    def _call_pieces(self, delta: _Delta) -> None:
+    def _call_pieces(self, delta: _ChatDelta) -> None:
         if not self._calls:
             self.blocks.end_knowing()
         for piece in delta.tool_calls or ():
@@ -211,7 +211,7 @@ class Reply(Reader):
         written = function.arguments or ""
         if call.done:
             if written.strip():
-                fail(f"the server wrote to the call '{call.name}', which was complete")
+                raise_stream_error(f"the server wrote to the call '{call.name}', which was complete")
             return
         call.id = call.id or piece.id or ""
         call.name = call.name or function.name or ""
@@ -277,7 +277,7 @@ class Reply(Reader):
 
     def _stopped(self, reason: str) -> None:
         if reason == "error":
-            fail("the server ended the reply with an error, and did not say which")
+            raise_stream_error("the server ended the reply with an error, and did not say which")
         self._finish = reason
         self._complete()
 
@@ -288,22 +288,22 @@ class Reply(Reader):
 
     def _end(self) -> None:
         if not self._begun:
-            fail("the server ended the reply before it began")
+            raise_stream_error("the server ended the reply before it began")
         if self._finish is None:
             self._stopped("stop")  # it said that this is the end, and not why
         self._complete()  # some go on behind the reason
         self.ended = True
         stop = Stop.REFUSAL if self._refused else STOPS.get(self._finish or "", Stop.END_TURN)
-        self.blocks.items.append(Ended(self.blocks.stop(stop), self._spent()))
+        self.blocks.items.append(StreamEnded(self.blocks.stop(stop), self._spent()))
 
     def _spent(self) -> Usage:
         usage = self._usage
         if usage is None or not (usage.prompt_tokens or usage.completion_tokens):
             return self.blocks.estimate
-        return as_usage(usage)
+        return parse_chat_usage(usage)
 
 
-def complain(error: bytes) -> None:
+def raise_chat_error(error: bytes) -> None:
     if error != b"null":
         raise ProviderError(failure_of(read_complaint(error)))
 
@@ -325,12 +325,12 @@ def begins_another(piece: _CallPiece, function: _Function, call: _Call) -> bool:
     return bool(function.arguments) and call.is_whole
 
 
-def as_usage(said: _Usage) -> Usage:
+def parse_chat_usage(said: _ChatUsage) -> Usage:
     """In disjoint classes: the server's figure for the prompt holds what was cached, too."""
-    details = said.prompt_tokens_details or _Details()
-    prompt = told(said.prompt_tokens)
-    read = min(prompt, told(details.cached_tokens or said.prompt_cache_hit_tokens))
-    written = min(prompt - read, told(details.cache_write_tokens))
+    details = said.prompt_tokens_details or _ChatTokenDetails()
+    prompt = parse_token_count(said.prompt_tokens)
+    read = min(prompt, parse_token_count(details.cached_tokens or said.prompt_cache_hit_tokens))
+    written = min(prompt - read, parse_token_count(details.cache_write_tokens))
     # What was thought is in the output's figure, or, with some servers, only in the total.
-    output = max(told(said.completion_tokens), told(said.total_tokens) - prompt)
+    output = max(parse_token_count(said.completion_tokens), parse_token_count(said.total_tokens) - prompt)
     return Usage(input=prompt - read - written, cache_write=written, cache_read=read, output=output)

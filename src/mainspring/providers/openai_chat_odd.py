@@ -13,26 +13,26 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from mainspring.providers.odd_calls import as_list
-from mainspring.providers.odd_json import UNREADABLE, loosely
+from mainspring.providers.odd_json import UNREADABLE, decode_loosely
 
 T = TypeVar("T")
 
 
-def mended(data: bytes, form: type[T]) -> T | None:
+def repair_chunk(data: bytes, form: type[T]) -> T | None:
     """None if it cannot be helped."""
     try:
-        found = loosely(data)
+        found = decode_loosely(data)
         if not isinstance(found, dict):
             return None
         chunk = cast("dict[str, Any]", found)
         keep_raw(chunk, "error")
         if isinstance(chunk.get("choices"), list):
-            chunk["choices"] = objects(chunk["choices"])  # without what is null
-        for choice in objects(chunk.get("choices")):
+            chunk["choices"] = only_objects(chunk["choices"])  # without what is null
+        for choice in only_objects(chunk.get("choices")):
             for name in ("delta", "message"):
                 if isinstance(delta := choice.get(name), dict):
                     mend_delta(cast("dict[str, Any]", delta))
-            choice["finish_reason"] = as_text(choice.get("finish_reason"))
+            choice["finish_reason"] = text_of_content(choice.get("finish_reason"))
         return msgspec.convert(chunk, form, strict=False)
     except UNREADABLE:
         return None
@@ -40,7 +40,7 @@ def mended(data: bytes, form: type[T]) -> T | None:
 
 def mend_delta(delta: dict[str, Any]) -> None:
     if isinstance(delta.get("content"), list):
-        parts = objects(delta["content"])
+        parts = only_objects(delta["content"])
         thoughts = [part for part in parts if part.get("type") in ("thinking", "reasoning")]
         delta["content"] = "".join([text_in(part) for part in parts if part not in thoughts])
         if thoughts:
@@ -54,9 +54,9 @@ def mend_delta(delta: dict[str, Any]) -> None:
     if isinstance(delta.get("tool_calls"), dict):
         delta["tool_calls"] = [delta["tool_calls"]]
     if isinstance(delta.get("tool_calls"), list):
-        delta["tool_calls"] = objects(delta["tool_calls"])
-    for call in objects(delta.get("tool_calls")):
-        call["id"] = as_text(call.get("id"))
+        delta["tool_calls"] = only_objects(delta["tool_calls"])
+    for call in only_objects(delta.get("tool_calls")):
+        call["id"] = text_of_content(call.get("id"))
         keep_raw(call, "extra_content")
         if isinstance(function := call.get("function"), dict):
             mend_function(cast("dict[str, Any]", function))
@@ -79,7 +79,7 @@ def mend_function(function: dict[str, Any]) -> None:
         function["arguments"] = msgspec.json.encode(given).decode()
 
 
-def objects(value: Any) -> list[dict[str, Any]]:
+def only_objects(value: Any) -> list[dict[str, Any]]:
     return [each for each in as_list(value) if isinstance(each, dict)] if isinstance(value, list) else []
 
 
@@ -90,9 +90,9 @@ def text_in(part: dict[str, Any]) -> str:
         if isinstance(found, str):
             return found
         if isinstance(found, list):
-            return "".join(map(text_in, objects(as_list(found))))
+            return "".join(map(text_in, only_objects(as_list(found))))
     return ""
 
 
-def as_text(value: Any) -> str | None:
+def text_of_content(value: Any) -> str | None:
     return None if value is None else str(value)

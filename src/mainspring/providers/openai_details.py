@@ -12,20 +12,20 @@ from typing import Any
 import msgspec
 
 from mainspring.core.messages import Block, Thinking
-from mainspring.providers.openai_chat_odd import objects
+from mainspring.providers.openai_chat_odd import only_objects
 
 FIELD = "reasoning_details"
 SIGNED = f"{FIELD} "  # before the list, in a signature of ours
 WRITTEN = ("text", "summary", "data")  # what comes in pieces
 
 
-class Details:
+class ReasoningDetails:
     def __init__(self) -> None:
         self._parts: dict[tuple[str, str], dict[str, Any]] = {}
 
     def add(self, given: list[Any]) -> str:
         """The text in it, for servers that send it only here. What is no object is nothing."""
-        return "".join([self._add(piece) for piece in objects(given)])
+        return "".join([self._add(piece) for piece in only_objects(given)])
 
     def _add(self, piece: dict[str, Any]) -> str:
         place = str(piece.get("type")), str(piece.get("index"))
@@ -48,6 +48,6 @@ def has_details(block: Block) -> bool:
     return isinstance(block, Thinking) and block.signature.startswith(SIGNED)
 
 
-def inside(block: Thinking) -> bytes:
+def encode_details(block: Thinking) -> bytes:
     """The list, without its brackets."""
     return block.signature.removeprefix(SIGNED).encode()[1:-1]

@@ -19,14 +19,14 @@ from mainspring.providers.refusals import (
     LONGEST_WORDS,
     SECOND,
     CurableError,
-    WaysOut,
-    number,
+    UserRemedies,
+    parse_number,
     retry_after,
 )
-from mainspring.providers.retry import BY_STATUS, RefusedError
+from mainspring.providers.retry import BY_STATUS, RequestRefusedError
 
 if TYPE_CHECKING:
-    from mainspring.providers.refusals import Response
+    from mainspring.providers.refusals import ErrorResponse
 
 THINKING = "thinking"  # the cure: without the reasoning of earlier replies
 CARRY = "reasoning_content"  # the cure: with it
@@ -35,7 +35,7 @@ DETAILS = "reasoning_details"  # OpenRouter's; another server does not know it
 VALUE = ":value"  # behind a setting's name, the cure: a value that more servers know
 
 
-class Complaint(Bundle):
+class OpenAIError(Bundle):
     """An error, as far as it says something."""
 
     words: str
@@ -110,7 +110,7 @@ TOO_LONG = (
 BAD_MEDIA = ("image", "pdf", "input_file", "file_data", "multimodal", "mmproj", "vision")
 
 
-def classify(status: int | None, complaint: Complaint) -> Trouble:
+def classify_openai_error(status: int | None, complaint: OpenAIError) -> Trouble:
     """One closed set from the status, the error's code and type, and its words."""
     said, status = complaint.words.lower(), status or complaint.status
     status = status or IN_MID_STREAM.get(complaint.code) or IN_MID_STREAM.get(complaint.type)
@@ -132,31 +132,31 @@ def classify(status: int | None, complaint: Complaint) -> Trouble:
 # --- reading it ---------------------------------------------------------------------------------------
 
 
-def read_complaint(body: bytes) -> Complaint:
+def read_complaint(body: bytes) -> OpenAIError:
     try:
         found: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         words = body[:LONGEST_WORDS].decode(errors="replace").strip()
-        return Complaint(words or "the server gave no reason")
+        return OpenAIError(words or "the server gave no reason")
     return complaint_in(found)
 
 
-def complaint_in(found: Any) -> Complaint:
+def complaint_in(found: Any) -> OpenAIError:
     """From `{"error": {...}}`, `{"error": "..."}`, `{"detail": ...}`, `{"message": ...}`, or a list of one of these."""
     if isinstance(found, list) and found:
         return complaint_in(cast("tuple[Any, ...]", found)[0])
     if not isinstance(found, dict):
-        return Complaint(str(cast("object", found))[:LONGEST_WORDS] if found else "the server gave no reason")
+        return OpenAIError(str(cast("object", found))[:LONGEST_WORDS] if found else "the server gave no reason")
     given = cast("dict[str, Any]", found)
     error = given.get("error") or given
     if not isinstance(error, dict):
-        return Complaint(str(error)[:LONGEST_WORDS])
+        return OpenAIError(str(error)[:LONGEST_WORDS])
     fields = cast("dict[str, Any]", error)
     code = fields.get("code")
     words = fields.get("message") or fields.get("detail") or fields.get("type") or code
     if not isinstance(words, str):
         words = msgspec.json.encode(words).decode() if words else "the server gave no reason"
-    return Complaint(
+    return OpenAIError(
         words,
         str(fields.get("type") or fields.get("status") or "").lower(),
         code if isinstance(code, str) else "",
@@ -165,18 +165,23 @@ def complaint_in(found: Any) -> Complaint:
     )
 
 
-def failure_of(complaint: Complaint) -> Failure:
+def failure_of(complaint: OpenAIError) -> Failure:
     """For an error in mid-stream."""
-    return Failure(classify(None, complaint), complaint.words[:LONGEST_WORDS])
+    return Failure(classify_openai_error(None, complaint), complaint.words[:LONGEST_WORDS])
 
 
-async def refusal(
-    response: Response, now: float, settings: tuple[str, ...], ways_out: WaysOut = GIVEN, *, keyed: bool = True
-) -> RefusedError:
+async def read_openai_refusal(
+    response: ErrorResponse,
+    now: float,
+    settings: tuple[str, ...],
+    ways_out: UserRemedies = GIVEN,
+    *,
+    keyed: bool = True,
+) -> RequestRefusedError:
     """`settings` are the ones that the request would also be sent without; `now` is in seconds since 1970."""
     status, headers = response.status, response.headers
     complaint = read_complaint(await response.read())
-    trouble = classify(status, complaint)
+    trouble = classify_openai_error(status, complaint)
     wait = retry_after(headers, now)
     if trouble is Trouble.RATE_LIMIT and wait is None:
         wait = said_wait(headers, complaint.words)
@@ -186,7 +191,7 @@ async def refusal(
     curable = status in (400, 422) and trouble in (Trouble.INVALID_REQUEST, Trouble.SERVER)
     if curable and (cure := cure_for(complaint, settings)):
         return CurableError(failure, cure)
-    return RefusedError(failure, wait, final=headers.get("x-should-retry") == "false")
+    return RequestRefusedError(failure, wait, final=headers.get("x-should-retry") == "false")
 
 
 # --- what we could change -----------------------------------------------------------------------------
@@ -201,14 +206,14 @@ BAD_REASONING = re.compile(
 )
 
 
-def cure_for(complaint: Complaint, settings: tuple[str, ...]) -> str:
+def cure_for(complaint: OpenAIError, settings: tuple[str, ...]) -> str:
     """A setting to leave out, or what to do about reasoning; empty if there is nothing."""
     said = complaint.words.lower()
     # One that the server names, before one that it only mentions: "use 'max_completion_tokens' instead".
     named = [name for name in settings if name == complaint.param or name.endswith(f".{complaint.param}")]
     named += sorted([name for name in settings if place_of(name, said) >= 0], key=lambda name: place_of(name, said))
     if named and UNKNOWN.search(said):
-        return f"{named[0]}{VALUE}" if leaf(named[0]).endswith("effort") and "value" in said else named[0]
+        return f"{named[0]}{VALUE}" if leaf_name(named[0]).endswith("effort") and "value" in said else named[0]
     if "include" in settings and "encrypted content is not supported" in said:
         return "include"
     if DETAILS in said:
@@ -222,14 +227,14 @@ def cure_for(complaint: Complaint, settings: tuple[str, ...]) -> str:
 
 def place_of(name: str, said: str) -> int:
     """Where words name a setting; -1: they do not. What is an English word too must be quoted."""
-    word = leaf(name)
+    word = leaf_name(name)
     if "_" in word:
         return said.find(word)
     found = re.search(rf"[\"'`.]{word}[\"'`:]", said)
     return found.start() if found else -1
 
 
-def leaf(name: str) -> str:
+def leaf_name(name: str) -> str:
     return name.rpartition(".")[2]
 
 
@@ -242,23 +247,23 @@ TRY_AGAIN = re.compile(r"try again in ((?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+)")
 
 def said_wait(headers: Mapping[str, str], words: str) -> int | None:
     """Until the limits that are used up are lifted; else what the words ask for."""
-    if waits := list(exhausted(headers)):
+    if waits := list(find_exhausted_limits(headers)):
         return max(waits)
     found = TRY_AGAIN.search(words.lower())
-    return length(found[1]) if found else None
+    return parse_reset_delay(found[1]) if found else None
 
 
-def exhausted(headers: Mapping[str, str]) -> Iterator[int]:
+def find_exhausted_limits(headers: Mapping[str, str]) -> Iterator[int]:
     for name, left in headers.items():
         if name.startswith("x-ratelimit-remaining-") and left.strip() == "0":
-            wait = length(headers.get(name.replace("remaining", "reset"), ""))
+            wait = parse_reset_delay(headers.get(name.replace("remaining", "reset"), ""))
             if wait is not None:
                 yield wait
 
 
-def length(text: str) -> int | None:
+def parse_reset_delay(text: str) -> int | None:
     """Milliseconds in `6m0s`, `12ms`, `1.5s` or `20`, which are seconds."""
-    seconds = number(text)
+    seconds = parse_number(text)
     if seconds is not None:
         return round(seconds * SECOND)
     if not text or LENGTH.sub("", text.strip()):

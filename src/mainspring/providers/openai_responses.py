@@ -10,13 +10,19 @@ from __future__ import annotations
 import msgspec
 
 from mainspring.core.effects import Request
-from mainspring.providers.asking import Body, Fixed, Prepared
+from mainspring.providers.asking import FixedPart, PreparedRequest, RequestBody
 from mainspring.providers.base import Conversation
 from mainspring.providers.openai import OpenAI, system_of
-from mainspring.providers.openai_responses_events import Reply
-from mainspring.providers.openai_responses_json import CLOSE, encoding, form_of, takes, tool_json
-from mainspring.providers.placing import Target
-from mainspring.providers.projection import Projected, Projection
+from mainspring.providers.openai_responses_events import ResponsesStreamReader
+from mainspring.providers.openai_responses_json import (
+    CLOSE,
+    form_of,
+    make_responses_encoder,
+    responses_accepts_block,
+    tool_json,
+)
+from mainspring.providers.placing import ProjectionTarget
+from mainspring.providers.projection import ProjectedParts, RequestProjection
 
 ENCRYPTED = "reasoning.encrypted_content"
 LEAST_OUTPUT = 16  # tokens; less is refused
@@ -25,13 +31,13 @@ LEAST_OUTPUT = 16  # tokens; less is refused
 class OpenAIResponses(OpenAI):
     path = "/responses"
 
-    def _projection(self) -> Projection:
-        return Projection(encoding(files=self.manners.files), form_of)
+    def _projection(self) -> RequestProjection:
+        return RequestProjection(make_responses_encoder(files=self.manners.files), form_of)
 
-    def _target(self, request: Request, distrusted: frozenset[str]) -> Target:
-        return Target(request.model, thinking=True, distrusted=distrusted, takes=takes)
+    def _target(self, request: Request, distrusted: frozenset[str]) -> ProjectionTarget:
+        return ProjectionTarget(request.model, thinking=True, distrusted=distrusted, takes=responses_accepts_block)
 
-    def _settings(self, request: Request, projected: Projected) -> dict[str, object]:  # noqa: ARG002
+    def _settings(self, request: Request, projected: ProjectedParts) -> dict[str, object]:  # noqa: ARG002
         settings: dict[str, object] = {"model": self._model(request), "stream": True}
         reasoning: dict[str, object] = {}
         if effort := self._effort(request, "reasoning.effort"):
@@ -55,22 +61,22 @@ class OpenAIResponses(OpenAI):
     def _thinking_in(self, settings: dict[str, object]) -> object:
         return settings.get("reasoning")
 
-    def _fix(self, conversation: Conversation) -> Fixed:
+    def _fix(self, conversation: Conversation) -> FixedPart:
         tools = [tool_json(tool) for tool in conversation.tools]
         system = [msgspec.json.encode(text)] if (text := system_of(conversation)) else []
         body = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
         body += b"".join([b',"instructions":' + each for each in system])
-        return Fixed(tools, system, body + b',"input":[')
+        return FixedPart(tools, system, body + b',"input":[')
 
     def _body(
         self,
         settings: dict[str, object],
-        fixed: Fixed,
-        projected: Projected,
+        fixed: FixedPart,
+        projected: ProjectedParts,
         conversation: Conversation,  # noqa: ARG002  # these servers cache by themselves: there are no marks
-    ) -> Body:
+    ) -> RequestBody:
         end = CLOSE[projected.form] if projected.form else b""
-        return Body([msgspec.json.encode(settings)[:-1], fixed.body], projected, [end, b"]}"])
+        return RequestBody([msgspec.json.encode(settings)[:-1], fixed.body], projected, [end, b"]}"])
 
-    def _reading(self, prepared: Prepared) -> Reply:
-        return Reply(self._expected(prepared))
+    def _reading(self, prepared: PreparedRequest) -> ResponsesStreamReader:
+        return ResponsesStreamReader(self._expected(prepared))

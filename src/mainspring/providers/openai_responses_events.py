@@ -15,17 +15,17 @@ from msgspec import Raw, Struct
 from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Stop
 from mainspring.core.money import Usage
-from mainspring.providers.base import Batch, Ended, told
+from mainspring.providers.base import Batch, StreamEnded, parse_token_count
 from mainspring.providers.odd_calls import call_of
-from mainspring.providers.odd_json import mended
-from mainspring.providers.openai_blocks import NOTHING_EXPECTED, Expected, Reader, fail
+from mainspring.providers.odd_json import repair_json
+from mainspring.providers.openai_blocks import NOTHING_EXPECTED, BlockReader, ExpectedReply, raise_stream_error
 from mainspring.providers.openai_refusals import failure_of, read_complaint
-from mainspring.providers.openai_responses_json import signature
+from mainspring.providers.openai_responses_json import make_signature
 
 NONE = (b"", b"null")
 
 
-class _Event(Struct, frozen=True, gc=False):
+class _ResponsesEvent(Struct, frozen=True, gc=False):
     """All events in one."""
 
     type: str = ""
@@ -44,7 +44,7 @@ class _Part(Struct, frozen=True, gc=False):
     refusal: str | None = None
 
 
-class _Given(Struct, frozen=True, gc=False):
+class _ResponsesItem(Struct, frozen=True, gc=False):
     """An item, as it begins or as it is when done."""
 
     type: str = ""
@@ -57,15 +57,15 @@ class _Given(Struct, frozen=True, gc=False):
     content: list[_Part] | str | None = None
 
 
-class _Details(Struct, frozen=True, gc=False):
+class _ResponsesTokenDetails(Struct, frozen=True, gc=False):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
 
 
-class _Usage(Struct, frozen=True, gc=False):
+class _ResponsesUsage(Struct, frozen=True, gc=False):
     input_tokens: int | None = None
     output_tokens: int | None = None
-    input_tokens_details: _Details | None = None
+    input_tokens_details: _ResponsesTokenDetails | None = None
 
 
 class _Incomplete(Struct, frozen=True, gc=False):
@@ -75,15 +75,15 @@ class _Incomplete(Struct, frozen=True, gc=False):
 class _Response(Struct, frozen=True, gc=False):
     status: str | None = None
     incomplete_details: _Incomplete | None = None
-    usage: _Usage | None = None
+    usage: _ResponsesUsage | None = None
     error: Raw = Raw()
     output: list[Raw] | None = None
 
 
 UNREAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 T = TypeVar("T")
-_decode = msgspec.json.Decoder(_Event).decode
-_decode_given = msgspec.json.Decoder(_Given).decode
+_decode = msgspec.json.Decoder(_ResponsesEvent).decode
+_decode_given = msgspec.json.Decoder(_ResponsesItem).decode
 _decode_response = msgspec.json.Decoder(_Response).decode
 
 # Which kind of item an event writes to.
@@ -112,8 +112,8 @@ class _Item:
         self.shown = self.done = False
 
 
-class Reply(Reader):
-    def __init__(self, expected: Expected = NOTHING_EXPECTED) -> None:
+class ResponsesStreamReader(BlockReader):
+    def __init__(self, expected: ExpectedReply = NOTHING_EXPECTED) -> None:
         super().__init__(expected)
         self._refused = False
         self._most = expected.most
@@ -121,7 +121,7 @@ class Reply(Reader):
 
     def not_streamed(self, body: bytes) -> Batch:
         if b'"output"' not in body and b'"error"' not in body:
-            fail("the server sent an answer that is none")
+            raise_stream_error("the server sent an answer that is none")
         return self.take([("", b'{"type":"response.done","response":' + body + b"}")])
 
     def _take(self, data: bytes) -> None:
@@ -130,7 +130,7 @@ class Reply(Reader):
         try:
             event = _decode(data)
         except UNREAD as error:
-            event = odd(data, _Event, "an event", error)
+            event = decode_odd_event(data, _ResponsesEvent, "an event", error)
         if event.type == "response.output_text.delta":  # most of what is ever said
             item = self._items.get(event.output_index or 0)
             if item is not None and item.shown and not item.done and item.kind == "message":
@@ -139,7 +139,7 @@ class Reply(Reader):
                 return
         self._take_other(event, data)
 
-    def _take_other(self, event: _Event, data: bytes) -> None:
+    def _take_other(self, event: _ResponsesEvent, data: bytes) -> None:
         kind = event.type
         if kind == "error" or (not kind and bytes(event.error) not in NONE):
             raise ProviderError(failure_of(read_complaint(data)))
@@ -163,24 +163,24 @@ class Reply(Reader):
 
     # --- items ---
 
-    def _item(self, event: _Event, kind: str) -> _Item:
+    def _item(self, event: _ResponsesEvent, kind: str) -> _Item:
         place = event.output_index if event.output_index is not None else event.item_id or 0
         found = self._items.get(place)
         if found is None:
             found = self._items[place] = _Item(kind)
             self._show_next()
         if found.kind != kind:
-            fail(f"the server wrote to item {place} as '{kind}', which it began as '{found.kind}'")
+            raise_stream_error(f"the server wrote to item {place} as '{kind}', which it began as '{found.kind}'")
         return found
 
     def _delta(self, item: _Item, text: str) -> None:
         if item.done:
-            fail("the server wrote to an item that was complete")
+            raise_stream_error("the server wrote to an item that was complete")
         item.pieces.append(text)
         if item.shown:
             self._write(item, text)
 
-    def _said_again(self, event: _Event, kind: str) -> None:
+    def _said_again(self, event: _ResponsesEvent, kind: str) -> None:
         item, text = self._item(event, kind), event.text or written_in(event.arguments)
         if text and not item.pieces and not item.done:
             self._delta(item, text)
@@ -193,7 +193,7 @@ class Reply(Reader):
         else:
             self.blocks.call_piece(text)
 
-    def _added(self, event: _Event) -> None:
+    def _added(self, event: _ResponsesEvent) -> None:
         given = read_given(event.item)
         if given.type in KINDS:
             place = event.output_index if event.output_index is not None else given.id or event.item_id or 0
@@ -206,25 +206,25 @@ class Reply(Reader):
             item.id, item.name = item.id or given.call_id or "", item.name or given.name or ""
             self._show_next()
 
-    def _finish(self, event: _Event) -> None:
+    def _finish(self, event: _ResponsesEvent) -> None:
         given = read_given(event.item)
         place = event.output_index if event.output_index is not None else given.id or event.item_id or 0
         if given.type in KINDS:
             self._finish_as(self._items.get(place), place, given)
 
-    def _finish_as(self, item: _Item | None, place: int | str, given: _Given) -> None:
+    def _finish_as(self, item: _Item | None, place: int | str, given: _ResponsesItem) -> None:
         if item is None:
             item = self._items[place] = _Item(given.type)
         if item.done:
             return  # a duplicate
         item.id, item.name = given.call_id or item.id, given.name or item.name
         if given.type == "reasoning":
-            item.signature = signature(given.id or "", given.encrypted_content or "")
+            item.signature = make_signature(given.id or "", given.encrypted_content or "")
         if not item.pieces and (text := text_of(given)):
             item.pieces.append(text)
             if item.shown:
                 self._write(item, text)
-        self._refused = self._refused or refuses(given)
+        self._refused = self._refused or is_refusal_item(given)
         item.done = True
         if item.shown:
             self._close(item)
@@ -257,7 +257,7 @@ class Reply(Reader):
         else:
             self.blocks.end_text(cut=cut)
 
-    def _take_rest(self, output: list[_Given]) -> None:
+    def _take_rest(self, output: list[_ResponsesItem]) -> None:
         """What the server says only at the end: all of it, or calls that it did not tell of before."""
         known = {item.id for item in self._items.values() if item.kind == "function_call"}
         first = not self._items
@@ -268,15 +268,15 @@ class Reply(Reader):
 
     # --- the end ---
 
-    def _is_full(self, usage: _Usage | None) -> bool:
+    def _is_full(self, usage: _ResponsesUsage | None) -> bool:
         """Some servers (llama.cpp's) call a reply complete that has reached its limit."""
-        return usage is not None and 0 < self._most <= told(usage.output_tokens)
+        return usage is not None and 0 < self._most <= parse_token_count(usage.output_tokens)
 
-    def _end(self, event: _Event) -> None:
+    def _end(self, event: _ResponsesEvent) -> None:
         try:
             response = _decode_response(event.response) if bytes(event.response) not in NONE else _Response()
         except UNREAD as error:
-            response = odd(bytes(event.response), _Response, "an end", error)
+            response = decode_odd_event(bytes(event.response), _Response, "an end", error)
         if event.type == "response.failed" or response.status == "failed" or bytes(response.error) not in NONE:
             raise ProviderError(failure_of(read_complaint(bytes(response.error) or b"{}")))
         stop = STOPS.get((response.incomplete_details or _Incomplete()).reason or "", Stop.END_TURN)
@@ -292,26 +292,26 @@ class Reply(Reader):
         self.ended = True
         usage = response.usage
         known = usage is not None and (usage.input_tokens or usage.output_tokens)
-        spent = as_usage(usage) if usage is not None and known else self.blocks.estimate
+        spent = parse_responses_usage(usage) if usage is not None and known else self.blocks.estimate
         stop = self.blocks.stop(Stop.REFUSAL if self._refused else stop)
-        self.blocks.items.append(Ended(stop, spent))
+        self.blocks.items.append(StreamEnded(stop, spent))
 
 
-def read_given(raw: Raw) -> _Given:
+def read_given(raw: Raw) -> _ResponsesItem:
     try:
-        return _decode_given(raw) if bytes(raw) not in NONE else _Given()
+        return _decode_given(raw) if bytes(raw) not in NONE else _ResponsesItem()
     except UNREAD as error:
-        return odd(bytes(raw), _Given, "an item", error)
+        return decode_odd_event(bytes(raw), _ResponsesItem, "an item", error)
 
 
-def odd(data: bytes, form: type[T], what: str, error: Exception) -> T:
-    found = mended(data, form)
+def decode_odd_event(data: bytes, form: type[T], what: str, error: Exception) -> T:
+    found = repair_json(data, form)
     if found is None:
-        fail(f"the server sent {what} that cannot be read: {error}")
+        raise_stream_error(f"the server sent {what} that cannot be read: {error}")
     return found
 
 
-def text_of(given: _Given) -> str:
+def text_of(given: _ResponsesItem) -> str:
     """What an item holds, for servers that send no deltas."""
     if given.type == "function_call":
         return written_in(given.arguments)
@@ -328,14 +328,19 @@ def written_in(arguments: Raw) -> str:
     return cast("str", msgspec.json.decode(raw)) if raw[:1] == b'"' else raw.decode()
 
 
-def refuses(given: _Given) -> bool:
+def is_refusal_item(given: _ResponsesItem) -> bool:
     return isinstance(given.content, list) and any(part.refusal for part in given.content)
 
 
-def as_usage(said: _Usage) -> Usage:
+def parse_responses_usage(said: _ResponsesUsage) -> Usage:
     """In disjoint classes: the server's figure for the input holds what was cached, too."""
-    details = said.input_tokens_details or _Details()
-    prompt = told(said.input_tokens)
-    read = min(prompt, told(details.cached_tokens))
-    written = min(prompt - read, told(details.cache_write_tokens))
-    return Usage(input=prompt - read - written, cache_write=written, cache_read=read, output=told(said.output_tokens))
+    details = said.input_tokens_details or _ResponsesTokenDetails()
+    prompt = parse_token_count(said.input_tokens)
+    read = min(prompt, parse_token_count(details.cached_tokens))
+    written = min(prompt - read, parse_token_count(details.cache_write_tokens))
+    return Usage(
+        input=prompt - read - written,
+        cache_write=written,
+        cache_read=read,
+        output=parse_token_count(said.output_tokens),
+    )

@@ -11,67 +11,75 @@ from __future__ import annotations
 from functools import partial
 
 from mainspring.core.messages import Block, Content, Document, Image, Text, Thinking, ToolCall
-from mainspring.providers.anthropic_json import as_bytes
+from mainspring.providers.anthropic_json import encode_json_safely
 from mainspring.providers.base import ToolSpec
 from mainspring.providers.openai_chat_json import signs_call
 from mainspring.providers.openai_details import has_details
-from mainspring.providers.openai_json import FILE_NAME, address, arguments, shown, wire_id, wire_name, words_of
-from mainspring.providers.placing import Answer, Placed
+from mainspring.providers.openai_json import (
+    FILE_NAME,
+    content_or_text,
+    data_url,
+    encode_arguments,
+    wire_id,
+    wire_name,
+    words_of,
+)
+from mainspring.providers.placing import PlacedPart, PlacedToolResult
 from mainspring.providers.projection import Encode
 
 CLOSE = {"user": b"]}", "item": b""}
 
 
-def form_of(placed: Placed) -> str:
-    return "user" if placed.role == "user" and not isinstance(placed.part, Answer) else "item"
+def form_of(placed: PlacedPart) -> str:
+    return "user" if placed.role == "user" and not isinstance(placed.part, PlacedToolResult) else "item"
 
 
-def takes(block: Block) -> bool:
+def responses_accepts_block(block: Block) -> bool:
     """Of what was thought, only what came as an item: the server can read no other protocol's field or signature."""
     if isinstance(block, Thinking):
         return " " in block.signature and not signs_call(block) and not has_details(block)
     return isinstance(block, Text | ToolCall)
 
 
-def encoding(*, files: bool) -> Encode:
-    return partial(encode, files=files)
+def make_responses_encoder(*, files: bool) -> Encode:
+    return partial(encode_responses_part, files=files)
 
 
-def encode(placed: Placed, before: str | None, *, files: bool) -> bytes:
+def encode_responses_part(placed: PlacedPart, before: str | None, *, files: bool) -> bytes:
     part = placed.part
     if form_of(placed) == "user":
         assert isinstance(part, Text | Image | Document)
-        begin = b"," if before == "user" else ended(before) + b'{"type":"message","role":"user","content":['
-        return begin + as_bytes(content_object(part, files=files))
-    if isinstance(part, Answer):
-        return ended(before) + as_bytes(answer_object(part, files=files))
+        begin = b"," if before == "user" else close_item(before) + b'{"type":"message","role":"user","content":['
+        return begin + encode_json_safely(content_object(part, files=files))
+    if isinstance(part, PlacedToolResult):
+        return close_item(before) + encode_json_safely(answer_object(part, files=files))
     if isinstance(part, ToolCall):
-        return ended(before) + as_bytes(call_object(part))
+        return close_item(before) + encode_json_safely(call_object(part))
     if isinstance(part, Thinking):
-        return ended(before) + as_bytes(reasoning_object(part))
+        return close_item(before) + encode_json_safely(reasoning_object(part))
     assert isinstance(part, Text), f"{part} has no place among the items"
-    return ended(before) + as_bytes({"type": "message", "role": "assistant", "content": part.text})
+    return close_item(before) + encode_json_safely({"type": "message", "role": "assistant", "content": part.text})
 
 
-def ended(before: str | None) -> bytes:
+def close_item(before: str | None) -> bytes:
     return CLOSE[before] + b"," if before is not None else b""
 
 
 def content_object(part: Content, *, files: bool) -> dict[str, object]:
-    part = shown(part, files=files)
+    part = content_or_text(part, files=files)
     if isinstance(part, Text):
         return {"type": "input_text", "text": part.text}
     if isinstance(part, Image):
-        return {"type": "input_image", "image_url": address(part)}
-    return {"type": "input_file", "filename": FILE_NAME, "file_data": address(part)}
+        return {"type": "input_image", "image_url": data_url(part)}
+    return {"type": "input_file", "filename": FILE_NAME, "file_data": data_url(part)}
 
 
 def call_object(call: ToolCall) -> dict[str, object]:
     named = {"call_id": wire_id(call.id), "name": wire_name(call.name)}
-    return {"type": "function_call", **named, "arguments": arguments(call)}
+    return {"type": "function_call", **named, "arguments": encode_arguments(call)}
 
 
-def answer_object(answer: Answer, *, files: bool) -> dict[str, object]:
+def answer_object(answer: PlacedToolResult, *, files: bool) -> dict[str, object]:
     """As plain text where there is nothing else: more servers take that."""
     output: object = words_of(answer)
     media = [part for part in answer.content if not isinstance(part, Text)]
@@ -80,7 +88,7 @@ def answer_object(answer: Answer, *, files: bool) -> dict[str, object]:
     return {"type": "function_call_output", "call_id": wire_id(answer.call_id), "output": output}
 
 
-def signature(item_id: str, encrypted: str) -> str:
+def make_signature(item_id: str, encrypted: str) -> str:
     """Encrypted content is base64, so the blank can only be ours. It is there without an id, too: by it we know later
     that this was an item."""
     return f"{item_id} {encrypted}" if encrypted else ""
@@ -96,4 +104,4 @@ def reasoning_object(thinking: Thinking) -> dict[str, object]:
 def tool_json(tool: ToolSpec) -> bytes:
     """Not strict: that allows no optional fields, and it is what the protocol takes for granted."""
     function = {"name": wire_name(tool.name), "description": tool.description, "parameters": tool.schema}
-    return as_bytes({"type": "function", **function, "strict": False})
+    return encode_json_safely({"type": "function", **function, "strict": False})

@@ -46,7 +46,7 @@ REASONING = ("reasoning_content", "reasoning")  # fields of a chat for what a mo
 APART = Text("[An image or document of this result is shown in the message that follows.]")
 
 
-class Answer(Bundle):
+class PlacedToolResult(Bundle):
     """A tool's result, behind the call with this id."""
 
     call_id: str
@@ -54,60 +54,60 @@ class Answer(Bundle):
     is_error: bool
 
 
-Part = Content | Block | Answer
+Part = Content | Block | PlacedToolResult
 
 
-class Placed(Bundle):
+class PlacedPart(Bundle):
     role: Role
     owner: str  # the id of the message that it comes from; empty if we made it up
     part: Part
 
 
-def anything(_: Block) -> bool:
+def accept_every_block(_: Block) -> bool:
     return True
 
 
-def nothing(_: Block) -> bool:
+def accept_no_block(_: Block) -> bool:
     return False
 
 
-class Target(Bundle):
+class ProjectionTarget(Bundle):
     """What decides which thinking may be shown, and what the protocol has a place for."""
 
     model: str
     thinking: bool = False
     leads: bool = False  # budgeted thinking: it begins a reply and a tool loop, or there is none
     distrusted: frozenset[str] = frozenset()  # replies whose signatures, or blocks of its own, the server refused
-    takes: Callable[[Block], bool] = anything  # which blocks of a reply the protocol can express
+    takes: Callable[[Block], bool] = accept_every_block  # which blocks of a reply the protocol can express
     calls_last: bool = False  # a reply's calls stand behind all of its text,
-    of_call: Callable[[Block], bool] = nothing  # with what belongs to the call behind it: its signature,
-    first: Callable[[Block], bool] = nothing  # and these before all
+    of_call: Callable[[Block], bool] = accept_no_block  # with what belongs to the call behind it: its signature,
+    first: Callable[[Block], bool] = accept_no_block  # and these before all
     media_apart: bool = False  # results hold text only: what they show follows the last of them, as a user's
 
 
-class Run(Bundle):
+class ReplyRun(Bundle):
     """Replies that follow each other, and everything up to the next reply."""
 
     replies: list[Assistant]
     others: list[User | ToolResult]
 
 
-def runs(messages: Iterable[Message]) -> list[Run]:
-    split = [Run([], [])]
+def split_reply_runs(messages: Iterable[Message]) -> list[ReplyRun]:
+    split = [ReplyRun([], [])]
     for message in messages:
         if not isinstance(message, Assistant):
             split[-1].others.append(message)
         elif split[-1].others or not split[-1].replies:
-            split.append(Run([message], []))
+            split.append(ReplyRun([message], []))
         else:
             split[-1].replies.append(message)
     return split if split[0].others else split[1:]
 
 
-class Placing:
+class MessageOrder:
     """Places the runs of a list of messages, one after the other. It knows all of their calls and results."""
 
-    def __init__(self, messages: Sequence[Message], target: Target, taken: set[str], loose: set[str]) -> None:
+    def __init__(self, messages: Sequence[Message], target: ProjectionTarget, taken: set[str], loose: set[str]) -> None:
         self._target = target
         self._taken = taken  # ids of calls placed before this list begins,
         self._loose = loose  # and what was loose there
@@ -129,7 +129,7 @@ class Placing:
         apart = self._calls.isdisjoint(self._taken) and self._calls.isdisjoint(self._loose)
         return apart and self._results.keys() <= self._calls
 
-    def place(self, run: Run, *, ends: bool) -> Iterator[Placed]:
+    def place(self, run: ReplyRun, *, ends: bool) -> Iterator[PlacedPart]:
         sound = self._whole(run.replies, paused=ends and not run.others)
         self._leads = None
         for number, reply in enumerate(run.replies):
@@ -138,25 +138,25 @@ class Placing:
             if isinstance(message, User):
                 for part in message.content:
                     if not is_empty(part):
-                        yield Placed("user", message.id, part)
+                        yield PlacedPart("user", message.id, part)
                 continue
             if message.call_id not in self.placed_ids:
                 self.loose_ids.add(message.call_id)
             if message.call_id not in self._calls:
-                yield from orphan(message)
+                yield from place_orphan_result(message)
 
-    def _reply(self, reply: Assistant, servers: list[int]) -> Iterator[Placed]:
+    def _reply(self, reply: Assistant, servers: list[int]) -> Iterator[PlacedPart]:
         calls: list[tuple[str, ToolCall]] = []
         for block in self._kept(reply, servers):
             part = block
             if isinstance(block, ToolCall):
                 part = self._with_id_of_its_own(block)
                 calls.append((block.id, part))
-            yield Placed("assistant", reply.id, part)
+            yield PlacedPart("assistant", reply.id, part)
         answers = [self._answer(given_id, call.id) for given_id, call in calls]
         if answers:
             self._leads = None  # the next reply is a message of its own
-        yield from apart(answers) if self._target.media_apart else answers
+        yield from move_media_behind(answers) if self._target.media_apart else answers
 
     def _kept(self, reply: Assistant, servers: list[int]) -> list[Block]:
         thinks = (
@@ -211,7 +211,7 @@ class Placing:
         return sound
 
     def _with_id_of_its_own(self, call: ToolCall) -> ToolCall:
-        wanted = clean(call.id) or "call"
+        wanted = clean_tool_name(call.id) or "call"
         own, number = wanted, 1
         while own in self.placed_ids or own in self._taken:
             number += 1
@@ -222,47 +222,47 @@ class Placing:
         self.loose_ids.add(call.id)
         return replace(call, id=own)
 
-    def _answer(self, given_id: str, call_id: str) -> Placed:
+    def _answer(self, given_id: str, call_id: str) -> PlacedPart:
         found = self._results.get(given_id)
         if not found:
             self.unanswered = True
-            return Placed("user", "", Answer(call_id, NO_OUTCOME, is_error=True))
+            return PlacedPart("user", "", PlacedToolResult(call_id, NO_OUTCOME, is_error=True))
         result = found.pop(0)
-        return Placed("user", result.id, Answer(call_id, result.content, result.is_error))
+        return PlacedPart("user", result.id, PlacedToolResult(call_id, result.content, result.is_error))
 
 
-def apart(answers: list[Placed]) -> Iterator[Placed]:
+def move_media_behind(answers: list[PlacedPart]) -> Iterator[PlacedPart]:
     """The answers without their images and documents, then these."""
-    shown: list[Placed] = []
+    shown: list[PlacedPart] = []
     for placed in answers:
         answer = placed.part
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, PlacedToolResult)
         media = [part for part in answer.content if isinstance(part, Image | Document)]
         if media:
-            shown += [Placed("user", placed.owner, part) for part in media]
+            shown += [PlacedPart("user", placed.owner, part) for part in media]
             text = tuple([part for part in answer.content if isinstance(part, Text)])
             placed = replace(placed, part=replace(answer, content=(*text, APART)))  # noqa: PLW2901
         yield placed
     yield from shown
 
 
-def finished(placed: list[Placed], *, paused: bool) -> list[Placed]:
+def end_with_user_message(placed: list[PlacedPart], *, paused: bool) -> list[PlacedPart]:
     """What must still be said, so that a user's message ends the request. A paused turn is the model's to take up."""
     last = placed[-1] if placed else None
     if last is None or (last.role == "assistant" and not (paused and isinstance(last.part, ServerBlock))):
-        return [Placed("user", "", GO_ON)]
+        return [PlacedPart("user", "", GO_ON)]
     return []
 
 
-def opening(placed: list[Placed]) -> list[Placed]:
-    return [Placed("user", "", EARLIER)] if placed and placed[0].role == "assistant" else []
+def make_opening(placed: list[PlacedPart]) -> list[PlacedPart]:
+    return [PlacedPart("user", "", EARLIER)] if placed and placed[0].role == "assistant" else []
 
 
-def orphan(result: ToolResult) -> Iterator[Placed]:
-    yield Placed("user", result.id, Text(f"{ORPHAN}\n{result.text}".rstrip()))
+def place_orphan_result(result: ToolResult) -> Iterator[PlacedPart]:
+    yield PlacedPart("user", result.id, Text(f"{ORPHAN}\n{result.text}".rstrip()))
     for part in result.content:
         if not isinstance(part, Text):
-            yield Placed("user", result.id, part)
+            yield PlacedPart("user", result.id, part)
 
 
 # --- what is sound by itself ------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def is_sound(block: Block, *, thinks: bool) -> bool:
 NAME_LENGTH = 128
 
 
-def clean(name: str) -> str:
+def clean_tool_name(name: str) -> str:
     """Letters, digits, `_` and `-`: all that the API allows in the name or the id of a call."""
     if name.isascii() and name.replace("_", "a").replace("-", "a").isalnum():
         return name

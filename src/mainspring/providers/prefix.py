@@ -9,17 +9,17 @@ from itertools import takewhile
 
 from mainspring.core.models import model_named
 from mainspring.core.value import Bundle
-from mainspring.providers.base import Broken, Conversation
-from mainspring.providers.chunks import Chunks
+from mainspring.providers.base import Conversation, PrefixBreak
+from mainspring.providers.chunks import ByteChunks
 
 CHARS_PER_TOKEN = 4  # of JSON; only an estimate rests on it
 
 
-class Parts(Bundle):
+class RequestParts(Bundle):
     """The parts of a request's messages. A request shares its chunks with the next one, which changes nothing before
     `settled`: so only what stood behind that need be kept, and looked at again."""
 
-    row: Chunks
+    row: ByteChunks
     settled: int
     tail: list[bytes]
 
@@ -28,18 +28,18 @@ class Parts(Bundle):
         return [*self.row.since(0, self.settled), *self.tail]
 
 
-def parts(row: Chunks, settled: int) -> Parts:
-    return Parts(row, settled, row.since(settled))
+def make_request_parts(row: ByteChunks, settled: int) -> RequestParts:
+    return RequestParts(row, settled, row.since(settled))
 
 
-class Sent(Bundle):
+class SentPrefix(Bundle):
     """A request as the cache sees it: no marks, and no settings that it does not look at."""
 
     model: str
     thinking: bytes  # the setting: a change of it spoils what is cached of the messages
     tools: list[bytes]
     system: list[bytes]
-    parts: Parts
+    parts: RequestParts
     conversation: Conversation
     unfinished: bool  # something was made up for its end
     gone: int = 0  # images and documents that were left out,
@@ -50,20 +50,20 @@ class Sent(Bundle):
         return len(self.tools) + len(self.system)
 
 
-def broken(last: Sent | None, now: Sent) -> Broken | None:
+def find_prefix_break(last: SentPrefix | None, now: SentPrefix) -> PrefixBreak | None:
     """None if `now` extends `last`."""
     if last is None:
         return None
     block = first_difference(last, now)
     if block is None:
         return None
-    tokens = min(size(last, block), size(now, block)) // CHARS_PER_TOKEN
+    tokens = min(measure_from_block(last, block), measure_from_block(now, block)) // CHARS_PER_TOKEN
     rates = model_named(now.model).price.at(tokens)
     price = tokens * max(0, rates.cache_write - rates.cache_read)
-    return Broken(block, place(last, now, block), reason(last, now), tokens, price)
+    return PrefixBreak(block, describe_break_place(last, now, block), find_break_reason(last, now), tokens, price)
 
 
-def first_difference(last: Sent, now: Sent) -> int | None:
+def first_difference(last: SentPrefix, now: SentPrefix) -> int | None:
     if last.model != now.model:
         return 0  # a cache belongs to one model
     for before, after, offset in (
@@ -71,27 +71,27 @@ def first_difference(last: Sent, now: Sent) -> int | None:
         (last.system, now.system, len(last.tools)),
     ):
         if before != after:
-            return offset + same(before, after)
+            return offset + count_same_blocks(before, after)
     if last.thinking != now.thinking:
         return last.fixed
     old, new = last.parts, now.parts
     end = old.settled + len(old.tail)
     if new.row is old.row and new.row.since(old.settled, end) == old.tail:
         return None
-    found = same(old.all, new.all)
+    found = count_same_blocks(old.all, new.all)
     return last.fixed + found if found < end else None
 
 
-def same(before: list[bytes], after: list[bytes]) -> int:
+def count_same_blocks(before: list[bytes], after: list[bytes]) -> int:
     """How many blocks at the beginning are the same."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
 
 
-def size(sent: Sent, block: int) -> int:
+def measure_from_block(sent: SentPrefix, block: int) -> int:
     return sum(map(len, (*sent.tools, *sent.system, *sent.parts.all)[block:]))
 
 
-def place(last: Sent, now: Sent, block: int) -> str:
+def describe_break_place(last: SentPrefix, now: SentPrefix, block: int) -> str:
     if last.model != now.model:
         return "the whole request"
     if block < len(now.tools):
@@ -101,7 +101,7 @@ def place(last: Sent, now: Sent, block: int) -> str:
     return f"block {block - now.fixed} of the messages"
 
 
-def reason(last: Sent, now: Sent) -> str:
+def find_break_reason(last: SentPrefix, now: SentPrefix) -> str:
     """The event that caused it; empty if there was none, which would be a bug."""
     if last.model != now.model:
         return f"the model changed from '{last.model}' to '{now.model}'"

@@ -15,26 +15,37 @@ from mainspring.core.history import History
 from mainspring.core.messages import Document, Image, Message, RedactedThinking, ServerBlock, Stop, Thinking
 from mainspring.core.value import Bundle
 from mainspring.core.view import Edit, replaced_since, view, with_content
-from mainspring.providers.chunks import Chunks
+from mainspring.providers.chunks import ByteChunks
 from mainspring.providers.media import REMOVED, media_in, too_many, without_oldest
-from mainspring.providers.placing import EARLIER, GO_ON, Answer, Part, Placed, Placing, Role, Run, Target, runs
+from mainspring.providers.placing import (
+    EARLIER,
+    GO_ON,
+    MessageOrder,
+    Part,
+    PlacedPart,
+    PlacedToolResult,
+    ProjectionTarget,
+    ReplyRun,
+    Role,
+    split_reply_runs,
+)
 
 # A part, and the form of the one before it; None: it is the first. What forms there are is the protocol's business:
 # parts of one form are written alike, and so is what stands between two parts of given forms.
-Encode = Callable[[Placed, str | None], bytes]
-Form = Callable[[Placed], str]
+Encode = Callable[[PlacedPart, str | None], bytes]
+Form = Callable[[PlacedPart], str]
 
 # The bytes of each part by the id of its content, with what they were made from. Made for one use: the objects that the
 # ids belong to are kept alive by a row.
-KnownParts = dict[int, tuple[Placed, str | None, bytes]]
+KnownParts = dict[int, tuple[PlacedPart, str | None, bytes]]
 
 
-def role_of(placed: Placed) -> str:
+def role_of(placed: PlacedPart) -> str:
     return placed.role
 
 
-class Projected(Bundle):
-    chunks: Chunks  # one per part, to be joined; the projection goes on using this object
+class ProjectedParts(Bundle):
+    chunks: ByteChunks  # one per part, to be joined; the projection goes on using this object
     owners: list[str]  # whose part it is: a message's id
     thinking: bool  # whether thinking may be asked for
     unfinished: bool  # we had to make something up for the end, which the next request may not repeat
@@ -55,11 +66,11 @@ class _Saved(Bundle):
     thinks: bool | None
 
 
-class Row:
+class PartList:
     """Parts in a row, and their bytes."""
 
     def __init__(self, encode: Encode, form_of: Form, gone: int) -> None:
-        self.chunks = Chunks()
+        self.chunks = ByteChunks()
         self.size = 0  # bytes of all of them
         self.owners: list[str] = []
         self._parts: list[Part] = []  # these two are what the chunks were made from: with tuples of them, or a dict, a
@@ -73,9 +84,9 @@ class Row:
         self._encode = encode
         self._form_of = form_of
 
-    def add(self, placed: Placed) -> None:
+    def add(self, placed: PlacedPart) -> None:
         if self.role is None and placed.role == "assistant":
-            self.add(Placed("user", "", EARLIER))
+            self.add(PlacedPart("user", "", EARLIER))
         placed = self._with_room_for_media(placed)
         if placed.role != self.role:
             self._change_role(placed.part)
@@ -92,10 +103,10 @@ class Row:
         if self.role == "user":
             if self.thinks is None:
                 self.thinks = isinstance(part, Thinking | RedactedThinking)
-        elif not isinstance(part, Answer):
+        elif not isinstance(part, PlacedToolResult):
             self.thinks = None
 
-    def _bytes(self, placed: Placed) -> bytes:
+    def _bytes(self, placed: PlacedPart) -> bytes:
         known = self.known.get(key_of(placed.part))
         if known is not None and known[0] == placed and known[1] == self.form:
             return known[2]
@@ -111,12 +122,12 @@ class Row:
             form = self._form_of(placed)
         return known
 
-    def _placed(self, at: int) -> Placed:
-        return Placed("assistant" if self._replied[at] else "user", self.owners[at], self._parts[at])
+    def _placed(self, at: int) -> PlacedPart:
+        return PlacedPart("assistant" if self._replied[at] else "user", self.owners[at], self._parts[at])
 
-    def _with_room_for_media(self, placed: Placed) -> Placed:
+    def _with_room_for_media(self, placed: PlacedPart) -> PlacedPart:
         part = placed.part
-        if isinstance(part, Answer):
+        if isinstance(part, PlacedToolResult):
             if found := media_in(part.content):
                 gone = self.gone - len(self.media)
                 self.media += found
@@ -139,7 +150,7 @@ class Row:
 
 
 def key_of(part: Part) -> int:
-    return id(part.content if isinstance(part, Answer) else part)
+    return id(part.content if isinstance(part, PlacedToolResult) else part)
 
 
 class _Last(Bundle):
@@ -147,10 +158,10 @@ class _Last(Bundle):
 
     history: History
     edits: tuple[Edit, ...]
-    target: Target
+    target: ProjectionTarget
 
 
-class GrowingRow:
+class GrowingPartList:
     """A conversation as one target is shown it: extended where possible, placed anew where not."""
 
     def __init__(self, encode: Encode, form_of: Form) -> None:
@@ -160,7 +171,7 @@ class GrowingRow:
         self._begin_anew(0)
 
     def _begin_anew(self, gone: int) -> None:
-        self._row = Row(self._encode, self._form_of, gone)
+        self._row = PartList(self._encode, self._form_of, gone)
         self._settled = self._row.save()  # up to here nothing changes any more
         self._changed = 0  # up to here nothing has changed by the last request
         self._found: dict[str, int] = {}
@@ -178,7 +189,7 @@ class GrowingRow:
         return self._row.known_from(self._changed if new else 0)
 
     def follow(
-        self, history: History, edits: tuple[Edit, ...], target: Target, other: GrowingRow | None = None
+        self, history: History, edits: tuple[Edit, ...], target: ProjectionTarget, other: GrowingPartList | None = None
     ) -> None:
         """`other`: has just followed the same conversation for another target, so most parts are the same bytes."""
         if not self._extend(history, edits, target, other):
@@ -186,11 +197,11 @@ class GrowingRow:
         self._row.known = {}
         self._last = _Last(history, edits, target)
 
-    def projected(self, *, thinking: bool) -> Projected:
+    def project_parts(self, *, thinking: bool) -> ProjectedParts:
         row = self._row
         media = sum(row.media[row.gone :])
         settled = self._settled.length
-        return Projected(
+        return ProjectedParts(
             row.chunks,
             row.owners,
             thinking,
@@ -203,7 +214,9 @@ class GrowingRow:
             self._found,
         )
 
-    def _extend(self, history: History, edits: tuple[Edit, ...], target: Target, other: GrowingRow | None) -> bool:
+    def _extend(
+        self, history: History, edits: tuple[Edit, ...], target: ProjectionTarget, other: GrowingPartList | None
+    ) -> bool:
         last = self._last
         if last is None or target != last.target or not history.extends(last.history):
             return False
@@ -216,7 +229,7 @@ class GrowingRow:
             if not contents.keys() <= {message.id for message in messages}:
                 return False
             messages = [with_content(message, contents) for message in messages]
-        placing = Placing(messages, target, self._ids, self._loose)
+        placing = MessageOrder(messages, target, self._ids, self._loose)
         if not placing.is_self_contained:
             return False
         self._changed = self._settled.length
@@ -226,20 +239,22 @@ class GrowingRow:
         self._place(messages, placing)
         return too_many(self._row.media) == self._row.gone
 
-    def _rebuild(self, history: History, edits: tuple[Edit, ...], target: Target, other: GrowingRow | None) -> None:
+    def _rebuild(
+        self, history: History, edits: tuple[Edit, ...], target: ProjectionTarget, other: GrowingPartList | None
+    ) -> None:
         messages, before = list(view(history, edits)), self._row  # which keeps what `known` is about alive
         known = before.known_from(0) | (other.known_parts() if other is not None else {})
         self._begin_anew(0)
         self._row.known = known
-        self._place(messages, Placing(messages, target, self._ids, self._loose))
+        self._place(messages, MessageOrder(messages, target, self._ids, self._loose))
         if gone := too_many(self._row.media):
             self._begin_anew(gone)
             self._row.known = known
-            self._place(messages, Placing(messages, target, self._ids, self._loose))
+            self._place(messages, MessageOrder(messages, target, self._ids, self._loose))
 
-    def _place(self, messages: list[Message], placing: Placing) -> None:
+    def _place(self, messages: list[Message], placing: MessageOrder) -> None:
         """Place the messages behind what is settled. All but the last run of them are settled by that."""
-        row, split = self._row, runs(messages)
+        row, split = self._row, split_reply_runs(messages)
         for run in split[:-1]:
             for placed in placing.place(run, ends=False):
                 row.add(placed)
@@ -250,7 +265,7 @@ class GrowingRow:
         self._tail, paused = [], False
         for run in split[-1:]:
             self._tail = [*run.replies, *run.others]
-            last: Placed | None = None
+            last: PlacedPart | None = None
             for last in placing.place(run, ends=True):
                 row.add(last)
             paused = is_paused(run, last)
@@ -258,11 +273,11 @@ class GrowingRow:
         self._loose |= settled_loose
         made_up = row.role != "user" and not paused
         if made_up:
-            row.add(Placed("user", "", GO_ON))
+            row.add(PlacedPart("user", "", GO_ON))
         self._unfinished = made_up or placing.unanswered
 
 
-class Projection:
+class RequestProjection:
     """One conversation's requests, as they grow.
 
     A tool loop that began without thinking goes on without it, where thinking leads (budgeted thinking). Then the
@@ -273,22 +288,22 @@ class Projection:
     def __init__(self, encode: Encode, form_of: Form = role_of) -> None:
         self._encode = encode
         self._form_of = form_of
-        self._row = GrowingRow(encode, form_of)
-        self._without_thinking: GrowingRow | None = None
+        self._row = GrowingPartList(encode, form_of)
+        self._without_thinking: GrowingPartList | None = None
 
-    def project(self, history: History, edits: tuple[Edit, ...], target: Target) -> Projected:
+    def project(self, history: History, edits: tuple[Edit, ...], target: ProjectionTarget) -> ProjectedParts:
         row, thinking = self._row, target.thinking
         row.follow(history, edits, target)
         if target.leads and thinking and row.thinks is False:
             thinking = False
             if self._without_thinking is None:
-                self._without_thinking = GrowingRow(self._encode, self._form_of)
+                self._without_thinking = GrowingPartList(self._encode, self._form_of)
             asked, row = row, self._without_thinking
             row.follow(history, edits, replace(target, thinking=False), asked)
-        return row.projected(thinking=thinking)
+        return row.project_parts(thinking=thinking)
 
 
-def is_paused(run: Run, last: Placed | None) -> bool:
+def is_paused(run: ReplyRun, last: PlacedPart | None) -> bool:
     """The turn ends with the server's own work: it is handed back as it is, and the model takes it up."""
     paused = bool(run.replies) and run.replies[-1].stop is Stop.PAUSE_TURN and not run.others
     return paused and last is not None and isinstance(last.part, ServerBlock)

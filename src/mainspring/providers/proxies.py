@@ -18,7 +18,7 @@ PORTS = {"http": 80, "https": 443}
 NAME = frozenset(ascii_lowercase + digits + "-._")  # of a host
 
 
-class Origin(Bundle):
+class HttpOrigin(Bundle):
     scheme: str
     host: str  # lower case; a number of version 6 without its brackets
     port: int
@@ -37,15 +37,15 @@ class Origin(Bundle):
         return f"{self.scheme}://{self.authority}"
 
 
-class Proxy(Bundle):
-    origin: Origin
+class HttpProxy(Bundle):
+    origin: HttpOrigin
     credentials: str = ""  # the value of Proxy-Authorization; for this proxy and nobody else
 
     def __repr__(self) -> str:
         return f"Proxy({self.origin})"  # a traceback or a log shows this
 
 
-def split(url: str) -> tuple[Origin, str]:
+def split_url(url: str) -> tuple[HttpOrigin, str]:
     """The origin of an address, and its path with the query."""
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
@@ -58,19 +58,19 @@ def split(url: str) -> tuple[Origin, str]:
     return origin, slash + path or "/"
 
 
-def origin_of(scheme: str, authority: str) -> Origin | None:
+def origin_of(scheme: str, authority: str) -> HttpOrigin | None:
     scheme, authority = scheme.lower(), authority.lower()
     if authority.startswith("["):
         host, bracket, rest = authority[1:].partition("]")
         between, colon, port = rest.partition(":")
-        good = bool(bracket) and not between and ":" in host and number(host) is not None
+        good = bool(bracket) and not between and ":" in host and parse_numeric_host(host) is not None
     else:
         host, colon, port = authority.partition(":")
         good = set(host) <= NAME and all(0 < len(label) < 64 for label in host.removesuffix(".").split("."))
     if not good or scheme not in PORTS or bool(colon) != bool(port) or not set(port) <= set(digits) or len(port) > 5:
         return None
     found = int(port) if port else PORTS[scheme]
-    return Origin(scheme, host, found) if 0 < found < 65_536 else None
+    return HttpOrigin(scheme, host, found) if 0 < found < 65_536 else None
 
 
 # --- hosts ------------------------------------------------------------------------------------------
@@ -85,12 +85,12 @@ LOCAL_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 def is_local(host: str) -> bool:
     """On this machine or near it. A name without a dot is never on the internet."""
-    if number(host) is not None:
-        return any(inside(host, network) for network in LOCAL_NETWORKS)
+    if parse_numeric_host(host) is not None:
+        return any(is_in_network(host, network) for network in LOCAL_NETWORKS)
     return "." not in host.rstrip(".") or host.rstrip(".").endswith(LOCAL_NAMES)
 
 
-def number(host: str) -> tuple[int, int] | None:
+def parse_numeric_host(host: str) -> tuple[int, int] | None:
     """A numeric host as its width in bits and its value (ipaddress would do, for 2 ms)."""
     for family, bits in ((socket.AF_INET, 32), (socket.AF_INET6, 128)):
         try:
@@ -100,10 +100,10 @@ def number(host: str) -> tuple[int, int] | None:
     return None
 
 
-def inside(host: str, network: str) -> bool:
+def is_in_network(host: str, network: str) -> bool:
     """Whether a numeric host is in a network such as `10.0.0.0/8`, or is the one number that is named."""
     base, slash, prefix = network.partition("/")
-    ours, theirs = number(host), number(base)
+    ours, theirs = parse_numeric_host(host), parse_numeric_host(base)
     if ours is None or theirs is None or ours[0] != theirs[0] or (slash and not prefix.isdecimal()):
         return False
     dropped = ours[0] - int(prefix) if slash else 0
@@ -113,22 +113,22 @@ def inside(host: str, network: str) -> bool:
 # --- proxies ----------------------------------------------------------------------------------------
 
 
-class Proxies(Bundle):
+class ProxySettings(Bundle):
     """What the environment says, understood when it is needed: an ALL_PROXY of a kind that we do not speak must not
     stop a run that goes another way."""
 
     named: Mapping[str, tuple[str, str]]  # by scheme of the target: the variable, and what it says
     excepted: tuple[str, ...] = ()
 
-    def on_the_way_to(self, target: Origin) -> Proxy | None:
+    def on_the_way_to(self, target: HttpOrigin) -> HttpProxy | None:
         """As curl has it: loopback goes through the proxy like any other host, unless NO_PROXY names it."""
         found = self.named.get(target.scheme)
-        if found is None or any(covers(entry, target) for entry in self.excepted):
+        if found is None or any(no_proxy_covers(entry, target) for entry in self.excepted):
             return None
         return read_proxy(*found)
 
 
-def from_environment(env: Mapping[str, str]) -> Proxies:
+def read_proxy_settings(env: Mapping[str, str]) -> ProxySettings:
     """Small letters win, as with curl; an empty value is none."""
     named: dict[str, tuple[str, str]] = {}
     for scheme in PORTS:
@@ -136,20 +136,20 @@ def from_environment(env: Mapping[str, str]) -> Proxies:
         for variable in reversed([name for name in names if env.get(name)]):
             named[scheme] = (variable, env[variable])
     excepted = env.get("no_proxy") or env.get("NO_PROXY") or ""
-    return Proxies(named, tuple(excepted.replace(",", " ").lower().split()))
+    return ProxySettings(named, tuple(excepted.replace(",", " ").lower().split()))
 
 
-def read_proxy(variable: str, value: str) -> Proxy:
+def read_proxy(variable: str, value: str) -> HttpProxy:
     """`[http[s]://][user:password@]host[:port]`. The value is never in a message: it may hold a password."""
     scheme, found, rest = value.strip().rpartition("://")
     user, at, authority = rest.rstrip("/").rpartition("@")
     origin = origin_of(scheme if found else "http", authority)
     if origin is None:
         raise UsageError(f"'{variable}' is not the address of a proxy that we can use: write 'http://host:port'")
-    return Proxy(origin, basic(user) if at else "")
+    return HttpProxy(origin, basic_authorization(user) if at else "")
 
 
-def basic(user: str) -> str:
+def basic_authorization(user: str) -> str:
     from urllib.parse import unquote_to_bytes  # 3 ms, only for a proxy with a password
 
     name, _, password = user.partition(":")
@@ -157,18 +157,18 @@ def basic(user: str) -> str:
     return "Basic " + b2a_base64(pair, newline=False).decode()
 
 
-def covers(entry: str, target: Origin) -> bool:
+def no_proxy_covers(entry: str, target: HttpOrigin) -> bool:
     """Whether an entry of NO_PROXY means this host. `example.com` and `.example.com` cover it and all below it."""
     if entry == "*":
         return True
-    if number(entry.partition("/")[0]) is None:
+    if parse_numeric_host(entry.partition("/")[0]) is None:
         host, colon, port = entry.rpartition(":")
         if colon and port.isdecimal():
             if int(port) != target.port:
                 return False
             entry = host
         entry = entry.strip("[]")
-    if number(target.host) is not None:
-        return inside(target.host, entry)
+    if parse_numeric_host(target.host) is not None:
+        return is_in_network(target.host, entry)
     suffix = entry.removeprefix("*").strip(".")
     return bool(suffix) and f".{target.host.rstrip('.')}".endswith(f".{suffix}")

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from mainspring.core.oversize import in_words
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
-from mainspring.providers.retry import RefusedError
+from mainspring.providers.retry import RequestRefusedError
 
 SECOND = 1_000
 LONGEST_WORDS = 2_000  # of a server's error that we repeat
 
 
-class CurableError(RefusedError):
+class CurableError(RequestRefusedError):
     """A request that was refused for something that we can change. Each cure is tried once."""
 
     def __init__(self, failure: Failure, cure: str) -> None:
@@ -25,7 +25,7 @@ class CurableError(RefusedError):
         self.cure = cure  # the provider knows what it means
 
 
-class WaysOut(Bundle):
+class UserRemedies(Bundle):
     """Words for what only the user can mend. Whoever makes a provider knows where its key and its address are set."""
 
     refused: str = "the key was refused: give another one"
@@ -47,26 +47,26 @@ class WaysOut(Bundle):
         said = failure.detail if failure.detail.endswith("?") else f"{failure.detail.removesuffix('.')}."
         return replace(failure, detail=f"{said} {self.unreached}")
 
-    def toolless_at(self, error: RefusedError, model: str) -> RefusedError:
+    def toolless_at(self, error: RequestRefusedError, model: str) -> RequestRefusedError:
         """With the way out, if the model is one that takes no tools."""
         failure = error.failure
         if failure.kind not in (Trouble.INVALID_REQUEST, Trouble.SERVER) or not re.search(NO_TOOLS, failure.detail):
             return error
         said = failure.detail.removesuffix(f" ({self.unknown})")
         detail = f"{said} ('{model}' takes no tools here: {self.toolless})"
-        return RefusedError(replace(failure, kind=Trouble.INVALID_REQUEST, detail=detail), final=True)
+        return RequestRefusedError(replace(failure, kind=Trouble.INVALID_REQUEST, detail=detail), final=True)
 
 
-def sized(error: RefusedError, size: int) -> RefusedError:
+def add_request_size(error: RequestRefusedError, size: int) -> RequestRefusedError:
     """With the size of the request, if that is what was wrong with it: the server names neither that nor its limit."""
     failure = error.failure
     if failure.kind is not Trouble.TOO_LARGE:
         return error
     detail = f"{failure.detail} (the request has {in_words(size)})"
-    return RefusedError(replace(failure, detail=detail), error.retry_after, final=error.final, near=error.near)
+    return RequestRefusedError(replace(failure, detail=detail), error.retry_after, final=error.final, near=error.near)
 
 
-def over(limit: int, size: int) -> Failure:
+def request_too_large(limit: int, size: int) -> Failure:
     """What a server would say of it, had it been sent."""
     words = f"the request has {size:,} bytes, and the API takes {limit:,} ({in_words(limit)})"
     return Failure(Trouble.TOO_LARGE, words)
@@ -80,12 +80,12 @@ NO_TOOLS = (  # compiled when somebody refuses
     r"|tools param requires --jinja"
 )
 
-GIVEN = WaysOut()  # by a program: it knows what it gave
+GIVEN = UserRemedies()  # by a program: it knows what it gave
 
 
 if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    class Response(Protocol):
+    class ErrorResponse(Protocol):
         @property
         def status(self) -> int: ...
 
@@ -97,11 +97,11 @@ if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
 def retry_after(headers: Mapping[str, str], now: float) -> int | None:
     """Milliseconds that the server asks us to wait; it may say so in three ways."""
-    exact = number(headers.get("retry-after-ms"))
+    exact = parse_number(headers.get("retry-after-ms"))
     if exact is not None:
         return round(exact)
     said = headers.get("retry-after")
-    seconds = number(said)
+    seconds = parse_number(said)
     if seconds is not None:
         return round(seconds * SECOND)
     if said is None:
@@ -112,7 +112,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> int | None:
     return max(0, round((mktime_tz(date) - now) * SECOND)) if date else None
 
 
-def number(text: str | None) -> float | None:
+def parse_number(text: str | None) -> float | None:
     try:
         value = float(text or "")
     except ValueError:

@@ -1,6 +1,6 @@
 """Trying again, below the loop: only until the first item of a reply was handed on (settled 9). A retry is not a turn.
 
-`next_delay` is pure; `retrying` sleeps, reports the wait, and gives signs of life during a long one.
+`next_delay` is pure; `stream_with_retries` sleeps, reports the wait, and gives signs of life during a long one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MINUTE = 60 * SECOND
 HEARTBEAT = 30 * SECOND  # G-24
 
 
-class Patience(Bundle):
+class RetryLimits(Bundle):
     """How long a caller is willing to wait."""
 
     tries: int  # in all, the first one included (G-18, Z-09)
@@ -37,16 +37,16 @@ class Patience(Bundle):
     )
 
 
-class Who(StrEnum):
+class RetryProfile(StrEnum):
     FOREGROUND = "foreground"  # somebody looks at the screen
     BACKGROUND = "background"  # a side job: nobody will miss it
     UNATTENDED = "unattended"  # nobody is there to start it again
 
 
-PATIENCE: dict[Who, Patience] = {
-    Who.FOREGROUND: Patience(tries=10, base=500, cap=32 * SECOND, longest_asked=5 * MINUTE),
-    Who.BACKGROUND: Patience(tries=3, base=500, cap=4 * SECOND, longest_asked=5 * SECOND, overload_tries=0),
-    Who.UNATTENDED: Patience(
+PATIENCE: dict[RetryProfile, RetryLimits] = {
+    RetryProfile.FOREGROUND: RetryLimits(tries=10, base=500, cap=32 * SECOND, longest_asked=5 * MINUTE),
+    RetryProfile.BACKGROUND: RetryLimits(tries=3, base=500, cap=4 * SECOND, longest_asked=5 * SECOND, overload_tries=0),
+    RetryProfile.UNATTENDED: RetryLimits(
         tries=10_000,
         base=500,
         cap=5 * MINUTE,
@@ -58,7 +58,7 @@ PATIENCE: dict[Who, Patience] = {
 }
 
 
-class Tried(Bundle):
+class AttemptCounts(Bundle):
     """What has been tried so far."""
 
     times: int = 1
@@ -66,13 +66,13 @@ class Tried(Bundle):
     waited: int = 0
     refused: int = 0  # connections to a server nearby, in a row, with this one
 
-    def then(self, failure: Failure, *, near: bool = False) -> Tried:
+    def then(self, failure: Failure, *, near: bool = False) -> AttemptCounts:
         """With this failure counted."""
         overloads = self.overloads + 1 if failure.kind is Trouble.OVERLOADED else 0
         return replace(self, overloads=overloads, refused=self.refused + 1 if near else 0)
 
 
-def most_attempts(tried: Tried, failure: Failure, patience: Patience) -> int:
+def most_attempts(tried: AttemptCounts, failure: Failure, patience: RetryLimits) -> int:
     """How often it is tried in all, if it keeps failing like this. What is shown and what is in force: one number."""
     most = patience.tries
     if failure.kind is Trouble.OVERLOADED:
@@ -82,7 +82,9 @@ def most_attempts(tried: Tried, failure: Failure, patience: Patience) -> int:
     return most
 
 
-def next_delay(tried: Tried, failure: Failure, patience: Patience, *, asked: int | None, jitter: float) -> int | None:
+def next_delay(
+    tried: AttemptCounts, failure: Failure, patience: RetryLimits, *, asked: int | None, jitter: float
+) -> int | None:
     """Milliseconds until the next try; None to give up.
 
     A server's `retry-after` is honoured, but never below our own backoff: a small one once burned all tries in 13
@@ -98,13 +100,13 @@ def next_delay(tried: Tried, failure: Failure, patience: Patience, *, asked: int
     return delay
 
 
-def backoff(attempts: int, patience: Patience, jitter: float) -> int:
+def backoff(attempts: int, patience: RetryLimits, jitter: float) -> int:
     """Milliseconds to wait after so many failed attempts."""
     delay = min(patience.base << min(attempts - 1, 30), patience.cap)
     return delay + round(delay * patience.jitter * jitter)
 
 
-class RefusedError(ProviderError):
+class RequestRefusedError(ProviderError):
     """A failure with the wait that the server asked for."""
 
     def __init__(
@@ -116,15 +118,15 @@ class RefusedError(ProviderError):
         self.final = final  # the server says that it is no use to try again
 
 
-async def retrying(
+async def stream_with_retries(
     attempt: Callable[[], AsyncGenerator[Batch, None]],
-    patience: Patience,
+    patience: RetryLimits,
     random: Callable[[], float],
     before: int = 0,
 ) -> AsyncGenerator[Batch, None]:
     """The items of the first attempt that gets anywhere. Each wait is told before it begins. `before`: attempts that
     broke off later, and count."""
-    tried = Tried(before + 1)
+    tried = AttemptCounts(before + 1)
     while True:
         handed_on = False
         try:
@@ -136,20 +138,20 @@ async def retrying(
         except ProviderError as error:
             if handed_on:
                 raise
-            refused = error if isinstance(error, RefusedError) else RefusedError(error.failure)
+            refused = error if isinstance(error, RequestRefusedError) else RequestRefusedError(error.failure)
             failure = error.failure
             tried = tried.then(failure, near=refused.near)
             delay = next_delay(tried, failure, patience, asked=refused.retry_after, jitter=random())
             if delay is None or refused.final:
                 raise
             most = most_attempts(tried, failure, patience)
-        for left in countdown(delay):
+        for left in plan_countdown(delay):
             yield (Retry(failure, tried.times, left, most),)
             await asyncio.sleep(min(left, HEARTBEAT) / SECOND)
         tried = replace(tried, times=tried.times + 1, waited=tried.waited + delay)
 
 
-def countdown(delay: int) -> list[int]:
+def plan_countdown(delay: int) -> list[int]:
     """What is left of a wait at its beginning and at each sign of life."""
     return list(range(delay, 0, -HEARTBEAT))
 
@@ -186,7 +188,7 @@ UNKNOWN_BLOCK = "does not match any of the expected tags"  # which are listed th
 BAD_MEDIA = ("image", "pdf", "document", "media")
 
 
-def classify(status: int | None, kind: str, message: str) -> Trouble:
+def classify_failure(status: int | None, kind: str, message: str) -> Trouble:
     """One closed set from the status, the error's type and its words; an error event in mid-stream has no status."""
     said, status = message.lower(), status or IN_MID_STREAM.get(kind)
     if status in (None, 400, 413) and any(words in said for words in TOO_LONG):

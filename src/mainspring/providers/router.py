@@ -11,7 +11,7 @@ from mainspring.core.effects import Request
 from mainspring.providers.base import Batch, Conversation, Provider
 
 
-class Router:
+class ProviderRouter:
     def __init__(self, find: Callable[[str], tuple[str, Callable[[], Provider]]]) -> None:
         """`find`: from a model's name to the name of its server, and what makes the provider for that."""
         self._find = find

@@ -23,7 +23,18 @@ from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import BlockKind
 from mainspring.core.value import Value, as_json
-from mainspring.providers.base import Batch, Broken, Conversation, Ended, Finished, Item, Opened, Piece, Retry, Started
+from mainspring.providers.base import (
+    Batch,
+    BlockDelta,
+    BlockFinished,
+    BlockOpened,
+    Conversation,
+    Item,
+    PrefixBreak,
+    Retry,
+    StreamEnded,
+    StreamStarted,
+)
 
 USAGE = Usage(input=100, output=20)
 PIECE = 12  # characters of a text that come at once: about three tokens
@@ -44,7 +55,7 @@ class Break(Value):
 Part = Block | Pause | Break | Item
 
 
-class Reply(Value):
+class ScriptedReply(Value):
     """One answer of the script."""
 
     parts: tuple[Part, ...]
@@ -60,11 +71,11 @@ def call(name: str, id: str = "", /, **input: Any) -> ToolCall:
     return ToolCall(id or f"call_{next(_numbers)}", name, input)
 
 
-def says(*parts: str | Part, stop: Stop | None = None, usage: Usage = USAGE, pace: int = 0) -> Reply:
-    return Reply(tuple(Text(part) if isinstance(part, str) else part for part in parts), stop, usage, pace)
+def says(*parts: str | Part, stop: Stop | None = None, usage: Usage = USAGE, pace: int = 0) -> ScriptedReply:
+    return ScriptedReply(tuple(Text(part) if isinstance(part, str) else part for part in parts), stop, usage, pace)
 
 
-def fails(kind: Trouble, detail: str = "", *after: str | Part) -> Reply:
+def fails(kind: Trouble, detail: str = "", *after: str | Part) -> ScriptedReply:
     """A reply that fails after the given parts, or at once."""
     failure = Failure(kind, detail or f"scripted: {kind}")
     return says(*after, Break(failure))
@@ -73,7 +84,7 @@ def fails(kind: Trouble, detail: str = "", *after: str | Part) -> Reply:
 class Scripted:
     """Plays its replies in order. It keeps the requests it was sent; asked once too often, it says so."""
 
-    def __init__(self, replies: Iterable[Reply]) -> None:
+    def __init__(self, replies: Iterable[ScriptedReply]) -> None:
         self.replies = list(replies)
         self.requests: list[Request] = []
 
@@ -90,7 +101,7 @@ class Scripted:
         if self.left_over < 0:
             raise ProviderError(Failure(Trouble.INVALID_REQUEST, "the script has no more replies"))
         reply = self.replies[len(self.requests) - 1]
-        for part in batches(reply, request.model):
+        for part in make_batches(reply, request.model):
             wait = part.milliseconds if isinstance(part, Pause) else reply.pace
             if wait:
                 await asyncio.sleep(wait / 1_000)
@@ -100,41 +111,45 @@ class Scripted:
                 yield part
 
 
-def batches(reply: Reply, model: str) -> list[Batch | Pause | Break]:
+def make_batches(reply: ScriptedReply, model: str) -> list[Batch | Pause | Break]:
     made: list[Batch | Pause | Break] = []
-    spoken = [part for part in reply.parts if not isinstance(part, Pause | Break | Retry | Broken)]
+    spoken = [part for part in reply.parts if not isinstance(part, Pause | Break | Retry | PrefixBreak)]
     begun = False
     for part in reply.parts:
         match part:
             case Pause() | Break():
                 made.append(part)
-            case Retry() | Broken():
+            case Retry() | PrefixBreak():
                 made.append((part,))
             case _:
                 if not begun:
-                    made.append((Started(Usage(input=reply.usage.input)),))
+                    made.append((StreamStarted(Usage(input=reply.usage.input)),))
                     begun = True
-                made.extend(pieces(part))
+                made.extend(stream_block(part))
     calls = any(isinstance(part, ToolCall) for part in spoken)
-    ended = Ended(reply.stop or (Stop.TOOL_USE if calls else Stop.END_TURN), reply.usage, model)
+    ended = StreamEnded(reply.stop or (Stop.TOOL_USE if calls else Stop.END_TURN), reply.usage, model)
     return [*made, (ended,)]
 
 
-def pieces(part: Block | Item) -> list[Batch]:
+def stream_block(part: Block | Item) -> list[Batch]:
     """A block as it would stream: some deltas, then the block itself."""
     match part:
         case Text():
-            return [(Opened(BlockKind.TEXT),), *deltas(BlockKind.TEXT, part.text), (Finished(part),)]
+            return [(BlockOpened(BlockKind.TEXT),), *make_deltas(BlockKind.TEXT, part.text), (BlockFinished(part),)]
         case Thinking():
-            return [(Opened(BlockKind.THINKING),), *deltas(BlockKind.THINKING, part.text), (Finished(part),)]
+            return [
+                (BlockOpened(BlockKind.THINKING),),
+                *make_deltas(BlockKind.THINKING, part.text),
+                (BlockFinished(part),),
+            ]
         case ToolCall():
-            opened = Opened(BlockKind.INPUT, part.id, part.name)
-            return [(opened,), *deltas(BlockKind.INPUT, as_json(part.input).decode()), (Finished(part),)]
+            opened = BlockOpened(BlockKind.INPUT, part.id, part.name)
+            return [(opened,), *make_deltas(BlockKind.INPUT, as_json(part.input).decode()), (BlockFinished(part),)]
         case RedactedThinking() | ServerBlock():
-            return [(Finished(part),)]
+            return [(BlockFinished(part),)]
         case _:
             return [(part,)]
 
 
-def deltas(kind: BlockKind, text: str) -> list[Batch]:
-    return [(Piece(kind, text[start : start + PIECE]),) for start in range(0, len(text), PIECE)]
+def make_deltas(kind: BlockKind, text: str) -> list[Batch]:
+    return [(BlockDelta(kind, text[start : start + PIECE]),) for start in range(0, len(text), PIECE)]

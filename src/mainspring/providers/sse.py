@@ -19,7 +19,7 @@ PASSED_OVER = (b"", b"id", b"retry")  # the first is a comment
 ServerEvent = tuple[str, bytes]  # its name, "message" where the server gives none, and its data
 
 
-class Parser:
+class SseParser:
     """Feed it what a read brought; it returns the events that are complete."""
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:

@@ -19,7 +19,7 @@ from mainspring.core.value import Bundle
 HASHED = ("/etc/ssl/certs", "/etc/pki/ca-trust/extracted/pem/directory-hash")
 
 
-class Trust(Bundle):
+class TrustedCertificates(Bundle):
     """Files and directories, each with the name of the setting that it comes from."""
 
     files: tuple[tuple[str, str], ...] = ()
@@ -28,24 +28,24 @@ class Trust(Bundle):
     system: tuple[str, ...] = HASHED
 
 
-def trust(env: Mapping[str, str], ca_file: str | None) -> Trust:
+def read_trusted_certificates(env: Mapping[str, str], ca_file: str | None) -> TrustedCertificates:
     def named(variable: str) -> tuple[tuple[str, str], ...]:
         return ((variable, env[variable]),) if env.get(variable) else ()
 
     extra = named("NODE_EXTRA_CA_CERTS")
     if ca_file is not None:
-        return Trust(files=(("ca_file", ca_file),), extra=extra)
-    return Trust(named("SSL_CERT_FILE"), named("SSL_CERT_DIR"), extra)
+        return TrustedCertificates(files=(("ca_file", ca_file),), extra=extra)
+    return TrustedCertificates(named("SSL_CERT_FILE"), named("SSL_CERT_DIR"), extra)
 
 
-async def context(trusted: Trust) -> ssl.SSLContext:
+async def get_ssl_context(trusted: TrustedCertificates) -> ssl.SSLContext:
     hashed = None if trusted.files or trusted.directories else hashed_directory(trusted.system)
     if trusted.files or trusted.extra or not (hashed or trusted.directories):
-        return await asyncio.to_thread(build, trusted, hashed)  # bundles to read: not on the loop's time
-    return build(trusted, hashed)
+        return await asyncio.to_thread(build_ssl_context, trusted, hashed)  # bundles to read: not on the loop's time
+    return build_ssl_context(trusted, hashed)
 
 
-def build(trusted: Trust, hashed: str | None) -> ssl.SSLContext:
+def build_ssl_context(trusted: TrustedCertificates, hashed: str | None) -> ssl.SSLContext:
     if trusted.files or trusted.directories or hashed:
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the certificate and the host's name
     else:
@@ -79,7 +79,7 @@ def hashed_directory(places: tuple[str, ...]) -> str | None:
     return None
 
 
-def explain(error: ssl.SSLError, host: str) -> str:
+def explain_ssl_error(error: ssl.SSLError, host: str) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         way_out = "If your company's own authority signs for it, name that authority's file in SSL_CERT_FILE"
         if "mismatch" in error.verify_message:

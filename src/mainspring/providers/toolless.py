@@ -17,22 +17,22 @@ from mainspring.core.view import Edit, view
 from mainspring.providers.base import Batch, Conversation, Provider, RequestCache
 
 
-class Toolless:
+class ToollessProvider:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self._own_cache = RequestCache()  # for conversations that bring none
 
     def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
         cache = conversation.cache or self._own_cache
-        told = cache.get(self, request.source, ToldInWords)
+        told = cache.get(self, request.source, ToollessHistory)
         return self._provider.stream(request, told.of(conversation))
 
 
-def plain(conversation: Conversation) -> Conversation:
-    return ToldInWords().of(conversation)
+def strip_tools(conversation: Conversation) -> Conversation:
+    return ToollessHistory().of(conversation)
 
 
-class ToldInWords:
+class ToollessHistory:
     """A conversation without tools, as it grows: what is new is put into words, and all of it when it was edited."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class ToldInWords:
         """The same message, by the same id."""
         if isinstance(message, Assistant) and message.calls:
             self._names |= {call.id: call.name for call in message.calls}
-            return replace(message, blocks=tuple(map(as_text, message.blocks)))
+            return replace(message, blocks=tuple(map(block_to_text, message.blocks)))
         if isinstance(message, ToolResult):
             what = "failed with" if message.is_error else "returned"
             head = Text(f"[{self._names.get(message.call_id, 'A tool')} {what}:]")
@@ -75,7 +75,7 @@ def is_of_tools(message: Message) -> bool:
     return isinstance(message, ToolResult) or (isinstance(message, Assistant) and bool(message.calls))
 
 
-def as_text(block: Block) -> Block:
+def block_to_text(block: Block) -> Block:
     if not isinstance(block, ToolCall):
         return block
     return Text(f"[{block.name} was called with {as_json(block.input).decode()}]")

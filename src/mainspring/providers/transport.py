@@ -24,9 +24,9 @@ from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
 from mainspring.providers import tls
-from mainspring.providers.connection import LIMITS, Connection, Limits, network
-from mainspring.providers.dial import Dialer, Route, lasting, wants_a_password
-from mainspring.providers.proxies import Proxies, from_environment, is_local, split
+from mainspring.providers.connection import LIMITS, ClientConnection, ResponseLimits, network_error
+from mainspring.providers.dial import Dialer, Route, lasting_error, wants_a_password
+from mainspring.providers.proxies import ProxySettings, is_local, read_proxy_settings, split_url
 
 
 class Deadlines(Bundle):
@@ -51,7 +51,7 @@ RACE = 2.0  # seconds in which a close after sending is taken for a keep-alive r
 
 
 def deadlines_for(url: str) -> Deadlines:
-    return LOCAL if is_local(split(url)[0].host) else REMOTE
+    return LOCAL if is_local(split_url(url)[0].host) else REMOTE
 
 
 class Transport:
@@ -61,9 +61,9 @@ class Transport:
         self,
         *,
         deadlines: Deadlines | None = None,  # None: by the address
-        limits: Limits = LIMITS,
+        limits: ResponseLimits = LIMITS,
         ca_file: str | None = None,
-        proxies: Proxies | None = None,  # None: from the environment,
+        proxies: ProxySettings | None = None,  # None: from the environment,
         environ: Mapping[str, str] | None = None,  # which is that of the process, if none is given
         most_idle: int = MOST_IDLE,
         idle_seconds: float = IDLE_SECONDS,
@@ -71,12 +71,12 @@ class Transport:
         self.limits = limits
         self._deadlines = deadlines
         environ = os.environ if environ is None else environ
-        self._proxies = proxies if proxies is not None else from_environment(environ)
-        self._dialer = Dialer(limits, tls.trust(environ, ca_file))
+        self._proxies = proxies if proxies is not None else read_proxy_settings(environ)
+        self._dialer = Dialer(limits, tls.read_trusted_certificates(environ, ca_file))
         self._most_idle = most_idle
         self._idle_seconds = idle_seconds
-        self._open: set[Connection] = set()
-        self._idle: dict[Connection, Route] = {}  # the oldest first
+        self._open: set[ClientConnection] = set()
+        self._idle: dict[ClientConnection, Route] = {}  # the oldest first
         self._closed = False
 
     def post(  # what a request is made of
@@ -86,23 +86,23 @@ class Transport:
         body: bytes | Sequence[bytes],
         size: int | None = None,
         sent: Callable[[], object] | None = None,
-    ) -> Exchange:
+    ) -> HttpExchange:
         """`size`: bytes of the body, for those who know. `sent` is called when the request is out, and the server has
         its turn: for what will be needed then."""
-        origin, path = split(url)
+        origin, path = split_url(url)
         route = Route(origin, self._proxies.on_the_way_to(origin))
         pieces = (body,) if isinstance(body, bytes) else body
         size = sum(map(len, pieces)) if size is None else size
-        begin = head(route, path, headers, size)
+        begin = encode_request_head(route, path, headers, size)
         deadlines = self._deadlines or deadlines_for(url)
-        return Exchange(self, route, (begin, *pieces), len(begin) + size, deadlines=deadlines, sent=sent)
+        return HttpExchange(self, route, (begin, *pieces), len(begin) + size, deadlines=deadlines, sent=sent)
 
-    def get(self, url: str, headers: Mapping[str, str]) -> Exchange:
-        origin, path = split(url)
+    def get(self, url: str, headers: Mapping[str, str]) -> HttpExchange:
+        origin, path = split_url(url)
         route = Route(origin, self._proxies.on_the_way_to(origin))
-        request = head(route, path, headers)
+        request = encode_request_head(route, path, headers)
         deadlines = self._deadlines or deadlines_for(url)
-        return Exchange(self, route, (request,), len(request), deadlines=deadlines)
+        return HttpExchange(self, route, (request,), len(request), deadlines=deadlines)
 
     async def close(self) -> None:
         """Ends what is under way, too."""
@@ -126,7 +126,7 @@ class Transport:
 
     # --- the pool
 
-    def take(self, route: Route) -> Connection | None:
+    def take(self, route: Route) -> ClientConnection | None:
         """The connection used last: the most likely one to live."""
         for connection in [each for each in reversed(self._idle) if self._idle[each] == route]:
             del self._idle[connection]
@@ -135,7 +135,7 @@ class Transport:
             connection.abort()
         return None
 
-    def give_back(self, connection: Connection, route: Route) -> None:
+    def give_back(self, connection: ClientConnection, route: Route) -> None:
         if self._closed or not connection.rest(self._idle_seconds):
             connection.abort()
             return
@@ -145,21 +145,21 @@ class Transport:
             del self._idle[oldest]
             oldest.abort()
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: ClientConnection) -> None:
         self._open.discard(connection)
         self._idle.pop(connection, None)
 
-    async def dial(self, route: Route, seconds: float) -> Connection:
+    async def dial(self, route: Route, seconds: float) -> ClientConnection:
         connection = await self._dialer.dial(route, seconds)
         if self._closed:
             connection.abort()
-            raise network(f"'{connection.place}' is not called any more: the transport was closed")
+            raise network_error(f"'{connection.place}' is not called any more: the transport was closed")
         self._open.add(connection)
         connection.gone.add_done_callback(lambda _: self._forget(connection))
         return connection
 
 
-class Exchange:
+class HttpExchange:
     """One request and its answer. `status` and `headers` (in small letters) are there once the block is entered."""
 
     status: int
@@ -181,7 +181,7 @@ class Exchange:
         self._size = size  # of so many bytes
         self._sent = sent
         self._deadlines = deadlines
-        self._connection: Connection | None = None
+        self._connection: ClientConnection | None = None
         self._by_event = False  # whoever reads says what counts as a sign of life
         self._silent = 0.0  # seconds of waiting since the last one
         self._barren = 0.0  # the same, since something of a reply came
@@ -202,7 +202,7 @@ class Exchange:
                     raise
         return await self._ask(await self._owner.dial(self._route, self._deadlines.connect))
 
-    async def _ask(self, connection: Connection) -> Self:
+    async def _ask(self, connection: ClientConnection) -> Self:
         try:
             connection.send(self._request, self._size)
             if self._sent is not None:
@@ -226,7 +226,7 @@ class Exchange:
             )
             raise ProviderError(Failure(Trouble.INVALID_REQUEST, detail, self.status))
         if self.status == 407 and self._route.proxy:
-            raise lasting(wants_a_password(self._route.proxy))
+            raise lasting_error(wants_a_password(self._route.proxy))
         for name, taken in (("content-encoding", "identity"), ("transfer-encoding", "chunked")):
             coded = self.headers.get(name, taken)
             if coded.lower() != taken:
@@ -263,7 +263,7 @@ class Exchange:
         gateway may send comments for ever to keep the connection open."""
         self._by_event, self._silent = True, 0.0
 
-    def progressed(self) -> None:
+    def note_progress(self) -> None:
         """Something of a reply came. A server that lives, and pings, but never answers is not waited for without
         end."""
         self._barren = 0.0
@@ -299,7 +299,7 @@ OURS = frozenset(
 )
 
 
-def head(route: Route, path: str, headers: Mapping[str, str], length: int | None = None) -> bytes:
+def encode_request_head(route: Route, path: str, headers: Mapping[str, str], length: int | None = None) -> bytes:
     """Of a request with a body of this length, or of one without."""
     origin, proxy = route.origin, route.proxy
     through = proxy is not None and origin.scheme == "http"  # else the proxy sees nothing but the tunnel
@@ -324,6 +324,6 @@ def origin_in(location: str) -> str:
     if location.startswith("/") and not location.startswith("//"):
         return "another path of the same server"
     try:
-        return f"'{split(location)[0]}'"
+        return f"'{split_url(location)[0]}'"
     except UsageError:
         return "a place that cannot be read"

@@ -3,7 +3,7 @@
 Nothing in mainspring imports this package.
 """
 
-from mainspring.providers.scripted import Break, Pause, Reply, Scripted, call, fails, says
+from mainspring.providers.scripted import Break, Pause, Scripted, ScriptedReply, call, fails, says
 from mainspring.testing.clock import Stuck, VirtualLoop, virtually
 from mainspring.testing.world import Act, LeftOver, World
 
@@ -12,8 +12,8 @@ __all__ = [
     "Break",
     "LeftOver",
     "Pause",
-    "Reply",
     "Scripted",
+    "ScriptedReply",
     "Stuck",
     "VirtualLoop",
     "World",
@@ -22,3 +22,5 @@ __all__ = [
     "says",
     "virtually",
 ]
+
+Reply = ScriptedReply  # its former name, for one release

@@ -19,8 +19,17 @@ from mainspring.core.messages import Stop, Text, Thinking, ToolCall, user
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import BlockKind
-from mainspring.providers.base import Conversation, Ended, Finished, Item, Piece, Provider, Retry, Started
-from mainspring.providers.scripted import Break, Pause, Reply, says
+from mainspring.providers.base import (
+    BlockDelta,
+    BlockFinished,
+    Conversation,
+    Item,
+    Provider,
+    Retry,
+    StreamEnded,
+    StreamStarted,
+)
+from mainspring.providers.scripted import Break, Pause, ScriptedReply, says
 
 REQUEST = Request("some-model", 1_000, 1, "sdk", "", 0, overload_tries=1)
 CONVERSATION = Conversation(History([user("go")]))
@@ -39,41 +48,41 @@ class ProviderConformance:
     """Subclass it, say how to get a provider, and let pytest collect it."""
 
     @abstractmethod
-    def provider(self, replies: list[Reply]) -> Provider: ...
+    def provider(self, replies: list[ScriptedReply]) -> Provider: ...
 
-    def play(self, *replies: Reply) -> list[Item]:
+    def play(self, *replies: ScriptedReply) -> list[Item]:
         return asyncio.run(items(self.provider(list(replies))))
 
     def test_a_reply_begins_once_and_ends_once(self) -> None:
         got = self.play(says("Hello."))
-        assert isinstance(got[0], Started)
-        assert isinstance(got[-1], Ended)
-        assert sum(isinstance(item, Started | Ended) for item in got) == 2
+        assert isinstance(got[0], StreamStarted)
+        assert isinstance(got[-1], StreamEnded)
+        assert sum(isinstance(item, StreamStarted | StreamEnded) for item in got) == 2
 
     def test_the_pieces_of_a_block_make_the_block(self) -> None:
         got = self.play(says("A text that is long enough for several pieces."))
-        pieces = "".join(item.text for item in got if isinstance(item, Piece) and item.kind is BlockKind.TEXT)
-        assert [item.block for item in got if isinstance(item, Finished)] == [Text(pieces)]
+        pieces = "".join(item.text for item in got if isinstance(item, BlockDelta) and item.kind is BlockKind.TEXT)
+        assert [item.block for item in got if isinstance(item, BlockFinished)] == [Text(pieces)]
 
     def test_blocks_come_finished_and_in_order(self) -> None:
         blocks = (Thinking("hm", "signature"), Text("So:"), ToolCall("c1", "Read", {"file_path": "a"}))
         got = self.play(says(*blocks))
-        assert tuple(item.block for item in got if isinstance(item, Finished)) == blocks
+        assert tuple(item.block for item in got if isinstance(item, BlockFinished)) == blocks
 
     def test_a_call_comes_before_the_end_of_the_reply(self) -> None:
         got = self.play(says(ToolCall("c1", "Read", {}), "and more text"))
-        finished = [n for n, item in enumerate(got) if isinstance(item, Finished)]
+        finished = [n for n, item in enumerate(got) if isinstance(item, BlockFinished)]
         assert finished[0] < len(got) - 2
 
     def test_the_end_carries_the_stop_reason_and_the_usage(self) -> None:
         usage = Usage(input=7, output=3)
         ended = self.play(says("cut", stop=Stop.MAX_TOKENS, usage=usage))[-1]
-        assert isinstance(ended, Ended)
+        assert isinstance(ended, StreamEnded)
         assert (ended.stop, ended.usage) == (Stop.MAX_TOKENS, usage)
 
     def test_a_call_stops_for_tool_use(self) -> None:
         ended = self.play(says(ToolCall("c1", "Read", {})))[-1]
-        assert isinstance(ended, Ended)
+        assert isinstance(ended, StreamEnded)
         assert ended.stop is Stop.TOOL_USE
 
     def test_a_failure_after_something_was_handed_on_is_raised_with_its_kind(self) -> None:
@@ -89,7 +98,7 @@ class ProviderConformance:
         wait = Retry(Failure(Trouble.OVERLOADED), 1, 10)
         got = self.play(says(wait, "Hello."))
         kinds = [type(item) for item in got]
-        assert Retry not in kinds[kinds.index(Started) :]
+        assert Retry not in kinds[kinds.index(StreamStarted) :]
 
     def test_closing_the_stream_early_leaves_nothing_running(self) -> None:
         async def main() -> None:

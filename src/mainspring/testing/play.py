@@ -34,7 +34,7 @@ from mainspring.engine.deps import Question
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import Session
-from mainspring.providers.scripted import Break, Part, Pause, Reply, call, says
+from mainspring.providers.scripted import Break, Part, Pause, ScriptedReply, call, says
 from mainspring.sessions.records import (
     BlockRecord,
     DeltaRecord,
@@ -63,7 +63,7 @@ class RandomWorld(World):
     def chance(self, share: float) -> bool:
         return self.random.random() < share
 
-    def reply(self) -> Reply:
+    def reply(self) -> ScriptedReply:
         parts: list[str | Part] = []
         for _ in range(self.random.randrange(5)):
             parts.append(self.part())

@@ -23,7 +23,7 @@ from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import Asking, Outcome, Question
 from mainspring.engine.shared import Policy
 from mainspring.providers.base import Batch, Conversation
-from mainspring.providers.scripted import Reply, Scripted
+from mainspring.providers.scripted import Scripted, ScriptedReply
 from mainspring.sessions.records import Journal, MemoryJournal
 
 SAFE = ("Read", "Grep", "Glob", "WebFetch")
@@ -40,7 +40,7 @@ class World:
 
     def __init__(  # noqa: PLR0913  # one script per kind of thing that can happen
         self,
-        replies: Iterable[Reply] = (),
+        replies: Iterable[ScriptedReply] = (),
         *,
         contexts: Iterable[Prepared] = (),
         summaries: Iterable[Summary] = (),

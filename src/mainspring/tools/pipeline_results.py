@@ -63,7 +63,7 @@ def media(given: dict[str, Any]) -> list[Content]:
     kind, source = KINDS.get(given["type"]), given.get("source")
     if kind is None or not isinstance(source, dict):
         return []
-    from mainspring.providers.media import fitting
+    from mainspring.providers.media import replace_oversized_media
 
     held = cast("dict[str, Any]", source)
-    return [fitting(kind(str(held.get("media_type", "")), str(held.get("data", ""))))]
+    return [replace_oversized_media(kind(str(held.get("media_type", "")), str(held.get("data", ""))))]

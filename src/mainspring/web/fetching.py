@@ -18,9 +18,9 @@ from mainspring.core.value import Bundle
 from mainspring.processes.addresses import LocalAddressError, check_addresses, is_public
 from mainspring.providers import connection as wire
 from mainspring.providers import tls
-from mainspring.providers.connection import Answer, Connection
-from mainspring.providers.dial import first_to_answer, why
-from mainspring.providers.proxies import Proxies, from_environment
+from mainspring.providers.connection import ClientConnection, HttpResponse
+from mainspring.providers.dial import explain_os_error, first_to_answer
+from mainspring.providers.proxies import ProxySettings, read_proxy_settings
 from mainspring.secrets.held import SHORTEST
 from mainspring.version import __version__
 from mainspring.web import line
@@ -63,7 +63,7 @@ class WebFetcher:
         self,
         *,
         limits: FetchLimits = LIMITS,
-        proxies: Proxies | None = None,  # None: from the environment,
+        proxies: ProxySettings | None = None,  # None: from the environment,
         environ: Mapping[str, str] | None = None,  # which is that of the process, if none is given
         ca_file: str | None = None,
         known: Sequence[str] = (),  # keys: no address may hold one (security K3)
@@ -74,8 +74,10 @@ class WebFetcher:
         self._known = [key for key in known if len(key) >= SHORTEST]
         self._resolve = resolve
         environ = os.environ if environ is None else environ
-        self._proxies = proxies if proxies is not None else from_environment(environ)
-        self._line = line.CheckedDialer(wire.Limits(message=limits.sent), tls.trust(environ, ca_file), connect)
+        self._proxies = proxies if proxies is not None else read_proxy_settings(environ)
+        self._line = line.CheckedDialer(
+            wire.ResponseLimits(message=limits.sent), tls.read_trusted_certificates(environ, ca_file), connect
+        )
 
     async def fetch(self, url: str, near: Near) -> FetchedPage:
         """Raises `ToolError`, with words for the model."""
@@ -142,7 +144,7 @@ class WebFetcher:
                 f"Not fetched: the name '{host}' was not found in {self.limits.connect:g} seconds."
             ) from None
 
-    async def _body(self, connection: Connection, headers: Mapping[str, str]) -> bytes:
+    async def _body(self, connection: ClientConnection, headers: Mapping[str, str]) -> bytes:
         if headers.get("transfer-encoding", "chunked").lower() != "chunked":
             raise ToolError("The page is packed in its transfer, and we asked for it as it is.")
         expanding, pieces = BodyDecoder(headers, self.limits.expanded), list[bytes]()
@@ -160,7 +162,7 @@ class WebFetcher:
         return b"".join(pieces)
 
 
-def _where_to(target: FetchTarget, answer: Answer) -> str:
+def _where_to(target: FetchTarget, answer: HttpResponse) -> str:
     location = answer.headers.get("location", "").strip()
     if not location:
         raise ToolError(
@@ -170,7 +172,7 @@ def _where_to(target: FetchTarget, answer: Answer) -> str:
     return location
 
 
-def _refuse_failed(answer: Answer) -> None:
+def _refuse_failed(answer: HttpResponse) -> None:
     """Also if all of it is here: what breaks a limit may end in the same read."""
     if answer.failure is not None:
         raise ProviderError(answer.failure)
@@ -183,4 +185,4 @@ def _request(target: FetchTarget) -> bytes:
 
 
 def _told(error: MainspringError | OSError) -> str:
-    return (why(error) if isinstance(error, OSError) else str(error)).rstrip(".")
+    return (explain_os_error(error) if isinstance(error, OSError) else str(error)).rstrip(".")

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec.structs import replace
 
 from mainspring.providers import tls
-from mainspring.providers.connection import Connection, Limits
-from mainspring.providers.dial import Address, Dialer, Route, Step, first_to_answer, look_up, tunnel
-from mainspring.providers.proxies import Origin, number
+from mainspring.providers.connection import ClientConnection, ResponseLimits
+from mainspring.providers.dial import Address, ConnectProgress, Dialer, Route, first_to_answer, look_up, open_tunnel
+from mainspring.providers.proxies import HttpOrigin, parse_numeric_host
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]  # a name's addresses; raises OSError
 Connect = Callable[[Sequence[Address]], Awaitable[socket.socket]]
@@ -26,26 +26,28 @@ class CheckedRoute(Route, frozen=True):
 
 
 class CheckedDialer(Dialer):
-    def __init__(self, limits: Limits, trusted: tls.Trust, connect: Connect = first_to_answer) -> None:
+    def __init__(
+        self, limits: ResponseLimits, trusted: tls.TrustedCertificates, connect: Connect = first_to_answer
+    ) -> None:
         super().__init__(limits, trusted)
         self._reach = connect
 
-    async def _dial(self, route: Route, step: Step, seconds: float) -> Connection:
+    async def _dial(self, route: Route, step: ConnectProgress, seconds: float) -> ClientConnection:
         assert isinstance(route, CheckedRoute)
         connection = await (self._direct(route, step) if route.proxy is None else self._by_proxy(route, step, seconds))
         if route.origin.scheme == "https":
             await self._guarded(connection, self._secure(connection, route.origin, step))
         return connection
 
-    async def _direct(self, way: CheckedRoute, step: Step) -> Connection:
+    async def _direct(self, way: CheckedRoute, step: ConnectProgress) -> ClientConnection:
         origin = way.origin
         step.now(f"connecting to '{origin.place}'", origin.host)
         reached = await self._reach([make_sockaddr(address, origin.port) for address in way.addresses])
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(lambda: Connection(origin.place, self._limits), sock=reached)
+        _, connection = await loop.create_connection(lambda: ClientConnection(origin.place, self._limits), sock=reached)
         return connection
 
-    async def _by_proxy(self, way: CheckedRoute, step: Step, seconds: float) -> Connection:
+    async def _by_proxy(self, way: CheckedRoute, step: ConnectProgress, seconds: float) -> ClientConnection:
         assert way.proxy is not None
         first = way.proxy.origin
         connection = await self._connect(first, step)
@@ -53,10 +55,10 @@ class CheckedDialer(Dialer):
             await self._guarded(connection, self._secure(connection, first, step))
         step.now(f"asking the proxy '{first.place}' for '{way.origin.place}'", first.host)
         far = replace(way.origin, host=way.addresses[0])
-        await self._guarded(connection, tunnel(connection, far, way.proxy, seconds))
+        await self._guarded(connection, open_tunnel(connection, far, way.proxy, seconds))
         return connection
 
-    async def _guarded(self, connection: Connection, work: Awaitable[None]) -> None:
+    async def _guarded(self, connection: ClientConnection, work: Awaitable[None]) -> None:
         try:
             await work
         except BaseException:
@@ -70,9 +72,9 @@ def make_sockaddr(address: str, port: int) -> Address:
 
 async def resolve_host(host: str) -> Sequence[str]:
     """By the system, once. A number is its own address."""
-    if number(host) is not None:
+    if parse_numeric_host(host) is not None:
         return (host,)
-    found = await look_up(Origin("https", host, 443))
+    found = await look_up(HttpOrigin("https", host, 443))
     if isinstance(found, OSError):
         raise found
     return [str(address[0]) for _, address in found]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mainspring.core.value import Bundle
 from mainspring.permissions.hosts import AddressError, host_of
-from mainspring.providers.proxies import Origin, split
+from mainspring.providers.proxies import HttpOrigin, split_url
 
 _AUTHORITY_ENDS = re.compile(r"[/?]")
 _QUOTED = str.maketrans({character: f"%{ord(character):02X}" for character in ' "<>'})  # a path cannot hold them
@@ -19,7 +19,7 @@ _QUOTED = str.maketrans({character: f"%{ord(character):02X}" for character in ' 
 
 class FetchTarget(Bundle):
     host: str  # as rules are matched with it: numbers of version 6 in brackets
-    origin: Origin
+    origin: HttpOrigin
     path: str  # with the query
 
     @property
@@ -40,7 +40,7 @@ def parse_target(url: str) -> FetchTarget:
     if "@" in authority:
         raise AddressError("the address holds a user or a password: pages are fetched without")
     path = path if path.startswith("/") else f"/{path}"
-    origin, path = split(f"{scheme}://{authority}{path.translate(_QUOTED)}")
+    origin, path = split_url(f"{scheme}://{authority}{path.translate(_QUOTED)}")
     origin = replace(origin, host=origin.host.removesuffix("."))
     if origin.host != host.strip("[]"):
         raise AddressError(f"the host of '{url[:100]}' can be read in more than one way")

@@ -8,7 +8,7 @@ import msgspec
 
 from mainspring.core.messages import Content, Document, Image, Text
 from mainspring.core.updates import Rendering
-from mainspring.providers.media import DOCUMENTS, IMAGES, fitting
+from mainspring.providers.media import DOCUMENTS, IMAGES, replace_oversized_media
 from mainspring.tools.base import Answer, without_nul
 
 NOTHING = "(nothing)"
@@ -49,7 +49,7 @@ def content(given: dict[str, Any]) -> list[Content]:
         case "text":
             return [Text(clean(given.get("text")))]
         case "image":
-            return [fitting(Image(text(given.get("mimeType")), text(given.get("data"))))]
+            return [replace_oversized_media(Image(text(given.get("mimeType")), text(given.get("data"))))]
         case "audio":
             return [Text(f"[Sound of the type '{named(given.get('mimeType'))}' stood here: it cannot be shown.]")]
         case "resource":
@@ -70,9 +70,9 @@ def resource(given: Any) -> list[Content]:
         return [Text(f"{head}\n{clean(found['text'])}")]
     kind, data = text(found.get("mimeType")), text(found.get("blob"))
     if kind in IMAGES:
-        return [Text(head), fitting(Image(kind, data))]
+        return [Text(head), replace_oversized_media(Image(kind, data))]
     if kind in DOCUMENTS:
-        return [Text(head), fitting(Document(kind, data))]
+        return [Text(head), replace_oversized_media(Document(kind, data))]
     return [Text(f"{head[:-1]}, of the type '{named(kind)}' and {len(data) // 4 * 3:,} bytes: it cannot be shown]")]
 
 
