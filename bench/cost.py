@@ -15,9 +15,9 @@ from time import perf_counter_ns
 
 from msgspec.structs import replace
 
-from mainspring.context.context import Context
-from mainspring.context.layers import Limits
-from mainspring.context.values import Prepared
+from mainspring.context.context import Compactor
+from mainspring.context.layers import LayerLimits
+from mainspring.context.values import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Stop, Text, ToolCall, ToolResult, User
@@ -31,8 +31,8 @@ from bench.cost_session import MODEL, Outcome, Session, Setting
 from bench.figures import Figure, show
 
 HUGE = 10**9
-NONE = replace(Limits(), per_result=HUGE, per_message=HUGE, snip=False, clear=False, collapse=False)
-OURS = Limits()
+NONE = replace(LayerLimits(), per_result=HUGE, per_message=HUGE, snip=False, clear=False, collapse=False)
+OURS = LayerLimits()
 
 SETTINGS = (
     Setting("summary only, one mark", NONE, 1),
@@ -92,7 +92,7 @@ def turn_of(number: int) -> tuple[Message, ...]:
 
 def times(model: Model, length: int) -> list[float]:
     """Of each of the next turns, in milliseconds; a new context has seen so many messages before."""
-    context = Context(Config(model=model), new_id=lambda: "new")
+    context = Compactor(Config(model=model), new_id=lambda: "new")
     past = [message for number in range(length // 2) for message in turn_of(number)]
     state = State(History([User((Text("go"),), id="prompt"), *past]), model=model)
     first = at_once(context.shrink(state, ()))
@@ -107,12 +107,12 @@ def times(model: Model, length: int) -> list[float]:
     return took
 
 
-def at_once(work: Coroutine[object, None, Prepared]) -> Prepared:
+def at_once(work: Coroutine[object, None, PreparedContext]) -> PreparedContext:
     """Nothing is waited for in there, so no loop need be started, nor timed."""
     try:
         work.send(None)
     except StopIteration as done:
-        made: Prepared = done.value
+        made: PreparedContext = done.value
         return made
     raise AssertionError("the layers waited for something")
 

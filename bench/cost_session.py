@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from mainspring.context.asking import Answered, Question
-from mainspring.context.context import Context
-from mainspring.context.layers import Limits
+from mainspring.context.asking import SideCall, SideCallReply
+from mainspring.context.context import Compactor
+from mainspring.context.layers import LayerLimits
 from mainspring.core.config import Config
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, Request, RunTools
 from mainspring.core.events import Compacted, ContextReady, Event, HooksDone, Replied, Submitted, ToolsDone
@@ -81,7 +81,7 @@ class Project:
 
 class Setting(Bundle):
     name: str
-    limits: Limits
+    limits: LayerLimits
     marks: int = 3  # on messages, at most
     model: Model = MODEL
 
@@ -116,7 +116,7 @@ class Session:
         self.provider, self.cache = Anthropic(), PromptCache()
         self.folder = TemporaryDirectory()
         self.recent: dict[str, None] = {}
-        self.context = Context(
+        self.context = Compactor(
             self.config,
             new_id=self.new_id,
             ask=self.ask,
@@ -323,7 +323,7 @@ class Session:
 
     # --- what the context asks for ---
 
-    async def ask(self, question: Question) -> Answered:
+    async def ask(self, question: SideCall) -> SideCallReply:
         model = SMALL if question.small else self.setting.model
         text = "Read some files, changed two of them, the tests pass. " * 12 if question.small else SUMMARY
         messages = [stamped(message, n) for n, message in enumerate(question.messages)]
@@ -334,7 +334,7 @@ class Session:
         usage = self.meter(Anthropic(), request, conversation)
         usage = msgspec.structs.replace(usage, output=len(text) // 4)
         self.book(usage, model)
-        return Answered(text, usage, cost(usage, model.price))
+        return SideCallReply(text, usage, cost(usage, model.price))
 
     def outcome(self) -> Outcome:
         return Outcome(

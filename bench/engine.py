@@ -20,7 +20,7 @@ from pathlib import Path
 from time import process_time_ns
 from typing import Any
 
-from mainspring.context.values import Prepared
+from mainspring.context.values import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.effects import Request
 from mainspring.core.messages import Stop, Text, ToolCall, User, result
@@ -85,8 +85,8 @@ class Roomy(Plain):
         super().__init__(provider)
         self._act = act
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:  # noqa: ARG002  # it always fits
-        return Prepared(100)
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:  # noqa: ARG002  # it always fits
+        return PreparedContext(100)
 
     async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:  # noqa: ARG002  # it asks nothing
         return Outcome(result(call.id, await self._act(**call.input)))

@@ -20,7 +20,7 @@ from time import perf_counter, perf_counter_ns
 
 from msgspec.structs import replace
 
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, Request, RunTools
 from mainspring.core.events import Compacted, ContextReady, Event, HooksDone, Replied, Submitted, ToolsDone
@@ -273,9 +273,9 @@ class Endless(Plain):
         reply = says(TEXT) if last else says(TEXT, ToolCall(self.new_id(), "Read", {"file_path": f"/a/{self.turn}.py"}))
         return Scripted([reply]).stream(request, Conversation(state.history))
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:  # noqa: ARG002
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:  # noqa: ARG002
         full = self.turn % SUM_UP_EVERY == 0 and self.summed_up != self.turn
-        return Prepared(FULL if full else 10_000)
+        return PreparedContext(FULL if full else 10_000)
 
     async def summarize(self, state: State, effect: Compact) -> Summary:  # noqa: ARG002
         self.summed_up = self.turn

@@ -14,9 +14,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mainspring.context.asking import Answered, Question
-from mainspring.context.context import Context
-from mainspring.context.tokens import weights
+from mainspring.context.asking import SideCall, SideCallReply
+from mainspring.context.context import Compactor
+from mainspring.context.tokens import total_bytes
 from mainspring.core.config import Config
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, RunTools
 from mainspring.core.events import CallFailed, Compacted, ContextReady, Event, HooksDone, Replied, Submitted, ToolsDone
@@ -83,7 +83,7 @@ class Stage:
         self,
         reply: Callable[[int], Reply],
         *,
-        answers: Callable[[Question], Answered] | None = None,
+        answers: Callable[[SideCall], SideCallReply] | None = None,
         config: Config | None = None,
         tools: Callable[[ToolCall], str] = output,
         forget: bool = False,
@@ -95,7 +95,7 @@ class Stage:
         self._answers = answers
         self.media: tuple[Content, ...] = ()  # comes with the next prompts
         self.ids = count(1)
-        self.questions: list[Question] = []
+        self.questions: list[SideCall] = []
         self.context = self.new_context(**context)
         self.state = State(History())
         self.turn = 0
@@ -105,14 +105,14 @@ class Stage:
         self.transitions: list[Transition | None] = []
         self.compactions: list[tuple[Compact, Compacted]] = []
 
-    def new_context(self, **settings: Any) -> Context:
+    def new_context(self, **settings: Any) -> Compactor:
         ask = self.ask if self._answers is not None else None
-        return Context(self.config, new_id=self.new_id, ask=ask, **settings)
+        return Compactor(self.config, new_id=self.new_id, ask=ask, **settings)
 
     def new_id(self) -> str:
         return f"{next(self.ids):08x}-0000-4000-8000-000000000000"
 
-    async def ask(self, question: Question) -> Answered:
+    async def ask(self, question: SideCall) -> SideCallReply:
         self.questions.append(question)
         assert self._answers is not None
         return self._answers(question)
@@ -174,13 +174,13 @@ class Stage:
         reply = self._reply(self.turn)
         if isinstance(reply, Failure):
             return CallFailed(reply)
-        usage = Usage(input=true_tokens(self.requests[-1]), output=round(weights([reply]) / BYTES_PER_TOKEN))
+        usage = Usage(input=true_tokens(self.requests[-1]), output=round(total_bytes([reply]) / BYTES_PER_TOKEN))
         return Replied(replace(reply, id=self.new_id(), usage=usage))
 
 
 def true_tokens(messages: tuple[Message, ...]) -> int:
     """What this model's server would count."""
-    return FIXED + round(weights(messages) / BYTES_PER_TOKEN)
+    return FIXED + round(total_bytes(messages) / BYTES_PER_TOKEN)
 
 
 def always(reply: Callable[[int], Assistant], turns: int, last: str = "Done.") -> Callable[[int], Assistant]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.context.attachments import MANNERS, Kind, render
-from mainspring.context.changed import LINES, MOST_NAMED, MOST_SHOWN, Changes, difference
+from mainspring.context.attachments import MANNERS, AttachmentKind, render_attachment
+from mainspring.context.changed import LINES, MOST_NAMED, MOST_SHOWN, FileChanges, diff_changed_lines
 from mainspring.processes.atomic import ReadSet
 from mainspring.processes.paths import resolve_path
 
@@ -19,7 +19,7 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.read = ReadSet()
-        self.changes = Changes(self.read)
+        self.changes = FileChanges(self.read)
 
     def model_reads(self, name: str, text: str | None = None) -> Path:
         """As the tools do it: the bytes are remembered, then we hear of the call."""
@@ -104,7 +104,7 @@ def test_large_files_and_many_of_them_are_only_named(desk: Desk) -> None:
     assert attachment.text.count("@@ -") == MOST_SHOWN
     assert attachment.text.count(" changed, too.") == MOST_NAMED - MOST_SHOWN
     assert "So did 20 more." in attachment.text
-    assert len(render(attachment).text) < MANNERS[Kind.CHANGED].most + 400
+    assert len(render_attachment(attachment).text) < MANNERS[AttachmentKind.CHANGED].most + 400
 
 
 def test_unchanged_files_are_no_news(desk: Desk) -> None:
@@ -118,7 +118,7 @@ def test_unchanged_files_are_no_news(desk: Desk) -> None:
 
 @given(before=st.lists(st.sampled_from("abc")), now=st.lists(st.sampled_from("abc")))
 def test_a_difference_leads_from_one_to_the_other(before: list[str], now: list[str]) -> None:
-    head, *lines = difference(before, now).split("\n")
+    head, *lines = diff_changed_lines(before, now).split("\n")
     old = [line[1:] for line in lines if line.startswith("-")]
     new = [line[1:] for line in lines if line.startswith("+")]
     if len(old) < LINES and len(new) < LINES:

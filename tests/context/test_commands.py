@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.context.agents import find
-from mainspring.context.commands import DEEPEST, Command, Commands, filled
-from mainspring.context.folders import Places
+from mainspring.context.agents import find_agent_types
+from mainspring.context.commands import DEEPEST, CustomCommand, CustomCommands, fill_arguments
+from mainspring.context.folders import ConfigFolders
 from mainspring.context.shelf import LARGEST, MOST
 from mainspring.context.skills import Skills
-from mainspring.context.slash import LONGEST_ABOUT, Entry, Slash
+from mainspring.context.slash import LONGEST_ABOUT, SlashCatalog, SlashEntry
 from mainspring.core.errors import ToolError
 
 
@@ -24,12 +24,12 @@ def put(path: Path, text: str = "Do it.") -> Path:
     return path
 
 
-def commands_in(folder: Path) -> Commands:
-    return Commands(Places(home=str(folder), sort="commands"))
+def commands_in(folder: Path) -> CustomCommands:
+    return CustomCommands(ConfigFolders(home=str(folder), sort="commands"))
 
 
-def slash_in(folder: Path) -> Slash:
-    return Slash(Skills(Places(home=str(folder))), commands_in(folder))
+def slash_in(folder: Path) -> SlashCatalog:
+    return SlashCatalog(Skills(ConfigFolders(home=str(folder))), commands_in(folder))
 
 
 # --- which there are --------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def test_a_file_and_its_head(tmp_path: Path) -> None:
         "allowed-tools: Bash(git *), Read\n---\nFix it.",
     )
     assert commands_in(tmp_path).by_name == {
-        "fix": Command(
+        "fix": CustomCommand(
             "fix", "Fixes an issue.", str(path), "[number] [how]", ("Bash(git *)", "Read"), "haiku", project=False
         )
     }
@@ -96,7 +96,9 @@ def test_the_users_come_before_the_projects_which_come_with_trust(tmp_path: Path
     put(cwd / ".mainspring/commands/b.md", "ours in the project")
 
     def texts(*, trusted: bool) -> dict[str, str]:
-        found = Commands(Places(str(user), str(user / ".mainspring"), (str(cwd),), trusted, sort="commands"))
+        found = CustomCommands(
+            ConfigFolders(str(user), str(user / ".mainspring"), (str(cwd),), trusted, sort="commands")
+        )
         return {name: found.text(one) for name, one in found.by_name.items()}
 
     assert texts(trusted=False) == {"a": "ours"}
@@ -161,12 +163,14 @@ def test_what_nobody_trusts_cannot_lead_out_of_its_folder(sort: str, tmp_path: P
         link = cwd / ".claude" / sort / (f"{name}.md" if sort == "commands" else f"{name}/SKILL.md")
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(target)
-    kind = Commands if sort == "commands" else Skills
+    kind = CustomCommands if sort == "commands" else Skills
 
     def found(bounds: str, *denied: Path) -> tuple[set[str], list[str]]:
         rules = {str(path) for path in denied}
         made = kind(
-            Places(project=(str(cwd),), trusted=True, sort=sort, bounds=bounds, may_read=lambda p: p not in rules)
+            ConfigFolders(
+                project=(str(cwd),), trusted=True, sort=sort, bounds=bounds, may_read=lambda p: p not in rules
+            )
         )
         return set(made.by_name), made.problems
 
@@ -185,20 +189,24 @@ def test_an_agent_of_a_folder_that_nobody_trusts_cannot_lead_out_either(tmp_path
     secret = put(tmp_path / "secret.md", "---\ndescription: x\n---\nswordfish")
     put(cwd / ".claude/agents/in.md", "---\ndescription: x\n---\nfine")
     (cwd / ".claude/agents/out.md").symlink_to(secret)
-    places = Places(project=(str(cwd),), trusted=True, sort="agents", bounds=str(cwd))
-    found = find(places)
+    places = ConfigFolders(project=(str(cwd),), trusted=True, sort="agents", bounds=str(cwd))
+    found = find_agent_types(places)
     assert {"in", "out"} & found.kinds.keys() == {"in"}
     assert [problem.split("'")[1] for problem in found.problems] == [str(cwd / ".claude/agents/out.md")]
-    assert {"in", "out"} <= find(Places(project=places.project, trusted=True, sort="agents")).kinds.keys()
+    assert {"in", "out"} <= find_agent_types(
+        ConfigFolders(project=places.project, trusted=True, sort="agents")
+    ).kinds.keys()
 
 
 def test_a_folder_that_leads_out_is_not_even_listed(tmp_path: Path) -> None:
     put(tmp_path / "private/diary.md")
     (tmp_path / "work/.claude/commands").mkdir(parents=True)
     (tmp_path / "work/.claude/commands/all").symlink_to(tmp_path / "private")
-    places = Places(project=(str(tmp_path / "work"),), trusted=True, sort="commands")
-    assert set(Commands(places).by_name) == {"all:diary"}
-    bound = Commands(Places(project=places.project, trusted=True, sort="commands", bounds=str(tmp_path / "work")))
+    places = ConfigFolders(project=(str(tmp_path / "work"),), trusted=True, sort="commands")
+    assert set(CustomCommands(places).by_name) == {"all:diary"}
+    bound = CustomCommands(
+        ConfigFolders(project=places.project, trusted=True, sort="commands", bounds=str(tmp_path / "work"))
+    )
     assert (bound.by_name, bound.problems) == ({}, [])
 
 
@@ -206,7 +214,7 @@ def test_a_link_that_is_turned_later_is_not_followed_either(tmp_path: Path) -> N
     cwd = tmp_path / "work"
     path = put(cwd / ".claude/commands/x.md", "fine")
     secret = put(tmp_path / "secret.md", "swordfish")
-    found = Commands(Places(project=(str(cwd),), trusted=True, sort="commands", bounds=str(cwd)))
+    found = CustomCommands(ConfigFolders(project=(str(cwd),), trusted=True, sort="commands", bounds=str(cwd)))
     command = found.by_name["x"]
     assert found.text(command) == "fine"
     path.unlink()
@@ -224,7 +232,7 @@ def test_a_skill_comes_before_a_command_of_its_name(tmp_path: Path) -> None:
     put(tmp_path / "commands/both.md", "---\ndescription: A command.\n---\nof the command")
     put(tmp_path / "commands/one.md", "---\ndescription: One.\nargument-hint: word\n---\nof one")
     slash = slash_in(tmp_path)
-    assert slash.entries() == (Entry("both", "A skill."), Entry("one", "One.", "word"))
+    assert slash.entries() == (SlashEntry("both", "A skill."), SlashEntry("one", "One.", "word"))
     assert slash.text("both").endswith("of the skill")
     assert slash.text("one") == "of one"
 
@@ -244,12 +252,12 @@ def test_a_skill_comes_before_a_command_of_its_name(tmp_path: Path) -> None:
     ],
 )
 def test_arguments(body: str, arguments: str, text: str) -> None:
-    assert filled(body, arguments) == text
+    assert fill_arguments(body, arguments) == text
 
 
 @given(st.text(alphabet="$ARGUMENTS129 '\"\\a\n", max_size=80), st.text(alphabet="$1 '\"\\ab", max_size=40))
 def test_any_arguments_fit_into_any_text(body: str, arguments: str) -> None:
-    assert len(filled(body, arguments)) <= len(body) + (body.count("$") + 1) * (len(arguments) + 20)
+    assert len(fill_arguments(body, arguments)) <= len(body) + (body.count("$") + 1) * (len(arguments) + 20)
 
 
 def test_nothing_in_it_runs_and_its_size_has_a_limit(tmp_path: Path) -> None:

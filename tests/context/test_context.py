@@ -14,11 +14,11 @@ from providers.histories import disorderly, edits_of, orderly
 from tiers import long
 
 from context.layer_stage import BIG, FREE, GOOD, Stage, always, many, output, reads, runs, text_of, true_tokens
-from mainspring.context.asking import Answered, Question
-from mainspring.context.context import Context
-from mainspring.context.groups import Scene
-from mainspring.context.layers import Limits
-from mainspring.context.tokens import Meter
+from mainspring.context.asking import SideCall, SideCallReply
+from mainspring.context.context import Compactor
+from mainspring.context.groups import TurnGroups
+from mainspring.context.layers import LayerLimits
+from mainspring.context.tokens import TokenMeter
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind, Request
 from mainspring.core.history import History
@@ -37,7 +37,7 @@ SONNET = "claude-sonnet-5-5"
 TOOLS = tuple([ToolSpec(name, f"{name}.", {"type": "object"}) for name in ("Read", "Bash", "Edit")])
 # So small that the generated conversations are far too long for it: every layer has something to do.
 LITTLE = replace(BIG, name=SONNET, window=1_200)
-EAGER = replace(Limits(), per_result=300, shown=120, per_message=600, keep=1, recent_turns=1, stage=200, tail=100)
+EAGER = replace(LayerLimits(), per_result=300, shown=120, per_message=600, keep=1, recent_turns=1, stage=200, tail=100)
 STEPS = st.lists(st.sampled_from(["shrink", "stage", *CompactionKind]), min_size=1, max_size=8)
 
 
@@ -55,22 +55,22 @@ def assert_valid(state: State, marks: tuple[str, ...], provider: Anthropic | Non
     return decoded
 
 
-async def answer(question: Question) -> Answered:
-    return Answered("short" if question.small else GOOD)
+async def answer(question: SideCall) -> SideCallReply:
+    return SideCallReply("short" if question.small else GOOD)
 
 
 # --- any sequence of layers over any conversation -----------------------------------------------------
 
 
-def new_context(model: Model, ids: list[int], limits: Limits = EAGER) -> Context:
+def new_context(model: Model, ids: list[int], limits: LayerLimits = EAGER) -> Compactor:
     def new_id() -> str:
         ids.append(0)
         return f"new-{len(ids)}"
 
-    return Context(Config(model=model), new_id=new_id, ask=answer, limits=limits)
+    return Compactor(Config(model=model), new_id=new_id, ask=answer, limits=limits)
 
 
-async def play(state: State, steps: list[str], context: Context) -> list[State]:
+async def play(state: State, steps: list[str], context: Compactor) -> list[State]:
     """The state after each step; each compaction is taken, whether it helped or not, and histories may forget."""
     states: list[State] = []
     for number, name in enumerate(steps):
@@ -106,7 +106,7 @@ def test_requests_are_valid_after_any_accident(data: st.DataObject, messages: li
         assert_valid(after, context.marks(after))
 
 
-def picture(scene: Scene) -> object:
+def picture(scene: TurnGroups) -> object:
     groups = [(group.kind, group.first, group.last, tuple(group.messages)) for group in scene.groups]
     waiting = [[(item.message.id, item.before) for item in items] for items in (scene.old, scene.newest)]
     return groups, waiting, scene.old_size, scene.border, scene.media, scene.meter.size
@@ -128,7 +128,7 @@ def test_following_the_state_leads_to_the_same_scene_as_a_first_look(
         asyncio.run(context.shrink(state, ()))  # its edits are not taken: the next look must find out
         context._scene.see(state)
         context._scene.settle()
-        anew = Scene(Meter(), EAGER.keep, context._scene.keep_size)
+        anew = TurnGroups(TokenMeter(), EAGER.keep, context._scene.keep_size)
         anew.see(state)
         anew.settle()
         assert picture(context._scene) == picture(anew)
@@ -165,7 +165,7 @@ def test_two_thousand_turns_under_one_window_every_request_valid(prompts: int) -
     stage = Stage(
         lambda turn: reply(turn) if turn % 200 else replace(runs(turn), blocks=runs(turn).blocks[:1]),
         config=config,
-        answers=lambda question: Answered("They worked." if question.small else GOOD),
+        answers=lambda question: SideCallReply("They worked." if question.small else GOOD),
         forget=True,
         see=see,
     )
@@ -196,7 +196,7 @@ def test_a_break_costs_what_stands_behind_it_and_no_more() -> None:
         read.append((metered.usage.cache_read, metered.usage.cache_write + metered.usage.input))
 
     config = Config(model=replace(BIG, name=SONNET), advise_after=10**6, end_after=10**7)
-    limits = replace(Limits(), snip=False, collapse=False)
+    limits = replace(LayerLimits(), snip=False, collapse=False)
     words = Text("The parser reads line by line and drops the last one when it has no newline. " * 8)
 
     def reply(turn: int) -> Assistant:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from processes.steps import Steps
 
-from mainspring.context.git import MOST_COMMITS, MOST_STATUS, Snapshot, snapshot
+from mainspring.context.git import MOST_COMMITS, MOST_STATUS, GitSnapshot, take_git_snapshot
 from mainspring.processes.child import ProcessSpec
 from mainspring.processes.children import Children, ProcessResult
 
@@ -58,10 +58,10 @@ def repo(tmp_path: Path) -> Repo:
     return made
 
 
-def look(folder: Path, **environ: str) -> Snapshot:
+def look(folder: Path, **environ: str) -> GitSnapshot:
     temporary = folder.parent / "tmp"
     temporary.mkdir(exist_ok=True)
-    found = asyncio.run(snapshot(str(folder), environ={"TMPDIR": str(temporary), **environ}))
+    found = asyncio.run(take_git_snapshot(str(folder), environ={"TMPDIR": str(temporary), **environ}))
     assert list(temporary.iterdir()) == []  # nothing of ours is left
     return found
 
@@ -107,7 +107,7 @@ def test_a_detached_head_a_new_repository_and_other_hashes(tmp_path: Path, repo:
     found = look(repo.folder)
     assert (found.branch, len(found.head), found.status) == ("", 40, ())
     new = Repo(tmp_path / "new")
-    assert look(new.folder) == Snapshot("main", status=())
+    assert look(new.folder) == GitSnapshot("main", status=())
     other = Repo(tmp_path / "other", "--object-format=sha256")
     other.commit("Longer names", a="1")
     assert look(other.folder).commits[0].endswith("Longer names")
@@ -380,7 +380,7 @@ def test_what_was_looked_at_is_what_git_reads_whatever_is_swapped(tmp_path: Path
         if name.startswith("objects"):
             fill_from(secret, ours)
         with Steps(at, lambda: swap(ours, theirs, name)) as steps:
-            found = asyncio.run(snapshot(str(stage), environ={"TMPDIR": str(tmp_path)}))
+            found = asyncio.run(take_git_snapshot(str(stage), environ={"TMPDIR": str(tmp_path)}))
         assert "Friday" not in repr(found), (at, steps.names[at - 5 : at + 1])
         shown += "First words" in repr(found)
         if at >= steps.count:
@@ -408,7 +408,7 @@ def test_what_comes_after_the_look_is_not_followed(tmp_path: Path, repo: Repo, n
                     swap(ours, theirs, name)
             return await super().run(job)
 
-    found = asyncio.run(snapshot(str(repo.folder), environ={"TMPDIR": str(tmp_path)}, children=Late()))
+    found = asyncio.run(take_git_snapshot(str(repo.folder), environ={"TMPDIR": str(tmp_path)}, children=Late()))
     assert "Friday" in git(repo.folder, "log")  # plain git follows it
     assert "Friday" not in repr(found)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.context.includes import MOST, absent, mentions
+from mainspring.context.includes import MOST, find_absent_mentions, find_mentions
 
 
 @pytest.mark.parametrize(
@@ -34,16 +34,16 @@ from mainspring.context.includes import MOST, absent, mentions
     ],
 )
 def test_mentions(text: str, found: tuple[str, ...]) -> None:
-    assert mentions(text) == found
+    assert find_mentions(text) == found
 
 
 def test_there_is_an_end_to_them() -> None:
-    assert len(mentions(" ".join([f"@{n}.md" for n in range(10 * MOST)]))) == MOST
+    assert len(find_mentions(" ".join([f"@{n}.md" for n in range(10 * MOST)]))) == MOST
 
 
 @given(st.text(alphabet="`~@a \n\\.", max_size=300))
 def test_any_text_can_be_read(text: str) -> None:
-    for name in mentions(text):
+    for name in find_mentions(text):
         assert name
         assert "`" not in name
         assert "\n" not in name
@@ -53,7 +53,7 @@ def test_any_text_can_be_read(text: str) -> None:
 def test_a_hostile_line_takes_no_longer_than_a_friendly_one(piece: str) -> None:
     """256 KB, the most that is read of a file. A quadratic search would take minutes."""
     start = time.process_time()
-    mentions(" " + "".join([piece + "`" * (n % 700) for n in range(2_000)])[:256_000])
+    find_mentions(" " + "".join([piece + "`" * (n % 700) for n in range(2_000)])[:256_000])
     assert time.process_time() - start < 1
 
 
@@ -79,9 +79,9 @@ def test_files_that_are_not_there(text: str, found: tuple[str, ...], tmp_path: P
     (tmp_path / "there.md").touch()
     (tmp_path / "docs" / "there.md").touch()
     (tmp_path / "broken-link.md").symlink_to("nowhere")
-    assert absent(text, str(tmp_path)) == found
+    assert find_absent_mentions(text, str(tmp_path)) == found
 
 
 @given(st.text(max_size=200).map(lambda text: f"@{text} @{text}.md"))
 def test_any_prompt_is_looked_through_without_harm(text: str) -> None:
-    assert set(absent(text, "/")) <= set(mentions(text))
+    assert set(find_absent_mentions(text, "/")) <= set(find_mentions(text))

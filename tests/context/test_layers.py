@@ -25,9 +25,9 @@ from context.layer_stage import (
     says,
     text_of,
 )
-from mainspring.context.asking import Answered
+from mainspring.context.asking import SideCallReply
 from mainspring.context.clearing import CLEARED
-from mainspring.context.layers import Limits, for_window
+from mainspring.context.layers import LayerLimits, limits_for_window
 from mainspring.core.config import Config, RunSource
 from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.events import Shrunk
@@ -108,8 +108,8 @@ def test_the_results_of_one_reply_have_a_limit_together() -> None:
 
 
 def test_a_small_window_has_small_limits() -> None:
-    assert for_window(Limits(), 200_000) == for_window(Limits(), 10**6) == Limits()
-    assert for_window(Limits(), 20_000).per_result == 3_200
+    assert limits_for_window(LayerLimits(), 200_000) == limits_for_window(LayerLimits(), 10**6) == LayerLimits()
+    assert limits_for_window(LayerLimits(), 20_000).per_result == 3_200
 
 
 # --- layer 2: clearing ------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_a_small_window_has_small_limits() -> None:
 def test_old_results_are_cleared_pairs_and_thinking_stay(tmp_path: Path) -> None:
     """No model is there to be asked. Thinking is word for word what it was."""
     mixed = always(lambda turn: reads(turn) if turn % 2 else runs(turn), 30)
-    stage = Stage(mixed, config=FOR_MONEY, folder=str(tmp_path), limits=replace(Limits(), snip=False))
+    stage = Stage(mixed, config=FOR_MONEY, folder=str(tmp_path), limits=replace(LayerLimits(), snip=False))
     stage.run()
     last = stage.requests[-1]
     results = results_in(last)
@@ -152,7 +152,9 @@ def test_results_that_the_model_has_not_seen_are_never_cleared() -> None:
 
 def test_clearing_waits_until_it_pays() -> None:
     """Rent is a tenth of a token's price per turn; the price 1.15 for each one behind the first that is cleared."""
-    stage = Stage(always(lambda turn: reads(turn, 8_000), 60), config=FOR_MONEY, limits=replace(Limits(), snip=False))
+    stage = Stage(
+        always(lambda turn: reads(turn, 8_000), 60), config=FOR_MONEY, limits=replace(LayerLimits(), snip=False)
+    )
     stage.run()
     breaks = [turn for turn, ready in enumerate(stage.ready) if any(p.layer == "microcompact" for p in ready.shrunk)]
     gaps = [later - turn for turn, later in pairwise(breaks)]
@@ -204,11 +206,11 @@ def test_old_turns_leave_whole_and_the_count_knows() -> None:
 @pytest.mark.covers("D-08")
 def test_what_snip_freed_enters_the_check_of_the_threshold() -> None:
     """What would be over the limit is below it by what snip reports, and no summary is asked for."""
-    limits = replace(Limits(), clear=False, collapse=False)
+    limits = replace(LayerLimits(), clear=False, collapse=False)
     stage = Stage(
         always(lambda turn: reads(turn, 4_000), 60),
         config=SMALL_WINDOW,
-        answers=lambda q: Answered(GOOD),
+        answers=lambda q: SideCallReply(GOOD),
         limits=limits,
     )
     stage.run()
@@ -221,7 +223,9 @@ def test_what_snip_freed_enters_the_check_of_the_threshold() -> None:
 
 @pytest.mark.covers("D-09")
 def test_snip_can_be_switched_off() -> None:
-    stage = Stage(always(lambda turn: reads(turn, 6_000), 120), config=FOR_MONEY, limits=replace(Limits(), snip=False))
+    stage = Stage(
+        always(lambda turn: reads(turn, 6_000), 120), config=FOR_MONEY, limits=replace(LayerLimits(), snip=False)
+    )
     stage.run()
     assert "snip" not in layers_of(stage)
     assert not any(isinstance(edit, Drop) for edit in stage.state.edits)
@@ -255,7 +259,7 @@ def wordy(turn: int) -> Assistant:
 
 @pytest.mark.covers("D-17", "D-18")
 def test_spans_of_old_turns_stand_as_prepared_summaries() -> None:
-    answers = lambda question: Answered("They looked at the parser.")  # noqa: E731
+    answers = lambda question: SideCallReply("They looked at the parser.")  # noqa: E731
     stage = Stage(always(wordy, 150), config=FOR_MONEY, answers=answers)
     stage.run("mend the parser")
     assert "collapse" in layers_of(stage)
@@ -269,8 +273,8 @@ def test_spans_of_old_turns_stand_as_prepared_summaries() -> None:
 @pytest.mark.covers("D-18")
 def test_on_demand_they_are_drained_one_at_a_time() -> None:
     config = Config(model=FREE, **PATIENT)  # type: ignore[arg-type]  # numbers both
-    limits = replace(Limits(), clear=False, stage=20_000)
-    stage = Stage(always(wordy, 40), config=config, answers=lambda q: Answered("A part."), limits=limits)
+    limits = replace(LayerLimits(), clear=False, stage=20_000)
+    stage = Stage(always(wordy, 40), config=config, answers=lambda q: SideCallReply("A part."), limits=limits)
     stage.run()
     staged = stage.ready[-1].staged
     assert staged >= 2
@@ -291,7 +295,10 @@ def test_on_demand_they_are_drained_one_at_a_time() -> None:
 @pytest.mark.covers("D-19")
 def test_collapse_can_be_switched_off() -> None:
     stage = Stage(
-        always(wordy, 100), config=FOR_MONEY, answers=lambda q: Answered("x"), limits=replace(Limits(), collapse=False)
+        always(wordy, 100),
+        config=FOR_MONEY,
+        answers=lambda q: SideCallReply("x"),
+        limits=replace(LayerLimits(), collapse=False),
     )
     stage.run()
     assert stage.questions == []
@@ -299,7 +306,7 @@ def test_collapse_can_be_switched_off() -> None:
 
 
 def test_three_bad_answers_in_a_row_end_the_staging() -> None:
-    stage = Stage(always(wordy, 100), config=FOR_MONEY, answers=lambda q: Answered(""))
+    stage = Stage(always(wordy, 100), config=FOR_MONEY, answers=lambda q: SideCallReply(""))
     stage.run()
     assert len(stage.questions) == 3
 
@@ -309,7 +316,7 @@ def test_the_order_is_budget_snip_clearing_collapse() -> None:
     def reply(turn: int) -> Assistant:
         return runs(turn, 50_000) if turn % 10 == 0 else wordy(turn) if turn % 2 else reads(turn, 6_000)
 
-    stage = Stage(always(reply, 200), config=FOR_MONEY, answers=lambda q: Answered("They looked at it."))
+    stage = Stage(always(reply, 200), config=FOR_MONEY, answers=lambda q: SideCallReply("They looked at it."))
     stage.run()
     order = ["tool_results", "snip", "microcompact", "collapse"]
     together = [[part.layer for part in ready.shrunk] for ready in stage.ready]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.context.attachments import render
+from mainspring.context.attachments import render_attachment
 from mainspring.context.memory import (
     DEEPEST,
     GONE,
@@ -20,10 +20,10 @@ from mainspring.context.memory import (
     LEFT_OUT,
     MOST_FILES,
     TOTAL,
-    Memory,
-    Scope,
-    Where,
-    section,
+    MemoryFiles,
+    MemoryLocations,
+    MemoryScope,
+    find_compact_section,
 )
 
 
@@ -44,9 +44,9 @@ class Desk:
         path.write_text(text)
         return path
 
-    def memory(self, *, cwd: Path | None = None, trusted: bool = False, **more: object) -> Memory:
-        where = Where(str(cwd or self.cwd), str(self.user), str(self.ours), trusted)
-        return Memory(type(where)(**{name: getattr(where, name) for name in where.__struct_fields__} | more))
+    def memory(self, *, cwd: Path | None = None, trusted: bool = False, **more: object) -> MemoryFiles:
+        where = MemoryLocations(str(cwd or self.cwd), str(self.user), str(self.ours), trusted)
+        return MemoryFiles(type(where)(**{name: getattr(where, name) for name in where.__struct_fields__} | more))
 
     def texts(self, **how: object) -> list[str]:
         return [file.text for file in self.memory(**how).files]  # type: ignore[arg-type]
@@ -78,17 +78,17 @@ def test_the_most_general_comes_first_and_the_nearest_last(desk: Desk) -> None:
     desk.write("work/project/src/deeper/CLAUDE.md", "below the working folder")
     memory = desk.memory()
     assert [(file.text, file.scope) for file in memory.files] == [
-        (".claude/CLAUDE.md", Scope.USER),
-        (".mainspring/AGENTS.md", Scope.USER),
-        (".mainspring/CLAUDE.md", Scope.USER),
-        ("work/project/AGENTS.md", Scope.PROJECT),
-        ("work/project/.claude/CLAUDE.md", Scope.PROJECT),
-        ("work/project/CLAUDE.md", Scope.PROJECT),
-        ("work/project/CLAUDE.local.md", Scope.LOCAL),
-        ("work/project/src/CLAUDE.md", Scope.PROJECT),
+        (".claude/CLAUDE.md", MemoryScope.USER),
+        (".mainspring/AGENTS.md", MemoryScope.USER),
+        (".mainspring/CLAUDE.md", MemoryScope.USER),
+        ("work/project/AGENTS.md", MemoryScope.PROJECT),
+        ("work/project/.claude/CLAUDE.md", MemoryScope.PROJECT),
+        ("work/project/CLAUDE.md", MemoryScope.PROJECT),
+        ("work/project/CLAUDE.local.md", MemoryScope.LOCAL),
+        ("work/project/src/CLAUDE.md", MemoryScope.PROJECT),
     ]
     assert [file.text for file in desk.memory(sources=("user",)).files] == [file.text for file in memory.files[:3]]
-    assert [file.scope for file in desk.memory(sources=("local",)).files] == [Scope.LOCAL]
+    assert [file.scope for file in desk.memory(sources=("local",)).files] == [MemoryScope.LOCAL]
     assert desk.memory(sources=()).files == []
 
 
@@ -104,7 +104,7 @@ def test_outside_of_home_only_the_working_folder_counts(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "CLAUDE.md").write_text("a")
     (tmp_path / "a" / "b" / "CLAUDE.md").write_text("b")
-    memory = Memory(Where(str(tmp_path / "a" / "b"), "/nonexistent"))
+    memory = MemoryFiles(MemoryLocations(str(tmp_path / "a" / "b"), "/nonexistent"))
     assert [file.text for file in memory.files] == ["b"]
 
 
@@ -136,9 +136,9 @@ def test_a_folder_that_is_touched_brings_its_memory_once(desk: Desk) -> None:
     assert memory.files == []
     assert memory.touched(str(desk.root / "lib/deep/code.py"))
     assert [(file.text, file.scope) for file in memory.files] == [
-        ("lib", Scope.NESTED),
-        ("deep, see @more.md", Scope.NESTED),
-        ("more", Scope.NESTED),
+        ("lib", MemoryScope.NESTED),
+        ("deep, see @more.md", MemoryScope.NESTED),
+        ("more", MemoryScope.NESTED),
     ]
     assert not memory.touched(str(desk.root / "lib/deep/code.py"))
     assert not memory.touched(str(desk.root / "lib/other.py"))
@@ -286,7 +286,7 @@ def test_a_gigabyte_costs_no_more_than_its_beginning(desk: Desk) -> None:
     (attachment,) = memory.attachments
     assert len(attachment.text) <= LARGEST
     assert "[Cut: " in attachment.text
-    assert "Cut" in render(attachment).text
+    assert "Cut" in render_attachment(attachment).text
 
 
 def test_what_is_no_utf8_is_replaced_and_a_byte_order_mark_is_no_text(desk: Desk) -> None:
@@ -329,11 +329,11 @@ def test_whatever_the_sizes_the_budget_holds(tmp_path_factory: pytest.TempPathFa
     (folder / "CLAUDE.md").write_text(" ".join([f"@{name}" for name in names]))
     for n, size in enumerate(sizes):
         (folder / names[n]).write_text(str(n) * size)
-    found = Memory(Where(str(folder), "")).attachments
+    found = MemoryFiles(MemoryLocations(str(folder), "")).attachments
     assert sum(len(attachment.text) for attachment in found) <= TOTAL + 1_000 * len(found)
     for attachment in found:
         assert len(attachment.text) <= LARGEST
-        assert render(attachment).text.count("[Cut: ") <= 1
+        assert render_attachment(attachment).text.count("[Cut: ") <= 1
 
 
 # --- summaries --------------------------------------------------------------------------------------
@@ -344,12 +344,12 @@ def test_a_section_of_a_memory_file_steers_summaries(desk: Desk) -> None:
     desk.write("work/project/CLAUDE.md", "# Rules\nx\n\n## Compact instructions ##\nKeep names.\n### a\nb\n## Next\ny")
     desk.write("work/project/src/AGENTS.md", "# Summary instructions\nKeep numbers.")
     assert desk.memory().compaction == "Keep names.\n### a\nb\n\nKeep numbers."
-    assert section("# Compact wood\nno") == ""
+    assert find_compact_section("# Compact wood\nno") == ""
 
 
 def test_a_hostile_heading_is_quick() -> None:
     start = time.process_time()
-    section("# " + " #" * 120_000 + "\n" + "#" * 10_000)
+    find_compact_section("# " + " #" * 120_000 + "\n" + "#" * 10_000)
     assert time.process_time() - start < 0.5
 
 

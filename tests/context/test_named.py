@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 from mainspring.agent.pictured import medium_in
 from mainspring.context import named as limits
-from mainspring.context.attachments import Attachment, Kind, render
+from mainspring.context.attachments import Attachment, AttachmentKind, render_attachment
 from mainspring.context.named import (
     ASKS,
     DENIED,
     EMPTY,
     NO_TEXT,
     TOO_MANY,
-    Brought,
-    Reach,
+    MentionAttachment,
+    MentionScope,
     Verdict,
     lines_of,
-    named,
+    resolve_mentions,
 )
 from mainspring.core.messages import Document, Image
 from mainspring.processes.atomic import ReadSet, digest
@@ -59,12 +59,12 @@ class Desk:
         """By the name as it was written: what was brought, or why it was not."""
         return {one.path.asked: (one.what, one.why_not) for one in self.named(text)}
 
-    def named(self, text: str) -> tuple[Brought, ...]:
+    def named(self, text: str) -> tuple[MentionAttachment, ...]:
         def listed(path: str) -> bool:
             return Path(path) not in self.denied
 
-        reach = Reach(str(self.cwd), str(self.home), self.may, listed, self.known, medium_in)
-        return asyncio.run(named(text, reach))
+        reach = MentionScope(str(self.cwd), str(self.home), self.may, listed, self.known, medium_in)
+        return asyncio.run(resolve_mentions(text, reach))
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ def desk(tmp_path: Path) -> Desk:
 @pytest.mark.covers("O-05")
 def test_a_file_is_brought_with_its_lines_and_counts_as_read(desk: Desk) -> None:
     [found] = desk.attachments("What is in @a.py? And (@a.py), @./a.py.")
-    assert found == Attachment(Kind.FILE, str(desk.cwd / "a.py"), "1\tone\n2\ttwo\n3\tthree")
+    assert found == Attachment(AttachmentKind.FILE, str(desk.cwd / "a.py"), "1\tone\n2\ttwo\n3\tthree")
     assert desk.known.of(resolve_path("a.py", str(desk.cwd))) == digest(b"one\ntwo\nthree\n")
-    assert render(found).text.startswith(f'<system-reminder kind="file" name="{desk.cwd}/a.py">')
+    assert render_attachment(found).text.startswith(f'<system-reminder kind="file" name="{desk.cwd}/a.py">')
 
 
 @pytest.mark.parametrize(
@@ -185,12 +185,12 @@ def test_an_image_goes_along_as_it_is_and_counts_as_read(desk: Desk) -> None:
     (desk.cwd / "shot.txt").write_bytes(data)  # by its bytes, not by its name
     [found] = desk.attachments("What is wrong in @shot.txt?")
     assert found == Attachment(
-        Kind.MEDIA,
+        AttachmentKind.MEDIA,
         str(desk.cwd / "shot.txt"),
         "[PNG image, 640 x 480: it follows.]",
         (Image("image/png", b64encode(data).decode()),),
     )
-    message = render(found)
+    message = render_attachment(found)
     assert message.content[1:] == found.media
     assert message.text.startswith('<system-reminder kind="image or document"')
     assert desk.known.of(resolve_path("shot.txt", str(desk.cwd))) == digest(data)
@@ -330,7 +330,7 @@ def test_a_folder_is_brought_as_its_list(desk: Desk) -> None:
     (desk.cwd / "src" / ".env").touch()
     desk.denied = {desk.cwd / "src" / ".env"}
     [found] = desk.attachments("@src/")
-    assert found == Attachment(Kind.FOLDER, str(desk.cwd / "src"), "b c.txt\ndeep/")
+    assert found == Attachment(AttachmentKind.FOLDER, str(desk.cwd / "src"), "b c.txt\ndeep/")
     assert desk.bring("@../") == {"..": ASKS}
 
 
@@ -347,8 +347,8 @@ def test_any_prompt_is_looked_through_without_harm(text: str) -> None:
     async def never(path: str) -> Verdict:
         return "deny"
 
-    reach = Reach("/nowhere", "/nowhere", never, lambda _: False)
-    found = [one.attachment for one in asyncio.run(named(text, reach))]
+    reach = MentionScope("/nowhere", "/nowhere", never, lambda _: False)
+    found = [one.attachment for one in asyncio.run(resolve_mentions(text, reach))]
     assert all(one.text == DENIED for one in found if one.name != "/nowhere")
 
 

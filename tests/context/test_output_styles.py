@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.context.folders import Places
+from mainspring.context.folders import ConfigFolders
 from mainspring.context.output_styles import BUILT_IN, SORT, OutputStyles
-from mainspring.context.prompt import Style, system_prompt
+from mainspring.context.prompt import PromptStyle, system_prompt
 from mainspring.core.errors import UsageError
 
 BUILT = list(BUILT_IN)
@@ -22,7 +22,7 @@ def write(path: Path, text: str) -> None:
 def styles(base: Path, *, trusted: bool = True, sources: tuple[str, ...] | None = None) -> OutputStyles:
     user, home, project = base / "user", base / "user/.mainspring", base / "project"
     bounds = "" if trusted else str(project)
-    return OutputStyles(Places(str(user), str(home), (str(project),), trusted, sources, SORT, bounds))
+    return OutputStyles(ConfigFolders(str(user), str(home), (str(project),), trusted, sources, SORT, bounds))
 
 
 def test_they_are_found_in_four_folders_and_the_first_of_one_name_counts(tmp_path: Path) -> None:
@@ -86,18 +86,20 @@ def test_a_link_out_of_a_folder_that_nobody_trusts_is_not_followed(tmp_path: Pat
     folder.mkdir(parents=True)
     (folder / "link.md").symlink_to(tmp_path / "secret.md")
     places = styles(tmp_path, trusted=False).places
-    consented = OutputStyles(Places(places.user, places.home, places.project, True, ("project",), SORT, places.bounds))
+    consented = OutputStyles(
+        ConfigFolders(places.user, places.home, places.project, True, ("project",), SORT, places.bounds)
+    )
     assert list(consented.by_name) == []
     assert "leads to" in consented.problems[0]
 
 
 def test_what_a_style_replaces() -> None:
-    def titles(style: Style | None) -> list[str]:
+    def titles(style: PromptStyle | None) -> list[str]:
         text = "\n".join(system_prompt([], "here", attended=True, style=style))
         return [line for line in text.splitlines() if line.startswith("# ")]
 
     usual = ["# How to work", "# Tools", "# Care", "# Answers"]
     assert titles(None) == usual
-    assert titles(Style("X", "Text.", keeps_coding=True)) == [*usual[:3], "# Output style: X"]
-    assert titles(Style("X", "Text.")) == [*usual[1:3], "# Output style: X"]
-    assert system_prompt([], "here", attended=True, style=Style("X", "Text."))[-1] == "# Output style: X\n\nText."
+    assert titles(PromptStyle("X", "Text.", keeps_coding=True)) == [*usual[:3], "# Output style: X"]
+    assert titles(PromptStyle("X", "Text.")) == [*usual[1:3], "# Output style: X"]
+    assert system_prompt([], "here", attended=True, style=PromptStyle("X", "Text."))[-1] == "# Output style: X\n\nText."

@@ -9,11 +9,19 @@ from msgspec.structs import replace
 from providers.histories import disorderly, edits_of, orderly
 
 from context.layer_stage import BIG, FIXED, Stage, always, reads, runs, says, state_of, true_tokens
-from mainspring.context.asking import Answered, Question
-from mainspring.context.attachments import Attachment, Kind, render
-from mainspring.context.layers import Limits
-from mainspring.context.report import MOST_LARGE, Fixed, Large, Removed, Report, Told, report
-from mainspring.context.tokens import BYTES_PER_TOKEN, LEAST, MOST, weight
+from mainspring.context.asking import SideCall, SideCallReply
+from mainspring.context.attachments import Attachment, AttachmentKind, render_attachment
+from mainspring.context.layers import LayerLimits
+from mainspring.context.report import (
+    MOST_LARGE,
+    ContextReport,
+    FixedBytes,
+    LargeItem,
+    LayerTotals,
+    ReportEvent,
+    build_context_report,
+)
+from mainspring.context.tokens import BYTES_PER_TOKEN, LEAST, MOST, message_bytes
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind, Effect
 from mainspring.core.events import Compacted, ContextReady, Event, Replied, Shrunk
@@ -41,30 +49,33 @@ from mainspring.core.state import State
 from mainspring.core.view import Drop, Fold, view
 
 CONFIG = Config(model=BIG, advise_after=10**6, end_after=10**7)
-OFF = replace(Limits(), snip=False, clear=False, collapse=False)
-SIZES = Fixed(system=10_500, tools=24_500)  # bytes: 10,000 tokens, three in ten of them the system text
+OFF = replace(LayerLimits(), snip=False, clear=False, collapse=False)
+SIZES = FixedBytes(system=10_500, tools=24_500)  # bytes: 10,000 tokens, three in ten of them the system text
 
 
 class Listened(Stage):
     """A stage that keeps what a journal would."""
 
-    told: list[Told]
+    told: list[ReportEvent]
 
     async def _perform(self, effect: Effect) -> Event:
         event = await super()._perform(effect)
-        self.told = [*getattr(self, "told", []), Told(event, effect.how if isinstance(effect, Compact) else None)]
+        self.told = [
+            *getattr(self, "told", []),
+            ReportEvent(event, effect.how if isinstance(effect, Compact) else None),
+        ]
         return event
 
-    def report(self, fixed: Fixed = SIZES) -> Report:
-        return report(self.state, self.told, self.config, fixed)
+    def report(self, fixed: FixedBytes = SIZES) -> ContextReport:
+        return build_context_report(self.state, self.told, self.config, fixed)
 
     @property
     def truly(self) -> int:
         return true_tokens(view(self.state.history, self.state.edits))
 
 
-def good(question: Question) -> Answered:
-    return Answered("A part." if question.small else "## Task\nmend it", cost=7)
+def good(question: SideCall) -> SideCallReply:
+    return SideCallReply("A part." if question.small else "## Task\nmend it", cost=7)
 
 
 def off_by(found: int, truly: int) -> float:
@@ -85,13 +96,13 @@ def test_it_comes_to_what_the_api_counts() -> None:
     shares = {part.part: part for part in made.parts}
     assert off_by(shares["system text"].tokens + shares["tools"].tokens, FIXED) < 0.02
     assert off_by(shares["tools"].tokens, 7_000) < 0.02
-    results = sum(weight(m) for m in view(stage.state.history, ()) if isinstance(m, ToolResult)) / 3.5
+    results = sum(message_bytes(m) for m in view(stage.state.history, ()) if isinstance(m, ToolResult)) / 3.5
     assert off_by(shares["results: Read"].tokens, round(results)) < 0.01
     assert shares["results: Read"].blocks == 40
 
 
 @pytest.mark.parametrize("limits", [None, OFF], ids=["all layers", "summary only"])
-def test_it_does_so_after_layers_have_taken_most_of_it_out(limits: Limits | None) -> None:
+def test_it_does_so_after_layers_have_taken_most_of_it_out(limits: LayerLimits | None) -> None:
     stage = Listened(always(lambda turn: runs(turn, 20_000), 150), config=CONFIG, answers=good, limits=limits)
     stage.run()
     assert stage.compactions or any(ready.shrunk for ready in stage.ready)
@@ -101,7 +112,9 @@ def test_it_does_so_after_layers_have_taken_most_of_it_out(limits: Limits | None
 
 
 def test_before_anything_is_counted_it_is_an_estimate_and_says_so() -> None:
-    made = report(state_of(user("x" * 2_940), model=BIG), (Told(ContextReady(1)),), CONFIG, Fixed(3_000, 6_000))
+    made = build_context_report(
+        state_of(user("x" * 2_940), model=BIG), (ReportEvent(ContextReady(1)),), CONFIG, FixedBytes(3_000, 6_000)
+    )
     assert not made.counted
     assert made.bytes_per_token == BYTES_PER_TOKEN
     assert [(part.part, part.tokens) for part in made.parts] == [
@@ -115,8 +128,8 @@ def test_after_a_compaction_the_last_count_no_longer_holds() -> None:
     summary = User((Text("## Task"),), Origin.SUMMARY, id="sum")
     fold = Fold("m0", "m0", summary)
     state = State(History([replace(user("x" * 400_000), id="m0"), kept]), (fold,), model=BIG)
-    told = (Told(Replied(kept)), Told(Compacted((fold,), 150_000, 100), CompactionKind.SUMMARY))
-    made = report(state, told, CONFIG, Fixed(3_000, 6_000))
+    told = (ReportEvent(Replied(kept)), ReportEvent(Compacted((fold,), 150_000, 100), CompactionKind.SUMMARY))
+    made = build_context_report(state, told, CONFIG, FixedBytes(3_000, 6_000))
     assert not made.counted
     assert made.tokens < 3_100
 
@@ -124,7 +137,7 @@ def test_after_a_compaction_the_last_count_no_longer_holds() -> None:
 def test_a_fork_is_not_measured_by_what_was_counted_before_it() -> None:
     copied = Assistant((Text("so"),), "big", usage=Usage(input=150_000), id="copied")
     state = state_of(user("go"), copied, user("and now?"), model=BIG)
-    made = report(state, (Told(ContextReady(100)),), CONFIG, Fixed(3_000, 6_000))
+    made = build_context_report(state, (ReportEvent(ContextReady(100)),), CONFIG, FixedBytes(3_000, 6_000))
     assert not made.counted
     assert made.tokens < 3_100
 
@@ -132,7 +145,7 @@ def test_a_fork_is_not_measured_by_what_was_counted_before_it() -> None:
 def test_a_conversation_that_another_program_wrote_is_measured_by_its_last_count() -> None:
     model = MODELS["claude-haiku-4-5"]
     reply = Assistant((Text("so"),), f"{model.name}-20251001", usage=Usage(input=12_000))
-    made = report(state_of(user("x" * 6_940), reply, model=BIG), (), Config())
+    made = build_context_report(state_of(user("x" * 6_940), reply, model=BIG), (), Config())
     assert made.counted
     assert (made.model, made.window) == (f"{model.name}-20251001", model.window)
     assert made.parts[0].part == "system text and tools"
@@ -148,12 +161,12 @@ def everything() -> list[Message]:
     odd = ToolCall("c2", "Bash", {"command": "ls"})
     return [
         User((Text("Sum so far."),), Origin.SUMMARY),
-        render(Attachment(Kind.MEMORY, "/p/AGENTS.md", "Speak Dutch.")),
-        render(Attachment(Kind.NOTES, "", "A note.")),
-        render(Attachment(Kind.SKILLS, "", "- deploy")),
-        render(Attachment(Kind.ENVIRONMENT, "date", "Today.")),
-        render(Attachment(Kind.CHANGED, "", "a.py")),
-        render(Attachment(Kind.HOOK, "", "mind")),
+        render_attachment(Attachment(AttachmentKind.MEMORY, "/p/AGENTS.md", "Speak Dutch.")),
+        render_attachment(Attachment(AttachmentKind.NOTES, "", "A note.")),
+        render_attachment(Attachment(AttachmentKind.SKILLS, "", "- deploy")),
+        render_attachment(Attachment(AttachmentKind.ENVIRONMENT, "date", "Today.")),
+        render_attachment(Attachment(AttachmentKind.CHANGED, "", "a.py")),
+        render_attachment(Attachment(AttachmentKind.HOOK, "", "mind")),
         user("not one of ours", Origin.ATTACHMENT),
         User((Text("look at this"), png)),
         Assistant(
@@ -169,7 +182,7 @@ def everything() -> list[Message]:
 
 def test_every_kind_of_block_has_its_row() -> None:
     state = state_of(*everything(), model=BIG)
-    made = report(state, (Told(ContextReady(1)),), CONFIG, Fixed(300, 300))
+    made = build_context_report(state, (ReportEvent(ContextReady(1)),), CONFIG, FixedBytes(300, 300))
     assert [(part.part, part.blocks) for part in made.parts] == [
         ("system text", 1),
         ("tools", 1),
@@ -189,16 +202,16 @@ def test_every_kind_of_block_has_its_row() -> None:
         ("results: Bash", 1),
         ("images", 2),
     ]
-    whole = 200 + sum(map(weight, state.history)) / BYTES_PER_TOKEN
+    whole = 200 + sum(map(message_bytes, state.history)) / BYTES_PER_TOKEN
     assert made.tokens == pytest.approx(whole, abs=len(made.parts))  # nothing is lost, nothing counted twice
 
 
 def test_prices_are_those_of_the_model_for_a_prompt_of_that_length() -> None:
     state = state_of(user("x" * 2_940), model=BIG)
-    [words] = report(state, (Told(ContextReady(1)),), CONFIG).parts
+    [words] = build_context_report(state, (ReportEvent(ContextReady(1)),), CONFIG).parts
     assert (words.tokens, words.cached, words.fresh) == (1_000, 100_000, 1_250_000)
     haiku = MODELS["claude-haiku-5-5"]  # five times as dear above 100,000 tokens
-    long = report(state_of(user("x" * 600_000), model=haiku), (Told(ContextReady(1)),), CONFIG)
+    long = build_context_report(state_of(user("x" * 600_000), model=haiku), (ReportEvent(ContextReady(1)),), CONFIG)
     assert haiku.price.above is not None
     assert long.cached == long.tokens * haiku.price.above.cache_read
     assert long.fresh == long.tokens * haiku.price.above.cache_write
@@ -215,22 +228,22 @@ def test_the_largest_blocks_with_turn_and_tool() -> None:
     assert made.largest[0].tokens == pytest.approx(14_000 / 3.5, rel=0.02)
     assert made.largest[0].part == "results: Read"
     summary = User((Text("S" * 9_000),), Origin.SUMMARY)
-    [first, *_] = report(state_of(summary, model=BIG), (Told(ContextReady(1)),), CONFIG).largest
-    assert first == Large("summaries", 3_020, 0, "", "S" * 60)
+    [first, *_] = build_context_report(state_of(summary, model=BIG), (ReportEvent(ContextReady(1)),), CONFIG).largest
+    assert first == LargeItem("summaries", 3_020, 0, "", "S" * 60)
 
 
 # --- thresholds, and what left ------------------------------------------------------------------------------
 
 
 def test_the_thresholds_are_those_of_the_core() -> None:
-    state, told = state_of(user("go"), model=BIG), (Told(ContextReady(1)),)
-    made = report(state, told, CONFIG)
+    state, told = state_of(user("go"), model=BIG), (ReportEvent(ContextReady(1)),)
+    made = build_context_report(state, told, CONFIG)
     assert (made.window, made.compact_at, made.blocked_at) == (200_000, 167_000, 177_000)
-    assert report(state, told, replace(CONFIG, auto_compact=False)).compact_at is None
+    assert build_context_report(state, told, replace(CONFIG, auto_compact=False)).compact_at is None
 
 
 def test_what_each_layer_took_out_is_what_the_events_say() -> None:
-    limits = replace(Limits(), stage=20_000)
+    limits = replace(LayerLimits(), stage=20_000)
     stage = Listened(always(lambda turn: runs(turn, 20_000), 150), config=CONFIG, answers=good, limits=limits)
     stage.run()
     made = {one.layer: one for one in stage.report().removed}
@@ -245,21 +258,21 @@ def test_what_each_layer_took_out_is_what_the_events_say() -> None:
 
 def test_times_in_vain_and_money_are_told() -> None:
     told = (
-        Told(ContextReady(1, shrunk=(Shrunk("microcompact", 500), Shrunk("snip", 70)), cost=3)),
-        Told(ContextReady(1, shrunk=(Shrunk("microcompact", 200),))),
-        Told(Compacted(before=1_000, after=100, cost=9), CompactionKind.SUMMARY),
-        Told(Compacted(before=1_000, after=950, cost=9), CompactionKind.SUMMARY),  # less than a tenth: not taken
-        Told(Compacted(failed="no", cost=1), CompactionKind.SUMMARY),
-        Told(Compacted(before=100, after=40), CompactionKind.TRIM),
-        Told(Compacted(before=100, after=99)),  # of a journal that cannot be replayed
+        ReportEvent(ContextReady(1, shrunk=(Shrunk("microcompact", 500), Shrunk("snip", 70)), cost=3)),
+        ReportEvent(ContextReady(1, shrunk=(Shrunk("microcompact", 200),))),
+        ReportEvent(Compacted(before=1_000, after=100, cost=9), CompactionKind.SUMMARY),
+        ReportEvent(Compacted(before=1_000, after=950, cost=9), CompactionKind.SUMMARY),  # less than a tenth: not taken
+        ReportEvent(Compacted(failed="no", cost=1), CompactionKind.SUMMARY),
+        ReportEvent(Compacted(before=100, after=40), CompactionKind.TRIM),
+        ReportEvent(Compacted(before=100, after=99)),  # of a journal that cannot be replayed
     )
-    assert report(state_of(user("go")), told, CONFIG).removed == (
-        Removed("snip", 1, 70),
-        Removed("microcompact", 2, 700),
-        Removed("collapse", 0, 0, 0, 3),
-        Removed("summary", 1, 900, 2, 19),
-        Removed("trim", 1, 60),
-        Removed("compaction", 1, 1),
+    assert build_context_report(state_of(user("go")), told, CONFIG).removed == (
+        LayerTotals("snip", 1, 70),
+        LayerTotals("microcompact", 2, 700),
+        LayerTotals("collapse", 0, 0, 0, 3),
+        LayerTotals("summary", 1, 900, 2, 19),
+        LayerTotals("trim", 1, 60),
+        LayerTotals("compaction", 1, 1),
     )
 
 
@@ -270,9 +283,9 @@ def test_a_reply_that_was_cut_off_or_dropped_measures_nothing() -> None:
     third = Assistant((Text("c"),), "big", usage=Usage(input=3_000), id="r3")
     cut = Assistant((Text("d"),), "big", Stop.UNFINISHED, usage=Usage(input=90_000), id="r4")
     state = State(History([first, gone, third, cut]), (Drop(("r2",)),), model=BIG)
-    told = [Told(Replied(reply)) for reply in (first, gone)]
-    told += [Told(ContextReady(1, edits=state.edits)), Told(Replied(third))]
-    made = report(state, told, CONFIG)
+    told = [ReportEvent(Replied(reply)) for reply in (first, gone)]
+    told += [ReportEvent(ContextReady(1, edits=state.edits)), ReportEvent(Replied(third))]
+    made = build_context_report(state, told, CONFIG)
     assert made.tokens == pytest.approx(3_040, abs=3)  # as counted, and the reply and the rest behind it
     assert made.bytes_per_token == BYTES_PER_TOKEN  # 1.5 is not believable: the rest must be in the fixed part
 
@@ -282,10 +295,10 @@ def test_any_conversation_is_reckoned_to_the_last_byte(data: st.DataObject, mess
     """Whatever stands in it, and whatever was edited: no block is lost, none is counted twice, shares add up."""
     state = State(History(messages), tuple(data.draw(edits_of(messages))), model=BIG)
     seen = view(state.history, state.edits)
-    told = [Told(Replied(m)) for m in messages if isinstance(m, Assistant)]
-    made = report(state, told, CONFIG, SIZES)
+    told = [ReportEvent(Replied(m)) for m in messages if isinstance(m, Assistant)]
+    made = build_context_report(state, told, CONFIG, SIZES)
     empty = [m for m in seen if not (m.blocks if isinstance(m, Assistant) else m.content)]
-    bytes_in_view = sum(map(weight, seen)) - sum(map(weight, empty))
+    bytes_in_view = sum(map(message_bytes, seen)) - sum(map(message_bytes, empty))
     of_blocks = sum(part.tokens for part in made.parts if part.part not in ("system text", "tools"))
     assert of_blocks == pytest.approx(bytes_in_view / made.bytes_per_token, abs=len(made.parts))
     assert LEAST <= made.bytes_per_token <= MOST

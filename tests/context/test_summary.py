@@ -26,16 +26,16 @@ from context.layer_stage import (
     text_of,
     true_tokens,
 )
-from mainspring.context.asking import Answered, Question
-from mainspring.context.context import Context
-from mainspring.context.cutting import under
-from mainspring.context.groups import Scene
-from mainspring.context.layers import Limits
+from mainspring.context.asking import SideCall, SideCallReply
+from mainspring.context.context import Compactor
+from mainspring.context.cutting import cut_to_budget
+from mainspring.context.groups import TurnGroups
+from mainspring.context.layers import LayerLimits
 from mainspring.context.media import STRIPPED
-from mainspring.context.summary import FILE, MAX_OUTPUT, MOST, NOT_SAID, PREFACE, in_sections
-from mainspring.context.tokens import Meter, weights
+from mainspring.context.summary import FILE, MAX_OUTPUT, MOST, NOT_SAID, PREFACE, arrange_sections
+from mainspring.context.tokens import TokenMeter, total_bytes
 from mainspring.context.values import Summary
-from mainspring.context.words import SAID, carried
+from mainspring.context.words import SAID, select_user_quotes
 from mainspring.core.compaction import MAX_FAILURES
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind
@@ -61,13 +61,13 @@ from mainspring.core.updates import Boundary
 from mainspring.core.view import Fold, Replace, view
 
 NEAR = Compact(CompactionKind.SUMMARY, Trouble.NEAR_LIMIT)
-OFF = replace(Limits(), per_result=10**9, per_message=10**9, snip=False, clear=False, collapse=False)
+OFF = replace(LayerLimits(), per_result=10**9, per_message=10**9, snip=False, clear=False, collapse=False)
 CONFIG = Config(model=FREE, advise_after=10**6, end_after=10**7)
 TINY = replace(FREE, window=60_000)
 
 
-def good(question: Question) -> Answered:
-    return Answered(GOOD, Usage(input=100, output=200), 77)
+def good(question: SideCall) -> SideCallReply:
+    return SideCallReply(GOOD, Usage(input=100, output=200), 77)
 
 
 def conversation(turns: int = 12, size: int = 9_000) -> State:
@@ -79,13 +79,13 @@ def conversation(turns: int = 12, size: int = 9_000) -> State:
     return state_of(*messages)
 
 
-def summed(state: State, answer: Answered | Exception, effect: Compact = NEAR, **given: object) -> Summary:
-    async def ask(question: Question) -> Answered:
+def summed(state: State, answer: SideCallReply | Exception, effect: Compact = NEAR, **given: object) -> Summary:
+    async def ask(question: SideCall) -> SideCallReply:
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    context = Context(CONFIG, new_id=lambda: "new", ask=ask, limits=OFF, **given)  # type: ignore[arg-type]
+    context = Compactor(CONFIG, new_id=lambda: "new", ask=ask, limits=OFF, **given)  # type: ignore[arg-type]
     return asyncio.run(context.summarize(state, effect))
 
 
@@ -95,7 +95,7 @@ def summed(state: State, answer: Answered | Exception, effect: Compact = NEAR, *
 @pytest.mark.covers("D-22", "D-23", "D-33")
 def test_one_call_and_a_summary_stands_in_place_of_all_but_the_end() -> None:
     state = conversation()
-    made = summed(state, good(Question((), 0)))
+    made = summed(state, good(SideCall((), 0)))
     (fold,) = made.edits
     assert isinstance(fold, Fold)
     assert (made.usage, made.cost, made.failed) == (Usage(input=100, output=200), 77, "")
@@ -107,18 +107,20 @@ def test_one_call_and_a_summary_stands_in_place_of_all_but_the_end() -> None:
     assert isinstance(tail[0], User | Assistant)
     assert any(isinstance(message, Assistant) for message in tail)
     assert made.after < made.before / 2
-    assert abs(made.before - made.after - round((weights(state.history) - weights(seen)) / 3)) < made.before / 20
+    assert (
+        abs(made.before - made.after - round((total_bytes(state.history) - total_bytes(seen)) / 3)) < made.before / 20
+    )
 
 
 def test_it_is_asked_with_the_conversation_itself_which_is_cached() -> None:
     state = conversation()
-    asked: list[Question] = []
+    asked: list[SideCall] = []
 
-    async def ask(question: Question) -> Answered:
+    async def ask(question: SideCall) -> SideCallReply:
         asked.append(question)
         return good(question)
 
-    context = Context(CONFIG, new_id=lambda: "new", ask=ask, limits=OFF, steering=lambda: "Keep every port.")
+    context = Compactor(CONFIG, new_id=lambda: "new", ask=ask, limits=OFF, steering=lambda: "Keep every port.")
     asyncio.run(context.summarize(state, NEAR, "Mind the tests."))
     (question,) = asked
     assert question.messages[:-1] == tuple(state.history)
@@ -130,8 +132,8 @@ def test_it_is_asked_with_the_conversation_itself_which_is_cached() -> None:
 
 
 def test_the_schema_is_fixed() -> None:
-    assert in_sections(GOOD) == GOOD
-    odd = in_sections("I did this.\n**Files:**\na.py\n# Task\nmend")
+    assert arrange_sections(GOOD) == GOOD
+    odd = arrange_sections("I did this.\n**Files:**\na.py\n# Task\nmend")
     assert odd == (
         f"I did this.\n## Task\nmend\n## Decisions\n{NOT_SAID}\n## Files\na.py\n"
         f"## Open items\n{NOT_SAID}\n## Last action\n{NOT_SAID}"
@@ -153,20 +155,20 @@ def test_the_users_words_outlive_every_summary() -> None:
 
 def test_words_have_a_budget_and_the_first_and_the_newest_come_first() -> None:
     words = [f"{n} " + "x" * 98 for n in range(100)]
-    kept = carried(words, 1_050)
+    kept = select_user_quotes(words, 1_050)
     assert [part.text.removeprefix(SAID).split()[0] for part in kept] == ["0", "[Left", *map(str, range(91, 100))]
     assert kept[1].text == "[Left out: 90 more messages of the user are not repeated here]"
-    (long,) = carried(["begin " + "y" * 50_000 + " end"], 3_000)
+    (long,) = select_user_quotes(["begin " + "y" * 50_000 + " end"], 3_000)
     assert long.text.startswith(SAID + "begin")
     assert long.text.endswith(" end")
     assert len(long.text) < 1_200
-    assert carried([], 100) == ()
+    assert select_user_quotes([], 100) == ()
 
 
 def test_files_that_were_read_last_are_attached_again_within_a_budget() -> None:
     files = [("a.py", "limit = 5"), ("huge.py", "x" * 100_000), ("b.py", "y" * 15_000), ("c.py", "z" * 19_000)]
     files += [(f"{n}.py", "short") for n in range(9)]
-    (fold,) = summed(conversation(30), good(Question((), 0)), files=lambda: files).edits
+    (fold,) = summed(conversation(30), good(SideCall((), 0)), files=lambda: files).edits
     assert isinstance(fold, Fold)
     texts = [part.text for part in fold.summary.content if isinstance(part, Text)]
     assert FILE.format(path="a.py", text="limit = 5") in texts
@@ -182,24 +184,24 @@ def test_files_that_were_read_last_are_attached_again_within_a_budget() -> None:
     ("answer", "why"),
     [
         (ProviderError(Failure(Trouble.OVERLOADED, "busy")), "the summary failed: busy"),
-        (Answered("", failed="the stream broke"), "the stream broke"),
-        (Answered("  \n"), "the summary is empty"),
-        (Answered("no", stop=Stop.REFUSAL), "the model refused to sum up"),
-        (Answered("cut off", stop=Stop.MAX_TOKENS), f"the summary is too long: more than {MOST:,} characters"),
-        (Answered("x" * (MOST + 1)), f"the summary is too long: more than {MOST:,} characters"),
+        (SideCallReply("", failed="the stream broke"), "the stream broke"),
+        (SideCallReply("  \n"), "the summary is empty"),
+        (SideCallReply("no", stop=Stop.REFUSAL), "the model refused to sum up"),
+        (SideCallReply("cut off", stop=Stop.MAX_TOKENS), f"the summary is too long: more than {MOST:,} characters"),
+        (SideCallReply("x" * (MOST + 1)), f"the summary is too long: more than {MOST:,} characters"),
     ],
 )
-def test_a_bad_answer_changes_nothing_and_is_paid_for(answer: Answered | Exception, why: str) -> None:
-    if isinstance(answer, Answered):
+def test_a_bad_answer_changes_nothing_and_is_paid_for(answer: SideCallReply | Exception, why: str) -> None:
+    if isinstance(answer, SideCallReply):
         answer = replace(answer, usage=Usage(input=5), cost=3)
     made = summed(conversation(), answer)
     assert (made.failed, made.edits) == (why, ())
-    assert made.cost == (3 if isinstance(answer, Answered) else 0)
+    assert made.cost == (3 if isinstance(answer, SideCallReply) else 0)
 
 
 def test_a_summary_longer_than_what_it_replaces_is_refused() -> None:
     short = state_of(user("hi"), says("hello"), user("what now?"), says("this"), user("go on"))
-    made = summed(short, Answered("many words " * 200, cost=9))
+    made = summed(short, SideCallReply("many words " * 200, cost=9))
     assert made.edits == ()
     assert made.failed.endswith("no room is made")
     assert (made.cost, made.before) == (9, made.after)
@@ -207,7 +209,7 @@ def test_a_summary_longer_than_what_it_replaces_is_refused() -> None:
 
 def test_nothing_to_sum_up_is_said_without_a_call() -> None:
     assert summed(state_of(user("hi")), AssertionError("asked")).failed == "there is nothing to sum up"
-    context = Context(CONFIG, new_id=lambda: "new")
+    context = Compactor(CONFIG, new_id=lambda: "new")
     assert asyncio.run(context.summarize(conversation(), NEAR)).failed == "no model is there to write a summary"
 
 
@@ -223,7 +225,7 @@ SHORT = {
 def test_who_asks_for_a_summary_gets_one_however_short_the_conversation(said: tuple[Message, ...]) -> None:
     state = state_of(*said)
     asked = Compact(CompactionKind.SUMMARY, Trouble.NEAR_LIMIT, asked="")
-    made = summed(state, Answered("many words " * 200, cost=9), asked)
+    made = summed(state, SideCallReply("many words " * 200, cost=9), asked)
     assert made.failed == ""
     seen = view(state.history, made.edits)
     assert isinstance(seen[0], User)
@@ -239,7 +241,7 @@ def test_who_asks_for_a_summary_gets_one_however_short_the_conversation(said: tu
 
 @pytest.mark.covers("D-30")
 def test_three_failures_open_the_breaker_and_the_trim_goes_on_without_a_model() -> None:
-    stage = Stage(always(lambda turn: reads(turn, 30_000), 120), answers=lambda q: Answered(""), limits=OFF)
+    stage = Stage(always(lambda turn: reads(turn, 30_000), 120), answers=lambda q: SideCallReply(""), limits=OFF)
     ended = stage.run()
     assert len(stage.questions) == MAX_FAILURES
     hows = [effect.how for effect, _ in stage.compactions]
@@ -271,9 +273,9 @@ def test_a_window_that_fills_up_at_once_ends_the_run_with_its_numbers() -> None:
 def test_the_question_fits_whatever_the_conversation_holds(messages: list[Message], big: int, budget: int) -> None:
     grown = [replace(m, content=(Text("é\n" * 60_000),)) if n % 4 == big and not isinstance(m, Assistant) else m
              for n, m in enumerate(messages)]  # fmt: skip
-    scene = Scene(Meter(), 4, 60_000)
+    scene = TurnGroups(TokenMeter(), 4, 60_000)
     scene.see(State(History(grown)))
-    assert weights(under(scene.groups, budget)) <= budget + 400 * len(grown)
+    assert total_bytes(cut_to_budget(scene.groups, budget)) <= budget + 400 * len(grown)
 
 
 def test_when_the_server_says_too_long_the_question_is_cut_first() -> None:
@@ -363,7 +365,7 @@ def test_the_ladder_rung_by_rung() -> None:
     def reply(turn: int) -> Assistant | Failure:
         return says("Done.") if turn == 18 else reads(turn, 12_000) if turn < 18 else failing(Trouble.PROMPT_TOO_LONG)
 
-    stage = Stage(reply, answers=lambda q: Answered("A part.") if q.small else Answered(""), limits=limits)
+    stage = Stage(reply, answers=lambda q: SideCallReply("A part.") if q.small else SideCallReply(""), limits=limits)
     stage.run()
     stage.media = (Image("image/png", "aGk="),)
     ended = stage.run("look at this")

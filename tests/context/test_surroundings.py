@@ -11,9 +11,9 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from mainspring.context.memory import Where
-from mainspring.context.surroundings import Around, Surroundings
-from mainspring.context.values import Prepared
+from mainspring.context.memory import MemoryLocations
+from mainspring.context.surroundings import ContextSourceOptions, ContextSources
+from mainspring.context.values import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.effects import Request
 from mainspring.core.history import History
@@ -41,13 +41,15 @@ class Session:
     ) -> None:
         self.folder = folder
         self.read = ReadSet()
-        self.around = Around(
-            Where(str(folder), str(folder.parent), str(folder.parent / ".mainspring"), trusted, skills=skills),
+        self.around = ContextSourceOptions(
+            MemoryLocations(
+                str(folder), str(folder.parent), str(folder.parent / ".mainspring"), trusted, skills=skills
+            ),
             notes,
             {"TMPDIR": str(folder.parent)},
             lambda: self.read,
         )
-        self.surroundings = Surroundings(self.around)
+        self.surroundings = ContextSources(self.around)
         self.state = State(History())
         self.now = NOON
 
@@ -222,11 +224,11 @@ def test_a_quiet_turn_brings_nothing_whatever_the_history(folder: Path) -> None:
 class Equipped(Plain):
     """As it is to be wired: one line in `shrink`, one for `SideJobs.recall`."""
 
-    def __init__(self, provider: Provider, surroundings: Surroundings, **more: Any) -> None:
+    def __init__(self, provider: Provider, surroundings: ContextSources, **more: Any) -> None:
         super().__init__(provider, **more)
         self.surroundings = surroundings
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
         added = self.surroundings.attachments(state, self.now())
         return replace(await super().shrink(state, (*added, *queued)), attachments=added)
 
@@ -248,10 +250,12 @@ def test_in_a_run_the_first_request_brings_memory_and_the_second_what_was_found_
     notes = folder.parent / "notes"
     notes.mkdir()
     (notes / "deploy.md").write_text("First this.")
-    around = Around(Where(str(folder), str(folder.parent)), str(notes), {"TMPDIR": str(folder.parent)})
+    around = ContextSourceOptions(
+        MemoryLocations(str(folder), str(folder.parent)), str(notes), {"TMPDIR": str(folder.parent)}
+    )
     looked = asyncio.Event()
 
-    class Watched(Surroundings):
+    class Watched(ContextSources):
         async def recall(self, state: State) -> tuple[User, ...]:
             try:
                 return await super().recall(state)
@@ -306,7 +310,7 @@ def test_the_model_is_told_of_some_skills_and_a_person_may_use_all(folder: Path)
     assert session.surroundings.has_skills
     without = Session(folder, skills=())
     assert not without.surroundings.has_skills
-    of_an_agent = Surroundings(replace(without.around, where=without.surroundings.memory.where))
+    of_an_agent = ContextSources(replace(without.around, where=without.surroundings.memory.where))
     assert not of_an_agent.has_skills
 
 

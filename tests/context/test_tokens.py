@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from context.layer_stage import BYTES_PER_TOKEN, FIXED, FREE, Stage, always, reads, runs, stamped, true_tokens
-from mainspring.context.context import Context
-from mainspring.context.groups import Scene
-from mainspring.context.tokens import LEAST, MOST, Meter, Scale, weight, weights
+from mainspring.context.context import Compactor
+from mainspring.context.groups import TurnGroups
+from mainspring.context.tokens import LEAST, MOST, TokenMeter, TokenScale, message_bytes, total_bytes
 from mainspring.core.config import Config
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Stop, Text, ToolCall, result, user
@@ -26,7 +26,7 @@ def asked(text: str, prompt: int, output: int = 10) -> Assistant:
 
 @pytest.mark.covers("D-31")
 def test_the_count_is_the_last_report_and_an_estimate_for_what_was_added() -> None:
-    meter = Meter(fixed=9_000)
+    meter = TokenMeter(fixed=9_000)
     assert meter.count("big") == 3_150  # nothing is reported: 9,000 bytes at three a token, and a twentieth more
     meter.reply(asked("hello", 5_000, 40), 100)
     assert meter.count("big") == 5_040
@@ -54,7 +54,7 @@ def test_it_learns_from_the_api_and_stays_a_little_high() -> None:
 
 
 def test_odd_reports_do_not_move_the_scale_out_of_bounds() -> None:
-    scale = Scale()
+    scale = TokenScale()
     for _ in range(100):
         scale.learn(100_000, 200)  # five hundred bytes a token: not learned from
         scale.learn(150, 1_000)  # seven tokens a byte: not learned from
@@ -69,26 +69,26 @@ def test_odd_reports_do_not_move_the_scale_out_of_bounds() -> None:
 
 
 def test_a_guess_of_our_own_is_not_taken_for_a_report() -> None:
-    meter = Meter()
+    meter = TokenMeter()
     meter.reply(replace(asked("cut off", 90_000), stop=Stop.UNFINISHED), 300)
     assert meter.count("big") == 105
 
 
 def test_text_is_weighed_in_bytes() -> None:
-    assert weight(user("漢字")) - weight(user("")) == 6
-    assert weight(user("half \ud83d")) > weight(user(""))
-    assert weight(Assistant((ToolCall("c", "Read", {"bad": "\ud800"}),))) > 0
+    assert message_bytes(user("漢字")) - message_bytes(user("")) == 6
+    assert message_bytes(user("half \ud83d")) > message_bytes(user(""))
+    assert message_bytes(Assistant((ToolCall("c", "Read", {"bad": "\ud800"}),))) > 0
 
 
 def test_after_a_resume_the_report_counts_unless_it_must_be_older_than_the_last_summary() -> None:
     history = History(stamped(user("x" * 30_000), asked("so", 8_600)))
-    scene = Scene(Meter(), 4, 60_000)
+    scene = TurnGroups(TokenMeter(), 4, 60_000)
     scene.see(State(history))
     assert scene.meter.count("big") == 8_610
     old = History(stamped(user("x" * 30_000), asked("so", 150_000)))
-    scene = Scene(Meter(), 4, 60_000)
+    scene = TurnGroups(TokenMeter(), 4, 60_000)
     scene.see(State(old))
-    assert scene.meter.count("big") == round(weights(old) * 1.05 / 3)
+    assert scene.meter.count("big") == round(total_bytes(old) * 1.05 / 3)
 
 
 def turns(number: int, start: int = 0) -> list[Message]:
@@ -102,7 +102,7 @@ def turns(number: int, start: int = 0) -> list[Message]:
 def calls_made_by_a_turn(length: int) -> int:
     """Function calls that one more turn costs, in a session of so many."""
     huge = replace(FREE, window=10**9)
-    context = Context(Config(model=huge), new_id=lambda: "new")
+    context = Compactor(Config(model=huge), new_id=lambda: "new")
     history = History([replace(user("go"), id="p"), *turns(length)])
     drive(context, State(history, model=huge))
     history = history.append(*turns(1, length))
@@ -122,7 +122,7 @@ def calls_made_by_a_turn(length: int) -> int:
     return calls
 
 
-def drive(context: Context, state: State) -> None:
+def drive(context: Compactor, state: State) -> None:
     """Nothing is awaited in there, so no loop is needed."""
     try:
         context.shrink(state, ()).send(None)

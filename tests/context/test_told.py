@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.context.agents import LEFT_OUT, described, find
-from mainspring.context.commands import Commands
-from mainspring.context.folders import Places
+from mainspring.context.agents import LEFT_OUT, find_agent_types, parse_agent_types
+from mainspring.context.commands import CustomCommands
+from mainspring.context.folders import ConfigFolders
 from mainspring.context.skills import Skills
 from mainspring.core.errors import UsageError
 
@@ -26,21 +26,21 @@ def agent(file: Path, name: str, more: str = "") -> Path:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def places(tmp_path: Path) -> ConfigFolders:
     return places_in(tmp_path, "agents")
 
 
-def places_in(base: Path, sort: str) -> Places:
+def places_in(base: Path, sort: str) -> ConfigFolders:
     (base / "work").mkdir(exist_ok=True)
-    return Places(str(base / "user"), str(base / "home"), (str(base / "work"),), trusted=True, sort=sort)
+    return ConfigFolders(str(base / "user"), str(base / "home"), (str(base / "work"),), trusted=True, sort=sort)
 
 
-def test_two_agents_of_one_name(tmp_path: Path, places: Places) -> None:
+def test_two_agents_of_one_name(tmp_path: Path, places: ConfigFolders) -> None:
     first = agent(tmp_path / "home/agents/a.md", "looker")
     second = agent(tmp_path / "home/agents/b.md", "looker")
-    given = described({"poet": {"description": "d", "prompt": "p"}})
+    given = parse_agent_types({"poet": {"description": "d", "prompt": "p"}})
     third = agent(tmp_path / "home/agents/c.md", "poet")
-    found = find(places, given, TOOLS, "--agents")
+    found = find_agent_types(places, given, TOOLS, "--agents")
     assert found.kinds["looker"].path == str(first)
     assert found.problems == (
         f"the agent '{second}' is left out: '{first}' has an agent 'looker', too",
@@ -48,16 +48,16 @@ def test_two_agents_of_one_name(tmp_path: Path, places: Places) -> None:
     )
 
 
-def test_the_same_file_by_another_way_is_no_second_one(tmp_path: Path, places: Places) -> None:
+def test_the_same_file_by_another_way_is_no_second_one(tmp_path: Path, places: ConfigFolders) -> None:
     first = agent(tmp_path / "home/agents/a.md", "looker")
     (tmp_path / "home/agents/b.md").symlink_to(first)
-    assert find(places, {}, TOOLS).problems == ()
+    assert find_agent_types(places, {}, TOOLS).problems == ()
 
 
-def test_fields_without_effect(tmp_path: Path, places: Places) -> None:
+def test_fields_without_effect(tmp_path: Path, places: ConfigFolders) -> None:
     more = "skills: deploy\npermissionMode: plan\ncolor: red\nmodell: opus\ntools: Read, Bash(git *)\n"
     path = agent(tmp_path / "home/agents/a.md", "looker", more)
-    assert sorted(find(places, {}, TOOLS).problems) == sorted([
+    assert sorted(find_agent_types(places, {}, TOOLS).problems) == sorted([
         f"the agent '{path}': {LEFT_OUT.format('Bash(git *)')}",
         f"the agent '{path}': nobody knows 'modell'. Did you mean 'model'?",
         f"the agent '{path}': 'permissionmode' has no effect here yet",
@@ -68,7 +68,7 @@ def test_fields_without_effect(tmp_path: Path, places: Places) -> None:
 def test_the_same_of_those_that_a_program_gives() -> None:
     entry = {"description": "d", "prompt": "p", "skills": ["deploy"], "memory": None, "mcpServers": [], "maxTurnz": 3}
     problems: list[str] = []
-    assert list(described({"a": entry}, problems)) == ["a"]
+    assert list(parse_agent_types({"a": entry}, problems)) == ["a"]
     assert problems == [
         "the agent 'a': 'skills' has no effect here yet",
         "the agent 'a': nobody knows 'maxTurnz'. Did you mean 'maxturns'?",
@@ -77,7 +77,7 @@ def test_the_same_of_those_that_a_program_gives() -> None:
 
 def test_what_is_no_object_of_agents() -> None:
     with pytest.raises(UsageError, match="it is no object of agents by name"):
-        described([])
+        parse_agent_types([])
 
 
 def test_two_skills_and_two_commands_of_one_name(tmp_path: Path) -> None:
@@ -91,5 +91,5 @@ def test_two_skills_and_two_commands_of_one_name(tmp_path: Path) -> None:
     assert skills.problems == []
     first = put(tmp_path / "work/.mainspring/commands/go.md", text)
     second = put(tmp_path / "work/.claude/commands/go.md", text)
-    commands = Commands(places_in(tmp_path, "commands"))
+    commands = CustomCommands(places_in(tmp_path, "commands"))
     assert commands.problems == [f"the command '{second}' is left out: '{first}' has the name 'go', too"]

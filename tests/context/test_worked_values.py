@@ -11,7 +11,7 @@ from engine.test_mind import LOOK, SYSTEM, Looker, Told
 from engine.test_mind import SMALL as SMALL_MODEL
 from msgspec.structs import replace
 
-from mainspring.context.layers import Limits
+from mainspring.context.layers import LayerLimits
 from mainspring.core.config import Config
 from mainspring.core.events import ContextReady
 from mainspring.core.messages import Image, Text, User
@@ -38,8 +38,8 @@ from mainspring.tools.hands import Hands
 
 # What it is believed to take; nothing is cleared for money's sake.
 FREE = replace(MODELS["claude-sonnet-4-5"], window=200_000, price=Price())
-SUMMARY_ONLY = replace(Limits(), snip=False, clear=False, collapse=False)
-STAGING = replace(Limits(), snip=False, clear=False, stage=8_000, tail=4_000)
+SUMMARY_ONLY = replace(LayerLimits(), snip=False, clear=False, collapse=False)
+STAGING = replace(LayerLimits(), snip=False, clear=False, stage=8_000, tail=4_000)
 PIXEL = Image(
     "image/png", "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -51,7 +51,7 @@ def played(
     choose: Choose,
     folder: Path,
     *,
-    limits: Limits = SUMMARY_ONLY,
+    limits: LayerLimits = SUMMARY_ONLY,
     limit: int | None = None,
     model: Model = FREE,
     auto: bool = True,

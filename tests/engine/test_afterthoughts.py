@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mainspring.context.asking import Answered, Question
-from mainspring.context.attachments import MARKER, render
-from mainspring.context.notes import Notes
+from mainspring.context.asking import SideCall, SideCallReply
+from mainspring.context.attachments import MARKER, render_attachment
+from mainspring.context.notes import MemoryNotes
 from mainspring.core.config import Config
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Origin, Stop, Text, ToolCall, ToolResult, User, user
@@ -69,10 +69,10 @@ class Small:
     """The small model, as far as it goes: what it was asked, and what it answers."""
 
     def __init__(self, text: str = FILLED_IN, **more: Any) -> None:
-        self.answer = Answered(text, **more)
+        self.answer = SideCallReply(text, **more)
         self.asked: list[str] = []
 
-    async def __call__(self, question: Question) -> Answered:
+    async def __call__(self, question: SideCall) -> SideCallReply:
         assert question.small
         [message] = question.messages
         assert isinstance(message, User)
@@ -111,7 +111,9 @@ def test_a_note_is_written_that_a_later_session_finds_and_a_suggestion_is_told(t
         "The user wants billing deployed first.\n\nThe gateway caches its address for an hour.\n"
     }
     assert [path.stat().st_mode & 0o777 for path in (folder, folder / "deploy-order.md")] == [0o700, 0o600]
-    [found] = asyncio.run(Notes(str(folder)).recall("are billing and gateways ready?"))  # both in the description alone
+    [found] = asyncio.run(
+        MemoryNotes(str(folder)).recall("are billing and gateways ready?")
+    )  # both in the description alone
     assert "deployed first" in found.text
 
 
@@ -242,7 +244,7 @@ def test_with_so_many_notes_none_is_added(tmp_path: Path) -> None:
         (tmp_path / f"{n}.md").touch()
     think(small, tmp_path, BUSY)
     assert len(written(tmp_path)) == MOST_NOTES
-    small.answer = Answered(FILLED_IN.replace("Deploy order", "another"))
+    small.answer = SideCallReply(FILLED_IN.replace("Deploy order", "another"))
     think(small, tmp_path, BUSY)
     assert (len(written(tmp_path)), len(small.asked)) == (MOST_NOTES, 1)
 
@@ -264,9 +266,9 @@ def test_a_note_that_speaks_with_our_own_voice_is_not_kept_and_could_not_be_show
     think(Small(FILLED_IN + voice), tmp_path, BUSY)
     assert written(tmp_path) == {}
     (tmp_path / "deploy-order.md").write_text(FILLED_IN + voice)  # one that came there by another way
-    [found] = asyncio.run(Notes(str(tmp_path)).recall("deploy"))
-    assert render(found).text.lower().count(f"<{MARKER}") == 1
-    assert render(found).text.lower().count(f"</{MARKER}") == 1
+    [found] = asyncio.run(MemoryNotes(str(tmp_path)).recall("deploy"))
+    assert render_attachment(found).text.lower().count(f"<{MARKER}") == 1
+    assert render_attachment(found).text.lower().count(f"</{MARKER}") == 1
 
 
 def test_a_long_note_is_cut(tmp_path: Path) -> None:
@@ -285,7 +287,7 @@ def test_while_one_is_answered_the_newest_of_the_others_waits(tmp_path: Path) ->
     async def main() -> list[str]:
         small, go_on, begun = Small(), asyncio.Event(), asyncio.Event()
 
-        async def slowly(question: Question) -> Answered:
+        async def slowly(question: SideCall) -> SideCallReply:
             answer = await small(question)
             begun.set()
             await go_on.wait()
@@ -309,7 +311,7 @@ def test_leaving_waits_a_moment_and_no_longer(tmp_path: Path) -> None:
     async def main() -> tuple[float, bool]:
         begun, ended = asyncio.Event(), False
 
-        async def never(question: Question) -> Answered:
+        async def never(question: SideCall) -> SideCallReply:
             nonlocal ended
             begun.set()
             try:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mainspring.context.asking import Question
-from mainspring.context.tokens import LEAST, weights
+from mainspring.context.asking import SideCall
+from mainspring.context.tokens import LEAST, total_bytes
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind, Request
 from mainspring.core.history import History
@@ -136,7 +136,7 @@ def cut_off(fault: str, limit: int | None, *, small: bool = False) -> tuple[CutO
         async with serving(fault) as server, Transport(deadlines=PATIENT) as transport:
             heard = Heard(Anthropic(base_url=server.url, transport=transport))
             side = SideQuestions(heard, CONFIG, small=MODEL, ledger=lambda: ledger)
-            asking = asyncio.create_task(side(Question((user("sum up"),), 2_000, small=small)))
+            asking = asyncio.create_task(side(SideCall((user("sum up"),), 2_000, small=small)))
             await server.until(lambda: len(server.requests) == 1)
             if fault != "silence":
                 await heard.words.wait()
@@ -268,7 +268,7 @@ def broken_off(kind: str, fault: str, times: int, limit: int | None) -> tuple[st
                 blocks = await side.search("find", {"type": "web_search_20250305", "name": "web_search"})
                 text, told = "".join([block.text for block in blocks if isinstance(block, Text)]), 0
             else:
-                answer = await side(Question((user("sum up"),), 2_000, small=kind == "small"))
+                answer = await side(SideCall((user("sum up"),), 2_000, small=kind == "small"))
                 text, told = answer.text, answer.cost if kind == "summary" else 0
             return text, len(server.requests), ledger, told + side.taken()[1]
 
@@ -307,7 +307,7 @@ def test_a_question_that_always_breaks_off_is_given_up(kind: str, most: int) -> 
 
 def test_a_question_is_not_asked_again_without_money_for_it() -> None:
     """With a limit that two attempts do not fit into: what was lost counts, and the limit holds."""
-    granted = grant(10**12, round(weights((user("sum up"),)) / LEAST), 2_000, MODEL.price)
+    granted = grant(10**12, round(total_bytes((user("sum up"),)) / LEAST), 2_000, MODEL.price)
     assert granted is not None
     text, asked, ledger, _ = broken_off("small", "cut_in_text", 5, granted.reserve)
     assert (text, asked) == ("", 1)

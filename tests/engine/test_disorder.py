@@ -11,7 +11,7 @@ from core.play import line
 from msgspec.structs import replace
 
 from engine.stage import CONFIG, Stage, assert_clean, assert_in_order
-from mainspring.context.values import Prepared
+from mainspring.context.values import PreparedContext
 from mainspring.core.config import Siblings
 from mainspring.core.errors import MainspringError
 from mainspring.core.events import ContextReady, HooksDone, Replied, StopDecision, Submitted, ToolsDone
@@ -597,7 +597,7 @@ def test_an_interrupted_request_is_paid_for_by_estimate() -> None:
     async def main() -> None:
         ledger = Ledger(limit=10**12)
         silent = says(StreamStarted(Usage(input=100_000)), Pause(10_000), "never")
-        session = Session(World([silent], contexts=[Prepared(100_000)]), CONFIG, ledger=ledger)
+        session = Session(World([silent], contexts=[PreparedContext(100_000)]), CONFIG, ledger=ledger)
         run = session.run("go")
         asyncio.get_running_loop().call_later(5, run.interrupt)
         async with run:
@@ -818,7 +818,7 @@ def test_an_interrupted_summary_is_paid_for_in_the_result_too() -> None:
 
     async def main() -> None:
         ledger = Ledger(limit=10**12)
-        session = Session(Slowly([], contexts=[Prepared(170_000)]), CONFIG, ledger=ledger)
+        session = Session(Slowly([], contexts=[PreparedContext(170_000)]), CONFIG, ledger=ledger)
         run = session.run("go")
         asyncio.get_running_loop().call_later(1, run.interrupt)
         async with run:

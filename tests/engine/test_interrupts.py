@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.stage import CONFIG, WITH_FALLBACK, assert_clean, assert_in_order
-from mainspring.context.values import Prepared
+from mainspring.context.values import PreparedContext
 from mainspring.core.effects import Finish
 from mainspring.core.events import StopDecision
 from mainspring.core.pairing import find_unpaired_ids, open_calls
@@ -51,7 +51,7 @@ def representative(journal: MemoryJournal | None = None) -> World:
             says("Done?", pace=1),
             says("Done.", pace=1),
         ],
-        contexts=[Prepared(100), Prepared(170_000), *[Prepared(100)] * 5],
+        contexts=[PreparedContext(100), PreparedContext(170_000), *[PreparedContext(100)] * 5],
         hooks=[StopDecision(("not yet",)), StopDecision()],
         answers=["yes"],
         journal=journal,
@@ -262,7 +262,7 @@ def test_a_budget_end_uses_the_result_of_a_tool_that_ran() -> None:
     async def main() -> None:
         reply = says(call("Read", "r", ms=5), Pause(50), call("Edit", "e"), usage=Usage(input=100, output=2_000))
         ledger = Ledger(limit=100 * 1_000 + 2_000 * 5_000)  # exactly what the first call will have cost
-        world = World([reply], contexts=[Prepared(0)])
+        world = World([reply], contexts=[PreparedContext(0)])
         session = Session(world, CONFIG, ledger=ledger)
         async with session.run("go") as run:
             async for _ in run:
@@ -330,7 +330,7 @@ def test_a_crash_anywhere_is_raised_to_the_consumer_with_its_traceback(where: st
         world = Crashing([says("x", call("Read", "r", ms=5)), says("done")], contexts=[])
         session = Session(world, CONFIG)
         if where == "summarize":
-            world.contexts = [Prepared(170_000)]
+            world.contexts = [PreparedContext(170_000)]
         with pytest.raises(Broken) as caught:
             async with session.run("go") as run:
                 async for _ in run:

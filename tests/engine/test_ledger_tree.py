@@ -18,10 +18,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mainspring.context.asking import Question as SideQuestion
+from mainspring.context.asking import SideCall as SideQuestion
 from mainspring.context.summary import MAX_OUTPUT
-from mainspring.context.tokens import LEAST, weights
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.tokens import LEAST, total_bytes
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind, Request
 from mainspring.core.errors import ProviderError
@@ -228,11 +228,11 @@ class Agent(World):
 
     # --- Deps ---
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
         await self.tree.wait()
         usage, spent = self.side.taken()
         tokens = round(self.turn.context * self.tree.config().compact_at(self.tree.model))
-        return Prepared(max(1, tokens), usage=usage, cost=spent)
+        return PreparedContext(max(1, tokens), usage=usage, cost=spent)
 
     def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
         turn, self.asked = self.turn, self.asked + 1
@@ -305,7 +305,7 @@ class Served:
         """A question beside the conversation."""
         tree = self._agent.tree
         model = tree.small if request.model == tree.small.name else tree.model
-        expected = round(weights(conversation.history) / LEAST) if model is tree.small else self.tokens
+        expected = round(total_bytes(conversation.history) / LEAST) if model is tree.small else self.tokens
         return self.play(request, replace(self._agent.turn, calls=()), expected, model)
 
     async def play(self, request: Request, turn: Turn, expected: int, model: Model) -> AsyncGenerator[Batch, None]:

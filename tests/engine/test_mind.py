@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mainspring.context.layers import Limits
+from mainspring.context.layers import LayerLimits
 from mainspring.core.config import Config
 from mainspring.core.models import MODELS, Model
 from mainspring.core.reasons import Cause, Subtype, Terminal, Transition
@@ -102,7 +102,7 @@ def played(
     model: Looker,
     tmp_path: Path,
     *,
-    limits: Limits | None = None,
+    limits: LayerLimits | None = None,
     money: int | None = None,
     hooks: Iterable[Hook] = (),
     window: Model = MODEL,
@@ -145,7 +145,7 @@ def played(
     return asyncio.run(main())
 
 
-NO_COLLAPSE = replace(Limits(), collapse=False, snip=False)
+NO_COLLAPSE = replace(LayerLimits(), collapse=False, snip=False)
 
 
 @pytest.mark.covers("D-22", "D-23", "D-35", "B-03")
@@ -176,7 +176,7 @@ def test_a_summary_is_asked_with_the_conversation_as_it_was_so_that_it_is_read_f
 @pytest.mark.covers("H-14", "D-17")
 def test_what_side_questions_cost_is_in_the_result_and_in_the_ledger(tmp_path: Path) -> None:
     model = Looker(60, words=1_500)
-    told = played(model, tmp_path, limits=replace(Limits(), stage=8_000, recent_turns=2), money=10**12)
+    told = played(model, tmp_path, limits=replace(LayerLimits(), stage=8_000, recent_turns=2), money=10**12)
     assert model.collapses
     assert told.session.shared.ledger.account.reserved == 0
     assert told.session.shared.ledger.account.spent == told.server.cost

@@ -14,7 +14,7 @@ import pytest
 
 import mainspring
 from engine.stage import CONFIG, assert_clean
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.errors import ToolError, UsageError
@@ -299,8 +299,8 @@ class TenMembers:
     def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
         return self._model.stream(request, Conversation(state.history, state.edits))
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
-        return Prepared(100)
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
+        return PreparedContext(100)
 
     async def summarize(self, state: State, effect: Compact) -> Summary:
         return Summary(before=100, after=10)

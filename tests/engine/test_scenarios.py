@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.stage import CONFIG, WITH_FALLBACK, Stage, assert_in_order
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.config import Siblings, StopHooks
 from mainspring.core.events import StopDecision
 from mainspring.core.ladder import GO_ON
@@ -306,7 +306,7 @@ def test_money_is_reserved_before_a_call_and_settled_after_it() -> None:
 
 
 def test_compaction_near_the_limit_through_the_engine() -> None:
-    full, small = Prepared(170_000), Prepared(10_000)
+    full, small = PreparedContext(170_000), PreparedContext(10_000)
     made = Summary(before=170_000, after=9_000, cost=7)
     stage = Stage(World([says("Done.")], contexts=[full, small], summaries=[made]))
     assert stage.seen[:2] == ["boundary summary", "request 1 auto_compact"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact
 from mainspring.core.messages import Origin, User, user
@@ -43,9 +43,9 @@ class Filling(Equipped):
 
     looks = 0
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
         self.looks += 1
-        return Prepared(FULL if self.looks == 1 else 10_000)
+        return PreparedContext(FULL if self.looks == 1 else 10_000)
 
     async def summarize(self, state: State, effect: Compact) -> Summary:
         ids = [message.id for message in state.history]

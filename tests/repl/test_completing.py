@@ -13,18 +13,18 @@ from msgspec.structs import replace
 from mainspring.agent.own_words import Word
 from mainspring.cli.repl.completing import MOST, Candidate, Choice, Known, best, candidates, mention
 from mainspring.cli.repl.files_index import prepared, typable
-from mainspring.context.includes import mentions
-from mainspring.context.slash import Entry
+from mainspring.context.includes import find_mentions
+from mainspring.context.slash import SlashEntry
 
 WORDS = (
     Word("compact", "Sum up", "[instructions]"),
     Word("clear", "Begin anew"),
     Word("context", "What fills the window"),
     Word("model", "Which model", "[name]"),
-    Entry("commit-all", "Commit it"),
-    Entry("git:review", "Review\n\x1b[31mit", "<what>"),
-    Entry("mcp__files__comb", "A prompt of a server"),
-    Entry("bad\x1bname", "Nobody can type it"),
+    SlashEntry("commit-all", "Commit it"),
+    SlashEntry("git:review", "Review\n\x1b[31mit", "<what>"),
+    SlashEntry("mcp__files__comb", "A prompt of a server"),
+    SlashEntry("bad\x1bname", "Nobody can type it"),
 )
 BEHIND: dict[str, Callable[[], list[Choice]]] = {
     "model": lambda: [Choice("claude-opus"), Choice("claude-haiku"), Choice("gpt-5")],
@@ -170,8 +170,8 @@ any_path = st.builds(
 @given(any_path)
 def test_whatever_is_offered_is_read_as_this_path(path: str) -> None:
     text = mention(path)
-    assert mentions(text) == ((path,) if text else ())
-    assert mentions(f"see {text} now") == ((path,) if text else ())
+    assert find_mentions(text) == ((path,) if text else ())
+    assert find_mentions(f"see {text} now") == ((path,) if text else ())
 
 
 @given(st.text('ab ."\\()[]#,é', min_size=1, max_size=8), st.booleans())

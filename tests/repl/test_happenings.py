@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mainspring.cli.repl.happenings import LAYERS, TRANSITIONS, TROUBLES, WAITED, Retries, left_view, went_on, withdrawn
-from mainspring.context.context import Context
+from mainspring.context.context import Compactor
 from mainspring.core.config import Config
 from mainspring.core.effects import CompactionKind
 from mainspring.core.models import DEFAULT_MODEL
@@ -37,7 +37,7 @@ def test_each_trouble_has_its_words() -> None:
 
 
 def test_each_way_to_make_room_has_its_words() -> None:
-    context = Context(Config(model=DEFAULT_MODEL), new_id=str)
+    context = Compactor(Config(model=DEFAULT_MODEL), new_id=str)
     assert LAYERS.keys() == {"tool_results", *CompactionKind, *[name for name, _ in context._layers]}
 
 

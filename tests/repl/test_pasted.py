@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.cli.repl.pasted import MOST_CHARACTERS, MOST_KEPT, Pastes, cleaned
-from mainspring.context.includes import mentions
+from mainspring.context.includes import find_mentions
 
 LONG = "\n".join(f"line {number}" for number in range(42))
 
@@ -150,7 +150,7 @@ def test_the_path_of_an_image_goes_along(folder: Path) -> None:
         address: f'@"{blank}" ',
     }
     assert {said: pastes.put(said) for said in dropped} == dropped
-    assert mentions(pastes.put(address)) == (blank,)
+    assert find_mentions(pastes.put(address)) == (blank,)
 
 
 def test_other_paths_and_images_that_are_not_there_are_text(folder: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mainspring.context.values import Prepared
+from mainspring.context.values import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.effects import Priority
 from mainspring.core.messages import Thinking
@@ -24,7 +24,7 @@ FULL = 990_000  # tokens: above the threshold of the default model
 class Scene(NamedTuple):
     replies: tuple[ScriptedReply, ...]
     prompts: tuple[str, ...] = ("go",)
-    contexts: tuple[Prepared, ...] = ()
+    contexts: tuple[PreparedContext, ...] = ()
     meanwhile: Meanwhile = nothing
     config: Config = CONFIG
 
@@ -70,7 +70,15 @@ SCENES = {
             says("Fifth."),
         ),
         ("go", "on"),
-        (Prepared(10), Prepared(20), Prepared(FULL), Prepared(10), Prepared(10), Prepared(FULL), Prepared(10)),
+        (
+            PreparedContext(10),
+            PreparedContext(20),
+            PreparedContext(FULL),
+            PreparedContext(10),
+            PreparedContext(10),
+            PreparedContext(FULL),
+            PreparedContext(10),
+        ),
     ),
     "inbox": Scene(
         (says("Working.", call("Bash", "c1", ms=5)), says("More.", call("Sleep", "c2")), says("Done.")),

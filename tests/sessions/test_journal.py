@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.effects import Compact
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Image, Origin, Text, ToolCall, User, result, user
@@ -359,7 +359,7 @@ def test_a_summary_in_the_middle_does_not_cut_the_conversation(tmp_path: Path) -
 
     async def main() -> Session:
         journal = FileJournal.create(file, ENVELOPE, options())
-        contexts = [Prepared(10), Prepared(20), Prepared(990_000), Prepared(10)]
+        contexts = [PreparedContext(10), PreparedContext(20), PreparedContext(990_000), PreparedContext(10)]
         session = stored(Collapsing(scene.replies[:4], contexts=contexts), journal)
         await consume(session)
         journal.close()

@@ -24,8 +24,8 @@ from processes.walls import bubblewrap
 
 from mainspring.agent.said import attaching
 from mainspring.context import agents
-from mainspring.context.memory import Where
-from mainspring.context.surroundings import Around, Surroundings
+from mainspring.context.memory import MemoryLocations
+from mainspring.context.surroundings import ContextSourceOptions, ContextSources
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import ToolCall
@@ -188,16 +188,16 @@ class Play:
             return str(error), True
 
     async def agent(self) -> tuple[str, bool]:
-        found = agents.find(self.surroundings().memory.places("agents"))
+        found = agents.find_agent_types(self.surroundings().memory.places("agents"))
         return f"{found.kinds}", "a" not in found.kinds
 
     async def changed(self) -> tuple[str, bool]:
         """A file that was read is not what it was."""
-        from mainspring.context.changed import Changes
+        from mainspring.context.changed import FileChanges
         from mainspring.processes.paths import PathRefused, resolve_path
 
         await self.call("Read", file_path="d/f1")
-        changes = Changes(self.kit.place.read)
+        changes = FileChanges(self.kit.place.read)
         try:
             changes.saw(resolve_path("d/f1", str(self.field.work)))
         except PathRefused:
@@ -216,11 +216,13 @@ class Play:
         except UsageError as error:
             return str(error), True
 
-    def surroundings(self) -> Surroundings:
+    def surroundings(self) -> ContextSources:
         """As at the start of a session in a folder that nobody trusts, and that a program has chosen."""
         may_read = self.gate.readable(str(self.field.work), self.policy)
-        where = Where(str(self.field.work), user=str(self.field.base / "user"), driven=True, may_read=may_read)
-        return Surroundings(Around(where, read=lambda: self.kit.place.read))
+        where = MemoryLocations(
+            str(self.field.work), user=str(self.field.base / "user"), driven=True, may_read=may_read
+        )
+        return ContextSources(ContextSourceOptions(where, read=lambda: self.kit.place.read))
 
     def operations(self) -> dict[str, Callable[[], Awaitable[tuple[str, bool]]]]:
         def through(name: str, input: dict[str, Any]) -> Callable[[], Awaitable[tuple[str, bool]]]:

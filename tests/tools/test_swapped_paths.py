@@ -17,10 +17,10 @@ from tiers import long
 
 from mainspring.agent.said import medium_of
 from mainspring.context import agents
-from mainspring.context.changed import Changes
-from mainspring.context.memory import Where
+from mainspring.context.changed import FileChanges
+from mainspring.context.memory import MemoryLocations
 from mainspring.context.named import Verdict
-from mainspring.context.surroundings import Around, Surroundings
+from mainspring.context.surroundings import ContextSourceOptions, ContextSources
 from mainspring.core.errors import ToolError
 from mainspring.engine.shared import Policy
 from mainspring.permissions.policy import PermissionRequest
@@ -172,9 +172,9 @@ def test_nor_in_the_lower_sandbox(user: int | None) -> None:
 # --- a swap before each system call of what is read without a tool ---------------------------------------------------
 
 
-def surroundings(work: Path) -> Surroundings:
+def surroundings(work: Path) -> ContextSources:
     """Of a folder that nobody trusts, and that a program has chosen."""
-    return Surroundings(Around(Where(str(work), user=str(work.parent / "user"), driven=True)))
+    return ContextSources(ContextSourceOptions(MemoryLocations(str(work), user=str(work.parent / "user"), driven=True)))
 
 
 def mention(work: Path) -> object:
@@ -203,13 +203,13 @@ def command(work: Path) -> object:
 
 
 def agent(work: Path) -> object:
-    return agents.find(surroundings(work).memory.places("agents")).kinds
+    return agents.find_agent_types(surroundings(work).memory.places("agents")).kinds
 
 
 def changed(work: Path) -> object:
     known, path = ReadSet(), resolve_path("d/f", str(work))
     known.remember(path, b"before")
-    changes = Changes(known)
+    changes = FileChanges(known)
     changes.saw(path)
     return changes.news()
 

@@ -9,9 +9,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from mainspring.context.attachments import Attachment, render
-from mainspring.context.attachments import Kind as AttachmentKind
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.attachments import Attachment, AttachmentKind, render_attachment
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User, result, user
 from mainspring.core.state import State
@@ -30,7 +29,7 @@ from tools.desk import Desk
 
 def as_kept(words: str) -> User:
     """As it is put into a conversation."""
-    return render(Attachment(AttachmentKind.KEPT, "", words))
+    return render_attachment(Attachment(AttachmentKind.KEPT, "", words))
 
 
 class Talk:
@@ -111,7 +110,7 @@ def test_a_stale_list_in_a_summary_is_corrected() -> None:
 def test_nobody_elses_words_are_a_list() -> None:
     words = busy().memory.unsaid([])
     assert has_tasks([as_kept(words)])
-    memory = render(Attachment(AttachmentKind.MEMORY, "CLAUDE.md", words))
+    memory = render_attachment(Attachment(AttachmentKind.MEMORY, "CLAUDE.md", words))
     for other in (user(words), result("c", words), Assistant(()), memory, user(words, Origin.HOOK)):
         assert list(found_in([other])) == []
     for broken in (
@@ -186,7 +185,7 @@ def test_what_leaves_the_conversation_is_told_once_more_before_the_next_request(
     deps = Equipped(Scripted([]), Hands(task_tools(talk.tasks), place=Place("/"), gate=Open()))
     deps.hands.tool("TaskList")  # a call was made in this process
 
-    def shrunk(state: State) -> Prepared:
+    def shrunk(state: State) -> PreparedContext:
         return asyncio.run(deps.shrink(state, ()))
 
     def added(state: State) -> tuple[User, ...]:

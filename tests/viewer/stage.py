@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, RunStopHooks
 from mainspring.core.events import Shrunk, StopDecision
@@ -51,7 +51,7 @@ class Slow(World):
         if self.takes:
             await asyncio.sleep(self.takes / 1_000)
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
         await self._pass()
         return await super().shrink(state, queued)
 
@@ -168,8 +168,9 @@ def story(folder: Path) -> Path:
         replies,
         takes=40,
         contexts=[
-            Prepared(20_000), Prepared(31_000, shrunk=(Shrunk("trim", 4_000), Shrunk("microcompact", 1_500))),
-            Prepared(FULL), Prepared(12_000),
+            PreparedContext(20_000), PreparedContext(31_000, shrunk=(Shrunk("trim", 4_000), Shrunk("microcompact",
+                1_500))),
+            PreparedContext(FULL), PreparedContext(12_000),
         ],
         summaries=[Summary(before=FULL, after=12_000, usage=Usage(input=9_000, output=700), cost=40_000_000)],
         hooks=[StopDecision(("the linter found 3 errors",))],

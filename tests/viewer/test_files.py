@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sessions.stage import CheckedWorld, consume, stored, take_up
 from tiers import examples
 
-from mainspring.context.values import Prepared
+from mainspring.context.values import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.messages import ToolCall, result
 from mainspring.engine.deps import Asking, Outcome
@@ -322,7 +322,7 @@ class Wordy(CheckedWorld):
 
 def long_session(file: Path, turns: int, size: int) -> Path:
     replies = [says("Next.", call("Read")) for _ in range(turns)]
-    contexts = [Prepared(FULL if n % 21 == 20 else 10) for n in range(turns + turns // 20 + 1)]
+    contexts = [PreparedContext(FULL if n % 21 == 20 else 10) for n in range(turns + turns // 20 + 1)]
     world = Wordy([*replies, says("Done.")], contexts=contexts)
     world.size = size
     return write(file, world, "go", config=Config(max_turns=10 * turns))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sessions.stage import CheckedWorld
 from tiers import examples
 
-from mainspring.context.values import Prepared
+from mainspring.context.values import PreparedContext
 from mainspring.core.updates import RequestStarted, Result, Update
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import Session
@@ -183,7 +183,7 @@ def test_where_the_core_cannot_follow_steps_are_unknown(told: Path, tmp_path: Pa
 def test_a_session_resumed_from_an_earlier_message_is_followed(tmp_path: Path) -> None:
     """What was let go is needed again: the file is read a second time, and everything is kept."""
     file = tmp_path / f"{ID}.jsonl"
-    contexts = [Prepared(FULL if n == 3 else 10) for n in range(6)]
+    contexts = [PreparedContext(FULL if n == 3 else 10) for n in range(6)]
     world = CheckedWorld([says(f"{n}", call("Read", f"c{n}")) for n in range(4)] + [says("End.")], contexts=contexts)
     write(file, world, "go")
     first = of(looked(file), Kind.MODEL)[0].uuid

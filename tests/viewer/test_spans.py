@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.events import Shrunk, StopDecision
 from mainspring.core.models import DEFAULT_MODEL
@@ -132,7 +132,7 @@ def test_transitions_are_those_of_the_core(file: Path) -> None:
             says("Done?"),
             says("Done."),
         ],
-        contexts=[Prepared(10), Prepared(FULL), Prepared(10)],
+        contexts=[PreparedContext(10), PreparedContext(FULL), PreparedContext(10)],
         hooks=[StopDecision(("no",))],
     )
     spans = of(looked(write(file, world, "go")), Kind.MODEL)
@@ -145,7 +145,7 @@ def test_what_layers_and_summaries_freed_is_told(file: Path) -> None:
     world = Slow(
         [says("Done.")],
         takes=10,
-        contexts=[Prepared(FULL, shrunk=(Shrunk("trim", 700), Shrunk("snip", 50))), Prepared(900)],
+        contexts=[PreparedContext(FULL, shrunk=(Shrunk("trim", 700), Shrunk("snip", 50))), PreparedContext(900)],
         summaries=[Summary(before=FULL, after=900, cost=12, usage=Usage(output=3))],
     )
     trace = looked(write(file, world, "go"))

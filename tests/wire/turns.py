@@ -305,15 +305,15 @@ ROUNDS = 10  # of the layers count as a turn: so many that something is collapse
 
 async def context_layers(url: str, folder: str, size: int, turns: int) -> None:  # asks no server
     """The layers by themselves, with collapses ready for all that is old."""
-    from mainspring.context.asking import Answered, Question
-    from mainspring.context.context import Context
-    from mainspring.context.layers import Limits
+    from mainspring.context.asking import SideCall, SideCallReply
+    from mainspring.context.context import Compactor
+    from mainspring.context.layers import LayerLimits
 
-    async def ask(_: Question) -> Answered:
-        return Answered("All parts were fine.", stop=Stop.END_TURN)
+    async def ask(_: SideCall) -> SideCallReply:
+        return SideCallReply("All parts were fine.", stop=Stop.END_TURN)
 
     model, ids = model_named(ADAPTIVE), count()
-    context = Context(Config(model=model), new_id=lambda: f"n{next(ids)}", ask=ask, limits=Limits(stage=2_000))
+    context = Compactor(Config(model=model), new_id=lambda: f"n{next(ids)}", ask=ask, limits=LayerLimits(stage=2_000))
     state, window = State(history(size, ADAPTIVE), model=model), Window(turns)
     await context.shrink(state, ())
     while await context.stage(model) is not None:

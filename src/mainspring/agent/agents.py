@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.context.folders import Places
+from mainspring.context.folders import ConfigFolders
 from mainspring.core.config import Effort
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Origin
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
     from mainspring.agent.mind import Thinking
     from mainspring.agent.sessions import Opened
-    from mainspring.context.agents import AgentKind
-    from mainspring.context.surroundings import Surroundings
+    from mainspring.context.agents import AgentType
+    from mainspring.context.surroundings import ContextSources
     from mainspring.core.config import Config
     from mainspring.core.models import Model
     from mainspring.engine.agents import Agents
@@ -46,39 +46,39 @@ if TYPE_CHECKING:
 OURS = ("general-purpose", "Explore")  # as `context/agents.py` has them
 
 
-def kinds_of(options: SessionOptions, found: Surroundings) -> Mapping[str, AgentKind]:
+def kinds_of(options: SessionOptions, found: ContextSources) -> Mapping[str, AgentType]:
     """Empty: ours alone. What is left out is told, once."""
     places = found.memory.places("agents")
     tell_of_untrusted(places, options)
     if options.agents is None and not places.are_there():
         return {}
-    from mainspring.context.agents import described, find
+    from mainspring.context.agents import find_agent_types, parse_agent_types
 
     odd: list[str] = []
     try:
-        given = described(options.agents, odd) if options.agents is not None else {}
+        given = parse_agent_types(options.agents, odd) if options.agents is not None else {}
     except UsageError as error:
         raise options.error("agents", f" cannot be understood: {error}") from None
-    made = find(places, given, {*SPECS, "Task", "ToolSearch", "StructuredOutput"}, options.spell("agents"))
+    made = find_agent_types(places, given, {*SPECS, "Task", "ToolSearch", "StructuredOutput"}, options.spell("agents"))
     for problem in (*odd, *made.problems):
         options.tell(problem)
     return made.kinds
 
 
-def with_capped_effort(kinds: Mapping[str, AgentKind], settings: Settings) -> Mapping[str, AgentKind]:
+def with_capped_effort(kinds: Mapping[str, AgentType], settings: Settings) -> Mapping[str, AgentType]:
     """By `maxEffortLevel`, which holds for agents, too."""
     if settings.max_effort is None:
         return kinds
     from mainspring.agent.model import capped_effort
 
-    def capped(kind: AgentKind) -> AgentKind:
+    def capped(kind: AgentType) -> AgentType:
         most = capped_effort(kind.effort, settings) if kind.effort else None
         return replace(kind, effort=Effort(most)) if most else kind
 
     return {name: capped(kind) for name, kind in kinds.items()}
 
 
-def tell_of_untrusted(places: Places, options: SessionOptions) -> None:
+def tell_of_untrusted(places: ConfigFolders, options: SessionOptions) -> None:
     if places.trusted:
         return
     ours = [folder for folder, project in replace(places, trusted=True).folders() if project]
@@ -89,13 +89,13 @@ def tell_of_untrusted(places: Places, options: SessionOptions) -> None:
         )
 
 
-def told(kinds: Mapping[str, AgentKind]) -> str:
+def told(kinds: Mapping[str, AgentType]) -> str:
     """As the model is told of them; empty: ours alone."""
     if not kinds:
         return ""
-    from mainspring.context.agents import listing
+    from mainspring.context.agents import format_agent_types
 
-    return listing(kinds.values())
+    return format_agent_types(kinds.values())
 
 
 class Household(Bundle):
@@ -104,8 +104,8 @@ class Household(Bundle):
     config: ResolvedConfig
     kit: Kit
     opened: Opened
-    kinds: Mapping[str, AgentKind]
-    found: Surroundings
+    kinds: Mapping[str, AgentType]
+    found: ContextSources
     asked: Thinking
     hands: Hands
     session: Session
@@ -226,13 +226,15 @@ def new_agents(household: Household) -> Agents:
 # --- what one is made of ----------------------------------------------------------------------------
 
 
-def system_of(kind: AgentKind, hands: Hands, household: Household) -> tuple[str, ...]:
+def system_of(kind: AgentType, hands: Hands, household: Household) -> tuple[str, ...]:
     from mainspring.context import environment
-    from mainspring.context.prompt import with_nonce
+    from mainspring.context.prompt import insert_nonce
 
     found = household.found
-    place = () if found.tells_place else (environment.place(hands.place.cwd, git=found.memory.project.git),)
-    return with_nonce((kind.prompt, *place), found.nonce)
+    place = (
+        () if found.tells_place else (environment.describe_workspace(hands.place.cwd, git=found.memory.project.git),)
+    )
+    return insert_nonce((kind.prompt, *place), found.nonce)
 
 
 def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
@@ -240,10 +242,10 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
 ) -> Mind:
     """What the user and the project want to be known counts for agents, too; notes are taken by the session alone."""
     from mainspring.agent.mind import mind_for
-    from mainspring.context.surroundings import Around, Surroundings
+    from mainspring.context.surroundings import ContextSourceOptions, ContextSources
 
     kit = household.kit
-    around = Around(
+    around = ContextSourceOptions(
         household.found.memory.where,
         environ=household.config.environment,
         read=lambda: hands.place.read,
@@ -252,7 +254,7 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
         nonce=household.found.nonce,
         told_cwd=hands.place.cwd if household.found.tells_place else "",  # it begins where the shell is
     )
-    surroundings = Surroundings(around)
+    surroundings = ContextSources(around)
     provider = ways.provider(config.model.name)  # its summaries go where its conversation goes, and nowhere else
     asked = replace(household.asked, provider=provider, config=config, ledger=ledger)
     return mind_for(asked, surroundings, hands, lambda: system)

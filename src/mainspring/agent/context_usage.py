@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mainspring.context.agents import OURS, AgentKind
-from mainspring.context.report import Fixed, report
+from mainspring.context.agents import OURS, AgentType
+from mainspring.context.report import FixedBytes, build_context_report
 from mainspring.core.effects import Finish
 from mainspring.core.models import Model
 from mainspring.core.value import as_json
@@ -20,7 +20,7 @@ COLORS = ("blue", "cyan", "green", "yellow", "magenta", "red", "orange", "gray")
 
 def context_usage(world: World) -> dict[str, Any]:
     session = world.session
-    found = report(session.state, (), session.config, Fixed(*fixed(world)), model_in_force(session))
+    found = build_context_report(session.state, (), session.config, FixedBytes(*fixed(world)), model_in_force(session))
     window = found.window
     return {
         "categories": [
@@ -66,9 +66,9 @@ def fixed(world: World) -> tuple[int, int]:
     return system, tools
 
 
-def source_of(kind: AgentKind) -> str:
+def source_of(kind: AgentType) -> str:
     return "project" if kind.project else "user" if kind.path else "built-in"
 
 
-def kinds(world: World) -> list[AgentKind]:
+def kinds(world: World) -> list[AgentType]:
     return list((world.kinds or OURS).values())

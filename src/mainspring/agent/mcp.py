@@ -44,7 +44,7 @@ from mainspring.tools.mcp.prompts import filled, hint
 from mainspring.tools.mcp.values import DYNAMIC, Status
 
 if TYPE_CHECKING:
-    from mainspring.context.slash import Entry
+    from mainspring.context.slash import SlashEntry
     from mainspring.tools.hands import Hands
     from mainspring.tools.kit import Kit
     from mainspring.tools.mcp.named import May
@@ -319,12 +319,12 @@ class Wired:
 
     # --- prompts and resources, in what somebody says ---
 
-    def words(self) -> tuple[Entry, ...]:
+    def words(self) -> tuple[SlashEntry, ...]:
         """Prompts of servers, as words with a slash."""
-        from mainspring.context.slash import Entry
+        from mainspring.context.slash import SlashEntry
 
         found = self.servers.prompts().items()
-        return tuple([Entry(name, prompt.about, hint(prompt)) for name, (_, prompt) in found])
+        return tuple([SlashEntry(name, prompt.about, hint(prompt)) for name, (_, prompt) in found])
 
     def knows(self, word: str, words: str) -> bool:
         """Whether it is a prompt of a server, or may be: of one that is not there yet nobody knows. Raises `ToolError`
@@ -342,10 +342,10 @@ class Wired:
         prompt = await self._prompted(said) if said.startswith(f"/{START}") else ()
         if "@" not in said or ":" not in said:
             return prompt
-        from mainspring.context.includes import mentions
+        from mainspring.context.includes import find_mentions
         from mainspring.tools.mcp.named import brought
 
-        return (*prompt, *await brought(mentions(said), self.servers, may))
+        return (*prompt, *await brought(find_mentions(said), self.servers, may))
 
     async def _prompted(self, said: str) -> tuple[User, ...]:
         from mainspring.tools.mcp.prompts import contents

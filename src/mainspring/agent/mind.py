@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.model import Environment
 from mainspring.context import environment as surroundings_of
-from mainspring.context.memory import Where
-from mainspring.context.prompt import IDENTITY, Style, system_prompt
-from mainspring.context.surroundings import Around, Surroundings
+from mainspring.context.memory import MemoryLocations
+from mainspring.context.prompt import IDENTITY, PromptStyle, system_prompt
+from mainspring.context.surroundings import ContextSourceOptions, ContextSources
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Block, user
@@ -29,7 +29,7 @@ from mainspring.tools.hands import Hands
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
-    from mainspring.context.layers import Limits
+    from mainspring.context.layers import LayerLimits
     from mainspring.engine.side_questions import SideQuestions
     from mainspring.processes.children import Children
     from mainspring.web.asking import Ask
@@ -42,14 +42,14 @@ SMALL = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
 def excluder_of(patterns: tuple[str, ...], home: str) -> Callable[[str], bool] | None:
     if not patterns:
         return None
-    from mainspring.context.excludes import excluder
+    from mainspring.context.excludes import make_excluder
 
-    return excluder(patterns, home)
+    return make_excluder(patterns, home)
 
 
 def around(
     config: ResolvedConfig, place: Place, children: Callable[[], Children], *, tells_place: bool
-) -> Surroundings:
+) -> ContextSources:
     """Reads the memory files. What is left out of them is told, once. `tells_place`: with the first prompt, not in the
     system prompt."""
     options = config.options
@@ -58,7 +58,7 @@ def around(
         return config.gate.readable(place.root, Policy())(path)  # asked for links and includes alone
 
     home = home_folder(config.environment)
-    where = Where(
+    where = MemoryLocations(
         place.root,
         user=place.home,
         home=home,
@@ -70,8 +70,8 @@ def around(
         skills=options.skills,
         excluded=excluder_of(config.settings.memory_excludes, place.home),
     )
-    found = Surroundings(
-        Around(
+    found = ContextSources(
+        ContextSourceOptions(
             where,
             notes=notes_folder(home, place.root),
             environ=config.environment,
@@ -101,11 +101,16 @@ def trusts(home: str | None, folder: str) -> bool:
 
 
 def system_text(
-    own: tuple[str, ...], found: Surroundings, tools: Iterable[str], *, attended: bool, style: Style | None = None
+    own: tuple[str, ...],
+    found: ContextSources,
+    tools: Iterable[str],
+    *,
+    attended: bool,
+    style: PromptStyle | None = None,
 ) -> tuple[str, ...]:
     """`own` is what the command line has for it: see `system_prompt.own_blocks`."""
     memory = found.memory
-    place = "" if found.tells_place else surroundings_of.place(memory.where.cwd, git=memory.project.git)
+    place = "" if found.tells_place else surroundings_of.describe_workspace(memory.where.cwd, git=memory.project.git)
     return complete(own, tools, place, attended=attended, style=style)
 
 
@@ -115,7 +120,7 @@ def takes_style(own: tuple[str, ...]) -> bool:
 
 
 def complete(
-    own: tuple[str, ...], tools: Iterable[str], place: str, *, attended: bool, style: Style | None = None
+    own: tuple[str, ...], tools: Iterable[str], place: str, *, attended: bool, style: PromptStyle | None = None
 ) -> tuple[str, ...]:
     """The blocks of it, the most stable one first."""
     instead, after = own
@@ -126,7 +131,7 @@ def complete(
     return (*blocks, after) if after else blocks
 
 
-def style_of(wanted: str | None, own: tuple[str, ...], found: Surroundings) -> Style | None:
+def style_of(wanted: str | None, own: tuple[str, ...], found: ContextSources) -> PromptStyle | None:
     """The output style in force; None: the usual one. One that is not there, or cannot be read, is told."""
     if not wanted or wanted == "default" or not takes_style(own):
         return None
@@ -143,10 +148,10 @@ def style_of(wanted: str | None, own: tuple[str, ...], found: Surroundings) -> S
     for problem in styles.news():
         if style.path and style.path in problem:  # those of the others concern nobody now
             found.tell(problem)
-    return Style(style.name, style.text, style.keeps_coding)
+    return PromptStyle(style.name, style.text, style.keeps_coding)
 
 
-def style_names(found: Surroundings) -> tuple[str, ...]:
+def style_names(found: ContextSources) -> tuple[str, ...]:
     from mainspring.context.output_styles import OutputStyles
 
     return OutputStyles(found.memory.places("output-styles")).names
@@ -166,7 +171,7 @@ class Thinking(Bundle):
 
 def mind_for(  # noqa: PLR0913  # keywords, the last ones
     asked: Thinking,
-    found: Surroundings,
+    found: ContextSources,
     hands: Hands,
     system: Callable[[], tuple[str, ...]],
     *,
@@ -189,17 +194,17 @@ def mind_for(  # noqa: PLR0913  # keywords, the last ones
             asked.provider, config, small=small, ledger=lambda: asked.ledger, system=system(), tools=specs
         )
 
-    def limits() -> Limits:
-        from mainspring.context.layers import Limits
+    def limits() -> LayerLimits:
+        from mainspring.context.layers import LayerLimits
 
         on = asked.features
         clears = on.microcompact and not on.server_clearing  # one of the two, or the same is cleared twice
-        return Limits(snip=on.snip, clear=clears, collapse=on.collapse, elsewhere=on.server_clearing)
+        return LayerLimits(snip=on.snip, clear=clears, collapse=on.collapse, elsewhere=on.server_clearing)
 
     def files() -> Iterable[tuple[str, str]]:
-        from mainspring.context.recent import recent
+        from mainspring.context.recent import iter_recent_files
 
-        return recent(hands.place.read)
+        return iter_recent_files(hands.place.read)
 
     return Mind(
         Sight(
@@ -222,11 +227,11 @@ def small_asker(mind: Callable[[], Mind]) -> Ask:
     """The small model, for tools."""
 
     async def ask(text: str) -> str:
-        from mainspring.context.asking import Question
+        from mainspring.context.asking import SideCall
 
         side_questions = mind().ask
         assert side_questions is not None
-        answer = await side_questions(Question((user(text),), ANSWER, small=True))
+        answer = await side_questions(SideCall((user(text),), ANSWER, small=True))
         if answer.failed:
             raise ToolError(f"the small model gave no answer: {answer.failed}")
         return answer.text

@@ -39,7 +39,7 @@ from mainspring.agent.session import AgentSession
 from mainspring.agent.sessions import Opened, open_journal
 from mainspring.agent.world import CHECKPOINTS, STDIO, About, FrontEndLinks, SessionCleanup, World
 from mainspring.context.attachments import new_nonce
-from mainspring.context.prompt import Style, with_nonce
+from mainspring.context.prompt import PromptStyle, insert_nonce
 from mainspring.core.config import Config
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Assistant
@@ -66,9 +66,9 @@ if TYPE_CHECKING:
     from mainspring.agent.mcp import Wired
     from mainspring.agent.permission_tool import PermissionTool
     from mainspring.agent.rewinding import Rewinding
-    from mainspring.context.agents import AgentKind
-    from mainspring.context.slash import Entry
-    from mainspring.context.surroundings import Surroundings
+    from mainspring.context.agents import AgentType
+    from mainspring.context.slash import SlashEntry
+    from mainspring.context.surroundings import ContextSources
     from mainspring.core.messages import User
     from mainspring.processes.child import SandboxAccess
     from mainspring.processes.children import Children
@@ -161,8 +161,8 @@ class SessionTools(Bundle):
     """The tools of a session, what they work with, and who is asked about them."""
 
     rewinding: Rewinding | None
-    surroundings: Surroundings
-    kinds: Mapping[str, AgentKind]
+    surroundings: ContextSources
+    kinds: Mapping[str, AgentType]
     kit: Kit
     hands: Hands
     servers: Wired | NoServers
@@ -192,7 +192,7 @@ def tool_links(  # what tools reach
     config: ResolvedConfig,
     opened: Opened,
     links: FrontEndLinks,
-    kinds: Mapping[str, AgentKind],
+    kinds: Mapping[str, AgentType],
     built: Built,
 ) -> ToolLinks:
     """What tools need of the session, which is made later."""
@@ -228,7 +228,7 @@ def new_place(config: ResolvedConfig, journal: FileJournal | None, rewinding: Re
     )
 
 
-def surroundings_of(config: ResolvedConfig, place: Place, children: Callable[[], Children]) -> Surroundings:
+def surroundings_of(config: ResolvedConfig, place: Place, children: Callable[[], Children]) -> ContextSources:
     options = config.options
     tells_place = options.exclude_dynamic_sections and not config.system[0]  # our own prompt: another does not tell it
     return around(config, place, children, tells_place=tells_place)
@@ -333,7 +333,7 @@ def new_hooks(config: ResolvedConfig, kit: Kit, opened: Opened, links: FrontEndL
     return hooks_of(config.settings, kit, opened, lambda: config.policy.current.mode, links.hooks, told_to)
 
 
-def idle_tools(opened: Opened, surroundings: Surroundings, *, attended: bool) -> set[str]:
+def idle_tools(opened: Opened, surroundings: ContextSources, *, attended: bool) -> set[str]:
     """Of no use in this session, by name."""
     return {
         *(() if attended else FOR_PEOPLE),
@@ -380,7 +380,7 @@ class NoServers:
     def states(self) -> list[dict[str, str]]:
         return []
 
-    def words(self) -> tuple[Entry, ...]:
+    def words(self) -> tuple[SlashEntry, ...]:
         return ()
 
     def knows(self, word: str, words: str) -> bool:  # noqa: ARG002  # as `Wired` has it
@@ -416,15 +416,15 @@ def wired(config: ResolvedConfig, kit: Kit, hands: Hands, relay: Send | None = N
 # --- what the model is told -------------------------------------------------------------------------
 
 
-def new_system(config: ResolvedConfig, tools: SessionTools, style: Style | None) -> Callable[[], tuple[str, ...]]:
+def new_system(config: ResolvedConfig, tools: SessionTools, style: PromptStyle | None) -> Callable[[], tuple[str, ...]]:
     """The system prompt, as it is when a request is built: MCP servers that have come want the model to know things."""
     attended, nonce = tools.answer is not None, tools.surroundings.nonce
     blocks = system_text(config.system, tools.surroundings, tools.hands.offers, attended=attended, style=style)
-    alone = with_nonce(blocks, nonce)
+    alone = insert_nonce(blocks, nonce)
 
     def system() -> tuple[str, ...]:
         words = tools.servers.instructions
-        return with_nonce((*blocks, words), nonce) if words else alone
+        return insert_nonce((*blocks, words), nonce) if words else alone
 
     return system
 
@@ -476,7 +476,7 @@ def new_about(  # noqa: PLR0913, PLR0917  # all that there is
     links: FrontEndLinks,
     tools: SessionTools,
     before: Before,
-    style: Style | None,
+    style: PromptStyle | None,
 ) -> About:
     options, surroundings, servers = config.options, tools.surroundings, tools.servers
     return About(
@@ -537,7 +537,7 @@ def tell_of_another_model(session: Session, config: Config, options: SessionOpti
         )
 
 
-def slash_words(options: SessionOptions, found: Surroundings, *, driven: bool) -> tuple[str, ...]:
+def slash_words(options: SessionOptions, found: ContextSources, *, driven: bool) -> tuple[str, ...]:
     """Beside the skills that the model is told of. Who gets bare text is not told of them, and does not pay for it."""
     if not options.lists_commands and not driven:
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import os
 
-from mainspring.context.named import Medium
+from mainspring.context.named import MentionMedia
 from mainspring.core.messages import Document, Image
 from mainspring.processes.opening import read_all
 from mainspring.tools import images, pdf
@@ -15,7 +15,7 @@ SMALLER = "Make a smaller copy in Bash, and read that."
 SOME_PAGES = "The Read tool shows some of its 'pages'."
 
 
-def medium_in(fd: int, name: str) -> Medium | None:
+def medium_in(fd: int, name: str) -> MentionMedia | None:
     """What an open file is, by its first bytes; None: neither of the two. What no model would take is not read."""
     head, size = os.pread(fd, HEAD, 0), os.fstat(fd).st_size
     if (found := images.image_in(head)) is not None:
@@ -26,30 +26,30 @@ def medium_in(fd: int, name: str) -> Medium | None:
     return None
 
 
-def of_image(data: bytes) -> Medium | None:
+def of_image(data: bytes) -> MentionMedia | None:
     found = images.image_in(data)  # how large it is may stand far behind its first bytes
     if found is None:
         return None
     size = f", {found.size[0]} x {found.size[1]}" if found.size else ""
-    made = Medium(f"{kind_of(found)}{size}", Image(found.media_type, base64(data)), data)
+    made = MentionMedia(f"{kind_of(found)}{size}", Image(found.media_type, base64(data)), data)
     return too_large(found, len(data)) or made
 
 
-def of_document(data: bytes) -> Medium:
+def of_document(data: bytes) -> MentionMedia:
     pages = pdf.pages_of(data)
     if why := pdf.too_long(pages):
         return refused("PDF", why, SOME_PAGES)
     what = f"PDF, {pages:,} page{'' if pages == 1 else 's'}" if pages else "PDF"
-    return Medium(what, Document("application/pdf", base64(data)), data)
+    return MentionMedia(what, Document("application/pdf", base64(data)), data)
 
 
-def too_large(found: images.Found, size: int) -> Medium | None:
+def too_large(found: images.Found, size: int) -> MentionMedia | None:
     why = images.too_large(found, size)
     return refused(kind_of(found), why, SMALLER) if why else None
 
 
-def refused(what: str, why: str, way_out: str) -> Medium:
-    return Medium(what, why_not=f"it {why}", way_out=way_out)
+def refused(what: str, why: str, way_out: str) -> MentionMedia:
+    return MentionMedia(what, why_not=f"it {why}", way_out=way_out)
 
 
 def kind_of(found: images.Found) -> str:

@@ -336,9 +336,9 @@ class RunLoop:
         attached = heard.attached if isinstance(heard, Heard) else ()
         missing: tuple[str, ...] = ()
         if "@" in text:
-            from mainspring.context.includes import absent
+            from mainspring.context.includes import find_absent_mentions
 
-            missing = absent(text, self._world.about.cwd)
+            missing = find_absent_mentions(text, self._world.about.cwd)
         if attached or missing:
             self._updates.push(PromptExpanded(attached, missing))
 

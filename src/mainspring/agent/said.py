@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from mainspring.agent.mcp import Wired
     from mainspring.agent.open_session import NoServers
     from mainspring.agent.world import World
-    from mainspring.context.named import Medium, Verdict
-    from mainspring.context.slash import Entry, Slash
-    from mainspring.context.surroundings import Surroundings
+    from mainspring.context.named import MentionMedia, Verdict
+    from mainspring.context.slash import SlashCatalog, SlashEntry
+    from mainspring.context.surroundings import ContextSources
     from mainspring.engine.prompts import Attach
     from mainspring.engine.session import Session
     from mainspring.tools.gate import Gate
@@ -38,7 +38,7 @@ def stands_for(said: str, world: World) -> str | None:
         return None
 
 
-def skill_of(found: Surroundings, servers: Wired | NoServers | None = None) -> Skill:
+def skill_of(found: ContextSources, servers: Wired | NoServers | None = None) -> Skill:
     """The text of a skill or a command, by its name; it raises `ToolError`. A prompt of a server stands for itself:
     what it says is fetched, and goes along (`attaching`)."""
 
@@ -50,7 +50,7 @@ def skill_of(found: Surroundings, servers: Wired | NoServers | None = None) -> S
     return text
 
 
-def known(found: Surroundings) -> Slash:
+def known(found: ContextSources) -> SlashCatalog:
     """All words with a slash but our own. What was left out of them is told, once."""
     slash = found.slash
     for problem in slash.news():
@@ -58,20 +58,20 @@ def known(found: Surroundings) -> Slash:
     return slash
 
 
-def others(found: Surroundings, own: tuple[str, ...]) -> tuple[Entry, ...]:
+def others(found: ContextSources, own: tuple[str, ...]) -> tuple[SlashEntry, ...]:
     """Those that none of our own words hides."""
     if not found.has_words:  # as with most: nothing is loaded for them
         return ()
     return tuple([entry for entry in known(found).entries() if entry.name not in own])
 
 
-def skill_names(found: Surroundings) -> tuple[str, ...]:
+def skill_names(found: ContextSources) -> tuple[str, ...]:
     """Of those that the model is told of."""
     return tuple(found.skills.told) if found.has_skills else ()
 
 
 def attaching(
-    found: Surroundings, gate: Gate, session: Session, cwd: str, servers: Wired | NoServers | None = None
+    found: ContextSources, gate: Gate, session: Session, cwd: str, servers: Wired | NoServers | None = None
 ) -> Attach:
     """Brings the files that a prompt names, by the rules for `Read` as they are then; and what it names of MCP servers.
     What the view holds already is not sent a second time. Raises `ToolError` where a server does not bring the prompt
@@ -98,18 +98,18 @@ def attaching(
         brought = await found.named(text, may, medium_of)
         if not brought and not of_servers:
             return Heard()
-        from mainspring.context.attachments import missing
+        from mainspring.context.attachments import select_missing_attachments
 
         seen = view(session.state.history, session.state.edits)
         there = [message.content for message in seen if isinstance(message, User)]
-        files = missing([one.attachment for one in brought], seen, found.nonce)
+        files = select_missing_attachments([one.attachment for one in brought], seen, found.nonce)
         told = [Attached(one.path.asked, one.what, one.why_not) for one in brought]
         return Heard((*[one for one in of_servers if one.content not in there], *files), tuple(told))
 
     return attach
 
 
-def medium_of(fd: int, name: str) -> Medium | None:
+def medium_of(fd: int, name: str) -> MentionMedia | None:
     from mainspring.agent.pictured import medium_in  # most files are text, and most prompts name none
 
     return medium_in(fd, name)

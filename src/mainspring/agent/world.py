@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mainspring.agent.open_session import NoServers
     from mainspring.agent.rewinding import Rewinding
     from mainspring.agent.sessions import Opened
-    from mainspring.context.agents import AgentKind
-    from mainspring.context.surroundings import Surroundings
+    from mainspring.context.agents import AgentType
+    from mainspring.context.surroundings import ContextSources
     from mainspring.core.models import Model
     from mainspring.core.money import Usage
     from mainspring.engine.equipped import Answerer
@@ -114,8 +114,8 @@ class World(Bundle):
     lost_agents: tuple[AgentRecord, ...]  # that were at work when the program ended
     servers: Wired | NoServers  # of MCP
     waits_for_servers: bool  # before the first prompt; else the first turn does
-    around: Surroundings
-    kinds: Mapping[str, AgentKind]  # of agents; empty: ours alone
+    around: ContextSources
+    kinds: Mapping[str, AgentType]  # of agents; empty: ours alone
     kit: Kit
     mind: Mind
     system: Callable[[], tuple[str, ...]]  # the system prompt, as it is now

@@ -17,11 +17,19 @@ from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sessions import Place, by_name, new_place, no_conversation
 from mainspring.agent.settings import settings_of
 from mainspring.cli.subcommands import Namespace
-from mainspring.context.environment import place as place_in
-from mainspring.context.memory import Memory, Where
+from mainspring.context.environment import describe_workspace as place_in
+from mainspring.context.memory import MemoryFiles, MemoryLocations
 from mainspring.context.output_styles import DEFAULT, SORT, OutputStyles
-from mainspring.context.prompt import Style, system_prompt, with_nonce
-from mainspring.context.report import Fixed, Large, Removed, Report, Share, Told, report
+from mainspring.context.prompt import PromptStyle, insert_nonce, system_prompt
+from mainspring.context.report import (
+    ContextReport,
+    FixedBytes,
+    LargeItem,
+    LayerTotals,
+    ReportEvent,
+    ReportShare,
+    build_context_report,
+)
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact
 from mainspring.core.errors import UsageError
@@ -67,9 +75,9 @@ def lines_of(session_id: str) -> Iterator[str]:
     return as_text(reckoned(loaded, place, SessionOptions()), loaded)
 
 
-def reckoned(loaded: LoadedSession, place: Place, options: SessionOptions) -> Report:
+def reckoned(loaded: LoadedSession, place: Place, options: SessionOptions) -> ContextReport:
     config = loaded.config or Config()
-    return report(loaded.state, told_by(loaded), config, fixed_in(place, options, config.nonce))
+    return build_context_report(loaded.state, told_by(loaded), config, fixed_in(place, options, config.nonce))
 
 
 # --- finding and reading it -------------------------------------------------------------------------------
@@ -98,7 +106,7 @@ def read(file: Path) -> LoadedSession:
         raise StartError(str(error)) from None
 
 
-def told_by(loaded: LoadedSession) -> list[Told]:
+def told_by(loaded: LoadedSession) -> list[ReportEvent]:
     """All events. Which kind of compaction one answers, only a replay knows; where the file is not whole, none does."""
     with JournalReader(loaded.file) as reader:
         replay = Listening(reader, TranscriptDecoder(reader.payload), loaded.config)
@@ -115,49 +123,49 @@ class Listening(JournalReplay):
 
     def __init__(self, reader: JournalReader, book: TranscriptDecoder, config: Config | None) -> None:
         super().__init__(reader, book, config)
-        self.told: list[Told] = []
+        self.told: list[ReportEvent] = []
 
     def _event(self, line: JournalLine) -> None:
         asked = self.state.waiting_for
         super()._event(line)
-        self.told.append(Told(event_of(line), asked.how if isinstance(asked, Compact) else None))
+        self.told.append(ReportEvent(event_of(line), asked.how if isinstance(asked, Compact) else None))
 
 
-def bare_events(reader: JournalReader) -> Iterator[Told]:
+def bare_events(reader: JournalReader) -> Iterator[ReportEvent]:
     for _, line in reader.lines():
         if line.event:
             try:
-                yield Told(event_of(line))
+                yield ReportEvent(event_of(line))
             except Unreadable:
                 continue
 
 
-def fixed_in(place: Place, options: SessionOptions, nonce: str) -> Fixed:
+def fixed_in(place: Place, options: SessionOptions, nonce: str) -> FixedBytes:
     """What a session that begins here now would send first. The journal does not hold what this one did."""
     tools = [name for name in SPECS if name not in FOR_PEOPLE]
     described = sum([len(name) + len(SPECS[name][0]) + len(as_json(SPECS[name][1])) for name in tools])
     git = os.path.exists(f"{place.cwd}/.git")  # noqa: PTH110  # pathlib takes 8 ms to load
     blocks = system_prompt(tools, place_in(place.cwd, git=git), attended=False, style=style_in(place, options))
-    return Fixed(sum(map(len, with_nonce(blocks, nonce))), described)
+    return FixedBytes(sum(map(len, insert_nonce(blocks, nonce))), described)
 
 
-def style_in(place: Place, options: SessionOptions) -> Style | None:
+def style_in(place: Place, options: SessionOptions) -> PromptStyle | None:
     """The output style of the settings; None: the usual one, also where the one that they name is not there."""
     try:
         wanted = settings_of(options, place.cwd, os.environ).output_style
         if not wanted or wanted == DEFAULT:
             return None
-        where = Where(place.cwd, os.path.expanduser("~"), place.home, trusted=trusts(place.home, place.cwd))  # noqa: PTH111
-        style = OutputStyles(Memory(where).places(SORT)).find(wanted)
+        where = MemoryLocations(place.cwd, os.path.expanduser("~"), place.home, trusted=trusts(place.home, place.cwd))  # noqa: PTH111
+        style = OutputStyles(MemoryFiles(where).places(SORT)).find(wanted)
     except (StartError, UsageError):
         return None
-    return Style(style.name, style.text, style.keeps_coding)
+    return PromptStyle(style.name, style.text, style.keeps_coding)
 
 
 # --- for people -------------------------------------------------------------------------------------------
 
 
-def as_text(made: Report, loaded: LoadedSession) -> Iterator[str]:
+def as_text(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
     yield from head(made, loaded)
     yield ""
     yield f"{'':<28}{'blocks':>7}{'tokens':>10}{'share':>8}{'cached':>11}{'fresh':>11}"
@@ -172,7 +180,7 @@ def as_text(made: Report, loaded: LoadedSession) -> Iterator[str]:
     yield from taken_out(made.removed)
 
 
-def head(made: Report, loaded: LoadedSession) -> Iterator[str]:
+def head(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
     yield f"Session {loaded.session_id}, {harmless(made.model)}"
     how = "as the API counted them" if made.counted else "an estimate, nobody counted"
     yield f"{made.tokens:,} of {made.window:,} tokens ({made.tokens / made.window:.1%}): {how}"
@@ -187,19 +195,19 @@ def away(tokens: int) -> str:
     return f"{tokens:,} tokens away" if tokens > 0 else f"reached, {-tokens:,} tokens over"
 
 
-def share(part: Share, whole: int) -> str:
+def share(part: ReportShare, whole: int) -> str:
     figures = f"{part.blocks:>7,}{part.tokens:>10,}{part.tokens / max(1, whole):>8.1%}"
     return f"{clean(part.part)[:28]:<28}{figures}{dollars(part.cached):>11}{dollars(part.fresh):>11}"
 
 
-def large(block: Large) -> str:
+def large(block: LargeItem) -> str:
     turn = f"{block.turn:,}" if block.turn else "-"
     tool = f" ({block.tool})" if block.tool and block.tool not in block.part else ""
     about = f": {block.about}" if block.about else ""
     return f"{turn:>6}{block.tokens:>9,}  {clean(block.part + tool + about)}"[:80]
 
 
-def taken_out(removed: tuple[Removed, ...]) -> Iterator[str]:
+def taken_out(removed: tuple[LayerTotals, ...]) -> Iterator[str]:
     if not removed:
         yield "\nNo layer has taken anything out yet."
         return
@@ -222,7 +230,7 @@ def dollars(nanos: int) -> str:
 # --- for programs -----------------------------------------------------------------------------------------
 
 
-def as_json_lines(made: Report, loaded: LoadedSession) -> Iterator[str]:
+def as_json_lines(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
     """One object. Prices and costs are nano-dollars, so that they can be added."""
     parts = [{**msgspec.to_builtins(part), "share": part.tokens / max(1, made.tokens)} for part in made.parts]
     largest = [{**msgspec.to_builtins(block), "about": clean(block.about)} for block in made.largest]

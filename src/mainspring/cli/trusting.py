@@ -19,8 +19,8 @@ from mainspring.settings.values import ProblemKind
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import Talk
-    from mainspring.context.folders import Places
-    from mainspring.context.surroundings import Surroundings
+    from mainspring.context.folders import ConfigFolders
+    from mainspring.context.surroundings import ContextSources
     from mainspring.settings.values import Settings
 
 MOST_NAMES = 5  # of one sort
@@ -91,14 +91,14 @@ def of_servers(talk: Talk) -> list[str]:
     return named("MCP servers", names)
 
 
-def of_texts(found: Surroundings) -> list[str]:
+def of_texts(found: ContextSources) -> list[str]:
     """Agents, skills, commands."""
     skills, commands = held_words(found)
     words = [*named("skills", [f"/{name}" for name in skills]), *named("commands", [f"/{name}" for name in commands])]
     return [*named("agents", held_agents(found)), *words]
 
 
-def of_memory(found: Surroundings) -> list[str]:
+def of_memory(found: ContextSources) -> list[str]:
     from mainspring.context.memory import TRUST
 
     leads_out = any(problem.endswith(TRUST) for problem in found.memory.problems)
@@ -112,7 +112,7 @@ def named(sort: str, names: list[str]) -> list[str]:
     return [f"{sort} ({shown}{more})"] if names else []
 
 
-def is_held_back(word: str, found: Surroundings) -> bool:
+def is_held_back(word: str, found: ContextSources) -> bool:
     """Whether a word with a slash would stand for something if the folder were trusted."""
     if found.memory.where.trusted:
         return False
@@ -120,27 +120,27 @@ def is_held_back(word: str, found: Surroundings) -> bool:
     return word in skills or word in commands or word in [name.rpartition(":")[2] for name in commands]
 
 
-def held_words(found: Surroundings) -> tuple[list[str], list[str]]:
-    from mainspring.context.commands import Commands
+def held_words(found: ContextSources) -> tuple[list[str], list[str]]:
+    from mainspring.context.commands import CustomCommands
     from mainspring.context.skills import Skills
 
     skills, commands = (of_project(found.memory.places(sort)) for sort in ("skills", "commands"))
     return (
         list(Skills(skills).by_name) if skills is not None else [],
-        list(Commands(commands).by_name) if commands is not None else [],
+        list(CustomCommands(commands).by_name) if commands is not None else [],
     )
 
 
-def held_agents(found: Surroundings) -> list[str]:
+def held_agents(found: ContextSources) -> list[str]:
     places = of_project(found.memory.places("agents"))
     if places is None:
         return []
-    from mainspring.context.agents import OURS, find
+    from mainspring.context.agents import OURS, find_agent_types
 
-    return [name for name in find(places).kinds if name not in OURS]
+    return [name for name in find_agent_types(places).kinds if name not in OURS]
 
 
-def of_project(places: Places) -> Places | None:
+def of_project(places: ConfigFolders) -> ConfigFolders | None:
     """Its own alone, as if it were trusted; they still cannot lead out of it. None: there are none, or they count."""
     if places.trusted:
         return None

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import msgspec
 
-from mainspring.context.folders import Places
-from mainspring.context.frontmatter import split
+from mainspring.context.folders import ConfigFolders
+from mainspring.context.frontmatter import split_frontmatter
 from mainspring.context.texts import read_text
 from mainspring.core.config import Effort
 from mainspring.core.errors import UsageError
@@ -33,7 +33,7 @@ LEFT_OUT = "it does not get '{}', since a pattern cannot be kept to here: name t
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 
 
-class AgentKind(Value):
+class AgentType(Value):
     name: str
     about: str  # when to use it, for the model that sends it out
     prompt: str  # its system prompt
@@ -55,12 +55,12 @@ REPORT = (
     "in that last message, and leave out how you got there."
 )
 
-GENERAL = AgentKind(
+GENERAL = AgentType(
     "general-purpose",
     "work of many steps, with all tools.",
     f"You are mainspring, an agent for coding and research.\n\n{REPORT}",
 )
-EXPLORE = AgentKind(
+EXPLORE = AgentType(
     "Explore",
     "answers questions about code, and changes nothing. Say how thorough it shall be.",
     "You are mainspring, an agent that reads code. You change nothing.\n\n"
@@ -71,8 +71,8 @@ EXPLORE = AgentKind(
 OURS = {kind.name: kind for kind in (GENERAL, EXPLORE)}
 
 
-class Found(Value):
-    kinds: dict[str, AgentKind]
+class AgentTypeCatalog(Value):
+    kinds: dict[str, AgentType]
     problems: tuple[str, ...] = ()  # for the user: what was left out, and why
 
 
@@ -82,9 +82,9 @@ WITHOUT_EFFECT = frozenset({"permissionmode", "skills", "memory", "mcpservers", 
 FIELDS = frozenset({"name", "description", "tools", "disallowedtools", "model", "effort", "maxturns", "background"})
 
 
-def find(
-    places: Places, given: Mapping[str, AgentKind] = {}, tools: Container[str] = (), option: str = "agents"
-) -> Found:
+def find_agent_types(
+    places: ConfigFolders, given: Mapping[str, AgentType] = {}, tools: Container[str] = (), option: str = "agents"
+) -> AgentTypeCatalog:
     """All kinds by name: those `given` by the option of that name, then the user's, the project's, and ours. `tools`
     are the names of those that there are, as far as that is known now."""
     found, problems = dict(given), [words for kind in given.values() for words in unknown_tools(kind, tools)]
@@ -97,7 +97,7 @@ def find(
                 kind, odd = read_kind(found_at, project=project)
                 problems += [f"the agent '{path}': {LEFT_OUT.format(name)}" for name in kind.patterns]
                 if project and places.bounds:  # nobody trusts it
-                    kind = humble(kind)
+                    kind = restrict_untrusted_type(kind)
             except (PathRefused, UsageError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else str(error)
                 problems.append(f"the agent '{path}' is left out: {why}")
@@ -108,10 +108,12 @@ def find(
                 problems.append(f"the agent '{path}' is left out: {why}")
             else:
                 found[kind.name] = kind
-    return Found({**found, **{name: kind for name, kind in OURS.items() if name not in found}}, tuple(problems))
+    return AgentTypeCatalog(
+        {**found, **{name: kind for name, kind in OURS.items() if name not in found}}, tuple(problems)
+    )
 
 
-def no_room(kind: AgentKind, found: Mapping[str, AgentKind], option: str) -> str:
+def no_room(kind: AgentType, found: Mapping[str, AgentType], option: str) -> str:
     """Why it is not taken; empty: it is. The same file by another way is no second one."""
     before = found.get(kind.name)
     if before is not None:
@@ -127,14 +129,14 @@ def words_about(field: str) -> str:
     return f"nobody knows '{field}'{did_you_mean(field.lower(), sorted(FIELDS))}"
 
 
-def humble(kind: AgentKind) -> AgentKind:
+def restrict_untrusted_type(kind: AgentType) -> AgentType:
     """One of a project that is not trusted: it cannot take the place of ours, nor choose a model that costs more."""
     if kind.name in OURS:
         raise UsageError(f"'{kind.name}' is one of ours, and this folder is not trusted")
     return msgspec.structs.replace(kind, model="", effort=None)
 
 
-def unknown_tools(kind: AgentKind, tools: Container[str]) -> list[str]:
+def unknown_tools(kind: AgentType, tools: Container[str]) -> list[str]:
     """A server's tools come later, so nobody knows of those yet."""
     wanted = [name for name in (*(kind.tools or ()), *kind.without) if not name.startswith("mcp__")]
     return [f"the agent '{kind.name}' names a tool '{name}' that there is not" for name in wanted if name not in tools]
@@ -145,30 +147,30 @@ def patterns_in(said: str | None) -> list[str]:
     return [part.strip() for part in _PARTS.split(said or "") if "(" in part]
 
 
-def read_kind(file: Resolved, *, project: bool = False) -> tuple[AgentKind, list[str]]:
+def read_kind(file: Resolved, *, project: bool = False) -> tuple[AgentType, list[str]]:
     """And what its head holds that means nothing to us."""
     path = file.asked
-    head = split(read_text(file).text)
+    head = split_frontmatter(read_text(file).text)
     fields = head.fields
     stem = path.rsplit("/", 1)[-1].removesuffix(".md")
-    kind = AgentKind(
+    kind = AgentType(
         checked_name(fields.get("name") or stem),
         one_line(fields.get("description", "")),
         head.body.strip(),
-        named(fields.get("tools")),
-        taken(fields.get("disallowedtools", "")),
+        parse_tool_names(fields.get("tools")),
+        parse_denied_tools(fields.get("disallowedtools", "")),
         fields.get("model", ""),
-        effort(fields.get("effort", "")),
-        turns(fields["maxturns"]) if fields.get("maxturns") else None,
+        parse_effort(fields.get("effort", "")),
+        parse_max_turns(fields["maxturns"]) if fields.get("maxturns") else None,
         fields.get("background", "").lower() == "true",
         path,
         project,
         tuple(patterns_in(fields.get("tools"))),
     )
-    return checked(kind), sorted(fields.keys() - FIELDS - PASSED_OVER)
+    return validate_agent_type(kind), sorted(fields.keys() - FIELDS - PASSED_OVER)
 
 
-class Described(msgspec.Struct, rename="camel"):
+class AgentTypeJson(msgspec.Struct, rename="camel"):
     """As the option has them, and as an SDK sends them. What we do not know is passed over."""
 
     description: str
@@ -181,7 +183,7 @@ class Described(msgspec.Struct, rename="camel"):
     background: bool = False
 
 
-def described(said: object, problems: list[str] | None = None) -> dict[str, AgentKind]:
+def parse_agent_types(said: object, problems: list[str] | None = None) -> dict[str, AgentType]:
     """Raises `UsageError` that names the agent and what is wrong with it. What has no effect goes to `problems`."""
     if not isinstance(said, Mapping):
         raise UsageError("it is no object of agents by name")
@@ -199,31 +201,31 @@ def odd_fields(fields: Mapping[str, object]) -> list[str]:
     return [field for field, value in fields.items() if field.lower() not in known and value not in (None, [], {}, "")]
 
 
-def _described(name: str, fields: Any) -> AgentKind:
+def _described(name: str, fields: Any) -> AgentType:
     try:
-        said = msgspec.convert(fields, Described)
-        kind = AgentKind(
+        said = msgspec.convert(fields, AgentTypeJson)
+        kind = AgentType(
             checked_name(name),
             one_line(said.description),
             said.prompt.strip(),
-            None if said.tools is None else named(joined(said.tools)),
-            taken(joined(said.disallowed_tools)),
+            None if said.tools is None else parse_tool_names(join_names(said.tools)),
+            parse_denied_tools(join_names(said.disallowed_tools)),
             said.model or "",
-            effort(said.effort or ""),
-            None if said.max_turns is None else turns(str(said.max_turns)),
+            parse_effort(said.effort or ""),
+            None if said.max_turns is None else parse_max_turns(str(said.max_turns)),
             said.background,
-            patterns=tuple(patterns_in(None if said.tools is None else joined(said.tools))),
+            patterns=tuple(patterns_in(None if said.tools is None else join_names(said.tools))),
         )
-        return checked(kind)
+        return validate_agent_type(kind)
     except (msgspec.ValidationError, UsageError) as error:
         raise UsageError(f"the agent '{name}': {error}") from None
 
 
-def joined(names: list[str] | str) -> str:
+def join_names(names: list[str] | str) -> str:
     return names if isinstance(names, str) else ",".join(names)
 
 
-def checked(kind: AgentKind) -> AgentKind:
+def validate_agent_type(kind: AgentType) -> AgentType:
     if not kind.about:
         raise UsageError("it has no 'description', so no model would know when to use it")
     if not kind.prompt:
@@ -239,7 +241,7 @@ def checked_name(name: str) -> str:
     return name
 
 
-def effort(said: str) -> Effort | None:
+def parse_effort(said: str) -> Effort | None:
     if not said:
         return None
     try:
@@ -248,27 +250,27 @@ def effort(said: str) -> Effort | None:
         raise UsageError(f"its effort is one of {', '.join(Effort)}, not '{said}'") from None
 
 
-def turns(said: str) -> int:
+def parse_max_turns(said: str) -> int:
     if not said.isdecimal() or not 0 < int(said) <= MOST_TURNS:
         raise UsageError(f"'maxTurns' is a number from 1 to {MOST_TURNS:,}, not '{said[:20]}'")
     return int(said)
 
 
-def named(said: str | None) -> tuple[str, ...] | None:
-    return None if said is None or said.strip() == "*" else words(said)
+def parse_tool_names(said: str | None) -> tuple[str, ...] | None:
+    return None if said is None or said.strip() == "*" else split_tool_names(said)
 
 
-def words(said: str) -> tuple[str, ...]:
+def split_tool_names(said: str) -> tuple[str, ...]:
     """Names of tools. A pattern behind one (`Bash(git *)`) cannot be kept to, so the tool counts as not named."""
     return tuple([name for name in (part.strip() for part in _PARTS.split(said)) if name and "(" not in name])
 
 
-def taken(said: str) -> tuple[str, ...]:
+def parse_denied_tools(said: str) -> tuple[str, ...]:
     """Names of tools that it shall not have. A pattern cannot be kept to here either: all of the tool is taken away."""
     return tuple([name.partition("(")[0].strip() for part in _PARTS.split(said) if (name := part.strip())])
 
 
-def covers(name: str, tool: str) -> bool:
+def rule_covers_tool(name: str, tool: str) -> bool:
     """`mcp__server` stands for all of a server's."""
     return tool == name or tool.startswith(f"{name}__")
 
@@ -281,7 +283,7 @@ def one_line(text: str) -> str:
     return line if len(line) <= LONGEST_ABOUT else f"{line[:LONGEST_ABOUT]}..."
 
 
-def listing(kinds: Iterable[AgentKind]) -> str:
+def format_agent_types(kinds: Iterable[AgentType]) -> str:
     """For the description of the tool that sends them out."""
     return "\n".join([f"- {kind.name}: {kind.about}" for kind in kinds])
 

@@ -9,14 +9,14 @@ from mainspring.core.money import Usage
 from mainspring.core.value import Bundle
 
 
-class Question(Bundle):
+class SideCall(Bundle):
     messages: tuple[Message, ...]  # the last one is the question itself
     max_output: int
     small: bool = False  # for the small model, without tools and system text; else as the conversation itself is asked
     marks: tuple[str, ...] = ()  # where the prompt was cached when the conversation was last asked
 
 
-class Answered(Bundle):
+class SideCallReply(Bundle):
     text: str
     usage: Usage = Usage()
     cost: int = 0  # nano-dollars
@@ -24,10 +24,10 @@ class Answered(Bundle):
     failed: str = ""  # why there is no answer; what was spent all the same is above
 
 
-Ask = Callable[[Question], Awaitable[Answered]]
+Ask = Callable[[SideCall], Awaitable[SideCallReply]]
 
 
-def wrong_with(answer: Answered, most: int) -> str:
+def wrong_with(answer: SideCallReply, most: int) -> str:
     """Why this cannot stand for what was said; empty if it can."""
     if answer.failed:
         return answer.failed

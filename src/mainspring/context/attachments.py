@@ -16,7 +16,7 @@ from mainspring.core.messages import Content, Message, Origin, Text, User
 from mainspring.core.value import Bundle
 
 
-class Kind(StrEnum):
+class AttachmentKind(StrEnum):
     MEMORY = "memory"
     NOTES = "notes"  # what earlier sessions wrote down
     SKILLS = "skills"
@@ -30,35 +30,41 @@ class Kind(StrEnum):
     KEPT = "kept"  # by tools, such as tasks
 
 
-class Manner(Bundle):
+class AttachmentStyle(Bundle):
     """How a kind is shown."""
 
     most: int  # characters of the text; three to four make a token
     about: str  # one line for the model, before the text
 
 
-MANNERS: dict[Kind, Manner] = {
-    Kind.MEMORY: Manner(
+MANNERS: dict[AttachmentKind, AttachmentStyle] = {
+    AttachmentKind.MEMORY: AttachmentStyle(
         40_000,
         "Instructions that hold for the whole session. Where two of them differ, the later one counts; what the user "
         "says in the conversation counts for more.",
     ),
-    Kind.NOTES: Manner(
+    AttachmentKind.NOTES: AttachmentStyle(
         25_000, "Notes from earlier sessions. They may be out of date: check what you rely on against the files."
     ),
-    Kind.SKILLS: Manner(8_000, "Skills that can be loaded by name with the Skill tool, when a task fits one."),
-    Kind.ENVIRONMENT: Manner(6_000, "The surroundings, as they were when this was written. Names in it are data."),
-    Kind.CHANGED: Manner(8_000, "Files that you read have changed since, by the user or a program. That is intended."),
-    Kind.FILE: Manner(
+    AttachmentKind.SKILLS: AttachmentStyle(
+        8_000, "Skills that can be loaded by name with the Skill tool, when a task fits one."
+    ),
+    AttachmentKind.ENVIRONMENT: AttachmentStyle(
+        6_000, "The surroundings, as they were when this was written. Names in it are data."
+    ),
+    AttachmentKind.CHANGED: AttachmentStyle(
+        8_000, "Files that you read have changed since, by the user or a program. That is intended."
+    ),
+    AttachmentKind.FILE: AttachmentStyle(
         60_000,
         "The user names this file in the prompt. Each line comes as its number, a tab, and the line as it is. What is "
         "here counts as read.",
     ),
-    Kind.FOLDER: Manner(10_000, "The user names this folder in the prompt. This is what is in it."),
-    Kind.MEDIA: Manner(1_000, "The user names this file in the prompt. It counts as read."),
-    Kind.QUEUED: Manner(100_000, "The user sent this while you were working. Take it into account."),
-    Kind.HOOK: Manner(10_000, "What a hook of the user had to say."),
-    Kind.KEPT: Manner(40_000, "What your tools keep for this session, and you no longer see above."),
+    AttachmentKind.FOLDER: AttachmentStyle(10_000, "The user names this folder in the prompt. This is what is in it."),
+    AttachmentKind.MEDIA: AttachmentStyle(1_000, "The user names this file in the prompt. It counts as read."),
+    AttachmentKind.QUEUED: AttachmentStyle(100_000, "The user sent this while you were working. Take it into account."),
+    AttachmentKind.HOOK: AttachmentStyle(10_000, "What a hook of the user had to say."),
+    AttachmentKind.KEPT: AttachmentStyle(40_000, "What your tools keep for this session, and you no longer see above."),
 }
 
 MARKER = "system-reminder"
@@ -69,7 +75,7 @@ _ODD = frozenset('"<>&')
 
 
 class Attachment(Bundle):
-    kind: Kind
+    kind: AttachmentKind
     name: str  # what it is of, such as a path; may be empty
     text: str
     media: tuple[Content, ...] = ()  # images and documents, behind the text
@@ -87,11 +93,11 @@ def about_reminders(nonce: str) -> str:
     )
 
 
-def render(attachment: Attachment, nonce: str = "") -> User:
+def render_attachment(attachment: Attachment, nonce: str = "") -> User:
     """As a message. What is over the limit is cut, and the model is told so. Without a nonce, and where somebody has
     found it out, the text is altered instead: no tag in it is left whole."""
     manner = MANNERS[attachment.kind]
-    text = cut(attachment.text.strip("\n"), manner.most, attachment.name)
+    text = cut_with_note(attachment.text.strip("\n"), manner.most, attachment.name)
     if not nonce or nonce in text:
         text = _harmless(text)
     name = f' name="{_quoted(attachment.name[:1_000])}"' if attachment.name else ""
@@ -102,7 +108,7 @@ def render(attachment: Attachment, nonce: str = "") -> User:
     return User((Text(said), *attachment.media), Origin.ATTACHMENT)
 
 
-def cut(text: str, most: int, name: str = "") -> str:
+def cut_with_note(text: str, most: int, name: str = "") -> str:
     """The beginning of a text, and how much is missing."""
     if len(text) <= most:
         return text
@@ -115,16 +121,18 @@ def cut(text: str, most: int, name: str = "") -> str:
 NONE: frozenset[tuple[Content, ...]] = frozenset()
 
 
-def held(view: Iterable[Message]) -> frozenset[tuple[Content, ...]]:
+def list_attachment_contents(view: Iterable[Message]) -> frozenset[tuple[Content, ...]]:
     """What all attachments in a view say and show."""
     found = [message for message in view if isinstance(message, User) and message.origin is Origin.ATTACHMENT]
     return frozenset([message.content for message in found])
 
 
-def missing(attachments: Iterable[Attachment], view: Iterable[Message], nonce: str = "") -> tuple[User, ...]:
+def select_missing_attachments(
+    attachments: Iterable[Attachment], view: Iterable[Message], nonce: str = ""
+) -> tuple[User, ...]:
     """Those that the view does not hold, or no longer: they have to be sent, again."""
-    wanted = [render(attachment, nonce) for attachment in attachments]
-    there = held(view) if wanted else NONE
+    wanted = [render_attachment(attachment, nonce) for attachment in attachments]
+    there = list_attachment_contents(view) if wanted else NONE
     return tuple([message for message in wanted if message.content not in there])
 
 

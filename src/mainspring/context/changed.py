@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mainspring.context.attachments import Attachment, Kind
-from mainspring.context.texts import Mark, look, steady
+from mainspring.context.attachments import Attachment, AttachmentKind
+from mainspring.context.texts import FileStamp, settle_stamp, stat_file
 from mainspring.core.value import Bundle
 from mainspring.processes.atomic import ReadSet, digest
 from mainspring.processes.opening import read_resolved_file
@@ -25,18 +25,18 @@ LINES = 20  # of each side of a change
 WIDTH = 200  # characters of a line
 
 
-class Seen(Bundle):
-    mark: Mark | None
+class FileSnapshot(Bundle):
+    mark: FileStamp | None
     digest: str | None  # as the model knows the file; None: it is too large
     lines: list[str] | None  # None: no copy is kept
 
 
-class Changes:
+class FileChanges:
     """Of one session."""
 
     def __init__(self, known: ReadSet) -> None:
         self._known = known
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, FileSnapshot] = {}
         self._size = 0
 
     def saw(self, path: Resolved) -> None:
@@ -46,19 +46,19 @@ class Changes:
             return
         seen = self._look(path.real)
         if seen is not None and seen.digest not in (None, known):  # somebody was faster: that is news
-            seen = Seen(None, known, None)
+            seen = FileSnapshot(None, known, None)
         self._keep(path.real, seen)
 
     def news(self) -> Attachment | None:
         """What changed since the last time. One `lstat` for each file that did not."""
-        moved = [real for real, seen in self._seen.items() if look(real) != seen.mark]
+        moved = [real for real, seen in self._seen.items() if stat_file(real) != seen.mark]
         told = [told for real in moved if (told := self._told(real)) is not None]
         if not told:
             return None
         left = [f"'{name}' changed, too." for name, _ in told[MOST_SHOWN:MOST_NAMED]]
         if len(told) > MOST_NAMED:
             left.append(f"So did {len(told) - MOST_NAMED:,} more.")
-        return Attachment(Kind.CHANGED, "", "\n\n".join([*[text for _, text in told[:MOST_SHOWN]], *left]))
+        return Attachment(AttachmentKind.CHANGED, "", "\n\n".join([*[text for _, text in told[:MOST_SHOWN]], *left]))
 
     def _told(self, real: str) -> tuple[str, str] | None:
         """None: it is as the model knows it, by its own edits."""
@@ -71,21 +71,21 @@ class Changes:
             return None
         if before.lines is None or now.lines is None:
             return real, f"'{real}' changed. Read it again before you rely on it."
-        return real, f"'{real}' changed:\n{difference(before.lines, now.lines)}"
+        return real, f"'{real}' changed:\n{diff_changed_lines(before.lines, now.lines)}"
 
-    def _look(self, real: str) -> Seen | None:
-        mark = look(real)
+    def _look(self, real: str) -> FileSnapshot | None:
+        mark = stat_file(real)
         if mark is None:
             return None
         if mark.size > READ:
-            return Seen(steady(mark), None, None)
+            return FileSnapshot(settle_stamp(mark), None, None)
         try:
             data = read_resolved_file(_plain(real), limit=READ)
         except (OSError, PathRefused):
             return None
-        return Seen(steady(mark), digest(data), _lines(data) if len(data) <= LARGEST else None)
+        return FileSnapshot(settle_stamp(mark), digest(data), _lines(data) if len(data) <= LARGEST else None)
 
-    def _keep(self, real: str, seen: Seen | None) -> None:
+    def _keep(self, real: str, seen: FileSnapshot | None) -> None:
         self._drop(real)
         if seen is None:
             return
@@ -99,7 +99,7 @@ class Changes:
         self._size -= _size(old) if old is not None else 0
 
 
-def difference(before: list[str], now: list[str]) -> str:
+def diff_changed_lines(before: list[str], now: list[str]) -> str:
     """From the first line that differs to the last, each side. Linear in the length, where a true diff is not."""
     start = 0
     while start < min(len(before), len(now)) and before[start] == now[start]:
@@ -121,7 +121,7 @@ def _lines(data: bytes) -> list[str] | None:
     return None if b"\0" in data else data.decode(errors="replace").split("\n")
 
 
-def _size(seen: Seen) -> int:
+def _size(seen: FileSnapshot) -> int:
     return sum(map(len, seen.lines)) if seen.lines is not None else 0
 
 

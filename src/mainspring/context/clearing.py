@@ -7,8 +7,8 @@ for breaking the prefix, whatever the number.
 
 from __future__ import annotations
 
-from mainspring.context.groups import Item, Scene
-from mainspring.context.layers import Aim, Limits
+from mainspring.context.groups import TurnGroups, ViewItem
+from mainspring.context.layers import LayerGoal, LayerLimits
 from mainspring.core.messages import Text, ToolResult
 from mainspring.core.view import Edit, Replace
 from mainspring.processes.spill import SpillFolder
@@ -16,16 +16,16 @@ from mainspring.processes.spill import SpillFolder
 CLEARED = "[Old tool result cleared]"  # D-11
 
 
-class Clearing:
+class ClearLayer:
     def __init__(self, shelf: SpillFolder) -> None:
         self._shelf = shelf
 
-    def __call__(self, scene: Scene, aim: Aim) -> tuple[Edit, ...]:
+    def __call__(self, scene: TurnGroups, aim: LayerGoal) -> tuple[Edit, ...]:
         if not aim.limits.clear or not (aim.excess or aim.rent):
             return ()
         return tuple([self._cleared(item, aim.limits) for item in scene.old])
 
-    def _cleared(self, item: Item, limits: Limits) -> Replace:
+    def _cleared(self, item: ViewItem, limits: LayerLimits) -> Replace:
         """With the place of the original, unless the same call would bring it back (D-13)."""
         assert isinstance(item.message, ToolResult)
         path = "" if item.tool in limits.exempt else self._shelf.put(item.message.id, item.message.text)

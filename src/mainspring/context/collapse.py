@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mainspring.context.asking import Answered, Ask, Question, wrong_with
-from mainspring.context.folding import from_front
-from mainspring.context.groups import Group, Kind, Scene
-from mainspring.context.layers import Aim, Limits
-from mainspring.context.rent import behind_the_front
-from mainspring.context.snip import older
-from mainspring.context.tokens import weight
-from mainspring.context.words import carried, words_in
+from mainspring.context.asking import Ask, SideCall, SideCallReply, wrong_with
+from mainspring.context.folding import fold_from_front
+from mainspring.context.groups import GroupKind, TurnGroup, TurnGroups
+from mainspring.context.layers import LayerGoal, LayerLimits
+from mainspring.context.rent import count_behind_front
+from mainspring.context.snip import select_older_groups
+from mainspring.context.tokens import message_bytes
+from mainspring.context.words import select_user_quotes, words_in
 from mainspring.core.messages import Assistant, Origin, Text, ToolCall, User
 from mainspring.core.value import as_json
 from mainspring.core.view import Edit, Fold
@@ -35,7 +35,7 @@ At most 300 words, no introduction.
 PREFACE = "[Some turns of this conversation were summed up]\n"
 
 
-class Collapses:
+class CollapseLayer:
     """What is staged, and the layer that drains it."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
@@ -47,7 +47,7 @@ class Collapses:
         self._failures = 0
         self._writing = False
 
-    def staged(self, scene: Scene) -> list[Fold]:
+    def staged(self, scene: TurnGroups) -> list[Fold]:
         """Those whose span is still in view, and would still make it smaller. The others are forgotten."""
         if self._looked != scene.cuts:
             self._looked, self._checked, self._reach = scene.cuts, 0, 0
@@ -59,7 +59,7 @@ class Collapses:
             self._checked = len(self._staged)
         return self._staged
 
-    def __call__(self, scene: Scene, aim: Aim) -> tuple[Edit, ...]:
+    def __call__(self, scene: TurnGroups, aim: LayerGoal) -> tuple[Edit, ...]:
         """One at a time, and no more than needed (D-18); all of them, where the rent for old turns is due."""
         if not aim.limits.collapse or not (aim.excess or aim.old_rent):
             return ()
@@ -69,19 +69,19 @@ class Collapses:
             if aim.old_rent or left > 0:
                 chosen.append(fold)
                 left -= freed_by(fold, scene)
-        return (from_front(scene, chosen, aim.limits.words),) if chosen else ()
+        return (fold_from_front(scene, chosen, aim.limits.words),) if chosen else ()
 
-    def drain(self, scene: Scene, limits: Limits) -> tuple[Edit, ...]:
+    def drain(self, scene: TurnGroups, limits: LayerLimits) -> tuple[Edit, ...]:
         """The first that is staged, on demand."""
         staged = self.staged(scene)
-        return (from_front(scene, staged[:1], limits.words),) if staged else ()
+        return (fold_from_front(scene, staged[:1], limits.words),) if staged else ()
 
-    def reach(self, scene: Scene) -> int:
+    def reach(self, scene: TurnGroups) -> int:
         """Groups before this one are spoken for."""
         self.staged(scene)
         return self._reach
 
-    async def prepare(self, scene: Scene, limits: Limits, ask: Ask) -> Answered | None:
+    async def prepare(self, scene: TurnGroups, limits: LayerLimits, ask: Ask) -> SideCallReply | None:
         """Stage one more, if there is enough that is old. What it cost is in the answer; None: nothing was asked."""
         if self._writing or self._failures >= MAX_FAILURES or not limits.collapse:
             return None
@@ -90,33 +90,33 @@ class Collapses:
             return None
         self._writing = True
         try:
-            answer = await ask(Question((User((Text(INSTRUCTIONS + transcript(groups)),)),), MAX_OUTPUT, small=True))
+            answer = await ask(SideCall((User((Text(INSTRUCTIONS + render_groups(groups)),)),), MAX_OUTPUT, small=True))
         finally:
             self._writing = False
         if wrong_with(answer, MOST):
             self._failures += 1
             return answer
         self._failures = 0
-        content = (Text(PREFACE + answer.text.strip()), *carried(words_in(groups), limits.words))
+        content = (Text(PREFACE + answer.text.strip()), *select_user_quotes(words_in(groups), limits.words))
         summary = User(content, Origin.SUMMARY, id=self._new_id())
         self._staged.append(Fold(groups[0].first, groups[-1].last, summary))
         return answer
 
-    def _next_span(self, scene: Scene, limits: Limits) -> list[Group]:
+    def _next_span(self, scene: TurnGroups, limits: LayerLimits) -> list[TurnGroup]:
         """Old turns in a row behind those that are summed up already; none if they are too few.
 
         The first one takes the first prompt along, whose words it carries: a summary that begins at the front lets the
         session forget what stands behind it.
         """
-        if limits.clear and behind_the_front(scene) < limits.stage:
+        if limits.clear and count_behind_front(scene) < limits.stage:
             return []  # the usual case, known without a look at the groups
         waiting = set(map(id, scene.old if limits.clear else ()))
-        chosen: list[Group] = []
+        chosen: list[TurnGroup] = []
         size = 0
         reach = self.reach(scene)
         front = scene.groups[: scene.head()] if not reach else []
-        for group in (*front, *older(scene, limits.recent_turns, reach)):
-            if group.kind is Kind.SUMMARY and not chosen and group.size < SUM_UP_AGAIN:
+        for group in (*front, *select_older_groups(scene, limits.recent_turns, reach)):
+            if group.kind is GroupKind.SUMMARY and not chosen and group.size < SUM_UP_AGAIN:
                 continue  # it is taken in as it is
             if any(id(item) in waiting for item in group.items):
                 break
@@ -127,15 +127,15 @@ class Collapses:
         return []
 
 
-def freed_by(fold: Fold, scene: Scene) -> int:
+def freed_by(fold: Fold, scene: TurnGroups) -> int:
     span = scene.span(fold.first, fold.last)
     if span is None:
         return 0
     start, end = span
-    return sum([group.size for group in scene.groups[start:end]]) - weight(fold.summary)
+    return sum([group.size for group in scene.groups[start:end]]) - message_bytes(fold.summary)
 
 
-def transcript(groups: list[Group]) -> str:
+def render_groups(groups: list[TurnGroup]) -> str:
     lines: list[str] = []
     for group in groups:
         for message in group.messages:
@@ -143,19 +143,21 @@ def transcript(groups: list[Group]) -> str:
                 lines += [line for block in message.blocks if (line := line_of(block))]
             else:
                 who = "User" if isinstance(message, User) else "Result"
-                lines.append(f"{who}: {message.text if group.kind is Kind.SUMMARY else cut(message.text)}")
+                lines.append(
+                    f"{who}: {message.text if group.kind is GroupKind.SUMMARY else cut_for_summary(message.text)}"
+                )
     return "\n".join(lines)
 
 
 def line_of(block: object) -> str:
     match block:
         case Text():
-            return f"Assistant: {cut(block.text)}" if block.text.strip() else ""
+            return f"Assistant: {cut_for_summary(block.text)}" if block.text.strip() else ""
         case ToolCall():
-            return f"Call: {block.name} {cut(as_json(block.input).decode())}"
+            return f"Call: {block.name} {cut_for_summary(as_json(block.input).decode())}"
         case _:
             return ""
 
 
-def cut(text: str) -> str:
+def cut_for_summary(text: str) -> str:
     return text if len(text) <= LINE else both_ends(text, LINE)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import re
 
-from mainspring.context.frontmatter import split
+from mainspring.context.frontmatter import split_frontmatter
 from mainspring.context.shelf import (
     MOST_ENTRIES,
-    Shelf,
-    about,
+    MarkdownLibrary,
     checked_name,
-    entries,
+    describe_entry,
+    insert_arguments,
+    list_folder,
     named_tools,
-    short,
-    with_arguments,
+    shorten_body,
 )
 from mainspring.core.value import Value
 from mainspring.processes.paths import PathRefused, resolve_path
@@ -29,7 +29,7 @@ SUFFIX = ".md"
 _WORD = re.compile(r"\$ARGUMENTS|\$([1-9])(?!\d)")  # '$100' is money
 
 
-class Command(Value):
+class CustomCommand(Value):
     name: str
     about: str
     path: str
@@ -39,7 +39,7 @@ class Command(Value):
     project: bool = False
 
 
-class Commands(Shelf[Command]):
+class CustomCommands(MarkdownLibrary[CustomCommand]):
     """The commands of a session."""
 
     noun = "command"
@@ -50,14 +50,14 @@ class Commands(Shelf[Command]):
         {"when_to_use", "arguments", "model", "effort", "context", "agent", "hooks", "paths", "shell", "user-invocable"}
     )
 
-    def find(self, name: str) -> Command | None:
+    def find(self, name: str) -> CustomCommand | None:
         """By its whole name, or by the last part of it: then the first one counts, as everywhere."""
         if name in self.by_name:
             return self.by_name[name]
         return next((one for whole, one in self.by_name.items() if whole.rpartition(":")[2] == name), None)
 
-    def text(self, command: Command, arguments: str = "") -> str:
-        return short(filled(self.body(command), arguments), command.path)
+    def text(self, command: CustomCommand, arguments: str = "") -> str:
+        return shorten_body(fill_arguments(self.body(command), arguments), command.path)
 
     def files(self, folder: str, *, project: bool) -> list[str]:
         found: list[str] = []
@@ -67,7 +67,7 @@ class Commands(Shelf[Command]):
     def _walk(self, folder: str, project: bool, found: list[str], seen: set[str], deeper: int) -> None:
         """Files before folders. A link may lead to a folder, but not in a circle."""
         folders: list[str] = []
-        for name in entries(folder):
+        for name in list_folder(folder):
             if name.endswith(SUFFIX):
                 found.append(f"{folder}/{name}")
             elif not name.startswith(".") and (real := self._folder(f"{folder}/{name}", project)) and real not in seen:
@@ -86,14 +86,14 @@ class Commands(Shelf[Command]):
             return ""
         return place.real if place.kind == "folder" else ""
 
-    def describe(self, path: str, folder: str, text: str, *, project: bool) -> Command:
-        head = split(text)
+    def describe(self, path: str, folder: str, text: str, *, project: bool) -> CustomCommand:
+        head = split_frontmatter(text)
         fields = head.fields
         name = path[len(folder) + 1 : -len(SUFFIX)].replace("/", ":")
         hint = " ".join(fields.get("argument-hint", "").split())
-        return Command(
+        return CustomCommand(
             checked_name(name),
-            about(fields, head.body),
+            describe_entry(fields, head.body),
             path,
             hint,
             named_tools(fields),
@@ -102,10 +102,10 @@ class Commands(Shelf[Command]):
         )
 
 
-def filled(body: str, arguments: str) -> str:
+def fill_arguments(body: str, arguments: str) -> str:
     """`$ARGUMENTS` is all that was said, `$1` its first word. What is put in is not looked at again."""
     if not _WORD.search(body):
-        return with_arguments(body, arguments)
+        return insert_arguments(body, arguments)
     words = _words(arguments)
 
     def put(found: re.Match[str]) -> str:

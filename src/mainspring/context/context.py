@@ -12,18 +12,18 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from mainspring.context import summary, trim
-from mainspring.context.asking import Answered, Ask, wrong_with
-from mainspring.context.clearing import Clearing
-from mainspring.context.collapse import Collapses
-from mainspring.context.groups import Kind, Scene
-from mainspring.context.layers import Aim, Layer, Limits, for_window
-from mainspring.context.marks import marks
+from mainspring.context.asking import Ask, SideCallReply, wrong_with
+from mainspring.context.clearing import ClearLayer
+from mainspring.context.collapse import CollapseLayer
+from mainspring.context.groups import GroupKind, TurnGroups
+from mainspring.context.layers import Layer, LayerGoal, LayerLimits, limits_for_window
+from mainspring.context.marks import choose_cache_marks
 from mainspring.context.media import strip_media
-from mainspring.context.rent import Rent
-from mainspring.context.results import Results
-from mainspring.context.snip import snip
-from mainspring.context.tokens import Meter, Scale, weight, weights
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.rent import CacheCost
+from mainspring.context.results import ResultBudgetLayer
+from mainspring.context.snip import snip_turns
+from mainspring.context.tokens import TokenMeter, TokenScale, message_bytes, total_bytes
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.config import Config, RunSource
 from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.errors import ProviderError
@@ -42,7 +42,7 @@ ASKED_TAIL = 8_000  # bytes that stay word for word when somebody asked for a co
 ASKED_ABOUT = (6, 10)  # of the threshold: what a summary is made from, where the whole would not fit
 
 
-class Context:
+class Compactor:
     def __init__(  # noqa: PLR0913  # keywords, all of them
         self,
         config: Config,
@@ -51,37 +51,37 @@ class Context:
         ask: Ask | None = None,  # None: nothing is ever summed up
         folder: str = "",  # where results go that are no longer shown; empty: they are not stored
         fixed: int = 0,  # bytes of system text and tools, for the time before the API has counted
-        limits: Limits | None = None,
+        limits: LayerLimits | None = None,
         files: summary.Files | None = None,
         steering: Callable[[], str] = str,  # a section of the memory file, for whoever sums up (D-36)
     ) -> None:
         self._config = config
         self._new_id = new_id
         self._ask = ask
-        self._limits = limits or Limits()
+        self._limits = limits or LayerLimits()
         self._files = files
         self._steering = steering
-        self._meter = Meter(fixed, floor=not self._limits.elsewhere)
-        self._scene = Scene(self._meter, self._limits.keep, self._limits.keep_size)
-        self._rent = Rent()
+        self._meter = TokenMeter(fixed, floor=not self._limits.elsewhere)
+        self._scene = TurnGroups(self._meter, self._limits.keep, self._limits.keep_size)
+        self._rent = CacheCost()
         self._broken = ""  # the message behind which the next request differs from the last, where we know it
-        self._collapses = Collapses(new_id)
+        self._collapses = CollapseLayer(new_id)
         shelf = SpillFolder(folder, mask_secrets)
-        self._budget: Layer = Results(shelf)  # 0
+        self._budget: Layer = ResultBudgetLayer(shelf)  # 0
         self._layers: tuple[tuple[str, Layer], ...] = (
-            ("snip", snip),  # 1
-            ("microcompact", Clearing(shelf)),  # 2
+            ("snip", snip_turns),  # 1
+            ("microcompact", ClearLayer(shelf)),  # 2
             ("collapse", self._collapses),  # 3
         )
 
     # --- before a request ---
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
         scene, model = self._scene, state.model
-        scene.keep_size = for_window(self._limits, model.window).keep_size
+        scene.keep_size = limits_for_window(self._limits, model.window).keep_size
         scene.see(state)
         cuts = _Cuts()
-        waiting = self._scale(model).high(weights(queued))
+        waiting = self._scale(model).high(total_bytes(queued))
         if self._config.source != RunSource.COMPACT:  # it must see what it is to sum up
             self._run("tool_results", self._budget, self._aim(model, waiting), cuts)
             scene.settle()
@@ -89,7 +89,7 @@ class Context:
         scene.settle()
         staged = len(self._collapses.staged(scene)) if self._limits.collapse else 0
         tokens = self._meter.count(model.name) + waiting
-        return Prepared(tokens, tuple(cuts.edits), (), tuple(cuts.shrunk), staged, scene.media)
+        return PreparedContext(tokens, tuple(cuts.edits), (), tuple(cuts.shrunk), staged, scene.media)
 
     def _later_layers(self, model: Model, waiting: int, cuts: _Cuts) -> None:
         """Layers 1 to 3 break the prefix, so they act together or not at all."""
@@ -110,7 +110,7 @@ class Context:
         if any(isinstance(edit, Drop | Fold) for edit in made):
             self._rent.turns = 0
 
-    def _run(self, name: str, layer: Layer, aim: Aim, cuts: _Cuts) -> None:
+    def _run(self, name: str, layer: Layer, aim: LayerGoal, cuts: _Cuts) -> None:
         made = layer(self._scene, aim)
         if made:
             before = self._meter.count(aim.model)
@@ -118,12 +118,12 @@ class Context:
             cuts.edits += made
             cuts.shrunk.append(Shrunk(name, max(0, before - self._meter.count(aim.model))))
 
-    def _aim(self, model: Model, waiting: int, *, rent: bool = False, turns: bool = False) -> Aim:
+    def _aim(self, model: Model, waiting: int, *, rent: bool = False, turns: bool = False) -> LayerGoal:
         tokens = self._meter.count(model.name) + waiting
         limit = self._limit(model)
         over = tokens - limit * FREED[0] // FREED[1] if tokens >= limit else 0
-        return Aim(
-            for_window(self._limits, model.window),
+        return LayerGoal(
+            limits_for_window(self._limits, model.window),
             model=model.name,
             source=self._config.source,
             excess=self._scale(model).to_bytes(over),
@@ -136,31 +136,31 @@ class Context:
         config = self._config
         return config.compact_at(model) if config.auto_compact else config.blocked_at(model)
 
-    def _scale(self, model: Model) -> Scale:
+    def _scale(self, model: Model) -> TokenScale:
         return self._meter.scale(model.name)
 
     # --- beside the requests ---
 
     def weigh(self, model: Model, messages: tuple[Message, ...]) -> int:
         """What these would add to the prompt, in tokens."""
-        return self._scale(model).high(weights(messages))
+        return self._scale(model).high(total_bytes(messages))
 
     def marks(self, state: State) -> tuple[str, ...]:
         """Ids of the messages that end a span worth caching, for the request that is about to be made."""
         self._scene.see(state)
-        return marks(self._scene, self._broken)
+        return choose_cache_marks(self._scene, self._broken)
 
-    async def stage(self, model: Model) -> Answered | None:
+    async def stage(self, model: Model) -> SideCallReply | None:
         """Have one more collapse written, if it is time. For the background, while tools run."""
         if self._ask is None:
             return None
-        return await self._collapses.prepare(self._scene, for_window(self._limits, model.window), self._ask)
+        return await self._collapses.prepare(self._scene, limits_for_window(self._limits, model.window), self._ask)
 
     # --- compaction ---
 
     async def summarize(self, state: State, effect: Compact, instructions: str = "") -> Summary:
         self._scene.see(state)
-        limits = for_window(self._limits, state.model.window)
+        limits = limits_for_window(self._limits, state.model.window)
         match effect.how:
             case CompactionKind.COLLAPSE:
                 return self._made(state.model, self._collapses.drain(self._scene, limits), "nothing is staged")
@@ -168,7 +168,7 @@ class Context:
                 edits = strip_media(self._scene, limits, self._new_id)
                 return self._made(state.model, edits, "there is no media in view")
             case CompactionKind.TRIM:
-                edits = trim.trim(self._scene, self._trimmed(state.model), limits, self._new_id)
+                edits = trim.trim_view(self._scene, self._trimmed(state.model), limits, self._new_id)
                 return self._made(state.model, edits, "there is nothing between the front and the last turn")
             case CompactionKind.SUMMARY:
                 return await self._sum_up(state, effect, instructions)
@@ -176,28 +176,30 @@ class Context:
                 assert_never(effect.how)
 
     async def _sum_up(self, state: State, effect: Compact, instructions: str) -> Summary:
-        scene, limits = self._scene, for_window(self._limits, state.model.window)
+        scene, limits = self._scene, limits_for_window(self._limits, state.model.window)
         if effect.asked is not None:  # somebody wants room: only what was said last stays
             limits = replace(limits, tail=min(limits.tail, ASKED_TAIL))
-        span = summary.foldable(scene, limits, asked=effect.asked is not None)
+        span = summary.find_summary_span(scene, limits, asked=effect.asked is not None)
         if self._ask is None or span is None:
             return Summary(failed="no model is there to write a summary" if span else nothing_to_sum_up(scene, effect))
         steered = "\n".join([text for text in (self._steering(), instructions) if text.strip()])
-        asked = summary.question(scene, steered, self._room_to_ask(state.model, effect.trouble), marks(scene))
+        asked = summary.make_summary_call(
+            scene, steered, self._room_to_ask(state.model, effect.trouble), choose_cache_marks(scene)
+        )
         try:
             answer = await self._ask(asked)
         except ProviderError as error:
             return Summary(failed=f"the summary failed: {error}")
         if wrong := wrong_with(answer, summary.MOST):
             return Summary(usage=answer.usage, cost=answer.cost, failed=wrong)
-        told = summary.told(answer.text, span.groups, self._files, limits)
+        told = summary.build_summary_message(answer.text, span.groups, self._files, limits)
         first = span.groups[0]
-        is_fold = first.kind is Kind.SUMMARY
+        is_fold = first.kind is GroupKind.SUMMARY
         begin = first.first if is_fold else state.history[state.history.begin].id
         fold = Fold(begin, span.groups[-1].last, User(told, Origin.SUMMARY, id=self._new_id(), at=state.now.at))
         removed = sum([group.size for group in span.groups])
         return self._reckoned(
-            state.model, (fold,), removed, weight(fold.summary), answer, asked=effect.asked is not None
+            state.model, (fold,), removed, message_bytes(fold.summary), answer, asked=effect.asked is not None
         )
 
     def _room_to_ask(self, model: Model, trouble: Trouble) -> int | None:
@@ -229,7 +231,7 @@ class Context:
             case Fold():
                 span = self._scene.span(edit.first, edit.last)
                 groups = self._scene.groups[span[0] : span[1]] if span else []
-                return sum([group.size for group in groups]), weight(edit.summary)
+                return sum([group.size for group in groups]), message_bytes(edit.summary)
             case Replace():
                 return self._scene.effect_of(edit)
             case Drop():
@@ -243,21 +245,21 @@ class Context:
         edits: tuple[Edit, ...],
         removed: int,
         added: int,
-        answer: Answered | None = None,
+        answer: SideCallReply | None = None,
         *,
         asked: bool = False,
     ) -> Summary:
         scale, before = self._scale(model), self._meter.count(model.name)
         after = max(0, before - scale.low(removed) + scale.high(added))
-        answer = answer or Answered("")
+        answer = answer or SideCallReply("")
         if added >= removed and not asked:
             failed = f"{added:,} bytes would stand for {removed:,}: no room is made"
             return Summary(before=before, after=before, usage=answer.usage, cost=answer.cost, failed=failed)
         return Summary(edits, before, after, answer.usage, answer.cost)
 
 
-def nothing_to_sum_up(scene: Scene, effect: Compact) -> str:
-    if all(group.kind is Kind.NOTE for group in scene.groups):
+def nothing_to_sum_up(scene: TurnGroups, effect: Compact) -> str:
+    if all(group.kind is GroupKind.NOTE for group in scene.groups):
         return "it is empty"
     return "there is nothing to sum up" if effect.asked is None else "nothing was said since the last summary"
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from mainspring.context.groups import Group, Kind
+from mainspring.context.groups import GroupKind, TurnGroup
 from mainspring.context.media import without_media
-from mainspring.context.tokens import weight
+from mainspring.context.tokens import message_bytes
 from mainspring.core.messages import Message, Text, ToolResult, User
 from mainspring.processes.spill import both_ends
 
@@ -21,35 +21,35 @@ GONE = "[left out]"
 LEAST = 200  # characters that remain of anything that a person said
 
 
-def under(groups: Sequence[Group], budget: int) -> tuple[Message, ...]:
+def cut_to_budget(groups: Sequence[TurnGroup], budget: int) -> tuple[Message, ...]:
     rows = [[without_media(message) for message in group.messages] for group in groups]
-    size = sum(map(weight, [message for row in rows for message in row]))
+    size = sum(map(message_bytes, [message for row in rows for message in row]))
     for most in (SHORT, 0):
         for row in rows:
             if size <= budget:
                 return tuple([message for each in rows for message in each])
-            size -= shorten(row, most)
-    turns = [at for at, group in enumerate(groups) if group.kind is Kind.TURN]
+            size -= shorten_results(row, most)
+    turns = [at for at, group in enumerate(groups) if group.kind is GroupKind.TURN]
     for at in turns:
         if size > budget:
-            size -= sum(map(weight, rows[at]))
+            size -= sum(map(message_bytes, rows[at]))
             rows[at] = []
     left = [message for row in rows for message in row]
-    return tuple(left if size <= budget else [squeezed(message, budget // len(left)) for message in left])
+    return tuple(left if size <= budget else [shorten_message(message, budget // len(left)) for message in left])
 
 
-def shorten(row: list[Message], most: int) -> int:
+def shorten_results(row: list[Message], most: int) -> int:
     """Bytes freed."""
     freed = 0
     for at, message in enumerate(row):
         if isinstance(message, ToolResult) and len(message.text) > most + len(GONE):
             text = both_ends(message.text, most) if most else GONE
             row[at] = replace(message, content=(Text(text),))
-            freed += weight(message) - weight(row[at])
+            freed += message_bytes(message) - message_bytes(row[at])
     return freed
 
 
-def squeezed(message: Message, most: int) -> Message:
+def shorten_message(message: Message, most: int) -> Message:
     """A quarter of the bytes as characters: no character takes more than four."""
     most = max(LEAST, most // 4)
     if not isinstance(message, User) or len(message.text) <= most:

@@ -12,13 +12,13 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from mainspring.context.attachments import Attachment, Kind
+from mainspring.context.attachments import Attachment, AttachmentKind
 
 if TYPE_CHECKING:
-    from mainspring.context.git import Snapshot
+    from mainspring.context.git import GitSnapshot
 
 
-def place(cwd: str, *, git: bool) -> str:
+def describe_workspace(cwd: str, *, git: bool) -> str:
     """For the end of the system prompt."""
     system = os.uname()
     return "\n".join(
@@ -32,26 +32,26 @@ def place(cwd: str, *, git: bool) -> str:
 
 def place_apart(cwd: str, *, git: bool) -> Attachment:
     """The same, for a system prompt that is to be alike in all folders."""
-    return Attachment(Kind.ENVIRONMENT, "place", place(cwd, git=git))
+    return Attachment(AttachmentKind.ENVIRONMENT, "place", describe_workspace(cwd, git=git))
 
 
-def today(at: int) -> str:
+def format_today(at: int) -> str:
     """`at` is in milliseconds; the day is that of the user's clock."""
     return time.strftime("%A, %Y-%m-%d", time.localtime(at / 1_000))
 
 
-def date(at: int) -> Attachment:
-    return Attachment(Kind.ENVIRONMENT, "date", f"Today is {today(at)}.")
+def make_date_attachment(at: int) -> Attachment:
+    return Attachment(AttachmentKind.ENVIRONMENT, "date", f"Today is {format_today(at)}.")
 
 
-def repository(found: Snapshot) -> Attachment:
+def make_repository_attachment(found: GitSnapshot) -> Attachment:
     branch = f"Branch: {found.branch}" if found.branch else f"Detached at {found.head[:12]}" if found.head else ""
     return Attachment(
-        Kind.ENVIRONMENT, "git", "\n\n".join([part for part in (branch, _status(found), _log(found)) if part])
+        AttachmentKind.ENVIRONMENT, "git", "\n\n".join([part for part in (branch, _status(found), _log(found)) if part])
     )
 
 
-def _status(found: Snapshot) -> str:
+def _status(found: GitSnapshot) -> str:
     if found.status is None:
         return f"The state of the files is not known: {found.problem}."
     if not found.status:
@@ -60,5 +60,5 @@ def _status(found: Snapshot) -> str:
     return "\n".join(["Changed files, as in 'git status --short':", *found.status, *more])
 
 
-def _log(found: Snapshot) -> str:
+def _log(found: GitSnapshot) -> str:
     return "\n".join(["Last commits:", *found.commits]) if found.commits else ""

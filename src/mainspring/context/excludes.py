@@ -8,7 +8,7 @@ from mainspring.permissions.patterns import matches_below, parse_path_pattern
 from mainspring.settings.home import expand_tilde
 
 
-def excluder(patterns: Iterable[str], home: str) -> Callable[[str], bool]:
+def make_excluder(patterns: Iterable[str], home: str) -> Callable[[str], bool]:
     """Whether a pattern matches an absolute path. One that is not absolute matches at any depth."""
     anchored = [expand_tilde(pattern, home) for pattern in patterns]
     rooted = [f"//{one.lstrip('/')}" if one.startswith("/") else f"//**/{one}" for one in anchored]

@@ -47,7 +47,7 @@ def _upwards(cwd: str) -> list[str]:
     return found
 
 
-class Places(Bundle):
+class ConfigFolders(Bundle):
     """Where the user and the project keep files of one sort, such as skills."""
 
     user: str = ""  # the user's home folder

@@ -22,23 +22,23 @@ _QUOTES = ("", "'", '"')
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
 
 
-class Head(Bundle):
+class Frontmatter(Bundle):
     fields: dict[str, str]  # keys in lower case; a list is its items, joined by ', '
     body: str
 
 
-def split(text: str) -> Head:
+def split_frontmatter(text: str) -> Frontmatter:
     """Raises `UsageError` for what is refused; a text without a head is all body. Blank lines may stand before it."""
     if text[:1].isspace() and (lean := text.lstrip()).startswith(f"{FENCE}\n"):
         text = lean
     if not text.startswith((f"{FENCE}\n", f"{FENCE} ")):
-        return Head({}, text)
+        return Frontmatter({}, text)
     lines = text[: LARGEST + len(FENCE) * 2].split("\n")
     end = next((at for at, line in enumerate(lines) if at and line.rstrip() == FENCE), None)
     if end is None:
         raise UsageError(f"its head is not closed by '{FENCE}' within {LARGEST:,} characters")
     body = text.split("\n", end + 1)[end + 1] if text.count("\n") > end else ""
-    return Head(_fields(lines[1:end]), body)
+    return Frontmatter(_fields(lines[1:end]), body)
 
 
 def _fields(lines: list[str]) -> dict[str, str]:

@@ -67,7 +67,7 @@ class Repository(Bundle):
     parts: dict[str, int]  # of both, by name: what git gets to see
 
 
-class Snapshot(Value):
+class GitSnapshot(Value):
     branch: str = ""  # empty: detached, or not known
     head: str = ""  # the commit, when detached
     status: tuple[str, ...] | None = None  # None: git did not say
@@ -76,7 +76,7 @@ class Snapshot(Value):
     problem: str = ""
 
 
-async def snapshot(root: str, *, environ: Mapping[str, str], children: Children | None = None) -> Snapshot:
+async def take_git_snapshot(root: str, *, environ: Mapping[str, str], children: Children | None = None) -> GitSnapshot:
     """Of the repository whose working tree is at `root`. Never raises, and takes two seconds at most."""
     branch = head = ""
     try:
@@ -85,17 +85,17 @@ async def snapshot(root: str, *, environ: Mapping[str, str], children: Children 
             branch, head = read_head(repository)
             program = find_program("git", path=environ.get("PATH", ""), outside=(root,))
             if program is None:
-                return Snapshot(branch, head, problem="there is no git outside of the project")
+                return GitSnapshot(branch, head, problem="there is no git outside of the project")
             folder = held_by.enter_context(_folder_for(repository, environ.get("TMPDIR") or "/tmp"))  # noqa: S108  # made new, for us only
             readable = await _readable(program, folder, repository, environ, held_by)
-            asking = _Asking(program, repository, folder, environ, children or Children(), readable)
+            asking = _GitQuery(program, repository, folder, environ, children or Children(), readable)
             said, commits = await asyncio.gather(asking.run(*STATUS), asking.run(*LOG))
             if readable is None:
                 _refuse_links(repository.parts.get("objects"), root)  # git may have followed what came meanwhile
     except (OSError, PathRefused) as error:
-        return Snapshot(branch, head, problem=str(error))
+        return GitSnapshot(branch, head, problem=str(error))
     lines = None if said is None else [_clean(line) for line in said.split("\0") if line]
-    return Snapshot(
+    return GitSnapshot(
         branch,
         head,
         None if lines is None else tuple(lines[:MOST_STATUS]),
@@ -109,7 +109,7 @@ STATUS = ("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=n
 LOG = ("log", f"--max-count={MOST_COMMITS}", "--no-color", "--no-decorate", "--no-show-signature", "--format=%h %s")
 
 
-class _Asking(Bundle):
+class _GitQuery(Bundle):
     program: str
     repository: Repository
     folder: str
@@ -196,7 +196,7 @@ SAFE = tuple(
 
 def open_repository(root: str, held_by: contextlib.ExitStack) -> Repository:
     """Its parts, which `held_by` closes. Raises `PathRefused` for one that reaches out of its place."""
-    hold = _Hold(held_by)
+    hold = _OpenDescriptors(held_by)
     tree = hold(open_folder(root))
     entry = os.stat(".git", dir_fd=tree, follow_symlinks=False)
     if stat.S_ISLNK(entry.st_mode):
@@ -216,7 +216,7 @@ def open_repository(root: str, held_by: contextlib.ExitStack) -> Repository:
     return Repository(root, tree, own, shared, parts)
 
 
-class _Hold:
+class _OpenDescriptors:
     """Descriptors that are closed together."""
 
     def __init__(self, held_by: contextlib.ExitStack) -> None:
@@ -227,7 +227,7 @@ class _Hold:
         return descriptor
 
 
-def _pointed_to(root: str, said: str, hold: _Hold) -> tuple[int, int]:
+def _pointed_to(root: str, said: str, hold: _OpenDescriptors) -> tuple[int, int]:
     """The two folders that a file in the project points to. They must point back, or they may be anybody's."""
     if not said.startswith("gitdir: "):
         raise PathRefused(f"'{root}/.git' is no git folder")
@@ -242,7 +242,7 @@ def _pointed_to(root: str, said: str, hold: _Hold) -> tuple[int, int]:
     raise PathRefused(f"'{root}/.git' points to '{name}', which does not belong to it")
 
 
-def _parts(folder: int, names: Iterable[str], hold: _Hold) -> dict[str, int]:
+def _parts(folder: int, names: Iterable[str], hold: _OpenDescriptors) -> dict[str, int]:
     """Those that are there. None may be a link to somewhere else: another project's commits are not this one's."""
     found: dict[str, int] = {}
     for name in names:

@@ -3,7 +3,7 @@
 A reply and the results of its calls are one group; every message of a user is one of its own. The scene follows the
 state from turn to turn and looks only at what is new; it is made anew when the edits are not those that it knows.
 
-Most groups of a long talk are one message. Those are kept as that message, and take eight bytes (`Groups`).
+Most groups of a long talk are one message. Those are kept as that message, and take eight bytes (`GroupList`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import assert_never, overload
 
 from msgspec.structs import replace
 
-from mainspring.context.tokens import Meter, weight
+from mainspring.context.tokens import TokenMeter, message_bytes
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Document, Image, Message, Origin, ToolCall, ToolResult, User
 from mainspring.core.state import State
@@ -26,37 +26,37 @@ AT_LEAST = 2  # results stay, however large they are
 WORTH_CLEARING = 600  # bytes; a shorter result is hardly longer than the words in its place
 
 
-class Kind(StrEnum):
+class GroupKind(StrEnum):
     PROMPT = "prompt"  # the user's own words
     SUMMARY = "summary"  # stands for a span
     TURN = "turn"  # a reply and its results
     NOTE = "note"  # whatever else was said to the model
 
 
-class Item:
+class ViewItem:
     """A message as it is in view."""
 
     __slots__ = ("before", "cleared", "message", "size", "tool")
 
     def __init__(self, message: Message, tool: str = "") -> None:
         self.message = message
-        self.size = weight(message)
+        self.size = message_bytes(message)
         self.tool = tool  # whose result it is; empty: it is none, or its call is not in view
         self.before = 0  # bytes of the prompt before it
         self.cleared = False  # its content is gone
 
 
-class Group:
+class TurnGroup:
     __slots__ = ("first", "items", "kind", "last")
 
-    def __init__(self, kind: Kind, item: Item, fold: Fold | None = None) -> None:
+    def __init__(self, kind: GroupKind, item: ViewItem, fold: Fold | None = None) -> None:
         self.kind = kind
         self.items = [item]
         # Where it begins and ends in the history. What was dropped before it belongs to it, and is folded with it.
         self.first = fold.first if fold else item.message.id
         self.last = fold.last if fold else item.message.id
 
-    def add(self, item: Item) -> None:
+    def add(self, item: ViewItem) -> None:
         self.items.append(item)
         self.last = item.message.id
 
@@ -74,70 +74,70 @@ class Group:
         return first if isinstance(first, Assistant) else None
 
     @property
-    def results(self) -> list[Item]:
+    def results(self) -> list[ViewItem]:
         return [item for item in self.items if isinstance(item.message, ToolResult)]
 
 
-class Groups(Sequence[Group]):
+class GroupList(Sequence[TurnGroup]):
     """In order. What is got from here is for reading: a group that was changed has to be put back."""
 
-    def __init__(self, groups: Iterable[Group] = ()) -> None:
-        self._kept: list[Group | User | Assistant] = [kept(group) for group in groups]
+    def __init__(self, groups: Iterable[TurnGroup] = ()) -> None:
+        self._kept: list[TurnGroup | User | Assistant] = [compress_group(group) for group in groups]
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __iter__(self) -> Iterator[Group]:
-        return map(unfolded, self._kept)
+    def __iter__(self) -> Iterator[TurnGroup]:
+        return map(expand_group, self._kept)
 
-    def __reversed__(self) -> Iterator[Group]:
-        return map(unfolded, reversed(self._kept))
-
-    @overload
-    def __getitem__(self, at: int) -> Group: ...
+    def __reversed__(self) -> Iterator[TurnGroup]:
+        return map(expand_group, reversed(self._kept))
 
     @overload
-    def __getitem__(self, at: slice) -> list[Group]: ...
+    def __getitem__(self, at: int) -> TurnGroup: ...
 
-    def __getitem__(self, at: int | slice) -> Group | list[Group]:
+    @overload
+    def __getitem__(self, at: slice) -> list[TurnGroup]: ...
+
+    def __getitem__(self, at: int | slice) -> TurnGroup | list[TurnGroup]:
         if isinstance(at, slice):
-            return [one if isinstance(one, Group) else unfolded(one) for one in self._kept[at]]
-        return unfolded(self._kept[at])
+            return [one if isinstance(one, TurnGroup) else expand_group(one) for one in self._kept[at]]
+        return expand_group(self._kept[at])
 
-    def append(self, group: Group) -> None:
-        self._kept.append(kept(group))
+    def append(self, group: TurnGroup) -> None:
+        self._kept.append(compress_group(group))
 
-    def put(self, start: int, end: int, group: Group) -> None:
+    def put(self, start: int, end: int, group: TurnGroup) -> None:
         """In the place of these."""
-        self._kept[start:end] = [kept(group)]
+        self._kept[start:end] = [compress_group(group)]
 
     # What follows is asked of many groups, of which nothing else is wanted.
 
-    def kind(self, at: int) -> Kind:
+    def kind(self, at: int) -> GroupKind:
         one = self._kept[at]
-        return one.kind if isinstance(one, Group) else kind_of(one)
+        return one.kind if isinstance(one, TurnGroup) else kind_of(one)
 
     def last(self, at: int) -> str:
         one = self._kept[at]
-        return one.last if isinstance(one, Group) else one.id
+        return one.last if isinstance(one, TurnGroup) else one.id
 
     def beginning(self, first: str) -> int | None:
         """The group that begins there. From the end: what is asked for most was summed up last."""
         for at in range(len(self._kept) - 1, -1, -1):
             one = self._kept[at]
-            if (one.first if isinstance(one, Group) else one.id) == first:
+            if (one.first if isinstance(one, TurnGroup) else one.id) == first:
                 return at
         return None
 
     def ending(self, last: str) -> int | None:
         for at in range(len(self._kept) - 1, -1, -1):
             one = self._kept[at]
-            if (one.last if isinstance(one, Group) else one.id) == last:
+            if (one.last if isinstance(one, TurnGroup) else one.id) == last:
                 return at
         return None
 
 
-def kept(group: Group) -> Group | User | Assistant:
+def compress_group(group: TurnGroup) -> TurnGroup | User | Assistant:
     """The message alone, if the group can be made from it again. One of a reply with calls grows."""
     message = group.items[0].message
     if len(group.items) > 1 or isinstance(message, ToolResult) or not group.first == group.last == message.id:
@@ -145,21 +145,21 @@ def kept(group: Group) -> Group | User | Assistant:
     return group if isinstance(message, Assistant) and message.calls else message
 
 
-def unfolded(one: Group | User | Assistant) -> Group:
-    return one if isinstance(one, Group) else Group(kind_of(one), Item(one))
+def expand_group(one: TurnGroup | User | Assistant) -> TurnGroup:
+    return one if isinstance(one, TurnGroup) else TurnGroup(kind_of(one), ViewItem(one))
 
 
-class Scene:
+class TurnGroups:
     """Everything in view, in groups."""
 
-    def __init__(self, meter: Meter, keep: int, keep_size: int) -> None:
+    def __init__(self, meter: TokenMeter, keep: int, keep_size: int) -> None:
         self.meter = meter
-        self.groups = Groups()
+        self.groups = GroupList()
         self.media = 0  # images and documents in view
         self.replies = 0  # seen, and not yet paid rent for
-        self.fresh: list[Item] = []  # results that no request has held yet
-        self.newest: deque[Item] = deque()  # the results that are not cleared,
-        self.old: deque[Item] = deque()  # and those that could be: oldest first
+        self.fresh: list[ViewItem] = []  # results that no request has held yet
+        self.newest: deque[ViewItem] = deque()  # the results that are not cleared,
+        self.old: deque[ViewItem] = deque()  # and those that could be: oldest first
         self.old_size = 0
         self.border = ""  # the last result before all of those: what stands before it will not be cleared any more
         self._passed = ""  # the last result of all
@@ -167,8 +167,8 @@ class Scene:
         self.keep, self.keep_size = keep, keep_size
         self._newest_size = 0
         self._latest = 0  # results of the last reply: the model has yet to see them
-        self._results: dict[str, Item] = {}
-        self._open: dict[str, tuple[Group, ToolCall]] = {}  # calls without a result
+        self._results: dict[str, ViewItem] = {}
+        self._open: dict[str, tuple[TurnGroup, ToolCall]] = {}  # calls without a result
         self._spans: dict[tuple[str, str], tuple[int, int]] = {}  # that were looked for since the last cut
         self._length = 0
         self._last: Message | None = None
@@ -199,7 +199,7 @@ class Scene:
         again = self._begun and self._length <= len(state.history)
         folds = {edit.summary.id: edit for edit in state.edits if isinstance(edit, Fold)}
         cleared = {edit.id for edit in state.edits if isinstance(edit, Replace)}
-        counted = Meter(self.meter.fixed) if again else self.meter
+        counted = TokenMeter(self.meter.fixed) if again else self.meter
         meter, self.meter = self.meter, counted
         counted.begin()
         self._cut()
@@ -231,7 +231,7 @@ class Scene:
                 self.groups.put(at, at + 1, group)
 
     def _forget_all(self) -> None:
-        self.groups, self.fresh, self.media = Groups(), [], 0
+        self.groups, self.fresh, self.media = GroupList(), [], 0
         self.old_size = self._newest_size = self._latest = 0
         self.border = self._passed = ""
         self.newest.clear()
@@ -240,7 +240,7 @@ class Scene:
         self._open.clear()
 
     def _take(self, message: Message, fold: Fold | None = None, *, live: bool = True, cleared: bool = False) -> None:
-        item = Item(message)
+        item = ViewItem(message)
         item.cleared = cleared and item.size < WORTH_CLEARING
         self.media += media_in(message)
         match message:
@@ -249,7 +249,7 @@ class Scene:
                 self.replies += 1
                 self._latest = 0
                 self.meter.reply(message, item.size, live=live)
-                group = Group(kind_of(message), item)
+                group = TurnGroup(kind_of(message), item)
                 self.groups.append(group)
                 self._open.update({call.id: (group, call) for call in message.calls})
             case ToolResult():
@@ -257,14 +257,14 @@ class Scene:
                 self._take_result(message, item)
             case User():
                 self.meter.add(item.size)
-                self.groups.append(Group(kind_of(message), item, fold))
+                self.groups.append(TurnGroup(kind_of(message), item, fold))
             case _:
                 assert_never(message)
 
-    def _take_result(self, result: ToolResult, item: Item) -> None:
+    def _take_result(self, result: ToolResult, item: ViewItem) -> None:
         group, call = self._open.pop(result.call_id, (None, None))
         if group is None or call is None:  # its call is not in view: it will be shown as plain text
-            self.groups.append(Group(Kind.NOTE, item))
+            self.groups.append(TurnGroup(GroupKind.NOTE, item))
             return
         item.tool = call.name or "unnamed"
         item.before = self.meter.size - item.size
@@ -284,7 +284,7 @@ class Scene:
             self.old.append(item)
             self.old_size += item.size
 
-    def _pass(self, item: Item) -> None:
+    def _pass(self, item: ViewItem) -> None:
         if not item.cleared and item.size >= WORTH_CLEARING:
             if not self.old and not self.newest:
                 self.border = self._passed
@@ -328,7 +328,7 @@ class Scene:
         self.media -= media_in(item.message)
         item.message = replace(item.message, content=edit.content)
         self.media += media_in(item.message)
-        before, item.size = item.size, weight(item.message)
+        before, item.size = item.size, message_bytes(item.message)
         if item in self.fresh:
             self.meter.add(item.size - before)
             for later in self.fresh[self.fresh.index(item) + 1 :]:
@@ -339,7 +339,7 @@ class Scene:
         item.cleared = item.size < WORTH_CLEARING  # else it was only cut, and can be cleared later
 
     def _drop(self, ids: set[str]) -> None:
-        left = Groups()
+        left = GroupList()
         begin = ""  # of a gap
         for group in self.groups:
             gone = [item for item in group.items if item.message.id in ids]
@@ -359,12 +359,12 @@ class Scene:
             return
         start, end = span
         self._take_out([item for group in self.groups[start:end] for item in group.items])
-        summary = Item(fold.summary)
-        self.groups.put(start, end, Group(kind_of(fold.summary), summary, fold))
+        summary = ViewItem(fold.summary)
+        self.groups.put(start, end, TurnGroup(kind_of(fold.summary), summary, fold))
         self.media += media_in(fold.summary)
         self.meter.add(summary.size)
 
-    def _take_out(self, items: Iterable[Item]) -> None:
+    def _take_out(self, items: Iterable[ViewItem]) -> None:
         for item in items:
             self.media -= media_in(item.message)
             self.meter.remove(item.size)
@@ -395,7 +395,7 @@ class Scene:
         item = self._results.get(edit.id)
         if item is None or not isinstance(item.message, ToolResult):
             return 0, 0
-        return item.size, weight(replace(item.message, content=edit.content))
+        return item.size, message_bytes(replace(item.message, content=edit.content))
 
     def span(self, first: str, last: str) -> tuple[int, int] | None:
         """Which groups stand from one message of the history to another. A place that was found holds until a cut."""
@@ -418,33 +418,33 @@ class Scene:
             left -= group.size
             if replied and left < 0:
                 break
-            replied = replied or group.kind is Kind.TURN
+            replied = replied or group.kind is GroupKind.TURN
             at -= 1
         return at
 
     def head(self) -> int:
         """Where the front ends: the first prompt, or the summary that stands for all that came before."""
-        return 1 if self.groups and self.groups.kind(0) in (Kind.PROMPT, Kind.SUMMARY) else 0
+        return 1 if self.groups and self.groups.kind(0) in (GroupKind.PROMPT, GroupKind.SUMMARY) else 0
 
     def messages(self) -> Iterator[Message]:
         for group in self.groups:
             yield from group.messages
 
-    def newest_first(self) -> Iterator[Item]:
+    def newest_first(self) -> Iterator[ViewItem]:
         for group in reversed(self.groups):
             yield from reversed(group.items)
 
 
-def kind_of(message: User | Assistant) -> Kind:
+def kind_of(message: User | Assistant) -> GroupKind:
     if isinstance(message, Assistant):
-        return Kind.TURN
+        return GroupKind.TURN
     match message.origin:
         case Origin.PROMPT:
-            return Kind.PROMPT
+            return GroupKind.PROMPT
         case Origin.SUMMARY:
-            return Kind.SUMMARY
+            return GroupKind.SUMMARY
         case _:
-            return Kind.NOTE
+            return GroupKind.NOTE
 
 
 def media_in(message: Message) -> int:

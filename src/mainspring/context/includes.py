@@ -20,7 +20,7 @@ _PLAIN = r"[\w./~ +-]+"  # no call, no pattern, no line number
 _SUFFIX = r".*\w\.([A-Za-z][A-Za-z0-9]{0,2}|conf|docx|html|ipynb|java|jpeg|json|lock|scss|text|toml|xlsx|yaml)"
 
 
-def mentions(text: str) -> tuple[str, ...]:
+def find_mentions(text: str) -> tuple[str, ...]:
     """The paths that a text asks for, in order, each once."""
     if "@" not in text:  # as with most
         return ()
@@ -35,11 +35,11 @@ def mentions(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def absent(text: str, folder: str) -> tuple[str, ...]:
+def find_absent_mentions(text: str, folder: str) -> tuple[str, ...]:
     """What plainly means a file, and there is none; seen from a folder. People and packages are no files."""
     import re
 
-    return tuple([name for name in mentions(text) if re.fullmatch(_PLAIN, name) and _is_absent(name, folder)])
+    return tuple([name for name in find_mentions(text) if re.fullmatch(_PLAIN, name) and _is_absent(name, folder)])
 
 
 def _is_absent(name: str, folder: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from mainspring.context.groups import Scene
+from mainspring.context.groups import TurnGroups
 from mainspring.core.value import Bundle
 from mainspring.core.view import Edit
 
@@ -20,7 +20,7 @@ from mainspring.core.view import Edit
 KEEP_RESULTS, KEEP_SIZE = 8, 60_000  # newest results, and bytes of them, that are never cleared
 
 
-class Limits(Bundle):
+class LayerLimits(Bundle):
     """What may be changed by settings. Sizes of text are characters, or bytes, which for code is the same."""
 
     per_result: int = 32_000  # layer 0: a read of 30 KB passes, a log of 100 KB does not,
@@ -40,10 +40,10 @@ class Limits(Bundle):
     files: int = 60_000  # bytes of recently read files that are attached again
 
 
-class Aim(Bundle):
+class LayerGoal(Bundle):
     """What is asked of a layer."""
 
-    limits: Limits
+    limits: LayerLimits
     model: str = ""
     source: str = ""  # who asks (D-16)
     excess: int = 0  # bytes that must go, or the prompt comes too near to the limit
@@ -55,11 +55,11 @@ class Aim(Bundle):
 FULL_SIZE = 200_000  # tokens of a window for which the limits are meant; a smaller one has smaller limits
 
 
-def for_window(limits: Limits, window: int) -> Limits:
+def limits_for_window(limits: LayerLimits, window: int) -> LayerLimits:
     if window >= FULL_SIZE:
         return limits
     sizes = ("per_result", "shown", "per_message", "keep_size", "stage", "tail", "words", "files")
     return replace(limits, **{name: max(1_000, getattr(limits, name) * window // FULL_SIZE) for name in sizes})
 
 
-Layer = Callable[[Scene, Aim], tuple[Edit, ...]]
+Layer = Callable[[TurnGroups, LayerGoal], tuple[Edit, ...]]

@@ -9,11 +9,11 @@
 
 from __future__ import annotations
 
-from mainspring.context.groups import Scene
+from mainspring.context.groups import TurnGroups
 from mainspring.core.messages import Assistant
 
 
-def marks(scene: Scene, broken: str = "") -> tuple[str, ...]:
+def choose_cache_marks(scene: TurnGroups, broken: str = "") -> tuple[str, ...]:
     """`broken`: the message behind which this request differs from the last."""
     found: list[str] = []
     replied = False

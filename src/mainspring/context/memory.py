@@ -18,9 +18,9 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
-from mainspring.context.attachments import MANNERS, Attachment, Kind, cut
-from mainspring.context.folders import Places, Project, project_of
-from mainspring.context.texts import Mark, Text, look, read_text
+from mainspring.context.attachments import MANNERS, Attachment, AttachmentKind, cut_with_note
+from mainspring.context.folders import ConfigFolders, Project, project_of
+from mainspring.context.texts import FileStamp, FileText, read_text, stat_file
 from mainspring.core.value import Bundle
 from mainspring.processes.paths import PathRefused, Resolved, is_within, resolve_path
 
@@ -28,7 +28,7 @@ NAMES = ("AGENTS.md", ".claude/CLAUDE.md", "CLAUDE.md")  # of each folder, the l
 LOCAL = "CLAUDE.local.md"  # of one person, in a project
 DEEPEST = 5  # files that include each other
 MOST_FILES = 60
-LARGEST = MANNERS[Kind.MEMORY].most  # characters of one file
+LARGEST = MANNERS[AttachmentKind.MEMORY].most  # characters of one file
 TOTAL = 64_000  # of all that are read at the start: about 18,000 tokens, a tenth of a usual window
 TOTAL_NESTED = 32_000  # of those that come later
 
@@ -38,26 +38,26 @@ STRANGERS = frozenset(
 )
 
 
-class Scope(StrEnum):
+class MemoryScope(StrEnum):
     USER = "user"
     PROJECT = "project"
     LOCAL = "local"
     NESTED = "nested"
 
 
-class File(Bundle):
+class MemoryFile(Bundle):
     path: str  # the real one
-    scope: Scope
+    scope: MemoryScope
     text: str
     by: str = ""  # the file that includes it
     size: int | None = None  # of the file in bytes, if this is only its beginning
 
 
-def everything(path: str) -> bool:  # noqa: ARG001  # it has the shape of a rule
+def include_everything(path: str) -> bool:  # noqa: ARG001  # it has the shape of a rule
     return True
 
 
-class Where(Bundle):
+class MemoryLocations(Bundle):
     """Where to look, and what may be looked at."""
 
     cwd: str
@@ -66,7 +66,7 @@ class Where(Bundle):
     trusted: bool = False  # the user trusts the working folder
     driven: bool = False  # a program drives us, and has chosen the folder and which sources are read
     sources: tuple[str, ...] | None = None  # as `--setting-sources` has them; None: all
-    may_read: Callable[[str], bool] = everything  # the rules, for files that are included: deny holds here, too
+    may_read: Callable[[str], bool] = include_everything  # the rules, for files that are included: deny holds here, too
     excluded: Callable[[str], bool] | None = None  # files that the settings leave out (`claudeMdExcludes`)
     skill_states: Mapping[str, str] = {}  # of skills that the settings hide, by name
     skills: tuple[str, ...] | None = None  # of these the model is told (stream-json 3.1); None: of all
@@ -78,16 +78,16 @@ class Where(Bundle):
         return self.trusted or self.driven
 
 
-class Memory:
+class MemoryFiles:
     """The memory of one session."""
 
-    def __init__(self, where: Where) -> None:
+    def __init__(self, where: MemoryLocations) -> None:
         real = os.path.realpath(where.cwd)
         self.where = replace(where, cwd=real, user=os.path.realpath(where.user) if where.user else "")
         self.project: Project = project_of(real, self.where.user)
-        self.files: list[File] = []  # the most general first
+        self.files: list[MemoryFile] = []  # the most general first
         self.problems: list[str] = []
-        self._marks: dict[str, Mark | None] = {}  # by real path: all that were read
+        self._marks: dict[str, FileStamp | None] = {}  # by real path: all that were read
         self._said: set[str] = set()  # the texts
         self._looked: set[str] = set(self.project.folders)  # folders, for files that come later
         self._full = False
@@ -96,8 +96,8 @@ class Memory:
     @property
     def attachments(self) -> tuple[Attachment, ...]:
         """All that holds, within its budget. What has to be sent of it, `attachments.missing` says."""
-        first = [file for file in self.files if file.scope is not Scope.NESTED]
-        later = [file for file in self.files if file.scope is Scope.NESTED]
+        first = [file for file in self.files if file.scope is not MemoryScope.NESTED]
+        later = [file for file in self.files if file.scope is MemoryScope.NESTED]
         return (*_fitted(first, TOTAL), *_fitted(later, TOTAL_NESTED))
 
     def touched(self, path: str) -> bool:
@@ -105,26 +105,28 @@ class Memory:
         before = len(self.files)
         for folder in self._new_folders(path):
             for name in NAMES:
-                self._take(f"{folder}/{name}", Scope.NESTED, self.project.root)
+                self._take(f"{folder}/{name}", MemoryScope.NESTED, self.project.root)
         return len(self.files) > before
 
-    def places(self, sort: str) -> Places:
+    def places(self, sort: str) -> ConfigFolders:
         """Of skills, commands, agents. Those of a folder that is not trusted cannot lead out of it (security T1)."""
         where, root = self.where, self.project.root
         bounds = "" if where.trusted else root
         folders = (where.cwd, root)
-        return Places(where.user, where.home, folders, where.described, where.sources, sort, bounds, where.may_read)
+        return ConfigFolders(
+            where.user, where.home, folders, where.described, where.sources, sort, bounds, where.may_read
+        )
 
     def refresh(self) -> bool:
         """Whether any file is not what it was. One `lstat` for each."""
-        changed = [file for file in self.files if look(file.path) != self._marks[file.path]]
+        changed = [file for file in self.files if stat_file(file.path) != self._marks[file.path]]
         news = [self._again(file) for file in changed]
         return any(news)
 
     @property
     def compaction(self) -> str:
         """What the files say about summaries (D-36)."""
-        return "\n\n".join([found for file in self.files if (found := section(file.text))])
+        return "\n\n".join([found for file in self.files if (found := find_compact_section(file.text))])
 
     def _load(self) -> None:
         where, project = self.where, self.project
@@ -132,14 +134,14 @@ class Memory:
         if sources is None or "user" in sources:
             for folder in self._users_folders():
                 for name in ("AGENTS.md", "CLAUDE.md"):
-                    self._take(f"{folder}/{name}", Scope.USER, "/")
+                    self._take(f"{folder}/{name}", MemoryScope.USER, "/")
         for folder in project.folders:
             bounds = project.root if is_within(folder, project.root) else folder
             if sources is None or "project" in sources:
                 for name in NAMES:
-                    self._take(f"{folder}/{name}", Scope.PROJECT, bounds)
+                    self._take(f"{folder}/{name}", MemoryScope.PROJECT, bounds)
             if sources is None or "local" in sources:
-                self._take(f"{folder}/{LOCAL}", Scope.LOCAL, bounds)
+                self._take(f"{folder}/{LOCAL}", MemoryScope.LOCAL, bounds)
 
     def _users_folders(self) -> Iterable[str]:
         """Claude Code's before ours: ours counts for more."""
@@ -159,7 +161,7 @@ class Memory:
 
     # --- one file ---------------------------------------------------------------------------------
 
-    def _take(self, name: str, scope: Scope, bounds: str) -> None:
+    def _take(self, name: str, scope: MemoryScope, bounds: str) -> None:
         try:
             os.lstat(name)
         except OSError:  # as with most of them
@@ -185,7 +187,7 @@ class Memory:
         return False
 
     def _add(  # noqa: PLR0913  # all but one are where it stands
-        self, path: Resolved, scope: Scope, bounds: str, by: str, depth: int, *, anybodys: bool = True
+        self, path: Resolved, scope: MemoryScope, bounds: str, by: str, depth: int, *, anybodys: bool = True
     ) -> None:
         """`anybodys`: whoever owns the file. Else it is ours, or left out."""
         if path.real in self._marks or self._is_excluded(path):
@@ -203,19 +205,19 @@ class Memory:
         text = found.text.strip()
         if text and text not in self._said:
             self._said.add(text)
-            self.files.append(File(path.real, scope, text, by, found.size if found.cut else None))
+            self.files.append(MemoryFile(path.real, scope, text, by, found.size if found.cut else None))
         self._include(path.real, text, scope, bounds, depth + 1)
 
     def _is_excluded(self, path: Resolved) -> bool:
         excluded = self.where.excluded
         return excluded is not None and any(excluded(name) for name in (path.real, *path.names))
 
-    def _include(self, by: str, text: str, scope: Scope, bounds: str, depth: int) -> None:
+    def _include(self, by: str, text: str, scope: MemoryScope, bounds: str, depth: int) -> None:
         if "@" not in text:
             return
-        from mainspring.context.includes import mentions
+        from mainspring.context.includes import find_mentions
 
-        names = mentions(text)
+        names = find_mentions(text)
         if depth > DEEPEST and names:
             self.problems.append(f"'@{names[0]}' in '{by}' is left out: {DEEPEST} files within each other are the most")
             return
@@ -224,7 +226,7 @@ class Memory:
         for name in names:
             self._include_one(name, by, scope, bounds, depth)
 
-    def _include_one(self, name: str, by: str, scope: Scope, bounds: str, depth: int) -> None:
+    def _include_one(self, name: str, by: str, scope: MemoryScope, bounds: str, depth: int) -> None:
         try:
             path = resolve_path(name, os.path.dirname(by), home=self.where.user or None)
             if path.kind != "file":  # most are no files: people's names, packages, addresses
@@ -236,13 +238,13 @@ class Memory:
         except (PathRefused, OSError) as error:
             self._complain(name, error)
 
-    def _again(self, file: File) -> bool:
+    def _again(self, file: MemoryFile) -> bool:
         """A file that has changed. What it includes anew is left for the next session."""
         try:
             found = read_text(Resolved(file.path, file.path, kind="file"))
         except (PathRefused, OSError):
-            found = Text(GONE, 0, cut=False, mark=look(file.path) or NOWHERE)
-        self._marks[file.path] = look(file.path) and found.mark
+            found = FileText(GONE, 0, cut=False, mark=stat_file(file.path) or NOWHERE)
+        self._marks[file.path] = stat_file(file.path) and found.mark
         text = found.text.strip()
         if text == file.text:
             return False
@@ -256,28 +258,28 @@ class Memory:
 
 TRUST = "'mainspring trust' lets this folder lead out of itself"
 GONE = "(This file was removed: what it said holds no longer.)"
-NOWHERE = Mark(0, 0, 0)
+NOWHERE = FileStamp(0, 0, 0)
 
 
 # --- what the model gets ----------------------------------------------------------------------------
 
 
-def _fitted(files: list[File], total: int) -> list[Attachment]:
+def _fitted(files: list[MemoryFile], total: int) -> list[Attachment]:
     """Within a budget that the last ones, which count for more, draw on first. What was cut says so."""
     left = total
     fitted: list[Attachment] = []
     for file in reversed(files):
         most = max(0, min(LARGEST, left))
         left -= min(len(file.text), most)
-        fitted.append(Attachment(Kind.MEMORY, file.path, _shown(file, most)))
+        fitted.append(Attachment(AttachmentKind.MEMORY, file.path, _shown(file, most)))
     return fitted[::-1]
 
 
-def _shown(file: File, most: int) -> str:
+def _shown(file: MemoryFile, most: int) -> str:
     head = f"({file.scope} memory{f', included by {file.by!r}' if file.by else ''})\n\n"
     room = min(most, LARGEST - len(head) - LONGEST_NOTE)  # the whole stays within the limit of its kind
     if len(file.text) > room:
-        return head + (cut(file.text, room, file.path) if room > LONGEST_NOTE else LEFT_OUT)
+        return head + (cut_with_note(file.text, room, file.path) if room > LONGEST_NOTE else LEFT_OUT)
     more = f"\n[Cut: the file has {file.size:,} bytes. Read it for the rest.]" if file.size is not None else ""
     return head + file.text + more
 
@@ -298,7 +300,7 @@ _TITLES = frozenset(
 )
 
 
-def section(text: str) -> str:
+def find_compact_section(text: str) -> str:
     """The part under a heading such as '# Compact instructions', down to the next heading of its rank."""
     rank = 0
     lines: list[str] = []

@@ -3,7 +3,7 @@
 By the rules for `Read`: what it may not read, or would have to ask for, is not brought. A name that leads to nothing is
 a word like any other: people, packages, decorators. What is there and cannot be brought is told to the model, so that
 nobody thinks it was: a pipe, a device, what is neither text nor an image nor a PDF, what is too large. The person is
-told of each, too, in words of their own: `Brought` has them.
+told of each, too, in words of their own: `MentionAttachment` has them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from mainspring.context.attachments import Attachment, Kind
-from mainspring.context.includes import mentions
+from mainspring.context.attachments import Attachment, AttachmentKind
+from mainspring.context.includes import find_mentions
 from mainspring.core.messages import Content, Text
 from mainspring.core.value import Bundle
 from mainspring.processes.atomic import ReadSet
@@ -49,7 +49,7 @@ WHY = {
 }
 
 
-class Medium(Bundle):
+class MentionMedia(Bundle):
     """An image or a document. Without content: why a model cannot have it."""
 
     what: str  # 'PNG image, 640 x 480'
@@ -64,7 +64,7 @@ class Medium(Bundle):
         return len(self.data) * 4 // 3
 
 
-class Reach(Bundle):
+class MentionScope(Bundle):
     """Where names are seen from, and what may be read."""
 
     cwd: str
@@ -72,22 +72,22 @@ class Reach(Bundle):
     may: Callable[[str], Awaitable[Verdict]]  # what the rules say of `Read` for a path
     listed: Callable[[str], bool]  # whether a rule lets a name in a folder be shown
     known: ReadSet | None = None  # what is brought counts as read
-    medium: Callable[[int, str], Medium | None] | None = None  # of an open file and its name; None: it is neither
+    medium: Callable[[int, str], MentionMedia | None] | None = None  # of an open file and its name; None: it is neither
 
 
-class Span(Bundle):
+class LineRange(Bundle):
     """Lines, counted from 1."""
 
     first: int = 1
     last: int | None = None
 
 
-class Found(Bundle):
+class MentionTarget(Bundle):
     path: Resolved
-    span: Span
+    span: LineRange
 
 
-class Brought(Bundle):
+class MentionAttachment(Bundle):
     """What became of a name: what was brought, or why it was not."""
 
     path: Resolved
@@ -96,7 +96,7 @@ class Brought(Bundle):
     why_not: str = ""
 
 
-class Room(Bundle):
+class MentionBudget(Bundle):
     """For what is still to come."""
 
     text: int = TOTAL
@@ -107,78 +107,78 @@ class Room(Bundle):
     def is_full(self) -> bool:
         return self.text <= 0 or self.files <= 0
 
-    def holds(self, medium: Medium) -> bool:
+    def holds(self, medium: MentionMedia) -> bool:
         """The first one at any rate: it is within the limits of its kind."""
         return self.media == MEDIA or medium.size <= self.media
 
-    def without(self, attachment: Attachment) -> Room:
+    def without(self, attachment: Attachment) -> MentionBudget:
         media = sum([len(part.data) for part in attachment.media if not isinstance(part, Text)])
-        return Room(self.text - len(attachment.text), self.media - media, self.files - 1)
+        return MentionBudget(self.text - len(attachment.text), self.media - media, self.files - 1)
 
 
-async def named(text: str, reach: Reach) -> tuple[Brought, ...]:
+async def resolve_mentions(text: str, reach: MentionScope) -> tuple[MentionAttachment, ...]:
     """What a prompt brings along, in its order; each place once for each part of it."""
-    brought: dict[tuple[str, Span], Brought] = {}
-    room = Room()
-    for name in mentions(text):
+    brought: dict[tuple[str, LineRange], MentionAttachment] = {}
+    room = MentionBudget()
+    for name in find_mentions(text):
         found = look_up(name, reach)
         if found is None or (key := (found.path.real, found.span)) in brought:
             continue
-        made = refused(found, TOO_MANY) if room.is_full else await brought_from(found, reach, room)
+        made = refuse_mention(found, TOO_MANY) if room.is_full else await brought_from(found, reach, room)
         room = room.without(made.attachment)
         brought[key] = made
     return tuple(brought.values())
 
 
-def look_up(name: str, reach: Reach) -> Found | None:
+def look_up(name: str, reach: MentionScope) -> MentionTarget | None:
     """None: there is nothing of this name."""
-    for path, span in ((name, Span()), lines_of(name)):
+    for path, span in ((name, LineRange()), lines_of(name)):
         try:
             found = resolve_path(path, reach.cwd, home=reach.home)
         except PathRefused:
             continue
         if found.kind != "missing":
-            return Found(found, span)
+            return MentionTarget(found, span)
     return None
 
 
-def lines_of(name: str) -> tuple[str, Span]:
+def lines_of(name: str) -> tuple[str, LineRange]:
     """`a.py#L10-20`; `a.py#L10` is one line."""
     import re
 
     said = re.fullmatch(r"(.+)#L(\d{1,7})(?:-L?(\d{1,7}))?", name)
     if said is None:
-        return name, Span()
+        return name, LineRange()
     first = max(1, int(said[2]))
-    return said[1], Span(first, max(first, int(said[3] or first)))
+    return said[1], LineRange(first, max(first, int(said[3] or first)))
 
 
-async def brought_from(found: Found, reach: Reach, room: Room) -> Brought:
+async def brought_from(found: MentionTarget, reach: MentionScope, room: MentionBudget) -> MentionAttachment:
     path = found.path
     verdicts = [await reach.may(name) for name in path.names] if path.kind != "special" else []
     if "deny" in verdicts:
-        return refused(found, DENIED)
+        return refuse_mention(found, DENIED)
     if "ask" in verdicts:
-        return refused(found, ASKS)
+        return refuse_mention(found, ASKS)
     try:
-        return listing(found, reach) if path.kind == "folder" else contents(found, reach, room)
+        return attach_listing(found, reach) if path.kind == "folder" else read_mention(found, reach, room)
     except PathRefused as error:
         why = str(error)
     except OSError as error:
         why = str(error.strerror)
-    return refused(found, f"[Not attached: {why}.]", why)
+    return refuse_mention(found, f"[Not attached: {why}.]", why)
 
 
-def refused(found: Found, text: str, why: str = "") -> Brought:
+def refuse_mention(found: MentionTarget, text: str, why: str = "") -> MentionAttachment:
     """`text` is for the model, `why` for the person."""
-    kind = Kind.FOLDER if found.path.kind == "folder" else Kind.FILE
-    return Brought(found.path, Attachment(kind, found.path.real, text), why_not=why or WHY[text])
+    kind = AttachmentKind.FOLDER if found.path.kind == "folder" else AttachmentKind.FILE
+    return MentionAttachment(found.path, Attachment(kind, found.path.real, text), why_not=why or WHY[text])
 
 
 # --- a file -----------------------------------------------------------------------------------------
 
 
-def contents(found: Found, reach: Reach, room: Room) -> Brought:
+def read_mention(found: MentionTarget, reach: MentionScope, room: MentionBudget) -> MentionAttachment:
     path = found.path
     fd = open_read(path)
     try:
@@ -187,33 +187,35 @@ def contents(found: Found, reach: Reach, room: Room) -> Brought:
     finally:
         os.close(fd)
     if medium is not None and medium.content is None:
-        return refused(found, f"[Not attached: {medium.why_not}. {medium.way_out}]", medium.why_not)
+        return refuse_mention(found, f"[Not attached: {medium.why_not}. {medium.way_out}]", medium.why_not)
     if medium is None and b"\0" in data:
-        return refused(found, NO_TEXT)
+        return refuse_mention(found, NO_TEXT)
     if medium is not None and not room.holds(medium):
-        return refused(found, TOO_MANY)
+        return refuse_mention(found, TOO_MANY)
     if reach.known is not None:
         reach.known.remember(path, data)
-    return of_text(found, data, min(room.text, MOST_TEXT)) if medium is None else of_medium(found, medium)
+    return attach_text(found, data, min(room.text, MOST_TEXT)) if medium is None else attach_media(found, medium)
 
 
-def of_medium(found: Found, medium: Medium) -> Brought:
+def attach_media(found: MentionTarget, medium: MentionMedia) -> MentionAttachment:
     assert medium.content is not None
     said = f"[{medium.what}: it follows.]"
-    return Brought(found.path, Attachment(Kind.MEDIA, found.path.real, said, (medium.content,)), medium.what)
+    return MentionAttachment(
+        found.path, Attachment(AttachmentKind.MEDIA, found.path.real, said, (medium.content,)), medium.what
+    )
 
 
-def of_text(found: Found, data: bytes, room: int) -> Brought:
+def attach_text(found: MentionTarget, data: bytes, room: int) -> MentionAttachment:
     path, span = found.path, found.span
     if not data:
-        return Brought(path, Attachment(Kind.FILE, path.real, EMPTY), "empty")
+        return MentionAttachment(path, Attachment(AttachmentKind.FILE, path.real, EMPTY), "empty")
     text = data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").replace("\r\n", "\n")
     rows = text.removesuffix("\n").split("\n")  # and at nothing else: so `Read` counts them
     wanted = rows[span.first - 1 : span.last]
     if not wanted:
         words = NO_LINES.format(count=len(rows), first=span.first)
-        return refused(found, f"[{words}]", words.removesuffix("."))
-    lines = shown(wanted[:MOST_LINES], span.first, room)
+        return refuse_mention(found, f"[{words}]", words.removesuffix("."))
+    lines = number_rows(wanted[:MOST_LINES], span.first, room)
     last = span.first + len(lines) - 1
     if len(lines) < len(wanted):
         lines.append(f"[Lines {span.first}-{last} of {len(rows):,}. The Read tool goes on with offset={last + 1}.]")
@@ -221,10 +223,10 @@ def of_text(found: Found, data: bytes, room: int) -> Brought:
     what = (
         f"{len(rows):,} line{'' if len(rows) == 1 else 's'}" if whole else f"lines {span.first}-{last} of {len(rows):,}"
     )
-    return Brought(path, Attachment(Kind.FILE, path.real, "\n".join(lines)), what)
+    return MentionAttachment(path, Attachment(AttachmentKind.FILE, path.real, "\n".join(lines)), what)
 
 
-def shown(rows: list[str], first: int, room: int) -> list[str]:
+def number_rows(rows: list[str], first: int, room: int) -> list[str]:
     """With their numbers, as many as there is room for."""
     lines: list[str] = []
     for number, row in enumerate(rows, first):
@@ -239,7 +241,7 @@ def shown(rows: list[str], first: int, room: int) -> list[str]:
 # --- a folder ---------------------------------------------------------------------------------------
 
 
-def listing(found: Found, reach: Reach) -> Brought:
+def attach_listing(found: MentionTarget, reach: MentionScope) -> MentionAttachment:
     """Names, folders with a slash; none that a rule keeps from being read."""
     real = found.path.real
     rows = [row for row in _entries(real) if reach.listed(f"{real.rstrip('/')}/{row.rstrip('/')}")]
@@ -247,7 +249,7 @@ def listing(found: Found, reach: Reach) -> Brought:
     text = "\n".join([*rows[:MOST_ENTRIES], *more]) or EMPTY
     number = min(len(rows), MOST_ENTRIES)
     what = f"folder, {'the first ' if more else ''}{number:,} name{'' if number == 1 else 's'}"
-    return Brought(found.path, Attachment(Kind.FOLDER, real, text), what)
+    return MentionAttachment(found.path, Attachment(AttachmentKind.FOLDER, real, text), what)
 
 
 def _entries(real: str) -> list[str]:

@@ -11,9 +11,9 @@ import os
 import re
 from collections.abc import Callable
 
-from mainspring.context.attachments import Attachment, Kind
-from mainspring.context.frontmatter import split
-from mainspring.context.texts import Mark, look, read_text
+from mainspring.context.attachments import Attachment, AttachmentKind
+from mainspring.context.frontmatter import split_frontmatter
+from mainspring.context.texts import FileStamp, read_text, stat_file
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.processes.paths import PathRefused, resolve_path
@@ -40,9 +40,9 @@ _COMMON = frozenset(
 )
 
 
-class Note(Bundle):
+class MemoryNote(Bundle):
     path: str
-    mark: Mark
+    mark: FileStamp
     name: frozenset[str]  # words
     about: frozenset[str]
 
@@ -51,12 +51,12 @@ def _never(path: str) -> bool:  # noqa: ARG001  # it has the shape of a question
     return False
 
 
-class Notes:
+class MemoryNotes:
     def __init__(self, folder: str, *, is_read: Callable[[str], bool] = _never) -> None:
         """`is_read`: whether the model has read this file by itself."""
         self.folder = folder
         self._is_read = is_read
-        self._known: dict[str, Note] = {}
+        self._known: dict[str, MemoryNote] = {}
 
     @property
     def index(self) -> Attachment | None:
@@ -70,11 +70,11 @@ class Notes:
         if found.cut or len(lines) > INDEX_LINES:
             text += f"\n[Cut: this is the beginning of the index, {len(text):,} characters. Keep it short.]"
         head = f"The index of the notes in '{self.folder}'. Read those that matter; keep new ones there.\n\n"
-        return Attachment(Kind.NOTES, f"{self.folder}/{INDEX}", head + text) if text.strip() else None
+        return Attachment(AttachmentKind.NOTES, f"{self.folder}/{INDEX}", head + text) if text.strip() else None
 
     async def recall(self, prompt: str) -> tuple[Attachment, ...]:
         """The notes that fit a prompt best."""
-        asked = words(prompt[:LONGEST_PROMPT])
+        asked = word_stems(prompt[:LONGEST_PROMPT])
         scored: list[tuple[int, str]] = []
         for count, name in enumerate(self._names() if asked else ()):
             if count % BESIDE == BESIDE - 1:
@@ -94,8 +94,8 @@ class Notes:
             return []
         return sorted([name for name in names if name.endswith(".md") and name != INDEX])
 
-    def _note(self, path: str) -> Note | None:
-        mark = look(path)
+    def _note(self, path: str) -> MemoryNote | None:
+        mark = stat_file(path)
         known = self._known.get(path)
         if known is not None and known.mark == mark:
             return known
@@ -104,12 +104,12 @@ class Notes:
         except (OSError, PathRefused):
             return None
         name = path.rpartition("/")[2].removesuffix(".md")
-        note = Note(path, found.mark, words(name.replace("_", " ")), words(_about(found.text)))
+        note = MemoryNote(path, found.mark, word_stems(name.replace("_", " ")), word_stems(_about(found.text)))
         self._known[path] = note
         return note
 
 
-def words(text: str) -> frozenset[str]:
+def word_stems(text: str) -> frozenset[str]:
     """The beginnings of its words: 'deploys' and 'deployment' are near enough."""
     return frozenset([word[:6] for word in _WORD.findall(text.lower()) if word not in _COMMON])
 
@@ -117,7 +117,7 @@ def words(text: str) -> frozenset[str]:
 def _about(text: str) -> str:
     """The description in its head, or else its first line."""
     try:
-        head = split(text)
+        head = split_frontmatter(text)
     except UsageError:
         return ""
     return head.fields.get("description") or head.body.strip().partition("\n")[0]
@@ -129,4 +129,4 @@ def _attached(path: str) -> Attachment | None:
     except (OSError, PathRefused):
         return None
     more = f"\n[Cut: the note has {found.size:,} bytes. Read it for the rest.]" if found.cut else ""
-    return Attachment(Kind.NOTES, path, found.text.rstrip() + more)
+    return Attachment(AttachmentKind.NOTES, path, found.text.rstrip() + more)

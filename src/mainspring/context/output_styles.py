@@ -7,8 +7,8 @@ system prompt. A project's styles follow the rules for its skills (security T1).
 
 from __future__ import annotations
 
-from mainspring.context.frontmatter import split
-from mainspring.context.shelf import Shelf, about, entries, short
+from mainspring.context.frontmatter import split_frontmatter
+from mainspring.context.shelf import MarkdownLibrary, describe_entry, list_folder, shorten_body
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Value
 
@@ -74,23 +74,23 @@ BUILT_IN = {
 }
 
 
-class OutputStyles(Shelf[OutputStyle]):
+class OutputStyles(MarkdownLibrary[OutputStyle]):
     """Those of the user and the project."""
 
     noun = "output style"
     fields = frozenset({"name", "description", "keep-coding-instructions"})
 
     def files(self, folder: str, *, project: bool) -> list[str]:  # noqa: ARG002  # links are looked at with the file
-        return [f"{folder}/{name}" for name in entries(folder) if name.endswith(SUFFIX)]
+        return [f"{folder}/{name}" for name in list_folder(folder) if name.endswith(SUFFIX)]
 
     def describe(self, path: str, folder: str, text: str, *, project: bool) -> OutputStyle:  # noqa: ARG002
-        head = split(text)
+        head = split_frontmatter(text)
         fields = head.fields
         name = (fields.get("name") or path.rpartition("/")[2].removesuffix(SUFFIX)).strip()
         if not name or len(name) > LONGEST_NAME or not name.isprintable():
             raise UsageError(f"its name must have 1 to {LONGEST_NAME} characters, and none that control a terminal")
         keeps = fields.get("keep-coding-instructions", "").strip().lower() in TRUE
-        return OutputStyle(name, about(fields, head.body), path, keeps_coding=keeps, project=project)
+        return OutputStyle(name, describe_entry(fields, head.body), path, keeps_coding=keeps, project=project)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ class OutputStyles(Shelf[OutputStyle]):
         try:
             return OutputStyle(
                 style.name, style.about, style.path, style.keeps_coding, style.project,
-                short(self.body(style), style.path),
+                shorten_body(self.body(style), style.path),
             )  # fmt: skip
         except ToolError as error:
             raise UsageError(str(error)) from None

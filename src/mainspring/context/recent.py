@@ -12,7 +12,7 @@ LOOKED_AT = 30  # files, at most: most of them are too large, or gone
 LARGEST = 20_000  # bytes
 
 
-def recent(known: ReadSet) -> Iterator[tuple[str, str]]:
+def iter_recent_files(known: ReadSet) -> Iterator[tuple[str, str]]:
     """Path and text, what was read last first. What is no text, or too large, is left out."""
     for real in known.newest()[:LOOKED_AT]:
         try:

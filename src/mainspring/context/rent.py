@@ -8,49 +8,51 @@ than twice what the best choice in hindsight would have cost; and where sessions
 
 from __future__ import annotations
 
-from mainspring.context.groups import Scene
-from mainspring.context.tokens import Scale
+from mainspring.context.groups import TurnGroups
+from mainspring.context.tokens import TokenScale
 from mainspring.core.money import Price
 
 
-class Rent:
+class CacheCost:
     """In nano-dollars."""
 
     def __init__(self) -> None:
         self.results = 0  # paid so far for results that could be cleared,
         self.turns = 0  # and for turns that hold nothing else
 
-    def pay(self, scene: Scene, price: Price, scale: Scale) -> None:
+    def pay(self, scene: TurnGroups, price: Price, scale: TokenScale) -> None:
         """For each reply since the last look."""
         per_token = price.cache_read * scene.replies
         self.results += scale.low(scene.old_size) * per_token
-        self.turns += scale.low(behind_the_front(scene)) * per_token
+        self.turns += scale.low(count_behind_front(scene)) * per_token
         scene.replies = 0
 
-    def is_due(self, scene: Scene, price: Price, scale: Scale) -> bool:
-        return bool(self.results) and self.results >= scale.high(rewritten(scene)) * extra(price)
+    def is_due(self, scene: TurnGroups, price: Price, scale: TokenScale) -> bool:
+        return bool(self.results) and self.results >= scale.high(count_rewritten_bytes(scene)) * cache_write_surcharge(
+            price
+        )
 
-    def turns_are_due(self, scene: Scene, price: Price, scale: Scale) -> bool:
+    def turns_are_due(self, scene: TurnGroups, price: Price, scale: TokenScale) -> bool:
         """Asked only when the prefix is broken anyway: then the price is for what stands before that place."""
-        return bool(self.turns) and self.turns >= scale.high(behind_the_front(scene)) * extra(price)
+        return bool(self.turns) and self.turns >= scale.high(count_behind_front(scene)) * cache_write_surcharge(price)
 
 
-def extra(price: Price) -> int:
+def cache_write_surcharge(price: Price) -> int:
     return max(0, price.cache_write - price.cache_read)
 
 
-def rewritten(scene: Scene) -> int:
+def count_rewritten_bytes(scene: TurnGroups) -> int:
     """Bytes behind the first result that would be cleared, without those that would be, and without what is new: that
     must be written in any case."""
     return max(0, scene.meter.sent - scene.old[0].before - scene.old_size) if scene.old else 0
 
 
-def border(scene: Scene) -> int:
+def find_clear_border(scene: TurnGroups) -> int:
     """Bytes before the first result that is not cleared."""
     waiting = scene.old or scene.newest
     return waiting[0].before if waiting else scene.meter.size
 
 
-def behind_the_front(scene: Scene) -> int:
+def count_behind_front(scene: TurnGroups) -> int:
     front = scene.groups[0].size if scene.head() else 0
-    return max(0, border(scene) - scene.meter.fixed - front)
+    return max(0, find_clear_border(scene) - scene.meter.fixed - front)

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import assert_never
 
 from mainspring.context.attachments import MARKER
-from mainspring.context.attachments import Kind as Attached
-from mainspring.context.tokens import LEAST, MOST, OF_A_BLOCK, Scale, undated, weight, weight_of
+from mainspring.context.attachments import AttachmentKind as Attached
+from mainspring.context.tokens import LEAST, MOST, OF_A_BLOCK, TokenScale, message_bytes, strip_model_date, weight_of
 from mainspring.core.compaction import MANUAL, took_effect
 from mainspring.core.config import Config
 from mainspring.core.effects import CompactionKind
@@ -71,21 +71,21 @@ LAYERS = (
 UNKNOWN_LAYER = "compaction"  # of a journal that is not whole
 
 
-class Told(Bundle):
+class ReportEvent(Bundle):
     """An event of the journal."""
 
     event: Event
     how: CompactionKind | None = None  # for a compaction: what was asked for, where that is known
 
 
-class Fixed(Bundle):
+class FixedBytes(Bundle):
     """Bytes that every request begins with, as they would be for a session that begins now. 0: not known."""
 
     system: int = 0
     tools: int = 0
 
 
-class Share(Bundle):
+class ReportShare(Bundle):
     """What one kind of block takes up. Prices are nano-dollars for each request."""
 
     part: str
@@ -95,7 +95,7 @@ class Share(Bundle):
     fresh: int  # sent anew, and written to it
 
 
-class Large(Bundle):
+class LargeItem(Bundle):
     part: str
     tokens: int
     turn: int  # 0: it stands for many
@@ -103,7 +103,7 @@ class Large(Bundle):
     about: str
 
 
-class Removed(Bundle):
+class LayerTotals(Bundle):
     """What a layer came to, in the whole session."""
 
     layer: str
@@ -113,7 +113,7 @@ class Removed(Bundle):
     cost: int = 0  # nano-dollars, for the model that was asked
 
 
-class Report(Bundle):
+class ContextReport(Bundle):
     model: str
     window: int
     tokens: int
@@ -121,9 +121,9 @@ class Report(Bundle):
     bytes_per_token: float
     compact_at: int | None  # None: it is switched off
     blocked_at: int
-    parts: tuple[Share, ...]
-    largest: tuple[Large, ...]
-    removed: tuple[Removed, ...]
+    parts: tuple[ReportShare, ...]
+    largest: tuple[LargeItem, ...]
+    removed: tuple[LayerTotals, ...]
 
     @property
     def cached(self) -> int:
@@ -134,17 +134,17 @@ class Report(Bundle):
         return sum([part.fresh for part in self.parts])
 
 
-def report(
+def build_context_report(
     state: State,
-    told: Iterable[Told],
+    told: Iterable[ReportEvent],
     config: Config,
-    fixed: Fixed = Fixed(),  # noqa: B008  # frozen
+    fixed: FixedBytes = FixedBytes(),  # noqa: B008  # frozen
     model: Model | None = None,
-) -> Report:
+) -> ContextReport:
     """`told` is all that the journal holds, oldest first; its events need not have their content. `model`: the one that
     is asked next; None: the one that was asked last."""
     told = tuple(told)
-    seen, past = view(state.history, state.edits), Past(told)
+    seen, past = view(state.history, state.edits), ReplyIndex(told)
     model = model or (state.model if told else _model_of(seen, config))
     gauge = _gauge(seen, state, past, model, fixed)
     pieces = tuple(_pieces(seen, past))
@@ -152,7 +152,7 @@ def report(
     counts = {**_fixed_parts(gauge.fixed, fixed), **sizes}
     tokens = sum([count for _, count in counts.values()])
     price = model.price.at(tokens)
-    return Report(
+    return ContextReport(
         model=model.name,
         window=model.window,
         tokens=tokens,
@@ -162,7 +162,7 @@ def report(
         blocked_at=config.blocked_at(model),
         parts=tuple(
             [
-                Share(part, blocks, count, count * price.cache_read, count * price.cache_write)
+                ReportShare(part, blocks, count, count * price.cache_read, count * price.cache_write)
                 for part, (blocks, count) in counts.items()
             ]
         ),
@@ -180,10 +180,10 @@ def _model_of(seen: tuple[Message, ...], config: Config) -> Model:
 # --- what the journal tells ---------------------------------------------------------------------------
 
 
-class Past:
+class ReplyIndex:
     """Which replies came in which turn, and to which prompts."""
 
-    def __init__(self, told: tuple[Told, ...]) -> None:
+    def __init__(self, told: tuple[ReportEvent, ...]) -> None:
         self.turns: dict[str, int] = {}  # by the id of the reply
         self.cut: set[str] = set()  # replies to a prompt that did not extend the one before
         self.cut_since = False  # the view has changed since the last reply
@@ -212,13 +212,13 @@ class Past:
 # --- bytes and tokens ---------------------------------------------------------------------------------
 
 
-class Gauge(Bundle):
+class TokenGauge(Bundle):
     ratio: float  # bytes per token
     fixed: int  # tokens of system text and tools
     counted: bool
 
 
-class Counted(Bundle):
+class CountedPrompt(Bundle):
     """A prompt whose tokens the API has counted."""
 
     reply: Assistant
@@ -226,10 +226,10 @@ class Counted(Bundle):
     size: int  # bytes of the messages before it
 
 
-def _gauge(seen: tuple[Message, ...], state: State, past: Past, model: Model, fixed: Fixed) -> Gauge:
+def _gauge(seen: tuple[Message, ...], state: State, past: ReplyIndex, model: Model, fixed: FixedBytes) -> TokenGauge:
     replaced = {edit.id for edit in state.edits if isinstance(edit, Replace)}
     counted = list(_counted(seen, model))
-    scale = Scale()
+    scale = TokenScale()
     for one, next_ in pairwise(counted):
         as_sent = not any(message.id in replaced for message in seen[one.at : next_.at])
         if as_sent and past.follows(one.reply, next_.reply):
@@ -246,38 +246,38 @@ def _gauge(seen: tuple[Message, ...], state: State, past: Past, model: Model, fi
     return _balanced(last, of_fixed, scale.ratio)
 
 
-def _balanced(last: Counted | None, fixed: int, ratio: float) -> Gauge:
+def _balanced(last: CountedPrompt | None, fixed: int, ratio: float) -> TokenGauge:
     """Such that the whole comes to what the API counted: by the ratio if that is believable, else by the fixed part."""
     if last is None:
-        return Gauge(ratio, fixed, counted=False)
+        return TokenGauge(ratio, fixed, counted=False)
     exact = last.size / max(1, last.reply.usage.prompt - fixed)
     if LEAST <= exact <= MOST:
-        return Gauge(exact, fixed, counted=True)
-    return Gauge(ratio, _fixed_at(last, ratio) or 0, counted=True)
+        return TokenGauge(exact, fixed, counted=True)
+    return TokenGauge(ratio, _fixed_at(last, ratio) or 0, counted=True)
 
 
-def _counted(seen: tuple[Message, ...], model: Model) -> Iterator[Counted]:
+def _counted(seen: tuple[Message, ...], model: Model) -> Iterator[CountedPrompt]:
     size = 0
     for at, message in enumerate(seen):
         if isinstance(message, Assistant):
             whole = message.usage.prompt and message.stop is not Stop.UNFINISHED  # else it is our own guess
-            if whole and undated(message.model) == undated(model.name):
-                yield Counted(message, at, size)
-        size += weight(message)
+            if whole and strip_model_date(message.model) == strip_model_date(model.name):
+                yield CountedPrompt(message, at, size)
+        size += message_bytes(message)
 
 
 def _is_summary(message: Message) -> bool:
     return isinstance(message, User) and message.origin is Origin.SUMMARY
 
 
-def _fixed_at(one: Counted | None, ratio: float) -> int | None:
+def _fixed_at(one: CountedPrompt | None, ratio: float) -> int | None:
     return max(0, one.reply.usage.prompt - round(one.size / ratio)) if one is not None else None
 
 
 # --- what is in view ----------------------------------------------------------------------------------
 
 
-class Piece(Bundle):
+class ReportItem(Bundle):
     part: str
     size: int  # bytes
     turn: int
@@ -285,7 +285,7 @@ class Piece(Bundle):
     about: str = ""
 
 
-def _pieces(seen: tuple[Message, ...], past: Past) -> Iterator[Piece]:
+def _pieces(seen: tuple[Message, ...], past: ReplyIndex) -> Iterator[ReportItem]:
     calls = {call.id: call for message in seen if isinstance(message, Assistant) for call in message.calls}
     turn = 0
     for message in seen:
@@ -301,34 +301,38 @@ def _pieces(seen: tuple[Message, ...], past: Past) -> Iterator[Piece]:
             case _:
                 assert_never(message)
         for number, piece in enumerate(made):
-            yield piece if number else Piece(piece.part, piece.size + OF_A_BLOCK, piece.turn, piece.tool, piece.about)
+            yield (
+                piece
+                if number
+                else ReportItem(piece.part, piece.size + OF_A_BLOCK, piece.turn, piece.tool, piece.about)
+            )
 
 
-def _block(block: Block, turn: int) -> Piece:
+def _block(block: Block, turn: int) -> ReportItem:
     match block:
         case Text():
-            return Piece(REPLIES, weight_of(block), turn, about=_words(block.text))
+            return ReportItem(REPLIES, weight_of(block), turn, about=_words(block.text))
         case Thinking() | RedactedThinking():
-            return Piece(THINKING, weight_of(block), turn)
+            return ReportItem(THINKING, weight_of(block), turn)
         case ToolCall():
-            return Piece(CALLS, weight_of(block), turn, block.name, _input(block))
+            return ReportItem(CALLS, weight_of(block), turn, block.name, _input(block))
         case ServerBlock():
-            return Piece(CALLS, weight_of(block), turn, block.kind)
+            return ReportItem(CALLS, weight_of(block), turn, block.kind)
         case _:
             assert_never(block)
 
 
-def _result(part: Content, call: ToolCall | None, turn: int) -> Piece:
+def _result(part: Content, call: ToolCall | None, turn: int) -> ReportItem:
     tool = call.name if call is not None else UNNAMED
     kind = IMAGES if isinstance(part, Image | Document) else RESULTS.format(tool=tool)
-    return Piece(kind, weight_of(part), turn, tool, _input(call) if call is not None else "")
+    return ReportItem(kind, weight_of(part), turn, tool, _input(call) if call is not None else "")
 
 
-def _said(part: Content, message: User, turn: int) -> Piece:
+def _said(part: Content, message: User, turn: int) -> ReportItem:
     if isinstance(part, Image | Document):
-        return Piece(IMAGES, weight_of(part), turn, about=part.media_type)
+        return ReportItem(IMAGES, weight_of(part), turn, about=part.media_type)
     kind, name = _origin(message.origin, part.text)
-    return Piece(kind, weight_of(part), turn, about=name or _words(part.text))
+    return ReportItem(kind, weight_of(part), turn, about=name or _words(part.text))
 
 
 def _origin(origin: Origin, text: str) -> tuple[str, str]:
@@ -374,7 +378,7 @@ ORDER = (
 )
 
 
-def _fixed_parts(tokens: int, fixed: Fixed) -> dict[str, tuple[int, int]]:
+def _fixed_parts(tokens: int, fixed: FixedBytes) -> dict[str, tuple[int, int]]:
     """Of the two only their sum is known; it is divided as it would be for a session that begins now."""
     whole = fixed.system + fixed.tools
     if not whole:
@@ -383,7 +387,7 @@ def _fixed_parts(tokens: int, fixed: Fixed) -> dict[str, tuple[int, int]]:
     return {SYSTEM: (1, tokens - of_tools), TOOLS: (1, of_tools)}
 
 
-def _by_part(pieces: tuple[Piece, ...], ratio: float) -> dict[str, tuple[int, int]]:
+def _by_part(pieces: tuple[ReportItem, ...], ratio: float) -> dict[str, tuple[int, int]]:
     """How many blocks, and tokens. Results stand last, the largest kind first."""
     sizes: dict[str, tuple[int, int]] = {}
     for piece in pieces:
@@ -394,17 +398,17 @@ def _by_part(pieces: tuple[Piece, ...], ratio: float) -> dict[str, tuple[int, in
     return {str(part): (sizes[part][0], round(sizes[part][1] / ratio)) for part in ordered}
 
 
-def _largest(pieces: tuple[Piece, ...], ratio: float) -> tuple[Large, ...]:
+def _largest(pieces: tuple[ReportItem, ...], ratio: float) -> tuple[LargeItem, ...]:
     largest = sorted(pieces, key=lambda piece: -piece.size)[:MOST_LARGE]
-    return tuple([Large(str(p.part), round(p.size / ratio), p.turn, p.tool, p.about) for p in largest])
+    return tuple([LargeItem(str(p.part), round(p.size / ratio), p.turn, p.tool, p.about) for p in largest])
 
 
-def _removed(told: tuple[Told, ...]) -> tuple[Removed, ...]:
-    sums: dict[str, Removed] = {}
+def _removed(told: tuple[ReportEvent, ...]) -> tuple[LayerTotals, ...]:
+    sums: dict[str, LayerTotals] = {}
     for one in told:
         for each in _of(one):
-            had = sums.get(each.layer, Removed(each.layer, 0, 0))
-            sums[each.layer] = Removed(
+            had = sums.get(each.layer, LayerTotals(each.layer, 0, 0))
+            sums[each.layer] = LayerTotals(
                 each.layer,
                 had.times + each.times,
                 had.freed + each.freed,
@@ -415,16 +419,16 @@ def _removed(told: tuple[Told, ...]) -> tuple[Removed, ...]:
     return tuple([sums[layer] for layer in (*known, *[layer for layer in sums if layer not in LAYERS])])
 
 
-def _of(told: Told) -> Iterator[Removed]:
+def _of(told: ReportEvent) -> Iterator[LayerTotals]:
     event = told.event
     if isinstance(event, ContextReady):
         for shrunk in event.shrunk:
-            yield Removed(shrunk.layer, 1, shrunk.freed)
+            yield LayerTotals(shrunk.layer, 1, shrunk.freed)
         if event.cost:  # the small model is asked for nothing else
-            yield Removed(str(CompactionKind.COLLAPSE), 0, 0, 0, event.cost)
+            yield LayerTotals(str(CompactionKind.COLLAPSE), 0, 0, 0, event.cost)
     elif isinstance(event, Compacted):
         layer = str(told.how or UNKNOWN_LAYER)
         asked = event.trigger == MANUAL
         worked = took_effect(told.how, event, asked=asked) if told.how is not None else not event.failed
         freed = event.before - event.after if worked else 0
-        yield Removed(layer, int(worked), freed, int(not worked), event.cost)
+        yield LayerTotals(layer, int(worked), freed, int(not worked), event.cost)

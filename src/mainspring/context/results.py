@@ -6,20 +6,20 @@ later requests replace alike.
 
 from __future__ import annotations
 
-from mainspring.context.groups import Item, Scene
-from mainspring.context.layers import Aim, Limits
+from mainspring.context.groups import TurnGroups, ViewItem
+from mainspring.context.layers import LayerGoal, LayerLimits
 from mainspring.core.messages import Content, Text, ToolResult
 from mainspring.core.view import Edit, Replace
 from mainspring.processes.spill import SpillFolder, both_ends
 
 
-class Results:
+class ResultBudgetLayer:
     """The layer, with the folder that it stores in."""
 
     def __init__(self, shelf: SpillFolder) -> None:
         self._shelf = shelf
 
-    def __call__(self, scene: Scene, aim: Aim) -> tuple[Edit, ...]:
+    def __call__(self, scene: TurnGroups, aim: LayerGoal) -> tuple[Edit, ...]:
         limits = aim.limits
         sizes = {item.message.id: item.size for item in scene.fresh}
         total = sum(sizes.values())
@@ -36,7 +36,7 @@ class Results:
             edits.append(Replace(item.message.id, content))
         return tuple(edits)
 
-    def _cut(self, item: Item, limits: Limits) -> tuple[Content, ...]:
+    def _cut(self, item: ViewItem, limits: LayerLimits) -> tuple[Content, ...]:
         assert isinstance(item.message, ToolResult)
         text = item.message.text
         path = self._shelf.put(item.message.id, text)

@@ -9,10 +9,10 @@ import os
 import re
 from typing import Generic, Protocol, TypeVar
 
-from mainspring.context.attachments import cut
-from mainspring.context.folders import Places
-from mainspring.context.frontmatter import split
-from mainspring.context.texts import Mark, look, read_text, steady
+from mainspring.context.attachments import cut_with_note
+from mainspring.context.folders import ConfigFolders
+from mainspring.context.frontmatter import split_frontmatter
+from mainspring.context.texts import FileStamp, read_text, settle_stamp, stat_file
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.processes.paths import PathRefused, resolve_path
 
@@ -24,7 +24,7 @@ ARGUMENTS = "$ARGUMENTS"
 _SPELLING = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 
 
-class Described(Protocol):
+class LibraryEntry(Protocol):
     """What is known of a file before its text is wanted."""
 
     @property
@@ -39,20 +39,20 @@ class Described(Protocol):
         ...
 
 
-Kept = TypeVar("Kept", bound=Described)
+Kept = TypeVar("Kept", bound=LibraryEntry)
 
 
 PASSED_OVER = frozenset({"license", "version", "author", "metadata", "compatibility", "color", "tags"})
 
 
-class Shelf(Generic[Kept]):
+class MarkdownLibrary(Generic[Kept]):
     noun: str
     fields: frozenset[str]  # of a head, that we know
     without_effect: frozenset[str] = frozenset()  # of a head, that others heed
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: ConfigFolders) -> None:
         self.places = places
-        self._read: dict[str, tuple[Mark, Kept | None]] = {}
+        self._read: dict[str, tuple[FileStamp, Kept | None]] = {}
         self.by_name: dict[str, Kept] = {}
         self._left_out: dict[str, str] = {}  # why, by path
         self._second: dict[str, str] = {}  # the same, for those whose name another one has
@@ -119,7 +119,7 @@ class Shelf(Generic[Kept]):
     def body(self, one: Kept) -> str:
         """Its text without the head, as it is now. Raises `ToolError`, in words for the model."""
         try:
-            return split(self._text(one.path, one.project)).body.strip()
+            return split_frontmatter(self._text(one.path, one.project)).body.strip()
         except (PathRefused, UsageError) as error:
             raise ToolError(f"The {self.noun} '{one.name}' cannot be read: {error}.") from None
         except OSError as error:
@@ -131,7 +131,7 @@ class Shelf(Generic[Kept]):
         return read_text(found).text
 
     def _kept(self, path: str, folder: str, project: bool) -> Kept | None:
-        mark = look(path)
+        mark = stat_file(path)
         known = self._read.get(path)
         if mark is None:
             self._odd.pop(path, None)
@@ -144,15 +144,15 @@ class Shelf(Generic[Kept]):
         try:
             text = self._text(path, project)
             one = self.describe(path, folder, text, project=project)
-            if odd := sorted(split(text).fields.keys() - self.fields - PASSED_OVER):
+            if odd := sorted(split_frontmatter(text).fields.keys() - self.fields - PASSED_OVER):
                 self._odd[path] = odd
         except (PathRefused, UsageError, OSError) as error:
             self._left_out[path] = (error.strerror or "") if isinstance(error, OSError) else str(error)
-        self._read[path] = (steady(mark), one)
+        self._read[path] = (settle_stamp(mark), one)
         return one
 
 
-def entries(folder: str) -> list[str]:
+def list_folder(folder: str) -> list[str]:
     """The names in it, sorted."""
     try:
         with os.scandir(folder) as found:
@@ -172,16 +172,16 @@ def named_tools(fields: dict[str, str]) -> tuple[str, ...]:
     return tuple([tool.strip() for tool in fields.get("allowed-tools", "").split(",") if tool.strip()])
 
 
-def about(fields: dict[str, str], body: str) -> str:
+def describe_entry(fields: dict[str, str], body: str) -> str:
     """On one line: its description, or how its text begins."""
     return " ".join((fields.get("description") or _first_lines(body)).split())
 
 
-def short(body: str, path: str) -> str:
-    return cut(body, LARGEST, path)
+def shorten_body(body: str, path: str) -> str:
+    return cut_with_note(body, LARGEST, path)
 
 
-def with_arguments(body: str, arguments: str) -> str:
+def insert_arguments(body: str, arguments: str) -> str:
     if ARGUMENTS in body:
         return body.replace(ARGUMENTS, arguments)
     return f"{body}\n\nArguments: {arguments}" if arguments else body

@@ -12,10 +12,18 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from mainspring.context.attachments import MANNERS, Attachment, Kind
-from mainspring.context.folders import Places
-from mainspring.context.frontmatter import split
-from mainspring.context.shelf import Shelf, about, checked_name, entries, named_tools, short, with_arguments
+from mainspring.context.attachments import MANNERS, Attachment, AttachmentKind
+from mainspring.context.folders import ConfigFolders
+from mainspring.context.frontmatter import split_frontmatter
+from mainspring.context.shelf import (
+    MarkdownLibrary,
+    checked_name,
+    describe_entry,
+    insert_arguments,
+    list_folder,
+    named_tools,
+    shorten_body,
+)
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Value
 
@@ -40,14 +48,14 @@ class Skill(Value):
         return os.path.dirname(self.path)  # noqa: PTH120  # pathlib takes 8 ms to load
 
 
-class Loaded(Value):
+class LoadedSkill(Value):
     """What the model gets when it asks for a skill."""
 
     skill: Skill
     text: str
 
 
-class Skills(Shelf[Skill]):
+class Skills(MarkdownLibrary[Skill]):
     """The skills of a session."""
 
     noun = "skill"
@@ -57,7 +65,7 @@ class Skills(Shelf[Skill]):
     )
 
     def __init__(
-        self, places: Places, only: tuple[str, ...] | None = None, states: Mapping[str, str] | None = None
+        self, places: ConfigFolders, only: tuple[str, ...] | None = None, states: Mapping[str, str] | None = None
     ) -> None:
         """`only`: the model is told of these, by name or by folder, and can load no others; None: of all. `states`:
         of those that the settings hide (`skillOverrides`)."""
@@ -88,30 +96,30 @@ class Skills(Shelf[Skill]):
         skills = tuple(
             [replace(skill, about="") if self._state(skill) == "name-only" else skill for skill in self.told.values()]
         )
-        return Attachment(Kind.SKILLS, "", listing(skills)) if skills else None
+        return Attachment(AttachmentKind.SKILLS, "", format_skill_list(skills)) if skills else None
 
-    def load(self, name: str, arguments: str = "") -> Loaded:
+    def load(self, name: str, arguments: str = "") -> LoadedSkill:
         """For the model. Raises `ToolError`, in words for it."""
         known = self.told
         skill = known.get(name.removeprefix("/"))
         if skill is None:
             raise ToolError(f"There is no skill '{name}'. There are: {', '.join(known) or 'none'}.")
-        return Loaded(skill, self.text(skill, arguments))
+        return LoadedSkill(skill, self.text(skill, arguments))
 
     def text(self, skill: Skill, arguments: str = "") -> str:
-        body = with_arguments(self.body(skill), arguments)
-        return f"Folder of this skill: {skill.folder}\n\n{short(body, skill.path)}"
+        body = insert_arguments(self.body(skill), arguments)
+        return f"Folder of this skill: {skill.folder}\n\n{shorten_body(body, skill.path)}"
 
     def files(self, folder: str, *, project: bool) -> list[str]:  # noqa: ARG002  # links are looked at with the file
-        return [f"{folder}/{name}/{NAME}" for name in entries(folder)]
+        return [f"{folder}/{name}/{NAME}" for name in list_folder(folder)]
 
     def describe(self, path: str, folder: str, text: str, *, project: bool) -> Skill:  # noqa: ARG002
-        head = split(text)
+        head = split_frontmatter(text)
         fields = head.fields
         name = checked_name(fields.get("name") or path.rsplit("/", 2)[-2])
         return Skill(
             name,
-            about(fields, head.body),
+            describe_entry(fields, head.body),
             path,
             named_tools(fields),
             fields.get("model", ""),
@@ -121,9 +129,9 @@ class Skills(Shelf[Skill]):
         )
 
 
-def listing(skills: tuple[Skill, ...]) -> str:
+def format_skill_list(skills: tuple[Skill, ...]) -> str:
     """All of them with their descriptions; with shorter ones, or none, where there is not room for that."""
-    room = MANNERS[Kind.SKILLS].most
+    room = MANNERS[AttachmentKind.SKILLS].most
     for longest in (LONGEST_ABOUT, SHORT_ABOUT, 0):
         lines = [_line(skill, longest) for skill in skills]
         if sum(map(len, lines)) + len(lines) <= room:

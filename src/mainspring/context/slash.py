@@ -3,7 +3,7 @@ in Claude Code; our own words, such as `/compact`, come before both, and are not
 
 from __future__ import annotations
 
-from mainspring.context.commands import Commands
+from mainspring.context.commands import CustomCommands
 from mainspring.context.skills import Skills
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle
@@ -12,28 +12,28 @@ LONGEST_ABOUT = 300  # characters of a description; 400 of them have to fit into
 LONGEST_HINT = 100
 
 
-class Entry(Bundle):
+class SlashEntry(Bundle):
     name: str
     about: str
     hint: str = ""
     project: bool = False
 
 
-class Slash:
-    def __init__(self, skills: Skills, commands: Commands) -> None:
+class SlashCatalog:
+    def __init__(self, skills: Skills, commands: CustomCommands) -> None:
         self._skills, self._commands = skills, commands
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[SlashEntry, ...]:
         """Skills that the model is not told of are here, too: it is a person who asks."""
         skills = [
-            Entry(one.name, _short(one.about), project=one.project)
+            SlashEntry(one.name, _short(one.about), project=one.project)
             for one in self._skills.by_name.values()
             if one.user_may
         ]
         commands = [one for name, one in self._commands.by_name.items() if name not in self._skills.by_name]
         return (
             *skills,
-            *[Entry(one.name, _short(one.about), one.hint[:LONGEST_HINT], one.project) for one in commands],
+            *[SlashEntry(one.name, _short(one.about), one.hint[:LONGEST_HINT], one.project) for one in commands],
         )
 
     def text(self, name: str, arguments: str = "") -> str:

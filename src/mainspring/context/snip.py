@@ -8,8 +8,8 @@ Where clearing is switched off, what it would clear counts as cleared.
 
 from __future__ import annotations
 
-from mainspring.context.groups import Group, Kind, Scene
-from mainspring.context.layers import Aim
+from mainspring.context.groups import GroupKind, TurnGroup, TurnGroups
+from mainspring.context.layers import LayerGoal
 from mainspring.core.messages import Assistant, Message, Origin, Text, User
 from mainspring.core.view import Drop, Edit
 
@@ -17,13 +17,13 @@ FEW_WORDS = 300  # characters
 STALE = frozenset({Origin.RECOVERY, Origin.BUDGET, Origin.ADVICE, Origin.HOOK})  # said for one turn, long past
 
 
-def snip(scene: Scene, aim: Aim) -> tuple[Edit, ...]:
+def snip_turns(scene: TurnGroups, aim: LayerGoal) -> tuple[Edit, ...]:
     if not aim.limits.snip or not (aim.excess or aim.old_rent):
         return ()
     ids: list[str] = []
     left = aim.excess
     old: set[int] = set() if aim.limits.clear else set(map(id, scene.old))
-    for group in older(scene, aim.limits.recent_turns, aim.staged):
+    for group in select_older_groups(scene, aim.limits.recent_turns, aim.staged):
         if aim.excess and not aim.old_rent and left <= 0:
             break
         if is_spent(group, old):
@@ -32,19 +32,19 @@ def snip(scene: Scene, aim: Aim) -> tuple[Edit, ...]:
     return (Drop(tuple(ids)),) if ids else ()
 
 
-def older(scene: Scene, turns: int, start: int = 0) -> list[Group]:
+def select_older_groups(scene: TurnGroups, turns: int, start: int = 0) -> list[TurnGroup]:
     """The groups from this one on, and behind the front, up to the newest turns."""
     for at in range(len(scene.groups) - 1, -1, -1):
-        turns -= scene.groups.kind(at) is Kind.TURN
+        turns -= scene.groups.kind(at) is GroupKind.TURN
         if turns < 0:
             return scene.groups[max(scene.head(), start) : at + 1]
     return []
 
 
-def is_spent(group: Group, old: set[int]) -> bool:
-    if group.kind is Kind.NOTE:
+def is_spent(group: TurnGroup, old: set[int]) -> bool:
+    if group.kind is GroupKind.NOTE:
         return is_stale(group.items[0].message)
-    if group.kind is not Kind.TURN:
+    if group.kind is not GroupKind.TURN:
         return False
     reply = group.reply
     results = group.results

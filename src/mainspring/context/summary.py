@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from mainspring.context.asking import Question
-from mainspring.context.cutting import under
-from mainspring.context.groups import Group, Kind, Scene
-from mainspring.context.layers import Limits
-from mainspring.context.tokens import in_bytes
-from mainspring.context.words import carried, words_in
+from mainspring.context.asking import SideCall
+from mainspring.context.cutting import cut_to_budget
+from mainspring.context.groups import GroupKind, TurnGroup, TurnGroups
+from mainspring.context.layers import LayerLimits
+from mainspring.context.tokens import text_bytes
+from mainspring.context.words import select_user_quotes, words_in
 from mainspring.core.messages import Origin, Text, User
 from mainspring.core.moves import SUMMARY_OUTPUT
 from mainspring.core.value import Bundle
@@ -46,35 +46,35 @@ NOT_SAID = "(nothing was written down)"
 Files = Callable[[], Iterable[tuple[str, str]]]  # path and text of files that were read, newest first
 
 
-class Span(Bundle):
+class SummarySpan(Bundle):
     """What a compaction takes out of sight: the groups before this place."""
 
-    groups: list[Group]
-    rest: list[Group]
+    groups: list[TurnGroup]
+    rest: list[TurnGroup]
 
 
-def foldable(scene: Scene, limits: Limits, *, asked: bool = False) -> Span | None:
+def find_summary_span(scene: TurnGroups, limits: LayerLimits, *, asked: bool = False) -> SummarySpan | None:
     """What can be summed up before the protected end. If there is nothing, the end is made as short as can be; and if
     the user asked for it, there is none. None: there is nothing in view but perhaps a summary."""
     for at in (scene.tail(limits.tail), len(scene.groups) if asked else scene.tail(0)):
         groups = scene.groups[:at]
-        if any(group.kind in SAID or (group.kind is not Kind.SUMMARY and not asked) for group in groups):
-            return Span(groups, scene.groups[at:])
+        if any(group.kind in SAID or (group.kind is not GroupKind.SUMMARY and not asked) for group in groups):
+            return SummarySpan(groups, scene.groups[at:])
     return None
 
 
-SAID = frozenset({Kind.PROMPT, Kind.TURN})  # by the user or the model; the rest we told the model ourselves
+SAID = frozenset({GroupKind.PROMPT, GroupKind.TURN})  # by the user or the model; the rest we told the model ourselves
 
 
-def question(scene: Scene, instructions: str, budget: int | None, marks: tuple[str, ...]) -> Question:
+def make_summary_call(scene: TurnGroups, instructions: str, budget: int | None, marks: tuple[str, ...]) -> SideCall:
     """`budget`: bytes that the conversation may take; None if it fits as it is."""
     steered = f"{INSTRUCTIONS}\n\nAlso follow this:\n{instructions}" if instructions.strip() else INSTRUCTIONS
     asked = User((Text(steered),), Origin.ATTACHMENT, id="summary-request")
-    told = tuple(scene.messages()) if budget is None else under(scene.groups, budget)
-    return Question((*told, asked), SUMMARY_OUTPUT, marks=marks)
+    told = tuple(scene.messages()) if budget is None else cut_to_budget(scene.groups, budget)
+    return SideCall((*told, asked), SUMMARY_OUTPUT, marks=marks)
 
 
-def in_sections(text: str) -> str:
+def arrange_sections(text: str) -> str:
     """Always the same five. What a model wrote elsewhere is kept, above them."""
     found: dict[str, list[str]] = {}
     name = ""
@@ -89,19 +89,21 @@ def in_sections(text: str) -> str:
     return "\n".join([body[""], *parts] if body.get("") else parts)
 
 
-def told(text: str, groups: Iterable[Group], files: Files | None, limits: Limits) -> tuple[Text, ...]:
+def build_summary_message(
+    text: str, groups: Iterable[TurnGroup], files: Files | None, limits: LayerLimits
+) -> tuple[Text, ...]:
     """The parts of the message that stands for these groups."""
-    words = carried(words_in(groups), limits.words)
-    return (Text(PREFACE + in_sections(text)), *words, *attached(files, limits.files))
+    words = select_user_quotes(words_in(groups), limits.words)
+    return (Text(PREFACE + arrange_sections(text)), *words, *attach_recent_files(files, limits.files))
 
 
-def attached(files: Files | None, budget: int) -> tuple[Text, ...]:
+def attach_recent_files(files: Files | None, budget: int) -> tuple[Text, ...]:
     """A file that does not fit is left out, and can be read again; the next may fit."""
     parts: list[Text] = []
     for path, text in files() if files is not None else ():
         if len(parts) == MOST_FILES:
             break
-        size = in_bytes(text)
+        size = text_bytes(text)
         if size <= min(budget, LARGEST_FILE):
             budget -= size
             parts.append(Text(FILE.format(path=path, text=text)))

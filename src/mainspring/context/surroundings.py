@@ -11,9 +11,9 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeGuard
 
-from mainspring.context.attachments import Attachment, missing, render
-from mainspring.context.environment import date, place_apart, repository, today
-from mainspring.context.memory import Memory, Where
+from mainspring.context.attachments import Attachment, render_attachment, select_missing_attachments
+from mainspring.context.environment import format_today, make_date_attachment, make_repository_attachment, place_apart
+from mainspring.context.memory import MemoryFiles, MemoryLocations
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, User
 from mainspring.core.state import State
@@ -22,12 +22,12 @@ from mainspring.core.view import Edit, replaced_since, view
 from mainspring.processes.paths import PathRefused, resolve_path
 
 if TYPE_CHECKING:
-    from mainspring.context.changed import Changes
-    from mainspring.context.commands import Commands
-    from mainspring.context.named import Brought, Medium, Verdict
-    from mainspring.context.notes import Notes
+    from mainspring.context.changed import FileChanges
+    from mainspring.context.commands import CustomCommands
+    from mainspring.context.named import MentionAttachment, MentionMedia, Verdict
+    from mainspring.context.notes import MemoryNotes
     from mainspring.context.skills import Skills
-    from mainspring.context.slash import Slash
+    from mainspring.context.slash import SlashCatalog
     from mainspring.processes.atomic import ReadSet
     from mainspring.processes.children import Children
 
@@ -39,10 +39,10 @@ PATHS = {
 }
 
 
-class Around(Bundle):
+class ContextSourceOptions(Bundle):
     """What a session is given. Everything but the place may be left out."""
 
-    where: Where
+    where: MemoryLocations
     notes: str = ""  # the folder of the project's notes; empty: none
     environ: Mapping[str, str] = {}  # for git alone
     read: Callable[[], ReadSet] | None = None  # what the tools have read; asked for at the first file
@@ -53,19 +53,19 @@ class Around(Bundle):
     told_cwd: str = ""  # the directory that the first prompt tells of; empty: the system prompt does
 
 
-class Surroundings:
-    def __init__(self, around: Around) -> None:
+class ContextSources:
+    def __init__(self, around: ContextSourceOptions) -> None:
         self._around = around
         self.nonce = around.nonce
-        self.memory = Memory(around.where)
+        self.memory = MemoryFiles(around.where)
         self._place: Attachment | None = None
         if around.told_cwd:
             self._place = place_apart(around.told_cwd, git=self.memory.project.git)
         self._skills: Skills | None = None
-        self._slash: Slash | None = None
-        self._commands: Commands | None = None
-        self._changes: Changes | None = None
-        self._notes: Notes | None = None
+        self._slash: SlashCatalog | None = None
+        self._commands: CustomCommands | None = None
+        self._changes: FileChanges | None = None
+        self._notes: MemoryNotes | None = None
         self._git: Attachment | None = None
         self._index: Attachment | None = None
         self._looked = 0  # how much of the history was looked through for calls
@@ -112,14 +112,14 @@ class Surroundings:
         return any(self.memory.places(sort).are_there() for sort in ("skills", "commands"))
 
     @property
-    def slash(self) -> Slash:
+    def slash(self) -> SlashCatalog:
         """What words with a slash stand for, as it is now."""
         if self._slash is None or self._commands is None:
-            from mainspring.context.commands import Commands
-            from mainspring.context.slash import Slash
+            from mainspring.context.commands import CustomCommands
+            from mainspring.context.slash import SlashCatalog
 
-            self._commands = Commands(self.memory.places("commands"))
-            self._slash = Slash(self.skills, self._commands)
+            self._commands = CustomCommands(self.memory.places("commands"))
+            self._slash = SlashCatalog(self.skills, self._commands)
         self._unsure |= self.skills.refresh()
         self._commands.refresh()
         return self._slash
@@ -128,17 +128,17 @@ class Surroundings:
         self,
         text: str,
         may: Callable[[str], Awaitable[Verdict]],
-        medium: Callable[[int, str], Medium | None] | None = None,
-    ) -> tuple[Brought, ...]:
+        medium: Callable[[int, str], MentionMedia | None] | None = None,
+    ) -> tuple[MentionAttachment, ...]:
         """What a prompt names by `@path`. `may`: what the rules say of `Read` for a path. `medium`: the image or the
         document that an open file is."""
         if "@" not in text:
             return ()
-        from mainspring.context.named import Reach, named
+        from mainspring.context.named import MentionScope, resolve_mentions
 
         where, known = self.memory.where, self._around.read
-        reach = Reach(where.cwd, where.user or None, may, where.may_read, known() if known else None, medium)
-        found = await named(text, reach)
+        reach = MentionScope(where.cwd, where.user or None, may, where.may_read, known() if known else None, medium)
+        found = await resolve_mentions(text, reach)
         for one in found:
             self._unsure |= self._touched(one.path.real)
         return found
@@ -147,11 +147,15 @@ class Surroundings:
         """What the next request must bring beside what its view holds. Costs a few `lstat` when nothing happened."""
         changed = self._look_at_calls(state)
         news = self._changes.news() if self._changes is not None else None
-        moved = self._has_moved(state.edits, today(now))
+        moved = self._has_moved(state.edits, format_today(now))
         again = changed or self.memory.refresh() or moved or self._unsure
-        wanted = missing(self._standing(now), view(state.history, state.edits), self.nonce) if again else ()
+        wanted = (
+            select_missing_attachments(self._standing(now), view(state.history, state.edits), self.nonce)
+            if again
+            else ()
+        )
         self._unsure = bool(wanted)  # an abort may lose them on their way: look once more
-        return (*wanted, *([render(news, self.nonce)] if news is not None else []))
+        return (*wanted, *([render_attachment(news, self.nonce)] if news is not None else []))
 
     def _has_moved(self, edits: tuple[Edit, ...], day: str) -> bool:
         """Whether something may have left the view since the last look, or another day has begun."""
@@ -160,7 +164,7 @@ class Surroundings:
 
     def lost(self, state: State, now: int, sent: tuple[User, ...]) -> tuple[User, ...]:
         """What the layers have just taken out of the view: `state` has their edits, `sent` is on its way already."""
-        return missing(self._standing(now), (*view(state.history, state.edits), *sent), self.nonce)
+        return select_missing_attachments(self._standing(now), (*view(state.history, state.edits), *sent), self.nonce)
 
     async def recall(self, state: State) -> tuple[User, ...]:
         """The notes that fit the prompt. Git and new skills stand from now on: `attachments` brings them."""
@@ -168,12 +172,12 @@ class Surroundings:
         if self._skills is not None or self.has_skills:
             self._unsure |= self.skills.refresh()
         fitting = await self._fitting(state)
-        return missing(fitting, view(state.history, state.edits), self.nonce) if fitting else ()
+        return select_missing_attachments(fitting, view(state.history, state.edits), self.nonce) if fitting else ()
 
     def _standing(self, now: int) -> Iterable[Attachment]:
         """What holds all the time, the most general first."""
         skills = self._listed_skills() if self._skills is not None or self.has_skills else None
-        standing = (self._place, *self.memory.attachments, self._index, skills, date(now), self._git)
+        standing = (self._place, *self.memory.attachments, self._index, skills, make_date_attachment(now), self._git)
         return [attachment for attachment in standing if attachment is not None]
 
     def _listed_skills(self) -> Attachment | None:
@@ -199,9 +203,9 @@ class Surroundings:
             return False
         if path.kind == "file" and self._around.read is not None:
             if self._changes is None:
-                from mainspring.context.changed import Changes
+                from mainspring.context.changed import FileChanges
 
-                self._changes = Changes(self._around.read())
+                self._changes = FileChanges(self._around.read())
             self._changes.saw(path)
         return path.kind != "missing" and self.memory.touched(path.real)
 
@@ -210,11 +214,11 @@ class Surroundings:
     async def _ask_git(self) -> None:
         if self._git is not None or not self.memory.project.git:
             return
-        from mainspring.context.git import snapshot
+        from mainspring.context.git import take_git_snapshot
 
         children = self._around.children() if self._around.children is not None else None
-        found = await snapshot(self.memory.project.root, environ=self._around.environ, children=children)
-        self._git, self._unsure = repository(found), True
+        found = await take_git_snapshot(self.memory.project.root, environ=self._around.environ, children=children)
+        self._git, self._unsure = make_repository_attachment(found), True
 
     async def _fitting(self, state: State) -> tuple[Attachment, ...]:
         prompt = self._last_prompt(state.history)
@@ -234,11 +238,11 @@ class Surroundings:
     def _has_notes(self) -> bool:
         return os.path.isdir(self._around.notes)  # noqa: PTH112  # pathlib takes 8 ms to load
 
-    def _the_notes(self) -> Notes:
+    def _the_notes(self) -> MemoryNotes:
         if self._notes is None:
-            from mainspring.context.notes import Notes
+            from mainspring.context.notes import MemoryNotes
 
-            self._notes = Notes(self._around.notes, is_read=self._is_read)
+            self._notes = MemoryNotes(self._around.notes, is_read=self._is_read)
         return self._notes
 
     def _is_read(self, path: str) -> bool:

@@ -14,7 +14,7 @@ LARGEST = 256 * 1024  # bytes that are read of a file, whatever its size
 TICK = 100_000_000  # nanoseconds; file systems keep times in steps, of 4 ms or more
 
 
-class Mark(Bundle):
+class FileStamp(Bundle):
     """By which a file is known to be unchanged, without reading it."""
 
     inode: int
@@ -22,15 +22,15 @@ class Mark(Bundle):
     time: int
 
 
-class Text(Bundle):
+class FileText(Bundle):
     text: str
     size: int  # of the whole file, in bytes
     cut: bool  # there is more of it
-    mark: Mark
+    mark: FileStamp
     owner: int = -1  # of what was opened
 
 
-def read_text(path: Resolved, most: int = LARGEST) -> Text:
+def read_text(path: Resolved, most: int = LARGEST) -> FileText:
     """The beginning of a file. What is no UTF-8 is replaced; raises `PathRefused` and `OSError`."""
     from mainspring.processes.opening import open_read  # where there is no such file, nobody pays for it
 
@@ -45,20 +45,20 @@ def read_text(path: Resolved, most: int = LARGEST) -> Text:
     cut = len(data) == most and found.st_size > most
     whole = data[: _whole(data)] if cut else data
     text = whole.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").replace("\r\n", "\n")
-    return Text(text, found.st_size, cut, steady(mark_of(found)), found.st_uid)
+    return FileText(text, found.st_size, cut, settle_stamp(mark_of(found)), found.st_uid)
 
 
-def mark_of(found: os.stat_result) -> Mark:
-    return Mark(found.st_ino, found.st_size, found.st_mtime_ns)
+def mark_of(found: os.stat_result) -> FileStamp:
+    return FileStamp(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def steady(mark: Mark) -> Mark:
+def settle_stamp(mark: FileStamp) -> FileStamp:
     """For keeping. A file that was written just now may be written again without its time moving on: such a mark is
     like no other, so the file is read once more."""
     return replace(mark, time=-1) if time.time_ns() - mark.time < TICK else mark
 
 
-def look(real: str) -> Mark | None:
+def stat_file(real: str) -> FileStamp | None:
     """None: it is gone, or cannot be looked at."""
     try:
         return mark_of(os.lstat(real))

@@ -40,7 +40,7 @@ OF_AN_IMAGE = 6_400  # 1,600 tokens, which is what the largest comes to
 OF_A_PAGE = 80_000  # characters of base64; a page counts as an image
 
 
-def weight(message: Message) -> int:
+def message_bytes(message: Message) -> int:
     """In bytes."""
     match message:
         case User() | ToolResult():
@@ -54,7 +54,7 @@ def weight(message: Message) -> int:
 def weight_of(part: Content | Block) -> int:
     match part:
         case Text() | Thinking():
-            return in_bytes(part.text) + OF_A_BLOCK
+            return text_bytes(part.text) + OF_A_BLOCK
         case Image():
             return OF_AN_IMAGE
         case Document():
@@ -62,28 +62,28 @@ def weight_of(part: Content | Block) -> int:
         case ToolCall():
             return len(part.name) + len(as_json(part.input)) + 2 * OF_A_BLOCK
         case ServerBlock():
-            return in_bytes(part.json)
+            return text_bytes(part.json)
         case RedactedThinking():
             return len(part.data)
         case _:
             assert_never(part)
 
 
-def in_bytes(text: str) -> int:
+def text_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def weights(messages: Iterable[Message]) -> int:
-    return sum(map(weight, messages))
+def total_bytes(messages: Iterable[Message]) -> int:
+    return sum(map(message_bytes, messages))
 
 
-def undated(model: str) -> str:
+def strip_model_date(model: str) -> str:
     """Servers give themselves a name with a date; it is the same model."""
     name, _, date = model.rpartition("-20")
     return name if name and len(date) == 6 and date.isdigit() else model
 
 
-class Scale:
+class TokenScale:
     """Bytes per token, for one model."""
 
     def __init__(self) -> None:
@@ -110,14 +110,14 @@ class Scale:
         return round(tokens * self.ratio)
 
 
-class Request:
+class MeasuredRequest:
     """What is remembered of one: enough to compare the next with it."""
 
     def __init__(self, model: str, size: int, tokens: int) -> None:
         self.model, self.size, self.tokens = model, size, tokens
 
 
-class Meter:
+class TokenMeter:
     """Follows the view as it grows and shrinks. Nothing here looks at more than what changed."""
 
     def __init__(self, fixed: int = 0, *, floor: bool = True) -> None:
@@ -126,14 +126,14 @@ class Meter:
         self.size = fixed  # bytes of the whole prompt: system and tools, then the view
         self.fixed = fixed
         self.sent = 0  # bytes of it that the last request held
-        self._scales: dict[str, Scale] = {}
+        self._scales: dict[str, TokenScale] = {}
         self._reported: int | None = None  # tokens, the last reply included
         self._added = self._removed = 0  # bytes, since then
-        self._last: Request | None = None  # None: the next one does not extend it
+        self._last: MeasuredRequest | None = None  # None: the next one does not extend it
         self._sure = False  # nothing was removed since the report, as far as we know
 
-    def scale(self, model: str) -> Scale:
-        return self._scales.setdefault(undated(model), Scale())
+    def scale(self, model: str) -> TokenScale:
+        return self._scales.setdefault(strip_model_date(model), TokenScale())
 
     def begin(self) -> None:
         """The view is told from its beginning again."""
@@ -164,7 +164,7 @@ class Meter:
         usage = reply.usage
         self.sent = self.size
         if usage.prompt and reply.stop is not Stop.UNFINISHED:  # else it is our own guess
-            last, now = self._last, Request(reply.model, self.size, usage.prompt)
+            last, now = self._last, MeasuredRequest(reply.model, self.size, usage.prompt)
             if live and last is not None and last.model == now.model:
                 self.scale(now.model).learn(now.size - last.size, now.tokens - last.tokens)
             self._last = now if live else None

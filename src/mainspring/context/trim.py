@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from mainspring.context.folding import from_front
-from mainspring.context.groups import Group, Scene
-from mainspring.context.layers import Limits
-from mainspring.context.words import carried, words_in
+from mainspring.context.folding import fold_from_front
+from mainspring.context.groups import TurnGroup, TurnGroups
+from mainspring.context.layers import LayerLimits
+from mainspring.context.words import select_user_quotes, words_in
 from mainspring.core.messages import Origin, Text, ToolResult, User
 from mainspring.core.view import Edit, Fold, Replace
 from mainspring.processes.spill import both_ends
@@ -23,7 +23,7 @@ MOST_FILES = 50
 SHORT = 2_000  # characters that are left of a result, where turns alone were not enough
 
 
-def trim(scene: Scene, size: int, limits: Limits, new_id: Callable[[], str]) -> tuple[Edit, ...]:
+def trim_view(scene: TurnGroups, size: int, limits: LayerLimits, new_id: Callable[[], str]) -> tuple[Edit, ...]:
     """Edits that bring the view down to so many bytes, or as near as can be."""
     edits: list[Edit] = []
     excess = scene.meter.size - size
@@ -35,8 +35,8 @@ def trim(scene: Scene, size: int, limits: Limits, new_id: Callable[[], str]) -> 
         end += 1
     if end > start:
         groups = scene.groups[start:end]
-        fold = Fold(groups[0].first, groups[-1].last, removed(groups, limits, new_id()))
-        edits.append(from_front(scene, [fold], limits.words))
+        fold = Fold(groups[0].first, groups[-1].last, make_trim_notice(groups, limits, new_id()))
+        edits.append(fold_from_front(scene, [fold], limits.words))
     for group in scene.groups[end:]:
         for item in group.results:
             message = item.message
@@ -48,14 +48,14 @@ def trim(scene: Scene, size: int, limits: Limits, new_id: Callable[[], str]) -> 
     return tuple(edits)
 
 
-def removed(groups: list[Group], limits: Limits, id: str) -> User:
+def make_trim_notice(groups: list[TurnGroup], limits: LayerLimits, id: str) -> User:
     text = GONE.format(count=sum([len(group.items) for group in groups]))
     if files := paths_in(groups):
         text += ABOUT.format(files=", ".join(files))
-    return User((Text(text), *carried(words_in(groups), limits.words)), Origin.SUMMARY, id=id)
+    return User((Text(text), *select_user_quotes(words_in(groups), limits.words)), Origin.SUMMARY, id=id)
 
 
-def paths_in(groups: list[Group]) -> list[str]:
+def paths_in(groups: list[TurnGroup]) -> list[str]:
     """From the calls' own inputs, the newest last."""
     found: dict[str, None] = {}
     for group in groups:

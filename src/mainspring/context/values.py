@@ -9,7 +9,7 @@ from mainspring.core.value import Value
 from mainspring.core.view import Edit
 
 
-class Prepared(Value):
+class PreparedContext(Value):
     """What the context layers made of the conversation."""
 
     tokens: int

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mainspring.context.groups import Group
-from mainspring.context.tokens import in_bytes
+from mainspring.context.groups import TurnGroup
+from mainspring.context.tokens import text_bytes
 from mainspring.core.messages import Origin, Text, User
 from mainspring.processes.spill import both_ends
 
@@ -18,7 +18,7 @@ LEFT_OUT = LEFT_OUT_MARK + "{count} more messages of the user are not repeated h
 LONGEST = 3  # one message may have a third of the budget: a pasted log must not push the rest out
 
 
-def words_in(groups: Iterable[Group]) -> list[str]:
+def words_in(groups: Iterable[TurnGroup]) -> list[str]:
     """In order, those that earlier summaries carried among them."""
     messages = [group.items[0].message for group in groups]
     return [text for message in messages if isinstance(message, User) for text in words_of(message)]
@@ -33,13 +33,13 @@ def words_of(message: User) -> list[str]:
     return [text.removeprefix(SAID) for text in texts if text.startswith(SAID)]
 
 
-def carried(words: list[str], budget: int) -> tuple[Text, ...]:
+def select_user_quotes(words: list[str], budget: int) -> tuple[Text, ...]:
     """The first of them, which says what it is all about, then as many of the newest as fit; in their order."""
     most = budget // LONGEST
     short = [text if len(text) <= most else both_ends(text, most) for text in words]
     chosen: set[int] = set()
     for at in (0, *range(len(short) - 1, 0, -1)) if short else ():
-        budget -= in_bytes(short[at])
+        budget -= text_bytes(short[at])
         if chosen and budget < 0:
             break
         chosen.add(at)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 
-from mainspring.context.asking import Ask, Question, wrong_with
+from mainspring.context.asking import Ask, SideCall, wrong_with
 from mainspring.context.attachments import MARKER
 from mainspring.core.messages import Assistant, Message, Origin, User, user
 from mainspring.core.state import State
@@ -87,7 +87,7 @@ class Afterthoughts:
             return
         form = (NEXT if self._suggest else "") + (NOTE + known(names) if has_room else "")
         asked = f"{TASK}{form}\n{transcript(turn)}"
-        answer = await self._ask(Question((user(asked),), MAX_OUTPUT, small=True))
+        answer = await self._ask(SideCall((user(asked),), MAX_OUTPUT, small=True))
         if wrong_with(answer, MOST):
             return
         found = understood(answer.text)
@@ -122,14 +122,14 @@ def is_worth_it(turn: list[Message]) -> bool:
 
 
 def transcript(turn: list[Message]) -> str:
-    from mainspring.context.collapse import cut, line_of  # it brings the layers along
+    from mainspring.context.collapse import cut_for_summary, line_of  # it brings the layers along
 
     lines: list[str] = []
     for message in turn:
         if isinstance(message, Assistant):
             lines += [line for block in message.blocks if (line := line_of(block))]
         elif is_prompt(message):
-            lines.append(f"User: {cut(message.text)}")
+            lines.append(f"User: {cut_for_summary(message.text)}")
     return "\n".join(lines)[-MOST_SAID:]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mainspring.context.agents import INHERIT, AgentKind
+from mainspring.context.agents import INHERIT, AgentType
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.updates import Update
@@ -118,7 +118,7 @@ class Agents:
                 await self._tell(one.agent_id, "failed", GONE)
             await self._home.note(one)
 
-    def _config(self, given: AgentInput, kind: AgentKind) -> Config:
+    def _config(self, given: AgentInput, kind: AgentType) -> Config:
         home = self._home
         named = given.model or kind.model
         model = home.shared().policy.model or home.config.model

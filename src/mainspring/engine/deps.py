@@ -13,7 +13,7 @@ from mainspring.tools import base
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from mainspring.context.values import Prepared, Summary
+    from mainspring.context.values import PreparedContext, Summary
     from mainspring.core.effects import Compact, Request, RunStopHooks
     from mainspring.core.events import StopDecision
     from mainspring.core.messages import Text, ToolCall, ToolResult, User
@@ -67,7 +67,7 @@ class Deps(Protocol):
         """See `Provider.stream`. The policy says which tools the model may be told of."""
         ...
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
         """Run the context layers; `queued` will be in the next request too, so it counts."""
         ...
 

@@ -15,7 +15,7 @@ from mainspring.engine.plain import Plain, estimate
 from mainspring.hooks.points import HookPoint, HookResult
 
 if TYPE_CHECKING:
-    from mainspring.context.values import Prepared, Summary
+    from mainspring.context.values import PreparedContext, Summary
     from mainspring.core.effects import Compact, RunStopHooks
     from mainspring.core.state import State
     from mainspring.engine.mind import Mind
@@ -54,7 +54,7 @@ class Equipped(Plain):
     def marks(self, state: State) -> tuple[str, ...]:
         return self._mind.marks(state) if self._mind is not None else super().marks(state)
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
         if self._before_turn is not None:
             await self._before_turn()
         words = self._words
@@ -65,7 +65,7 @@ class Equipped(Plain):
             return made
         return replace(made, tokens=made.tokens + estimate(kept), attachments=(*made.attachments, *late, *kept))
 
-    async def _shrunk(self, state: State, new: tuple[User, ...]) -> Prepared:
+    async def _shrunk(self, state: State, new: tuple[User, ...]) -> PreparedContext:
         if self._mind is None:
             return await super().shrink(state, new)
         return await self._mind.shrink(state, new, self.now())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from mainspring.context.agents import AgentKind, covers
+from mainspring.context.agents import AgentType, rule_covers_tool
 from mainspring.core.config import Config
 from mainspring.core.events import StopDecision
 from mainspring.core.messages import Origin, Text, User, user
@@ -69,7 +69,7 @@ class Kept(Bundle):
     close: Callable[[], None] = lambda: None
 
 
-System = Callable[[AgentKind, Hands], tuple[str, ...]]
+System = Callable[[AgentType, Hands], tuple[str, ...]]
 NewMind = Callable[[Config, Hands, tuple[str, ...], "Ledger"], Mind]
 NewJournal = Callable[[str, dict[str, str]], Kept]  # by the agent's id, and what is to be known of it
 
@@ -77,7 +77,7 @@ NewJournal = Callable[[str, dict[str, str]], Kept]  # by the agent's id, and wha
 class Home(Bundle):
     """What agents have from the session that sends them out."""
 
-    kinds: Mapping[str, AgentKind]
+    kinds: Mapping[str, AgentType]
     provider: Callable[[str], Provider]  # by the name of a model
     config: Config
     hands: Hands
@@ -102,7 +102,7 @@ class Errand:
     """One agent, from its start to its report."""
 
     def __init__(  # noqa: PLR0913  # what an errand is made of
-        self, home: Home, kind: AgentKind, config: Config, given: AgentInput, calling: Calling, *, background: bool
+        self, home: Home, kind: AgentType, config: Config, given: AgentInput, calling: Calling, *, background: bool
     ) -> None:
         self.id = new_agent_id()
         self._home, self._kind, self._given, self._calling = home, kind, given, calling
@@ -143,9 +143,9 @@ class Errand:
 
     def _may_have(self, name: str) -> bool:
         kind = self._kind
-        if name in NOT_FOR_AGENTS or any(covers(one, name) for one in kind.without):
+        if name in NOT_FOR_AGENTS or any(rule_covers_tool(one, name) for one in kind.without):
             return False
-        return kind.tools is None or any(covers(one, name) for one in kind.tools)
+        return kind.tools is None or any(rule_covers_tool(one, name) for one in kind.tools)
 
     # --- from its start to its end ---
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec.structs import replace
 
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.messages import Assistant, Block, Content, Message, Text, Thinking, ToolCall, ToolResult, User
@@ -27,9 +27,9 @@ from mainspring.hooks.points import HookPoint, Hooks, NoHooks
 from mainspring.providers.base import ToolSpec
 
 if TYPE_CHECKING:
-    from mainspring.context.context import Context
-    from mainspring.context.layers import Limits
-    from mainspring.context.surroundings import Surroundings
+    from mainspring.context.context import Compactor
+    from mainspring.context.layers import LayerLimits
+    from mainspring.context.surroundings import ContextSources
     from mainspring.engine.afterthoughts import Afterthoughts
     from mainspring.engine.side_questions import SideQuestions
     from mainspring.hooks.facts import Trigger
@@ -44,13 +44,13 @@ class Sight(Bundle):
 
     config: Config
     new_id: Callable[[], str]
-    surroundings: Surroundings | None = None
+    surroundings: ContextSources | None = None
     ask: Callable[[], SideQuestions] | None = None  # made with the layers; None: nothing is ever summed up
     folder: str = ""  # where results go that are no longer shown; empty: they are not stored
     fixed: Callable[[], int] = int  # bytes of system text and tools
     files: Callable[[], Iterable[tuple[str, str]]] | None = None  # that were read, newest first: path and text
     hooks: Hooks = NoHooks()
-    limits: Callable[[], Limits] | None = None  # of the layers; None: the usual ones
+    limits: Callable[[], LayerLimits] | None = None  # of the layers; None: the usual ones
     notes: str = ""  # where those go that are written after a turn; empty: none are
     suggest: Callable[[str], object] | None = None  # is told what the user may say next
 
@@ -59,7 +59,7 @@ class Mind:
     def __init__(self, sight: Sight) -> None:
         self._sight = sight
         self._around = sight.surroundings
-        self._context: Context | None = None
+        self._context: Compactor | None = None
         self._ask: SideQuestions | None = None
         self._thoughts: Afterthoughts | None = None
         self._looked = self._length = 0  # messages that were looked at, and their characters
@@ -73,14 +73,14 @@ class Mind:
 
     # --- before a request ---
 
-    async def shrink(self, state: State, queued: tuple[User, ...], now: int) -> Prepared:
+    async def shrink(self, state: State, queued: tuple[User, ...], now: int) -> PreparedContext:
         added = self._around.attachments(state, now) if self._around is not None else ()
         new = (*added, *queued)
         if self._context is None and self._is_short(state, new):
             since = new if state.totals.replies == 0 else (*since_the_last_reply(state), *new)
             before = state.tokens if state.totals.replies else self._estimate(state) + self._fixed_tokens
             used, spent = self._taken()
-            return Prepared(before + estimate(since), attachments=added, usage=used, cost=spent)
+            return PreparedContext(before + estimate(since), attachments=added, usage=used, cost=spent)
         made = await self.context.shrink(state, new)
         used, spent = self._taken()
         tokens = made.tokens
@@ -111,12 +111,12 @@ class Mind:
         return marks(state.history) if self._context is None else self._context.marks(state)
 
     @property
-    def context(self) -> Context:
+    def context(self) -> Compactor:
         if self._context is None:
-            from mainspring.context.context import Context
+            from mainspring.context.context import Compactor
 
             sight = self._sight
-            self._context = Context(
+            self._context = Compactor(
                 sight.config,
                 new_id=sight.new_id,
                 ask=self.ask,

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.errors import UsageError
@@ -81,10 +81,12 @@ class Plain:
         """Where the cached part of the next request may end."""
         return marks(state.history)
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
         if state.totals.replies and not queued:
-            return Prepared(state.tokens + estimate(since_the_last_reply(state)))
-        return Prepared((self._view_size.of(state.history, state.edits) + sum(map(size, queued))) // CHARS_PER_TOKEN)
+            return PreparedContext(state.tokens + estimate(since_the_last_reply(state)))
+        return PreparedContext(
+            (self._view_size.of(state.history, state.edits) + sum(map(size, queued))) // CHARS_PER_TOKEN
+        )
 
     async def summarize(self, state: State, effect: Compact) -> Summary:  # noqa: ARG002  # nothing to do it with
         return Summary(failed="there are no context layers in this run")

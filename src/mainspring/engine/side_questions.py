@@ -16,8 +16,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mainspring.context.asking import Answered, Question
-from mainspring.context.tokens import LEAST, weights
+from mainspring.context.asking import SideCall, SideCallReply
+from mainspring.context.tokens import LEAST, total_bytes
 from mainspring.core.config import Config, RunSource
 from mainspring.core.effects import Request, Retried
 from mainspring.core.errors import ProviderError, ToolError
@@ -75,10 +75,10 @@ class SideQuestions:
         self._usage, self._cost = Usage(), 0
         return told
 
-    async def __call__(self, question: Question) -> Answered:
+    async def __call__(self, question: SideCall) -> SideCallReply:
         return await (self._ask_small(question) if question.small else self._ask_as_before(question))
 
-    async def _ask_as_before(self, question: Question) -> Answered:
+    async def _ask_as_before(self, question: SideCall) -> SideCallReply:
         model, config = self.model, self._config
         budget = thinking_budget(model, model.max_output) if config.thinking else None
         extra = (budget or 0) * model.price.at(model.window).output if self._ledger().funds is not None else 0
@@ -114,13 +114,13 @@ class SideQuestions:
         """What was written beyond what the core set money aside for."""
         return min(extra, max(0, used.output - granted) * self.model.price.at(used.prompt).output)
 
-    async def _ask_small(self, question: Question) -> Answered:
+    async def _ask_small(self, question: SideCall) -> SideCallReply:
         model, ledger = self._small, self._ledger()
         reserve = 0
         if (funds := ledger.funds) is not None:
-            granted = grant(funds, round(weights(question.messages) / LEAST), question.max_output, model.price)
+            granted = grant(funds, round(total_bytes(question.messages) / LEAST), question.max_output, model.price)
             if granted is None or granted.max_output < question.max_output or not ledger.reserve(granted.reserve):
-                return Answered("", failed=NO_MONEY)
+                return SideCallReply("", failed=NO_MONEY)
             reserve = granted.reserve
         request = Request(model.name, question.max_output, 0, COLLAPSE, self._config.chain, self._config.depth, 0)
         spent, used = reserve, Usage()  # should we fail, nobody knows better
@@ -164,7 +164,7 @@ class SideQuestions:
 
     async def _answer(
         self, request: Request, conversation: Conversation, model: Model, blocks: list[Block] | None = None
-    ) -> Answered:
+    ) -> SideCallReply:
         """One that breaks off is asked for again, as a reply is (settled 9): the provider waits, and counts on. Money
         is set aside for what was lost, so that what was set aside before covers the next attempt whole."""
         most = self._config.max_retries + 1 if request.source is RunSource.COMPACT else FEW
@@ -187,7 +187,9 @@ class SideQuestions:
             blocks += heard.blocks
         return replace(answer, usage=answer.usage + lost.usage, cost=answer.cost + lost.cost)
 
-    async def _attempt(self, request: Request, conversation: Conversation, model: Model, heard: Attempt) -> Answered:
+    async def _attempt(
+        self, request: Request, conversation: Conversation, model: Model, heard: Attempt
+    ) -> SideCallReply:
         try:
             async with aclosing(self._provider.stream(request, conversation)) as batches:
                 async for batch in batches:
@@ -195,14 +197,14 @@ class SideQuestions:
         except ProviderError as error:
             used = cut_off(heard.used, heard.written, request)
             heard.lost = error.failure if heard.begun and error.failure.kind in PASSING else None
-            return Answered("", used, cost(used, model.price), failed=f"the model could not be asked: {error}")
+            return SideCallReply("", used, cost(used, model.price), failed=f"the model could not be asked: {error}")
         except asyncio.CancelledError:  # by whoever ends the run
             used = cut_off(heard.used, heard.written, request)
             raise CutOffError(used, cost(used, model.price)) from None
         used = heard.used
         if heard.stop is Stop.UNFINISHED:
             used, heard.lost = cut_off(used, heard.written, request), NO_END if heard.begun else None
-        return Answered("".join(heard.texts), used, cost(used, model.price), heard.stop)
+        return SideCallReply("".join(heard.texts), used, cost(used, model.price), heard.stop)
 
 
 class Lost:

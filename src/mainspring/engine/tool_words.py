@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from mainspring.context.attachments import Attachment, Kind, missing
+from mainspring.context.attachments import Attachment, AttachmentKind, select_missing_attachments
 from mainspring.context.values import Summary
 from mainspring.core.messages import Text, User
 from mainspring.core.state import State
@@ -29,8 +29,8 @@ class ToolWords:
         if now == self._told:
             return ()
         words = "More tools are known by name only. Get their schemas with ToolSearch before you call them"
-        told = [Attachment(Kind.ENVIRONMENT, "tools", f"{words}: {', '.join(names)}.") for names in now[0]]
-        late = missing(told, view(state.history, state.edits), self._nonce)
+        told = [Attachment(AttachmentKind.ENVIRONMENT, "tools", f"{words}: {', '.join(names)}.") for names in now[0]]
+        late = select_missing_attachments(told, view(state.history, state.edits), self._nonce)
         if not late:
             self._told = now
         return late
@@ -41,7 +41,9 @@ class ToolWords:
             return ()
         seen = view(state.history, (*state.edits, *edits))
         words = self._hands.unsaid(seen)
-        kept = missing([Attachment(Kind.KEPT, "", words)], seen, self._nonce) if words else ()
+        kept = (
+            select_missing_attachments([Attachment(AttachmentKind.KEPT, "", words)], seen, self._nonce) if words else ()
+        )
         if not kept and not edits:
             self._edits = state.edits
         return kept

@@ -16,7 +16,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.bound import most_model_calls
 from mainspring.core.config import Config, StopHooks
 from mainspring.core.effects import Compact, Priority, RunStopHooks
@@ -95,10 +95,10 @@ class RandomWorld(World):
         made = call(name, self.random.choice(["", "", "twice"]), **told)
         return replace(made, defect=self.random.choice(list(Defect))) if self.chance(self.trouble / 8) else made
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:  # noqa: ARG002  # random
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:  # noqa: ARG002  # random
         await asyncio.sleep(self.random.choice([0, 0.001]))
         full = self.chance(self.trouble / 4)
-        return Prepared(self.random.choice([170_000, 199_000]) if full else 100, staged=self.random.randrange(2))
+        return PreparedContext(self.random.choice([170_000, 199_000]) if full else 100, staged=self.random.randrange(2))
 
     async def summarize(self, state: State, effect: Compact) -> Summary:  # noqa: ARG002  # random
         await asyncio.sleep(0.01)

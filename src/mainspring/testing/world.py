@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from itertools import count
 from typing import Any
 
-from mainspring.context.values import Prepared, Summary
+from mainspring.context.values import PreparedContext, Summary
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.events import StopDecision
 from mainspring.core.messages import ToolCall, ToolResult, User, result
@@ -42,7 +42,7 @@ class World:
         self,
         replies: Iterable[ScriptedReply] = (),
         *,
-        contexts: Iterable[Prepared] = (),
+        contexts: Iterable[PreparedContext] = (),
         summaries: Iterable[Summary] = (),
         hooks: Iterable[StopDecision] = (),
         answers: Iterable[str] = (),
@@ -77,8 +77,8 @@ class World:
     def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:  # noqa: ARG002
         return self.model.stream(request, Conversation(state.history, state.edits))
 
-    async def shrink(self, state: State, queued: tuple[User, ...]) -> Prepared:  # noqa: ARG002  # scripted
-        return self.contexts.pop(0) if self.contexts else Prepared(100)
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:  # noqa: ARG002  # scripted
+        return self.contexts.pop(0) if self.contexts else PreparedContext(100)
 
     async def summarize(self, state: State, effect: Compact) -> Summary:  # noqa: ARG002  # scripted
         return self.summaries.pop(0) if self.summaries else Summary(before=100_000, after=10_000)

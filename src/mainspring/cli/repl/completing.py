@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 
 from mainspring.agent.harmless import harmless
 from mainspring.cli.repl.files_index import Paths, typable
-from mainspring.context.includes import mentions
+from mainspring.context.includes import find_mentions
 from mainspring.core.value import Bundle
 from mainspring.settings.home import expand_tilde
 
@@ -212,7 +212,7 @@ def mention(path: str) -> str:
     spellings = (f"@{path}", "@" + path.replace(" ", "\\ ") if path.endswith("/") else f'@"{path}"', f'@"{path}"')
     if "`" in path or "\n" in path:  # code begins there
         return ""
-    text = next((text for text in spellings if mentions(text) == (path,)), "")
+    text = next((text for text in spellings if find_mentions(text) == (path,)), "")
     return text + " " if text and not path.endswith("/") else text
 
 

@@ -24,7 +24,7 @@ Changes = Callable[[str, dict[str, Any]], Sequence[Text]]  # what a tool's input
 
 IN_A_CHOICE = 160  # characters of rules; longer ones stand on the page, where nothing is cut
 MOST_UNSEEN = 10  # kinds of characters that are named
-CHANGED = ("old_string", "new_string", "content", "new_source")  # what `Changes` shows
+CHANGED = ("old_string", "new_string", "content", "new_source")  # what `FileChanges` shows
 
 
 class Scope(StrEnum):

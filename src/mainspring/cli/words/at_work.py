@@ -15,7 +15,7 @@ from mainspring.cli.words.telling import LONGEST_ABOUT, about, clean, tell, tell
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import Talk
-    from mainspring.context.agents import AgentKind
+    from mainspring.context.agents import AgentType
     from mainspring.core.messages import Block
     from mainspring.engine.errand import AtWork
     from mainspring.tools.background import Running
@@ -41,11 +41,11 @@ async def agents(talk: Talk, _: str) -> None:
         tell_list(talk, await asyncio.to_thread(rows_of_agents, talk, away))
 
 
-def of_kind(kind: AgentKind) -> list[str]:
+def of_kind(kind: AgentType) -> list[str]:
     return [f"{kind.name}  ({', '.join([whose(kind), tools_of(kind), *model_of(kind)])})", f"    {about(kind.about)}"]
 
 
-def whose(kind: AgentKind) -> str:
+def whose(kind: AgentType) -> str:
     from mainspring.context.agents import OURS
 
     if kind.path:
@@ -53,7 +53,7 @@ def whose(kind: AgentKind) -> str:
     return "ours" if OURS.get(kind.name) is kind else "command line"
 
 
-def tools_of(kind: AgentKind) -> str:
+def tools_of(kind: AgentType) -> str:
     without = f" but {', '.join(map(clean, kind.without[:FEW]))}" if kind.without else ""
     if kind.tools is None:
         return f"all tools{without}"
@@ -61,7 +61,7 @@ def tools_of(kind: AgentKind) -> str:
     return f"tools: {', '.join(map(clean, kind.tools[:FEW])) or 'none'}{more}{without}"
 
 
-def model_of(kind: AgentKind) -> list[str]:
+def model_of(kind: AgentType) -> list[str]:
     return [f"model {clean(kind.model)}"] if kind.model else []
 
 

@@ -13,13 +13,13 @@ from mainspring.agent.own_words import TERMINAL, names_at
 from mainspring.agent.words import count
 from mainspring.cli.output import Style
 from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list, usage
-from mainspring.context.memory import LEFT_OUT, File
+from mainspring.context.memory import LEFT_OUT, MemoryFile
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import Talk
-    from mainspring.context.folders import Places
-    from mainspring.context.memory import Memory
-    from mainspring.context.surroundings import Surroundings
+    from mainspring.context.folders import ConfigFolders
+    from mainspring.context.memory import MemoryFiles
+    from mainspring.context.surroundings import ContextSources
 
 COLUMN = 23
 IN_PROJECTS = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md")  # of which '/init' improves the first that is there
@@ -65,7 +65,7 @@ def rows_of(talk: Talk) -> list[str]:
     return [*files, *notes_of(talk)]
 
 
-def size(file: File, sent: str) -> str:
+def size(file: MemoryFile, sent: str) -> str:
     whole = count(len(file.text), "character")
     by = f", included by '{clean(file.by)}'" if file.by else ""
     if file.text in sent and file.size is None:
@@ -100,7 +100,7 @@ def how_to_edit(talk: Talk) -> list[str]:
     ]
 
 
-def within_project(file: File) -> bool:
+def within_project(file: MemoryFile) -> bool:
     return file.scope == "project"
 
 
@@ -111,7 +111,7 @@ async def init(talk: Talk, words: str) -> str:
     return INIT.format(task="Improve" if there else "Write", path=clean(path), more=more)
 
 
-def file_for(found: Memory) -> tuple[str, bool]:
+def file_for(found: MemoryFiles) -> tuple[str, bool]:
     """And whether it is there."""
     names = [f"{found.where.cwd}/{name}" for name in IN_PROJECTS]
     there = next((name for name in names if os.path.lexists(name)), "")
@@ -133,13 +133,13 @@ async def skills(talk: Talk, _: str) -> None:
         tell(talk, "There are no skills and no commands. docs/memory.md says where they lie.", Style.DIM)
 
 
-def shelves(found: Surroundings) -> tuple[list[str], list[str]]:
+def shelves(found: ContextSources) -> tuple[list[str], list[str]]:
     """What lies there now, and what of it is left out. Read anew: what the session has read is the loop's."""
-    from mainspring.context.commands import Commands
+    from mainspring.context.commands import CustomCommands
     from mainspring.context.skills import Skills
 
     skills = Skills(found.memory.places("skills"), states=found.memory.where.skill_states)
-    commands = Commands(found.memory.places("commands"))
+    commands = CustomCommands(found.memory.places("commands"))
     for shelf in (skills, commands):
         shelf.refresh()
     of_commands = [one for one in commands.by_name.values() if one.name not in skills.by_name]
@@ -155,7 +155,7 @@ def row(sort: str, name: str, what: str, path: str, *, project: bool) -> str:
     return f"{f'/{clean(name)}':<{COLUMN}} {about(what)}  ({whose} {sort} '{clean(path)}'{hidden})"
 
 
-def held_back(places: Places) -> list[str]:
+def held_back(places: ConfigFolders) -> list[str]:
     """Of a project that nobody trusts."""
     if places.trusted:
         return []
